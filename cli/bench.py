@@ -72,6 +72,15 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
             "turns": _count("N", "of which the median counts (3)"),
         },
     ),
+    "growth": (
+        "boot, proof, run and memory of fabrics of 72 to 16,512 hosts in virtual time",
+        {
+            "hosts": _count("N", "which of 72, 342, 1056, 8192, 16512 (all)", several=True),
+            "message": _count("BYTES", "of each host (1000000)"),
+            "threads": CommandOption("that execute it (1)", "N", kind=thread_count),
+            "plot": CommandOption("draws it (.png, .svg, .pdf)", "FILE", kind=output_file),
+        },
+    ),
     "transport": (
         "messages on paths that fail in part, and equal senders at a full queue",
         {

@@ -24,6 +24,7 @@ MAX_SESSION = (1 << 15) - 1
 _HEAD = 2
 """Words of a block before its replicas."""
 _FIRST_WORDS = 64
+_NO_GROUPS = np.full(MAX_GROUP + 1, -1, np.int32)
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,12 @@ class Replication:
     """Groups and sessions of one switch. Change them only while the loop stands (`Network.call`).
 
     `group_offsets`, `session_offsets` and `blocks` are what compiled code reads; a change may move `blocks`. It costs
-    as much as the replicas that it names, however many groups there are.
+    as much as the replicas that it names, however many groups there are. Switches without groups share one table of
+    offsets, which would be a quarter of the memory of each.
     """
 
     def __init__(self) -> None:
-        self.group_offsets = np.full(MAX_GROUP + 1, -1, np.int32)
+        self.group_offsets = _NO_GROUPS
         self.session_offsets = np.full(MAX_SESSION + 1, -1, np.int32)
         self.changes = 0
         """how often anything has changed"""
@@ -98,6 +100,8 @@ class Replication:
             raise DetourError(f"multicast group {group}: ids are 1 to {MAX_GROUP}")
         checked = None if replicas is None else _checked(f"multicast group {group}", replicas)
         old = self.groups.get(group)
+        if self.group_offsets is _NO_GROUPS:
+            self.group_offsets = _NO_GROUPS.copy()
         self._replace(self.group_offsets, group, old, checked, 0)
         if checked is None:
             self.groups.pop(group, None)
@@ -119,7 +123,7 @@ class Replication:
             self.sessions[session] = CloneSessionState(checked, length)
 
     def clear(self) -> None:
-        self.group_offsets.fill(-1)
+        self.group_offsets = _NO_GROUPS
         self.session_offsets.fill(-1)
         self._forget()
 

@@ -55,8 +55,10 @@ REGIONS = 64
 """groups of which a host knows something; those with the same number modulo this share a row"""
 LATE_CLASSES = 16
 
-_SCATTERED = ("wqe", "cqe", "ctl", "ptm")
-"""rings: little of each one's memory is ever touched"""
+_SCATTERED = ("wqe", "cqe", "ctl", "ptm", "heap")
+"""rings, and heaps with room for all QPs at every host: little of each one's memory is ever touched"""
+_MANY_CANDIDATES = 64
+"""from here on the same is true of them where connections have one path"""
 
 
 def _apart(columns: int, itemsize: int) -> int:
@@ -75,14 +77,15 @@ def _apart(columns: int, itemsize: int) -> int:
 def _table(name: str, shape: tuple[int, ...]) -> np.ndarray:
     """A zeroed table."""
     dtype = DTYPES[name]
-    make = _scattered if name in _SCATTERED else np.zeros
+    sparse = name in _SCATTERED or (name == "candidate" and shape[1] > _MANY_CANDIDATES)
+    make = _scattered if sparse else np.zeros
     if len(shape) == 1:
         return make(shape, dtype)
     return make((shape[0], _apart(shape[1], dtype.itemsize)), dtype)[:, : shape[1]]
 
 
 def _scattered(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """`np.zeros` without huge pages, which would be cleared as a whole for the few bytes at the beginning of a ring."""
+    """`np.zeros` without huge pages, which would be cleared as a whole for the few bytes at the beginning of a row."""
     size = int(np.prod(shape)) * dtype.itemsize
     if size < mmap.PAGESIZE:
         return np.zeros(shape, dtype)

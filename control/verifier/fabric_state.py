@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import BoolArray, Bools1, IndexArray, Int16s3, Int32Array, Int32s1, Int32s2, Int32s3, Int64s1
+from detour.base.arrays import BoolArray, Bools1, IndexArray, Int16s2, Int16s3, Int32Array, Int32s1, Int32s2, Int32s3
 from detour.base.jit import int64
 from detour.control import schema
 from detour.control.entries import Action, Entity, TableEntry
@@ -61,10 +61,11 @@ class ChoiceBook:
 
 @VERIFIER.entry
 def relax_hops(
-    following: Int32s2, count: Int32s1, loses: Bools1, choices: Int32s3, chosen: Int64s1, hops: Int16s3
+    following: Int32s2, count: Int32s1, loses: Bools1, choices: Int32s3, place: Int32s1, beyond: Int16s2, hops: Int16s3
 ) -> bool:
     """One sweep over all variants, rows and destinations; whether anything changed. `following` (choices known, width),
-    `choices` (variants, rows, destinations), `chosen` (rows,), `hops` (variants, switches, destinations)."""
+    `choices` (variants, rows, destinations), `place` (switches,) the row of a switch, -1: `beyond` (switches,
+    destinations) has it; `hops` as `choices`."""
     changed = False
     for v in range(choices.shape[0]):
         for r in range(choices.shape[1]):
@@ -72,10 +73,12 @@ def relax_hops(
                 choice = choices[v, r, m]
                 longest = LOST if loses[choice] else 0
                 for k in range(count[choice]):
-                    longest = max(longest, int64(hops[v, following[choice, k], m]))
+                    switch = following[choice, k]
+                    at = place[switch]
+                    longest = max(longest, int64(beyond[switch, m] if at < 0 else hops[v, at, m]))
                 longest = longest if longest >= LOST else longest + 1
-                if longest != hops[v, chosen[r], m]:
-                    hops[v, chosen[r], m] = longest
+                if longest != hops[v, r, m]:
+                    hops[v, r, m] = longest
                     changed = True
     return changed
 
@@ -92,20 +95,23 @@ def solve_rows(book: ChoiceBook, choices: Choices, rows: IndexArray, beyond: Hop
     rows, destinations), `beyond` (switches, destinations) the solution that holds at all other switches; returns
     (variants, rows, destinations)."""
     following, count, loses = book.arrays(len(beyond))
-    hops = np.repeat(beyond[None].astype(np.int16), len(choices), axis=0)
-    hops[:, rows] = LOST
+    hops = np.full(choices.shape, LOST, np.int16)
+    place = np.full(len(beyond), -1, np.int32)
+    place[rows] = np.arange(len(rows))
     # Values only ever fall from LOST to the longest way, so sweeps end; what lies on a cycle stays LOST.
-    losing, chosen = loses & (not endings), np.ascontiguousarray(rows, np.int64)
-    targets = np.ascontiguousarray(choices, np.int32)
-    while relax_hops(following, count, losing, targets, chosen, hops):
+    targets, settled = np.ascontiguousarray(choices, np.int32), np.ascontiguousarray(beyond, np.int16)
+    while relax_hops(following, count, loses & (not endings), targets, place, settled, hops):
         pass
-    return hops[:, rows]
+    return hops
 
 
 def touching(book: ChoiceBook, choices: Choices, marked: BoolArray) -> BoolArray:
     """(switches,) which switches have a way to some destination that passes a marked switch."""
     n, _ = choices.shape
     following, _, _ = book.arrays(n)
+    leading = np.asarray(np.isin(following, np.flatnonzero(marked)).any(axis=1))
+    if not (leading[choices].any(axis=1) & ~marked).any():
+        return marked
     passes = np.zeros((n + 1, choices.shape[1]), dtype=np.bool_)
     passes[:n] = marked[:, None]
     column = np.arange(choices.shape[1])
@@ -206,17 +212,12 @@ class FabricState:
         classes = [HostClass(switch, tuple(hosts), alive) for (switch, alive, _), hosts in alike.items()]
         return classes, self._columns[:, [c.hosts[0].index for c in classes]]
 
-    def detour_choice(self, switch: int, source: int, destination: int, via: int) -> int | None:
-        """The choice of a switch for a packet with the source bit set, None if the routes decide."""
-        tables = self.tables[switch]
-        if via in (source, destination) or not tables.detours(source, destination):
-            return None
-        entry = tables.detour(via, destination)
-        if entry is None:
-            return None
+    def detour_choice(self, switch: int, via: int) -> int:
+        """The choice of a switch for packets that it sends off by way of a group."""
         key = (switch, via)
         if key not in self._detours:
-            loses, neighbours, hosts = self._choice(switch, entry)
+            entry = self.tables[switch].towards(via)
+            loses, neighbours, hosts = (True, (), frozenset()) if entry is None else self._choice(switch, entry)
             self._detours[key] = self.book.number(loses or bool(hosts) or not neighbours, neighbours)
         return self._detours[key]
 

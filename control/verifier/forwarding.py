@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from detour.control import schema
-from detour.control.entries import Action, DefaultAction, Entity, Lpm, TableEntry
+from detour.control.entries import Action, DefaultAction, Entity, Lpm, MatchValue, TableEntry
 
 
 class Node(NamedTuple):
@@ -66,10 +66,9 @@ class SwitchTables:
         self.host_ports = {entry.field(schema.IN_PORT) for entry in entries.get(schema.HOST_PORTS, ())}
         detour_table = schema.TOWARDS_GROUP if self.adaptive else schema.DETOUR
         self._detour = {entry.field(schema.VIA): entry for entry in entries.get(detour_table, ())}
-        self._cut_off = {
-            (entry.field(schema.VIA), entry.field(schema.DESTINATION_GROUP))
-            for entry in entries.get(schema.CUT_OFF, ())
-        }
+        self._cut_off: dict[MatchValue | None, set[MatchValue | None]] = {}
+        for entry in entries.get(schema.CUT_OFF, ()):
+            self._cut_off.setdefault(entry.field(schema.VIA), set()).add(entry.field(schema.DESTINATION_GROUP))
         self._usable = _links(defaults.get(schema.MODE))
         self._usable_towards = {
             entry.field(schema.DESTINATION_GROUP): _links(entry.members()[0]) for entry in entries.get(schema.MODE, ())
@@ -78,10 +77,6 @@ class SwitchTables:
     def usable(self, destination: int) -> int:
         """adaptive.p4: the links that may be chosen for a group's packets, a bit for every peer group."""
         return self._usable_towards.get(destination, self._usable)
-
-    def knows(self, via: int) -> bool:
-        """Whether there is an entry that leads towards a group."""
-        return via in self._detour
 
     def detours(self, source: int, destination: int) -> bool:
         """Whether packets with the source bit set, between those groups, are to be sent off by this switch."""
@@ -93,7 +88,20 @@ class SwitchTables:
         """The entry towards an intermediate group, None if the shortest path serves."""
         if self.adaptive and not self.usable(destination) >> via & 1:
             return None
-        return None if (via, destination) in self._cut_off else self._detour.get(via)
+        return None if destination in self._cut_off.get(via, ()) else self._detour.get(via)
+
+    def towards(self, via: int) -> TableEntry | None:
+        """The entry that leads towards a group."""
+        return self._detour.get(via)
+
+    def detoured(self, source: int, via: int) -> list[int]:
+        """The groups to which packets with the source bit set are sent off by way of `via`: where `detours` is true
+        and there is a `detour`."""
+        groups = self.node.groups
+        if groups <= 2 or not source == self.node.group < groups or via == source or via not in self._detour:
+            return []
+        kept = {source, via, *self._cut_off.get(via, ())}
+        return [d for d in range(groups) if d not in kept and (not self.adaptive or self.usable(d) >> via & 1)]
 
 
 def _links(mode: Action | None) -> int:

@@ -58,7 +58,7 @@ def check_decisions(state: FabricState) -> Iterator[str]:
         first = state.tables[next(s for s in topology.members[switch.group] if s not in state.down)]
         for destination in range(topology.valiant_groups):
             differ = tables.usable(destination) ^ first.usable(destination)
-            both = [via for via in range(topology.valiant_groups) if tables.knows(via) and first.knows(via)]
+            both = [via for via in range(topology.valiant_groups) if tables.towards(via) and first.towards(via)]
             for via in (via for via in both if differ >> via & 1):
                 yield f"{switch.name}: does not agree with its group on going to group {destination} by way of {via}"
 
@@ -273,13 +273,13 @@ class _Proof:
         """(vias, rows, columns) choices for packets that an intermediate group was picked for."""
         state = self.state
         variants = np.repeat(state.choices[np.ix_(rows, columns)][None], len(vias), axis=0)
+        groups = self.class_group[columns]
         for r, switch in enumerate(rows.tolist()):
             if sending[switch]:
                 for v, via in enumerate(vias):
-                    for destination in range(state.topology.groups):
-                        number = state.detour_choice(switch, group, destination, via)
-                        if number is not None:
-                            variants[v, r, self.class_group[columns] == destination] = number
+                    sent = np.zeros(max(state.topology.groups, state.tables[switch].node.groups), np.bool_)
+                    sent[state.tables[switch].detoured(group, via)] = True
+                    variants[v, r, sent[groups]] = state.detour_choice(switch, via)
         return variants
 
     def _judge_variants(
@@ -349,9 +349,6 @@ class _Counterexample:
 
     def _entry(self, switch: int) -> TableEntry | None:
         tables, target = self._state.tables[switch], self._target
-        if (
-            self._via is not None
-            and self._state.detour_choice(switch, self._source.group, target.group, self._via) is not None
-        ):
-            return tables.detour(self._via, target.group)
+        if self._via is not None and target.group in tables.detoured(self._source.group, self._via):
+            return tables.towards(self._via)
         return tables.route.lookup(target.address)

@@ -12,10 +12,8 @@ from detour.engine.compiler.context import CompilationUnit, FunctionContext
 from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import KeyField, TableIr
-from detour.engine.compiler.slots import KeyLayout, block_chunks, key_layout, record_words
-
-_TOGETHER = 2
-"""Words of a bit-sliced block that are ANDed before it is seen whether an entry is left."""
+from detour.engine.compiler.runtime import loop
+from detour.engine.compiler.slots import KeyLayout, key_layout, record_words
 
 
 def pack_key(ctx: FunctionContext, table: TableIr, layout: KeyLayout) -> list[Value]:
@@ -176,21 +174,19 @@ class _Lookup:
         f = self.f
         best, rank = f.variable(64), f.variable(64)
         row, following, done = self._groups()
-        search = f.block("search")
+        search, sliced, hashed = (f.block(n) for n in ("search", "sliced", "hashed"))
         top = f.load(64, f.at(row, 16), 8)
         f.branch(f.compare("ugt", top, f.load(64, rank, 8)), search, done)
         f.enter(search)
         base, mask, key = self._masked(row)
-        block, hashed = f.block("sliced"), f.block("hashed")
-        f.branch(f.compare("eq", mask, const(64, slots.BLOCK_MASK)), block, hashed)
-        f.enter(block)
-        self._block(base, best, rank, following)
+        f.branch(f.compare("uge", mask, const(64, slots.SUMMARY_MASK)), sliced, hashed)
+        f.enter(sliced)
+        self._sliced(base, f.compare("eq", mask, const(64, slots.LEAF_MASK)), best, rank, following)
         f.enter(hashed)
-        hit = f.block("hit")
+        hit, better = f.block("hit"), f.block("better")
         where = self._probe(base, mask, key, hit, following)
         f.enter(hit)
         at = f.load_pointer(where)
-        better = f.block("better")
         r = f.load(64, f.at(at, 8), 8)
         f.branch(f.compare("ugt", r, f.load(64, rank, 8)), better, following)
         f.enter(better)
@@ -205,38 +201,6 @@ class _Lookup:
         self._chain(value, best, rank, following)
         f.enter(done)
         f.ret(f"ptr {self._record(f.load(64, best, 8))}")
-
-    def _block(self, base: str, best: str, rank: str, following: str) -> None:
-        """ANDs the words that the key's nibbles select, then takes the highest rank of the entries that are left."""
-        f = self.f
-        left = const(64, slots.BLOCK_MASK)
-        for number, (word, shift) in enumerate(block_chunks(self.layout, self.table.key)):
-            value = f.op("and", f.lshr(self.key[word], shift), const(64, slots.NIBBLE - 1))
-            offset = f.op("add", f.shl(value, 3), const(64, 8 * (slots.BLOCK_MATRIX + slots.NIBBLE * number)))
-            left = f.op("and", left, f.load(64, f.at(base, offset), 8))
-            if number % _TOGETHER == _TOGETHER - 1:
-                more = f.block("more")
-                f.branch(f.compare("eq", left, const(64, 0)), following, more)
-                f.enter(more)
-        bits = f.variable(64, left)
-        again, some, higher, take = (f.block(n) for n in ("again", "some", "higher", "take"))
-        f.enter(again)
-        b = f.load(64, bits, 8)
-        f.branch(f.compare("eq", b, const(64, 0)), following, some)
-        f.enter(some)
-        at = f.at(base, f.shl(f.trailing_zeros(b), 3))
-        f.store(f.op("and", b, f.op("sub", b, const(64, 1))), bits, 8)
-        r = f.load(64, f.at(at, 8 * slots.BLOCK_ENTRIES), 8)
-        f.branch(f.compare("ugt", r, f.load(64, rank, 8)), higher, again)
-        f.enter(higher)
-        node = f.op("sub", f.load(64, at, 8), const(64, 1))
-        nodes = f.load_pointer(f.at("%sw", 8 * (self.slot + slots.NODES)))
-        at = f.at(nodes, f.op("mul", node, const(64, 8 * (slots.NODE_HEAD + 2 * self.hashed))))
-        f.branch(self._node_matches(f.at(at, 8 * slots.NODE_HEAD)), take, again)
-        f.enter(take)
-        f.store(f.load(64, at, 8), best, 8)
-        f.store(r, rank, 8)
-        f.jump(again)
 
     def _chain(self, first: Value, best: str, rank: str, following: str) -> None:
         """Walks a chain, highest rank first, until a node matches or its rank is too low."""
@@ -253,7 +217,7 @@ class _Lookup:
         r = f.load(64, f.at(at, 8), 8)
         f.branch(f.compare("ugt", r, f.load(64, rank, 8)), higher, following)
         f.enter(higher)
-        f.branch(self._node_matches(f.at(at, 8 * slots.NODE_HEAD)), take, no)
+        f.branch(self._matches(f.at(at, 8 * slots.NODE_HEAD)), take, no)
         f.enter(take)
         f.store(f.load(64, at, 8), best, 8)
         f.store(r, rank, 8)
@@ -262,8 +226,124 @@ class _Lookup:
         f.store(f.load(64, f.at(at, 16), 8), node, 8)
         f.jump(again)
 
-    def _node_matches(self, at: str) -> Value:
-        """Compares the key with a node's key under its mask, and with its bounds."""
+    def _sliced(self, base: str, alone: Value, best: str, rank: str, following: str) -> None:
+        """Searches a leaf (`alone`), or the leaves of a summary that may match. What their matrices leave is stored
+        for all of them before it is looked at, so that the processor waits for their memory at once."""
+        f = self.f
+        keys = f.alloca(f"[{8 * self.hashed} x i8]")
+        for w, value in enumerate(self.key):
+            f.store(value, f.at(keys, 8 * w), 8)
+        leaves = f.alloca(f"[{16 * slots.SUMMARY_COLUMNS} x i8]")  # pairs: address of rows, columns
+        count = f.variable(64)
+        f.store(const(64, 0), count, 8)
+        single, summary, compare = (f.block(n) for n in ("single", "summary", "compare"))
+        f.branch(alone, single, summary)
+        f.enter(single)
+        self._leaf(base, f.load(64, base, 8), keys, leaves, count)
+        f.jump(compare)
+        f.enter(summary)
+        self._summary(base, keys, leaves, count, rank)
+        f.enter(compare)
+        self._compare(leaves, count, best, rank, following)
+
+    def _summary(self, base: str, keys: str, leaves: str, count: str, rank: str) -> None:
+        """Stores what is left in the leaves of a summary."""
+        f, size = self.f, slots.SUMMARY_COLUMNS
+        columns, rows = self._columns(base, f.load(64, base, 8), keys, size)
+        bits = f.variable(64)
+
+        def word_of_columns(w: Value) -> None:
+            f.store(f.load(64, f.at(columns, f.shl(w, 3)), 8), bits, 8)
+            again, one, high, done = (f.block(n) for n in ("again", "one", "high", "done"))
+            f.enter(again)
+            f.branch(f.compare("eq", f.load(64, bits, 8), const(64, 0)), done, one)
+            f.enter(one)
+            at = f.at(rows, f.op("mul", f.op("add", f.shl(w, 6), self._lowest(bits)), const(64, 8 * slots.SUMMARY_ROW)))
+            f.branch(f.compare("ugt", f.load(64, f.at(at, 8), 8), f.load(64, rank, 8)), high, again)
+            f.enter(high)
+            self._leaf(f.load_pointer(at), f.load(64, f.at(at, 16), 8), keys, leaves, count)
+            f.jump(again)
+            f.enter(done)
+
+        loop(f, const(64, size // slots.WORD_BITS), word_of_columns)
+
+    def _leaf(self, base: str, nibbles: Value, keys: str, leaves: str, count: str) -> None:
+        """Stores what a leaf's matrix leaves of its columns."""
+        f = self.f
+        columns, rows = self._columns(base, nibbles, keys, slots.LEAF_COLUMNS)
+        n, some = f.load(64, count, 8), f.load(64, columns, 8)
+        at = f.at(leaves, f.shl(n, 4))
+        f.line(f"store ptr {rows}, ptr {at}, align 8")
+        f.store(some, f.at(at, 8), 8)
+        f.store(f.op("add", n, f.resize(f.compare("ne", some, const(64, 0)), 64)), count, 8)
+
+    def _columns(self, base: str, nibbles: Value, keys: str, size: int) -> tuple[str, str]:
+        """Where the columns of a block are that its matrix leaves, as bits, and where its rows are."""
+        f = self.f
+        kind, ones = "i64", "-1"
+        if size > slots.WORD_BITS:
+            kind, ones = f"<{size // slots.WORD_BITS} x i64>", f"<{', '.join(['i64 -1'] * (size // slots.WORD_BITS))}>"
+        ahead, offset = f.variable(64), f.variable(64)
+        together, columns = f.alloca(f"[{size // 8} x i8]"), f.alloca(f"[{size // 8} x i8]")
+        f.store(nibbles, ahead, 8)
+        f.store(const(64, 8 * slots.BLOCK_HEAD), offset, 8)
+        f.line(f"store {kind} {ones}, ptr {together}, align 8")
+        again, one, done = (f.block(n) for n in ("nibbles", "nibble", "left"))
+        f.enter(again)
+        left = f.load(64, ahead, 8)
+        f.branch(f.compare("eq", left, const(64, 0)), done, one)
+        f.enter(one)
+        place = f.op("sub", f.op("and", left, const(64, 0xFF)), const(64, 1))
+        octet = f.resize(f.load(8, f.at(keys, f.lshr(place, 1))), 64)
+        nibble = f.raw("lshr", octet, f.shl(f.op("and", place, const(64, 1)), 2))
+        value = f.op("mul", f.op("and", nibble, const(64, slots.NIBBLE - 1)), const(64, size // 8))
+        at = f.load(64, offset, 8)
+        row = f.value(f"load {kind}, ptr {f.at(f.at(base, at), value)}, align 8")
+        before = f.value(f"load {kind}, ptr {together}, align 8")
+        f.line(f"store {kind} {f.value(f'and {kind} {before}, {row}')}, ptr {together}, align 8")
+        f.store(f.op("add", at, const(64, size // 8 * slots.NIBBLE)), offset, 8)
+        f.store(f.lshr(left, 8), ahead, 8)
+        f.jump(again)
+        f.enter(done)
+        f.line(f"store {kind} {f.value(f'load {kind}, ptr {together}, align 8')}, ptr {columns}, align 8")
+        return columns, f.at(base, 8 * slots.BLOCK_HEAD + size // 8 * slots.NIBBLE * slots.BLOCK_NIBBLES)
+
+    def _compare(self, leaves: str, count: str, best: str, rank: str, following: str) -> None:
+        """Takes the highest rank of the entries that match of those that are left."""
+        f = self.f
+        bits = f.variable(64)
+
+        def leaf(i: Value) -> None:
+            at = f.at(leaves, f.shl(i, 4))
+            rows = f.load_pointer(at)
+            f.store(f.load(64, f.at(at, 8), 8), bits, 8)
+            again, some, higher, take, done = (f.block(n) for n in ("again", "some", "higher", "take", "done"))
+            f.enter(again)
+            f.branch(f.compare("eq", f.load(64, bits, 8), const(64, 0)), done, some)
+            f.enter(some)
+            row = f.at(rows, f.op("mul", self._lowest(bits), const(64, 8 * slots.leaf_row(self.layout))))
+            r = f.load(64, f.at(row, 8), 8)
+            f.branch(f.compare("ugt", r, f.load(64, rank, 8)), higher, again)
+            f.enter(higher)
+            f.branch(self._matches(f.at(row, 16)), take, again)
+            f.enter(take)
+            f.store(f.load(64, row, 8), best, 8)
+            f.store(r, rank, 8)
+            f.jump(again)
+            f.enter(done)
+
+        loop(f, f.load(64, count, 8), leaf)
+        f.jump(following)
+
+    def _lowest(self, bits: str) -> Value:
+        """Takes the lowest bit out of a variable and returns its number."""
+        f = self.f
+        b = f.load(64, bits, 8)
+        f.store(f.op("and", b, f.op("sub", b, const(64, 1))), bits, 8)
+        return f.trailing_zeros(b)
+
+    def _matches(self, at: str) -> Value:
+        """Compares the key with that of an entry under its mask, and with its bounds."""
         f, n = self.f, self.layout.words
         differ = const(64, 0)
         for w in range(n):

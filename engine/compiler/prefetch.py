@@ -103,7 +103,7 @@ def _filters(ctx: FunctionContext, table: TableIr, slot: int) -> None:
     def ask(i: Value) -> None:
         row = f.at(rows, f.op("mul", i, const(64, stride)))
         mask = f.load(64, f.at(row, 8), 8)
-        ctx.when(f.compare("ne", mask, const(64, slots.BLOCK_MASK)), partial(_filter, ctx, row, mask))
+        ctx.when(f.compare("ult", mask, const(64, slots.SUMMARY_MASK)), partial(_filter, ctx, row, mask))
         if table.match_type == "lpm":  # most packets of a fabric match the shortest prefixes
             size = f.op("mul", f.op("add", mask, const(64, 1)), const(64, 8 * (slots.HASH_HEAD + layout.words)))
             last = f.compare("eq", f.op("add", i, const(64, 1)), count)

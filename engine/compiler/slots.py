@@ -14,9 +14,11 @@ A *hash slot* is `[value, rank, key words...]`, value 0 = empty. In exact and LP
 the record. In ternary and range tables it is `DIRECT | row`, or the number of a chain node (from 1):
 `[row, rank, next node or 0, key words, mask words, low words, high words]`.
 
-A group whose hash mask is `BLOCK_MASK` is no hash table but a bit-sliced block (`detour.engine.tables.sliced`):
-the nodes of up to 64 entries, their ranks, and for every nibble of the key (`block_chunks`) 16 words, each with a
-bit for every entry that this value of the nibble lets match.
+A group whose hash mask is `LEAF_MASK` or `SUMMARY_MASK` is no hash table but a bit-sliced block
+(`detour.engine.tables.sliced`). It begins with its nibbles, at most eight: a byte each, which is the place in the
+packed key, plus one. Its matrix has, for each of them and each of their 16 values, a bit for each column; a row for
+each column follows. A leaf has rows `[row of the record, rank, key words, mask words, low words, high words]`, a
+summary has `[address of a leaf, rank, its nibbles, 0]`.
 
 In front of the slots of an LPM or ternary group is its filter (`detour.engine.tables.hashing`), counted backwards: a
 key with hash h may be in the group only if bit h >> `FILTER_BIT_SHIFT` of word (h >> `FILTER_WORD_SHIFT`) & m is set,
@@ -69,10 +71,17 @@ HASH_HEAD: Final = 2
 NODE_HEAD: Final = 3
 DIRECT: Final = 1 << 63
 
-BLOCK_ENTRIES: Final = 64
-BLOCK_MATRIX: Final = 2 * BLOCK_ENTRIES
-BLOCK_MASK: Final = (1 << 64) - 1
+WORD_BITS: Final = 64
+BLOCK_HEAD: Final = 8  # words before the matrix: a line of the processor's cache
+BLOCK_NIBBLES: Final = 8
+LEAF_COLUMNS: Final = WORD_BITS
+SUMMARY_COLUMNS: Final = 8 * WORD_BITS
+SUMMARY_ROW: Final = 4
+LEAF_MASK: Final = (1 << 64) - 1
+SUMMARY_MASK: Final = (1 << 64) - 2
 NIBBLE: Final = 16  # values of four bits
+
+_MOST_NIBBLES: Final = 255  # their places fit a byte
 
 METER_WORDS: Final = 10  # configured, ticks; peak, then committed: tokens in so many ticks, burst, tokens, last
 
@@ -127,14 +136,21 @@ def key_layout(key: tuple[KeyField, ...]) -> KeyLayout:
     return KeyLayout(max(len(used), 1), tuple(places[i] for i in range(len(key))), ranges, range_words)
 
 
-def block_chunks(layout: KeyLayout, key: tuple[KeyField, ...]) -> tuple[tuple[int, int], ...]:
-    """Word and shift of every nibble that the key's fields touch, over the hashed words and those of ranges."""
-    chunks: set[tuple[int, int]] = set()
+def key_nibbles(layout: KeyLayout, key: tuple[KeyField, ...]) -> tuple[int, ...]:
+    """The nibbles that the key's fields touch, as places in the packed key with the words of ranges at its end: wide
+    fields first, each from its most significant nibble on, those of the same width by turns. Those of very wide keys
+    are not all there."""
+    nibbles: dict[int, tuple[int, int, int]] = {}
     for i, (field, place) in enumerate(zip(key, layout.places, strict=True)):
-        base = place.word + (layout.words if i in layout.ranges else 0)
-        for bit in range(place.shift, place.shift + field.bits):
-            chunks.add((base + bit // 64, bit % 64 // 4 * 4))
-    return tuple(sorted(chunks))
+        first = 64 * (place.word + (layout.words if i in layout.ranges else 0)) + place.shift
+        for depth, bit in enumerate(reversed(range(first, first + field.bits))):
+            nibbles.setdefault(bit // 4, (-field.bits, depth, i))
+    return tuple(sorted((place for place in nibbles if place < _MOST_NIBBLES), key=nibbles.__getitem__))
+
+
+def leaf_row(layout: KeyLayout) -> int:
+    """Words of a leaf's row."""
+    return 2 + 2 * (layout.words + layout.range_words)
 
 
 def record_head(table: TableIr) -> int:

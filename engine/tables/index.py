@@ -6,20 +6,21 @@ prefix length in use. Ternary and range tables have one for each mask, the group
 a search ends when no later group can do better.
 
 Two things would make groups too many, and both are answered by *chains*. A range is not expanded into prefixes
-but covered by at most two aligned blocks whose size is a power of two; and once a table has many masks, entries
+but covered by at most two aligned blocks whose size is a power of two; and once a table has several masks, entries
 go to groups with coarser masks (tuple merging: Daly et al., "TupleMerge", 2017). A slot of such a group holds a
 chain of nodes, each with the whole key to compare, in order of rank. Chains are kept short: an entry that would
 make one too long goes to a group with a finer mask.
 
-Where many entries have masks of their own, groups would have an entry each. From some number of groups on such
-entries are *scattered* over bit-sliced blocks (`sliced.py`), which stand among the groups, until so many have the same
-mask that a group for it pays.
+An entry for which there is no group, when there are many, is *sliced*: it goes to bit-sliced blocks (`sliced.py`),
+which stand among the groups. Where more entries are sliced than in chains, as in access control lists, groups with
+chains are more to search than they are worth: their entries follow, a few with each insertion.
 """
 
 from __future__ import annotations
 
 import bisect
-from itertools import product
+import struct
+from itertools import islice, product
 from operator import and_
 from typing import NamedTuple
 
@@ -28,17 +29,16 @@ from numpy.typing import NDArray
 
 from detour.engine.compiler import slots
 from detour.engine.compiler.model import KeyField
-from detour.engine.compiler.slots import KeyLayout, KeyPlace, block_chunks
+from detour.engine.compiler.slots import KeyLayout, KeyPlace, key_nibbles
 from detour.engine.tables.hashing import HashGroup, PackedKey
 from detour.engine.tables.keys import Match
 from detour.engine.tables.rows import Handles, Rows
-from detour.engine.tables.sliced import Block, Blocks
+from detour.engine.tables.sliced import Block, Blocks, Coder
 
 _MANY_GROUPS = 4  # from here on entries go to coarser groups
 _LONG_CHAIN = 8
-_SPARSE_GROUPS = 24  # from here on a mask gets a group when enough entries have it
-_MOST_GROUPS = 256  # from here on no mask gets one
-_WORTH_A_GROUP = 24
+_MOST_GROUPS = 12  # from here on no mask gets one
+_MOVED = 4  # entries that leave chains with an insertion, where most entries are sliced
 _REMEMBERED = 4096
 _WORD = 0xFFFFFFFFFFFFFFFF
 
@@ -197,15 +197,6 @@ class _Home(NamedTuple):
     value: int
 
 
-class _Scattered(NamedTuple):
-    """What an entry in a block was added with, to move it to a group with the mask `group_mask`."""
-
-    match: Match
-    rank: int
-    group_mask: PackedKey
-    node: int
-
-
 class RankedIndex:
     """Ternary and range tables. Words of a group's mask: the hashed fields, then the blocks of ranges."""
 
@@ -215,19 +206,28 @@ class RankedIndex:
         self._groups = _Groups(sw, slot, self._words)
         self._nodes = Rows(sw, slot + slots.NODES, slots.NODE_HEAD + 2 * self._words)
         self._node_handles = Handles()
-        self._homes: dict[int, list[_Home]] = {}
-        self._blocks_of_bits = Blocks(block_chunks(layout, fields))
-        self._scattered: dict[int, _Scattered] = {}
-        self._by_mask: dict[PackedKey, set[int]] = {}
+        self._direct: dict[int, _Home] = {}
+        self._chained: dict[int, tuple[Match, int, list[_Home]]] = {}
+        nibbles, row = key_nibbles(layout, fields), slots.leaf_row(layout)
+        self._coder = Coder(nibbles, self._words)
+        self._sliced_blocks = Blocks(nibbles, row, self._groups.ranked)
+        self._row = struct.Struct(f"={row}Q")
+        self._sliced: set[int] = set()
         self._coarse: dict[tuple[PackedKey, int], PackedKey] = {}
 
     def add(self, match: Match, rank: int, row: int) -> None:
         """Makes packets that match find that record, unless they find a higher rank."""
         direct = self._groups.find(match.mask, False) or len(self._groups) < _MANY_GROUPS
         if not match.bounds and direct:
-            self._homes[row] = [self._add_direct(match, rank, row)]
+            self._direct[row] = self._add_direct(match, rank, row)
         elif homes := self._add_chained(match, rank, row):
-            self._homes[row] = homes
+            self._chained[row] = match, rank, homes
+        else:
+            self._slice(match, rank, row)
+            for moving in list(islice(self._chained, _MOVED)) if len(self._sliced) > len(self._chained) else ():
+                match, rank, homes = self._chained.pop(moving)
+                self._take_home(homes, rank)
+                self._slice(match, rank, moving)
 
     def _add_direct(self, match: Match, rank: int, row: int) -> _Home:
         group = self._groups.find(match.mask, False) or self._groups.make(match.mask, False)
@@ -237,11 +237,11 @@ class RankedIndex:
         return _Home(group, match.key, slots.DIRECT | row)
 
     def _add_chained(self, match: Match, rank: int, row: int) -> list[_Home]:
-        """Returns no homes if the entry was scattered."""
+        """Returns no homes if there is no group for the entry."""
         homes: list[_Home] = []
+        if len(self._sliced) > len(self._chained):
+            return homes
         chosen = self._choose(match) if match.bounds else self._choose_plain(match)
-        if not chosen:
-            self._scatter(match, rank, row)
         for block_key, group in chosen:
             node = self._new_node(match, rank, row)
             bucket = group.buckets.get(block_key)
@@ -258,10 +258,16 @@ class RankedIndex:
         return homes
 
     def remove(self, match: Match, rank: int, row: int) -> None:
-        if row in self._scattered:
-            self._gather(row)
-            return
-        for group, home_key, value in self._homes.pop(row):
+        if row in self._sliced:
+            self._sliced.remove(row)
+            self._sliced_blocks.take(self._coder.code(*self._hull(match)), rank)
+        elif row in self._chained:
+            self._take_home(self._chained.pop(row)[2], rank)
+        else:
+            self._take_home([self._direct.pop(row)], rank)
+
+    def _take_home(self, homes: list[_Home], rank: int) -> None:
+        for group, home_key, value in homes:
             bucket = group.buckets[home_key]
             at = bisect.bisect_left(bucket, (rank, value))
             del bucket[at]
@@ -279,12 +285,12 @@ class RankedIndex:
     # -- chains
 
     def _choose(self, match: Match) -> list[tuple[PackedKey, _Group]]:
-        """The coarsest masks under which the entry's chains stay short; none if the entry is to be scattered. While
+        """The coarsest masks under which the entry's chains stay short; none if there are none. While
         groups are few, the finest mask is taken at once; when they are many, no new one is made."""
         for level in self._levels():
             blocks = self._blocks(match, level)
             group = self._groups.find(blocks[0][1], True)
-            if group is None and len(self._groups) >= _SPARSE_GROUPS:
+            if group is None and len(self._groups) >= _MOST_GROUPS:
                 continue
             longest = max(len(group.buckets.get(k, ())) if group else 0 for k, _ in blocks)
             if longest < _LONG_CHAIN:
@@ -298,12 +304,12 @@ class RankedIndex:
     def _choose_plain(self, match: Match) -> list[tuple[PackedKey, _Group]]:
         """As `_choose`, for an entry without ranges: it has one block at each level."""
         groups = self._groups
-        sparse = len(groups) >= _SPARSE_GROUPS
+        full = len(groups) >= _MOST_GROUPS
         for level in self._levels():
             coarse = self._coarsened(match.mask, level)
             group = groups.find(coarse, True)
             if group is None:
-                if sparse:
+                if full:
                     continue
                 group = groups.make(coarse, True)
             block_key = tuple(map(and_, match.key, coarse))
@@ -311,39 +317,22 @@ class RankedIndex:
                 return [(block_key, group)]
         return []
 
-    # -- scattered entries
+    # -- sliced entries
 
-    def _scatter(self, match: Match, rank: int, row: int) -> None:
-        """Puts an entry into a block, or gives its mask a group if enough others have the mask."""
-        group_mask = self._blocks(match, 2)[0][1]
-        same = self._by_mask.setdefault(group_mask, set())
-        pays = len(same) + 1 >= _WORTH_A_GROUP and len(self._groups) < _MOST_GROUPS
-        if pays and self._groups.find(group_mask, True) is None:
-            self._groups.make(group_mask, True)
-            moving = [(*self._gather(other)[:2], other) for other in list(same)]
-            for entry in (*moving, (match, rank, row)):
-                self.add(*entry)
-            return
-        node = self._new_node(match, rank, row)
-        self._scattered[row] = _Scattered(match, rank, group_mask, node)
-        same.add(row)
-        for block in self._blocks_of_bits.put(rank, *self._hull(match), node):
-            self._groups.ranked(block, max(block.entries))
+    def _slice(self, match: Match, rank: int, row: int) -> None:
+        self._sliced.add(row)
+        words = self._row.pack(row, rank, *match.key, *match.mask, *self._limits(match))
+        self._sliced_blocks.put(self._coder.code(*self._hull(match)), rank, words)
 
-    def _gather(self, row: int) -> _Scattered:
-        """Takes a scattered entry out of its block."""
-        entry = self._scattered.pop(row)
-        same = self._by_mask[entry.group_mask]
-        same.remove(row)
-        if not same:
-            del self._by_mask[entry.group_mask]
-        block = self._blocks_of_bits.find(entry.rank)
-        block.take(entry.rank)
-        self._node_handles.release(entry.node - 1)
-        self._groups.ranked(block, max(block.entries, default=0))
-        if not block.entries:
-            self._blocks_of_bits.drop(block)
-        return entry
+    def _limits(self, match: Match) -> list[int]:
+        """The words of the lower ends of its ranges, then those of the upper ones."""
+        places = [self._layout.places[i].words for i in self._layout.ranges]
+        return [
+            word
+            for side in ((0, 1) if match.bounds else ())
+            for bound, words in zip(match.bounds, places, strict=True)
+            for word in _split(bound[side], words)
+        ]
 
     def _hull(self, match: Match) -> tuple[PackedKey, PackedKey]:
         """Key and mask with the ranges as the prefixes that both of their ends have: what a block compares."""
@@ -394,11 +383,7 @@ class RankedIndex:
         """A node with everything to compare; its number is one more than its row, since 0 ends a chain."""
         node = self._node_handles.take()
         self._nodes.reserve(node + 1)
-        words = [row, rank, 0, *match.key, *match.mask]
-        places = [self._layout.places[i] for i in self._layout.ranges]
-        for side in (0, 1) if match.bounds else ():
-            for bound, place in zip(match.bounds, places, strict=True):
-                words.extend(_split(bound[side], place.words))
+        words = (row, rank, 0, *match.key, *match.mask, *self._limits(match))
         self._nodes.write(node * self._nodes.stride, words)
         return node + 1
 
@@ -441,4 +426,4 @@ def _set_field_mask(masks: list[int], place: KeyPlace, value: int) -> None:
 
 
 def _split(value: int, count: int) -> PackedKey:
-    return tuple((value >> (64 * i)) & _WORD for i in range(count))
+    return (value,) if count == 1 else tuple((value >> (64 * i)) & _WORD for i in range(count))

@@ -20,12 +20,13 @@ from detour.engine.clock import Virtual
 from detour.engine.compiler.program import Program
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
-from detour.experiments.bench import dragonfly, fabric, inprocess, namespace, setup, switch, tables
+from detour.experiments.bench import acl, dragonfly, fabric, inprocess, namespace, setup, switch, tables
 from detour.experiments.bench.dragonfly import BenchFabric
 from detour.experiments.bench.fabric import LoadPoint
 from detour.experiments.bench.report import Goal, ratio
 from detour.experiments.bench.switch import Rate, Size
 from detour.topo import parse_topology
+from tests.packet_runner import PacketRunner
 
 D1 = parse_topology("dragonfly:p=2,a=4,h=2")
 
@@ -171,6 +172,17 @@ def test_packets_in_process_are_forwarded() -> None:
     assert switch.in_process(BenchFabric(), 512, 0.05) > 10_000
 
 
+@pytest.mark.parametrize(("ports", "hit"), [("range", True), ("range", False), ("prefix", True), ("prefix", False)])
+def test_packets_hit_access_lists_or_miss_them(ports: str, hit: bool) -> None:
+    program = Program.from_json((BUILD / "bench_tables.json").read_text())
+    listed, (kind, port) = acl.rules(300), tables.ACL_TABLES[ports]
+    switch = PacketRunner(program)
+    for key, priority in tables.acl_entries(listed, ports):
+        switch.state.tables[tables.table_name(kind)].insert(key, "BenchIngress.forward", (5,), priority)
+    for header in acl.headers(listed, 100, hit):
+        assert switch.run(tables.acl_frame(header, ports), port).egress_spec == (5 if hit else 8)
+
+
 @pytest.mark.parametrize(("kind", "port"), tables.PORTS.items())
 def test_every_entry_of_every_kind_of_table_is_hit(kind: str, port: int) -> None:
     program = Program.from_json((BUILD / "bench_tables.json").read_text())
@@ -198,7 +210,22 @@ def test_tables() -> None:
     assert [(point["kind"], point["entries"]) for point in result["points"]] == [
         (kind, size) for kind in ("exact", "lpm", "ternary") for size in (10, 1000)
     ]
-    assert all(point["pps"] > 0 for point in result["points"])
+    assert [(point["entries"], point["ports"], point["packets"]) for point in result["acl"]] == [
+        (size, ports, packets) for size in (10, 1000) for ports in ("range", "prefix") for packets in ("hit", "miss")
+    ]
+    assert all(point["pps"] > 0 for point in (*result["points"], *result["acl"]))
+
+
+def test_access_lists() -> None:
+    listed = acl.rules(500, seed=3)
+    assert len(set(listed)) == 500
+    assert listed == acl.rules(500, seed=3) != acl.rules(500, seed=4)
+    assert [rule.scope for rule in listed] == sorted(rule.scope for rule in listed)
+    for ports in ((0, 65535), (1024, 65535), (7, 7), (5000, 5010)):
+        covered = [value | rest for value, mask in acl.blocks(ports) for rest in range((1 << 16) - mask)]
+        assert covered == list(range(ports[0], ports[1] + 1))
+    assert len(list(acl.blocks((1024, 65535)))) == 6
+    assert 450 <= len(tables.acl_entries(tables.acl_rules(500, "prefix"), "prefix")) <= 500
 
 
 def test_pipeline() -> None:

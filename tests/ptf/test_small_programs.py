@@ -138,3 +138,24 @@ def test_the_port_chooses_the_table(tables: Switch, port: int) -> None:
     send_packet(tables, 4, known)
     send_packet(tables, port, known + b"behind")
     assert tables.take(OUT) == known + b"behind"
+
+
+@pytest.mark.parametrize("wrong", [None, 0, 6, 8, 11, 12, 13])
+def test_rules_of_an_access_list(tables: Switch, wrong: int | None) -> None:
+    """A packet that matches, and those that do not in one field each (`wrong`: which byte)."""
+    rule = {
+        "hdr.acl.source": (0x0A000000, 0xFF000000),
+        "hdr.acl.destination": (0xC0000000, 0xFFFFFF00),
+        "hdr.acl.source_port": (1024, 65535),
+        "hdr.acl.destination_port": (5000, 5001),
+        "hdr.acl.protocol": (6, 0xFF),
+        "hdr.acl.flags": (0x10, 0x10),
+    }
+    tables.insert("by_acl", rule, action=("forward", {"port": OUT}), priority=5)
+    header = bytearray(b"\x0a\x01\x02\x03" + b"\xc0\x00\x00\x07" + b"\x55\xff" + b"\x13\x88" + b"\x06" + b"\x12")
+    behind = bytes(header) + b"the first that comes out"
+    if wrong is not None:
+        header[wrong] ^= 0x55
+        send_packet(tables, 5, bytes(header))
+    send_packet(tables, 5, behind)
+    assert tables.take(OUT) == behind

@@ -142,7 +142,8 @@ class VirtualFabric(NetworkFabric):
         hs = _make_hosts(topology, self.config, self.settings, queue_pairs)
         super().__init__(topology, terms, address_hosts(hs, topology))
         self._rng = random.Random(f"paths {self.settings.seed}")
-        seed, frames, overhead = self.settings.seed, self.settings.frames, self.settings.links.overhead_bytes
+        seed, overhead = self.settings.seed, self.settings.links.overhead_bytes
+        frames = self.settings.pool(len(topology.hosts))
         clock = Virtual(threads=threads or threads_for(len(topology.switches)))
         self._network = Network(clock, seed=seed, hosts=self.hs, packets=frames, overhead_bytes=overhead)
         self._watch = DeadlockWatch(self._network, topology, self._network.run) if scheme.lossless else None
@@ -163,7 +164,7 @@ class VirtualFabric(NetworkFabric):
             self._share_loads()
         elif self.scheme.routing in _OWN_PORTS:
             self._show_own_loads()
-        self.network.expect(min(self.settings.frames, _PACKETS_OF_A_HOST * len(topology.hosts)))
+        self.network.expect(min(frames, _PACKETS_OF_A_HOST * len(topology.hosts)))
         if len(topology.switches) >= _MANY_SWITCHES:
             pages.collapse()
         self.device = Device(self.hs, self.network.call, self.network.kick_host, lambda: self.network.now_ps)

@@ -97,8 +97,10 @@ def _write(state: SwitchState, entity: entries.TableEntry | entries.DefaultActio
 
 
 def read_back(state: SwitchState, names: Collection[str] | None = None) -> list[entries.Entity]:
-    """Entries and default actions of all tables of a switch, or of those named, as they are."""
+    """Entries and default actions of all tables of a switch, or of those named, as they are. Entries that lead to the
+    same group share its set of actions."""
     held: list[entries.Entity] = []
+    sets: dict[tuple[str, object], entries.ActionSet] = {}
     for name, table in state.tables.items():
         if names is not None and name not in names:
             continue
@@ -107,7 +109,10 @@ def read_back(state: SwitchState, names: Collection[str] | None = None) -> list[
         for entry in table.entries():
             match = {field.name: _value(field, part) for field, part in zip(table.spec.key, entry.key, strict=True)}
             keys = {field: value for field, value in match.items() if value is not None}
-            action = _action(entry) if entry.target is None else _choices(table.profile, entry.target)
+            if entry.target is None:
+                action = _action(entry)
+            elif (action := sets.get((name, entry.target))) is None:
+                action = sets[name, entry.target] = _choices(table.profile, entry.target)
             held.append(entries.TableEntry.of(name, keys, action, entry.priority))
     return held
 

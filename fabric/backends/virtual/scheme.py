@@ -275,6 +275,10 @@ def scheme(name: str) -> Scheme:
     return SCHEME_REGISTRY.find(name)
 
 
+_FRAMES_OF_A_HOST = 256
+"""under way at once at most, where a permutation begins at line rate on 16,512 hosts"""
+
+
 @dataclass(frozen=True)
 class RunSettings:
     """Everything else about a run. `window`, `frames`: packets that a connection and the fabric may have under way.
@@ -291,6 +295,10 @@ class RunSettings:
     seed: int = 1
     payload: bool = False
     jitter_ps: int | None = None
+
+    def pool(self, hosts: int) -> int:
+        """`frames`; if it is not given, as many as very many hosts may need."""
+        return max(self.frames, _FRAMES_OF_A_HOST * hosts) if self.frames == RunSettings.frames else self.frames
 
     def host_config(self, chosen: Scheme) -> HostConfig:
         """The hosts' parameters under a scheme."""

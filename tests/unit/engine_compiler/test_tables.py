@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from detour.engine.compiler.model import MAX_PRIORITY
-from detour.engine.tables import EntryExists, MatchTable, MeterRates, NoSuchEntry, TableError, TableFull, index
+from detour.engine.tables import EntryExists, MatchTable, MeterRates, NoSuchEntry, TableError, TableFull, index, sliced
 from tests.fuzz.reference import Reference, Row
 from tests.fuzz.table_program import Key, Layout
 
@@ -79,9 +80,13 @@ def random_packet(rng: random.Random) -> dict[str, int]:
 ACTIONS = {"exact_table": "mark_exact", "lpm_table": "mark_lpm", "ternary_table": "mark", "range_table": "mark"}
 
 
-_FEW = ("_MANY_GROUPS", "_LONG_CHAIN", "_MOST_GROUPS")
-_SCATTERED = ("_MANY_GROUPS", "_SPARSE_GROUPS", "_LONG_CHAIN", "_WORTH_A_GROUP", "_MOST_GROUPS")
 _RANKED = ("ternary_table", "range_table")
+_GROUPS = ("_MANY_GROUPS", "_LONG_CHAIN", "_MOST_GROUPS")
+Limits = dict[tuple[ModuleType, str], int]
+
+
+def _limits(*values: int) -> Limits:
+    return {(index, name): value for name, value in zip(_GROUPS, values, strict=True)}
 
 
 @pytest.mark.parametrize(
@@ -89,20 +94,19 @@ _RANKED = ("ternary_table", "range_table")
     [
         (tuple(ACTIONS), 6, {}),
         # entries share coarse groups and long chains early
-        *((_RANKED, 1, dict(zip(_FEW, v, strict=True))) for v in ((0, 1, 1), (2, 2, 4), (4, 3, 1000), (0, 1000, 1000))),
-        # most entries go to bit-sliced blocks, and some from there to groups
-        *(
-            (_RANKED, 3, dict(zip(_SCATTERED, v, strict=True)))
-            for v in ((0, 0, 8, 1, 0), (0, 1, 1, 3, 1000), (1, 2, 2, 10, 4))
-        ),
+        *((_RANKED, 1, _limits(*v)) for v in ((0, 1, 1000), (2, 2, 4), (4, 3, 1000), (0, 1000, 1000))),
+        # all entries are sliced, or they are after a while
+        *((_RANKED, 2, _limits(*v)) for v in ((0, 8, 0), (1, 1, 2), (2, 8, 4))),
+        # summaries of two leaves, and leaves that are given up early
+        (_RANKED, 2, _limits(0, 8, 0) | {(sliced, "_FEW_LEAVES"): 1, (sliced, "_SMALL"): 30}),
     ],
 )
 def test_lookups_find_what_a_search_finds(
-    names: tuple[str, ...], seeds: int, limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
+    names: tuple[str, ...], seeds: int, limits: Limits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Insertions, changes and deletions in random order; between them random packets."""
     for limit, value in limits.items():
-        monkeypatch.setattr(index, limit, value)
+        monkeypatch.setattr(*limit, value)
     for name in names:
         for seed in range(seeds):
             _compare(name, seed)
