@@ -281,7 +281,8 @@ class Network:
     ) -> None:
         """Attaches a Linux interface (root): an existing one by a raw packet socket; if there is none of that
         name, a TAP device is made and lives as long as the network."""
-        self._attach_outside(port, lambda: sockets.open_interface(name), rate_bps, delay_ps, queue_packets)
+        ring = self._memory.g["rings"] < sockets.MOST_RINGS
+        self._attach_outside(port, lambda: sockets.open_interface(name, ring), rate_bps, delay_ps, queue_packets)
 
     def attach_linux_host(
         self, port: Port, attachment: sockets.Attachment, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64
@@ -313,7 +314,8 @@ class Network:
             attachment = opened()
             self._outside.append(attachment)
             index = self._wiring.attach_outside(port, attachment, rate, delay, queue, both=both)
-            sockets.watch(self._runner.epoll, attachment.fd, index)
+            if attachment.ring is None:
+                sockets.watch(self._runner.epoll, attachment.fd, index)
             self._tell_selectors(port, True)
 
         self.call(attach)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import logging
+import mmap
 import os
 import platform
 import socket
@@ -20,11 +22,17 @@ from detour.base.addresses import too_long
 from detour.base.errors import DetourError
 from detour.base.unix_listener import UnixServerSocket
 from detour.engine.loop.layout import IO_PACKET, IO_TAP, IO_UNIX
+from detour.engine.loop.layout import MOST_RINGS as MOST_RINGS
+from detour.engine.loop.layout import RING_SLOT_BYTES as RING_SLOT_BYTES
+from detour.engine.loop.layout import RING_SLOTS as RING_SLOTS
 
+_log = logging.getLogger(__name__)
 _BUFFER_BYTES = 4 << 20
 _NAME_LIMIT = 15
 _ETH_P_ALL = 0x0003
 _SOL_PACKET, _PACKET_AUXDATA, _PACKET_IGNORE_OUTGOING = 263, 8, 23
+_PACKET_RX_RING, _PACKET_COPY_THRESH, _PACKET_VERSION, _TPACKET_V2 = 5, 7, 10, 1
+_BLOCK_BYTES = 1 << 16
 _TUNSETIFF, _IFF_TAP, _IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 _EPOLL_ADD, _EPOLLIN = 1, 1
@@ -42,14 +50,27 @@ class Attachment:
     place: UnixServerSocket | None = None
     longest: int = 0
     """bytes of the longest frame that may come in by it; longer ones are dropped and counted. 0: whatever fits"""
+    send_fd: int = -1
+    """another socket, to send by"""
+    ring: mmap.mmap | None = None
+    """memory that the kernel puts frames into"""
+
+    @property
+    def ring_address(self) -> int:
+        """Where the ring begins, 0 if there is none."""
+        return 0 if self.ring is None else np.frombuffer(self.ring, np.uint8).ctypes.data
 
     def close(self) -> None:
         """Removes the socket's file and closes the descriptor. May be called twice."""
         if self.place is not None:
             self.place.remove()
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        if self.ring is not None:
+            self.ring.close()  # which has a descriptor of its own
+            self.ring = None
+        for fd in (self.fd, self.send_fd):
+            if fd >= 0:
+                os.close(fd)
+        self.fd = self.send_fd = -1
 
 
 def watch(epoll_fd: int, fd: int, index: int) -> None:
@@ -82,7 +103,7 @@ def _enlarge(sock: socket.socket) -> None:
             sock.setsockopt(socket.SOL_SOCKET, plain, _BUFFER_BYTES)
 
 
-def open_interface(name: str) -> Attachment:
+def open_interface(name: str, ring: bool = False) -> Attachment:
     """A raw packet socket on the interface, or a new TAP device if there is no such interface."""
     if not name or len(name) > _NAME_LIMIT or "/" in name:
         raise DetourError(f"{name!r} is not an interface name (1 to {_NAME_LIMIT} characters, no '/')")
@@ -90,31 +111,62 @@ def open_interface(name: str) -> Attachment:
         index = socket.if_nametoindex(name)
     except OSError:
         return open_tap(name)
-    return open_packet(name, index)
+    return open_packet(name, index, ring)
 
 
-def open_packet(name: str, index: int) -> Attachment:
-    """A raw packet socket on an interface of the calling thread's namespace.
+def open_packet(name: str, index: int, ring: bool = False) -> Attachment:
+    """A raw packet socket on an interface of the calling thread's namespace. `ring`: the loop reads frames without
+    system calls, if the kernel has memory for that.
 
     Raises:
         DetourError: why there can be none.
     """
+    attachment = Attachment(-1, IO_PACKET, name)
+    sock = _packet_socket(name)
     try:
-        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
-    except PermissionError:
-        raise DetourError(f"interface {name}: packet sockets need root (or CAP_NET_RAW)") from None
-    try:
-        _enlarge(sock)
         sock.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
         sock.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
         # Promiscuous: frames to other addresses pass through a switch.
         membership = struct.pack("=iHH8s", index, 1, 0, b"")
         sock.setsockopt(_SOL_PACKET, 1, membership)
+        if ring:
+            attachment.ring = _ring(sock, name)
+            # A socket is told of every frame of its own that is gone, and that would wake who waits for others.
+            with _packet_socket(name) as sender:
+                sender.bind((name, 0))
+                attachment.send_fd = sender.detach()
         sock.bind((name, _ETH_P_ALL))
     except OSError as error:
         sock.close()
+        attachment.close()
         raise DetourError(f"interface {name} cannot be used: {error.strerror}") from None
-    return Attachment(sock.detach(), IO_PACKET, name)
+    attachment.fd = sock.detach()
+    return attachment
+
+
+def _packet_socket(name: str) -> socket.socket:
+    try:
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
+    except PermissionError:
+        raise DetourError(f"interface {name}: packet sockets need root (or CAP_NET_RAW)") from None
+    _enlarge(sock)
+    return sock
+
+
+def _ring(sock: socket.socket, name: str) -> mmap.mmap | None:
+    """Memory into which the kernel puts what the socket receives, or None, which is logged."""
+    size = RING_SLOTS * RING_SLOT_BYTES
+    try:
+        sock.setsockopt(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V2)
+        terms = struct.pack("=4I", _BLOCK_BYTES, size // _BLOCK_BYTES, RING_SLOT_BYTES, RING_SLOTS)
+        sock.setsockopt(_SOL_PACKET, _PACKET_RX_RING, terms)
+        sock.setsockopt(_SOL_PACKET, _PACKET_COPY_THRESH, 1)  # longer frames: to the socket's queue
+        return mmap.mmap(sock.fileno(), size)
+    except OSError as error:
+        with suppress(OSError):
+            sock.setsockopt(_SOL_PACKET, _PACKET_RX_RING, bytes(16))
+        _log.warning("interface %s has no receive ring (%s): frames are read one by one", name, error.strerror)
+        return None
 
 
 def open_tap(name: str, up: bool = True) -> Attachment:

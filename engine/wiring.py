@@ -236,6 +236,8 @@ class Wiring:
         number = memory.add(
             "ios",
             fd=outside.fd,
+            send_fd=outside.fd if outside.send_fd < 0 else outside.send_fd,
+            ring=outside.ring_address,
             family=outside.family,
             port=index,
             channel=into,
@@ -248,6 +250,7 @@ class Wiring:
         )
         memory.row("channels", out)["index"] = number
         memory.g["ios_count"] = number + 1
+        memory.g["watched" if outside.ring is None else "rings"] += 1
         self.cables[port] = Cable(out, into)
         return number
 
@@ -264,7 +267,9 @@ class Wiring:
             entry.cut_channel(memory.address, channel)
         io = memory.row("ios", int(out["index"]))
         fd = int(io["fd"])
-        io["fd"] = -1  # frames that wait for the socket are dropped when they are tried again
+        io["fd"] = io["send_fd"] = -1  # frames that wait for the socket are dropped when they are tried again
+        memory.g["rings" if io["ring"] else "watched"] -= 1
+        io["ring"] = 0
         out["kind"] = layout.TO_NOWHERE
         switch = self.switch(port[0])
         memory.set_port_index(switch.index, port[1], -1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from detour.base.jit import inner, int64
 from detour.base.parts import Part
 from detour.engine.loop import channels, heap, pool, socket_io, switch, windows
-from detour.engine.loop.layout import CARD_RING, DRAIN, INBOX, MAX_TIME, WOKEN, LoopGlobals
+from detour.engine.loop.layout import CARD_RING, DRAIN, INBOX, MAX_TIME, UNLIMITED_PS, WOKEN, LoopGlobals
 from detour.engine.loop.log import must_drain
 from detour.engine.loop.native import channel_at, global_at, io_at, load64, move_bytes, slot_at
 
@@ -20,6 +20,9 @@ _HELD, _WATCHED = int64(1), int64(0)
 
 _POLL_NS = 20_000
 """How long sockets may be left alone when there are always events due."""
+
+_PAUSE_NS = 10_000
+"""Time between two looks at sockets that had several frames at once."""
 
 _FRAMES_PER_POLL = 64
 _LOG_NS = 1_000_000
@@ -48,16 +51,23 @@ def _read_socket(g: LoopGlobals, index: int, now: int) -> None:
     if channel.rate_bps != 0 or channel.delay_ps != 0:
         _read_link(g, index, now)
         return
+    time = max(now, g.now)
+    if channel.count > 0:
+        time = max(time, slot_at(g.slots, channel.tail).time)  # order on a channel is fixed
     for _ in range(_FRAMES_PER_POLL):
         if channel.count >= INBOX:
             return
         slot = socket_io.receive_frame(g, index)
         if slot < 0:
             return
-        time = now  # the frame before may have been put later, when the loop was behind; order on a channel is fixed
-        if channel.count > 0:
-            time = max(now, slot_at(g.slots, channel.tail).time)
-        channels.append(g, io.channel, slot, time)
+        g.polled_frames += 1
+        waits = channel.count > 0 or heap.first_time(g, windows.ONLY) <= time or must_drain(g)
+        if waits or channel.up == 0:
+            channels.append(g, io.channel, slot, time)
+        else:
+            g.gathering = 1
+            windows.arrive_at_once(g, io.port, slot, time)
+        time += UNLIMITED_PS  # then the port that the frame left by is free again
 
 
 @inner()
@@ -93,13 +103,19 @@ def _resume(g: LoopGlobals, now: int) -> None:
 def _poll(g: LoopGlobals, wall: int) -> None:
     """Reads the sockets, and tries again to send what could not go."""
     g.polled_ns = wall
+    g.polled_frames = 0
     now = max(g.now, _loop_time(g, wall))
     if g.held > 0:
         _resume(g, now)
+    for index in range(g.ios_count if g.rings > 0 else 0):
+        if socket_io.has_frame(io_at(g.ios, index)):
+            _read_socket(g, index, now)
+            socket_io.send_gathered(g)
     for number in range(socket_io.readable(g)):
         index = socket_io.ready_index(g, number)
         if index >= 0:
             _read_socket(g, index, now)
+            socket_io.send_gathered(g)
     if g.backlog > 0:
         socket_io.retry(g)
 
@@ -147,6 +163,16 @@ def _rest(g: LoopGlobals) -> None:
 
 
 @inner()
+def _pause(g: LoopGlobals) -> None:
+    """Lets some more frames come: who looks after each is in the way of who writes them, and asks the kernel more."""
+    first = heap.first_time(g, windows.ONLY)
+    while g.wake == 0:
+        wall = socket_io.wall_ns(g)
+        if wall - g.polled_ns >= _PAUSE_NS or _loop_time(g, wall) >= first:
+            return
+
+
+@inner()
 def _run_paced(g: LoopGlobals) -> int:
     """Real time."""
     started = socket_io.wall_ns(g)
@@ -167,7 +193,10 @@ def _run_paced(g: LoopGlobals) -> int:
             return DRAIN
         # Python sets `wake` before it makes its descriptor readable, which _poll may just have read.
         if not due and g.wake == 0:
-            _rest(g)
+            if g.rings > 0 and g.polled_frames > 3:
+                _pause(g)
+            else:
+                _rest(g)
     return WOKEN
 
 

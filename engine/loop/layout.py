@@ -31,9 +31,9 @@ SYSTEM_BYTES: Final = 4096
 """Room for structures that system calls read and write; the offsets in it follow."""
 AT_TIMESPEC: Final = 0
 AT_TIMEOUT: Final = 16
-AT_POLLFD: Final = 32
 AT_COUNTER: Final = 48
 AT_EPOLL_CHANGE: Final = 3072
+AT_POLLFD: Final = 3136
 AT_EPOLL_EVENTS: Final = 64
 EPOLL_EVENTS: Final = 64
 
@@ -98,6 +98,15 @@ AT_IOVEC: Final = 64
 AT_CONTROL: Final = 96
 CONTROL_BYTES: Final = 128
 
+MOST_RINGS: Final = 64
+"""Packet sockets with a ring: each takes memory of the kernel, and time when the loop goes to sleep."""
+
+RING_SLOTS: Final = 4096
+"""Places of a packet socket's ring. When they are full the kernel drops what comes."""
+
+RING_SLOT_BYTES: Final = 2048
+"""Of each, of which 66 are its header. Longer frames come by the socket."""
+
 BACKLOG: Final = 1024
 """Frames that wait for a socket that does not take them now."""
 
@@ -138,7 +147,11 @@ class LoopGlobals(NativeRecord, lines=True):
     wake: Int64; epoll: Int64; wake_fd: Int64; up_used: Int64; up_drops: Int64
     taken_used: Int64; taken_drops: Int64; capturing: Int64; inline_upcalls: Int64
     # sockets
-    backlog: Int64; polled_ns: Int64; held: Int64
+    watched: Int64; rings: Int64  # sockets in the epoll; those with a ring are not
+    epoll_ready: Int64  # whether sleep ended because the epoll has something
+    backlog: Int64; polled_ns: Int64; polled_frames: Int64; held: Int64
+    gathering: Int64  # whether frames wait until all of a batch are there, and the first of the sockets that have some
+    gathered: Int64
     # links
     overhead_bytes: Int64
     # windows (`windows`): 2 if nodes of two sides take turns, else 1; up to when those have run that are sent frames,
@@ -288,8 +301,11 @@ class NicRecord(NativeRecord, lines=True):
 class IoRecord(NativeRecord):
     """A socket or an interface of Linux."""
 
-    fd: Int64; family: Int64; port: Int64; channel: Int64; address: Int64
+    fd: Int64; send_fd: Int64; family: Int64; port: Int64; channel: Int64; address: Int64
     address_length: Int64; message: Int64; head: Int64; tail: Int64; count: Int64
+    ring: Int64; ring_at: Int64  # address of the ring that the kernel fills, 0: none; the place that is read next
+    gathered: Int64  # the next socket that has gathered frames + 1, 0: none
+    tag: Int64  # of the frame that was read last: type and VLAN tag that the kernel keeps beside it, 0: none
     rx_packets: Int64; rx_drops: Int64; rx_errors: Int64; rx_failing: Int64
     tx_packets: Int64; tx_drops: Int64; tx_no_peer: Int64; tx_retries: Int64
     longest: Int64  # bytes of the longest frame that may come in, 0: whatever there is memory for

@@ -19,10 +19,12 @@ from detour.base.memory import call3 as call3
 from detour.base.memory import call4 as call4
 from detour.base.memory import call5 as call5
 from detour.base.memory import call6 as call6
+from detour.base.memory import fetch_add as fetch_add
 from detour.base.memory import load8 as load8
 from detour.base.memory import load16 as load16
 from detour.base.memory import load32 as load32
 from detour.base.memory import load64 as load64
+from detour.base.memory import load_acquire as load_acquire
 from detour.base.memory import move_bytes as move_bytes
 from detour.base.memory import prefetch as prefetch
 from detour.base.memory import prefetch_lines as prefetch_lines
@@ -75,6 +77,7 @@ write = libc("write", LONG, INT, LONG, LONG)
 ppoll = libc("ppoll", INT, LONG, LONG, LONG, LONG)
 epoll_wait = libc("epoll_wait", INT, INT, LONG, INT, INT)
 epoll_ctl = libc("epoll_ctl", INT, INT, INT, INT, LONG)
+getsockopt = libc("getsockopt", INT, INT, INT, INT, LONG, LONG)
 clock_gettime = libc("clock_gettime", INT, INT, LONG)
 
 

@@ -75,6 +75,17 @@ def _channel_event(g: LoopGlobals, index: int) -> int:
 
 
 @inner()
+def arrive_at_once(g: LoopGlobals, port: int, slot: int, time: int) -> None:
+    """A frame from outside arrives before whatever else happens, so it needs no event."""
+    g.now = time
+    g.events += 1
+    where = switch.arrive(g, port, slot, _NO_CLASS)
+    leaves_by = switch.run_ingress(g, where, slot) if where >= 0 else -1
+    if leaves_by >= 0:
+        switch.serve(g, leaves_by)
+
+
+@inner()
 def _leave(g: LoopGlobals, index: int, slot: int) -> None:
     channel = channel_at(g.channels, index)
     if channel.kind == TO_INGRESS:

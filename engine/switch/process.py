@@ -40,8 +40,8 @@ _PATIENCE_S = 0.05
 def run(options: SwitchOptions) -> NoReturn:
     """Runs a switch until a signal ends it, and the process with it (exit code 0). `DetourError` if it cannot be
     started."""
-    # A file or socket for each interface, and two captures.
-    descriptors.require(descriptors.PROCESS + 3 * len(options.interfaces), "detour switch")
+    # Two sockets and a ring for each interface, and two captures.
+    descriptors.require(descriptors.PROCESS + 5 * len(options.interfaces), "detour switch")
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # threads that are started inherit it
     try:
         _run(options)

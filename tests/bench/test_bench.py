@@ -87,6 +87,17 @@ def test_the_load_rises_until_more_brings_no_more() -> None:
     assert len(rates) < 18
 
 
+def test_the_highest_load_without_loss_is_narrowed_down() -> None:
+    def switch_of_100k(rate: float) -> Rate:
+        delivered = min(rate, 100_000)
+        return Rate(rate, delivered, 1 - delivered / rate)
+
+    rates = [switch_of_100k(rate) for rate in (64_000, 80_000, 120_000)]
+    switch.narrow(switch_of_100k, rates)
+    assert 97_000 < switch.lossless(rates) <= 100_000
+    assert switch.lossless([Rate(1000, 900, 0.1)]) == 0
+
+
 def test_a_generator_at_its_limit_ends_the_search() -> None:
     rates = switch.best_rate(lambda rate: Rate(min(rate, 50_000), min(rate, 50_000), 0.0), 20_000)
     assert switch.best(rates) == 50_000
@@ -118,21 +129,32 @@ def test_goals() -> None:
 
 
 def test_report_of_bench_switch() -> None:
-    result = switch.report([Size(64, 4e6, 3e5, 5e4), Size(1500, 3e6, 2e5, 5e4)], [])
-    assert result.numbers == {
+    sizes = [
+        Size(64, 4e6, 3e5, 5e4, 2e5, 4e5, 30.0, 90.0, 20.0),
+        Size(1500, 3e6, 2e5, 5e4, 2e5, 5e5, 40.0, 60.0, 20.0),
+    ]
+    assert switch.report(sizes, []).numbers == {
         "sizes": [
-            {"bytes": 64, "engine_pps": 4e6, "engine_veth_pps": 3e5, "bmv2_pps": 5e4},
-            {"bytes": 1500, "engine_pps": 3e6, "engine_veth_pps": 2e5, "bmv2_pps": 5e4},
+            {
+                "bytes": 64, "engine_pps": 4e6, "engine_veth_pps": 3e5, "bmv2_pps": 5e4, "engine_lossless_pps": 2e5,
+                "forwarder_lossless_pps": 4e5, "engine_latency_us": 30.0, "bmv2_latency_us": 90.0,
+                "forwarder_latency_us": 20.0,
+            },
+            {
+                "bytes": 1500, "engine_pps": 3e6, "engine_veth_pps": 2e5, "bmv2_pps": 5e4, "engine_lossless_pps": 2e5,
+                "forwarder_lossless_pps": 5e5, "engine_latency_us": 40.0, "bmv2_latency_us": 60.0,
+                "forwarder_latency_us": 20.0,
+            },
         ],
-        "ratio_in_process": 60.0,
-        "ratio_veth": 4.0,
-    }
+        "ratio_in_process": 60.0, "ratio_veth": 4.0, "ratio_lossless": 4.0, "ratio_forwarder": 0.4,
+        "ratio_latency": 1.5,
+    }  # fmt: skip
     alone = switch.report([Size(64, 4e6, None, None)], ["no BMv2"])
     assert alone.numbers["ratio_in_process"] is None
     assert alone.numbers["ratio_veth"] is None
-    assert [goal.met for goal in alone.goals] == [None, None]
+    assert [goal.met for goal in alone.goals] == [None] * 4
     assert len(alone.table().rows) == 1
-    assert [goal.measured for goal in alone.goals] == ["not measured"] * 2
+    assert [goal.measured for goal in alone.goals] == ["not measured"] * 4
 
 
 def test_report_of_bench_fabric_counts_only_loads_that_are_kept_up_with() -> None:
@@ -248,6 +270,8 @@ def test_switch_without_bmv2() -> None:
     assert size["bytes"] == 64
     assert size["engine_pps"] > 0
     assert size["engine_veth_pps"] > 0
+    assert size["engine_latency_us"] > 0
+    assert size["forwarder_latency_us"] > 0
     assert size["bmv2_pps"] is None
     assert result["ratio_veth"] is None
     assert not list(Path("/sys/class/net").glob("t7"))

@@ -8,6 +8,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 import script_program as script
@@ -117,6 +118,65 @@ def test_vlan_tags_survive(real, veth):
     assert real.port(1)["tx_bytes"] == len(tagged)
 
 
+def _long(length: int, number: int) -> bytes:
+    head = frame(script.UNICAST, 2, tag=number & 0xFF)
+    return head + (number.to_bytes(4, "big") * (length // 4))[: length - len(head)]
+
+
+def test_frames_of_all_lengths_keep_their_order(make, veth):
+    (near1, far1), (near2, far2) = veth(), veth()
+    for name in (near1, far1, near2, far2):
+        _ip("link", "set", name, "mtu", "9000")
+    bench = make(RealTime(), frame_bytes=9100)
+    bench.switch()
+    bench.net.attach_interface((1, 1), near1)
+    bench.net.attach_interface((1, 2), near2)
+    bench.net.start()
+    # Some fill a place of the ring, some are a byte longer and come by the socket; the ring is filled more than once.
+    room = sockets.RING_SLOT_BYTES - 66
+    lengths = [(64, room, room + 1, 9000, 1500)[(number * number) % 5] for number in range(sockets.RING_SLOTS + 600)]
+    with _raw(far1) as one, _raw(far2) as two:
+        for first in range(0, len(lengths), 40):
+            block = [_long(length, first + n) for n, length in enumerate(lengths[first : first + 40])]
+            for data in block:
+                one.send(data)
+            for data in block:
+                assert two.recv(10_000)[16:] == data[16:]
+    assert bench.net.outside_stats()["rx_drops"].tolist() == [0, 0]
+
+
+def test_interfaces_without_a_ring(real, veth, monkeypatch, caplog):
+    pairs = [veth() for _ in range(3)]
+    monkeypatch.setattr(sockets, "MOST_RINGS", 1)
+    real.net.attach_interface((1, 1), pairs[0][0])
+    real.net.attach_interface((1, 3), pairs[2][0])  # beyond the limit
+    monkeypatch.setattr(sockets, "MOST_RINGS", 64)
+    monkeypatch.setattr(sockets, "_PACKET_RX_RING", 9999)  # an option that the kernel does not know
+    real.net.attach_interface((1, 2), pairs[1][0])
+    real.net.start()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"interface {pairs[1][0]} has no receive ring (Protocol not available): frames are read one by one"
+    ]
+    with _raw(pairs[0][1]) as one, _raw(pairs[1][1]) as two, _raw(pairs[2][1]) as three:
+        for sender, port, receiver in ((one, 2, two), (two, 3, three), (three, 1, one)):
+            sender.send(frame(script.UNICAST, port))
+            assert receiver.recv(5000)[1] == port
+
+
+def test_an_interface_that_is_taken_away_leaves_nothing(real, veth):
+    near, far = veth()
+    before = len(Path("/proc/net/packet").read_text().splitlines())
+    real.net.start()
+    with _raw(far) as sock:
+        for tag in range(2):
+            real.net.attach_interface((1, 1), near)
+            sock.send(frame(script.UNICAST, 1, tag=tag))
+            assert sock.recv(5000)[3] == tag
+            real.net.detach_interface((1, 1))
+            sock.send(frame(script.UNICAST, 1))
+    assert len(Path("/proc/net/packet").read_text().splitlines()) == before
+
+
 def test_oversized_frames_are_counted(make, veth):
     near, far = veth()
     bench = make(RealTime(), frame_bytes=500)
@@ -146,6 +206,21 @@ def test_an_interface_that_goes_down_and_away(real, veth):
     real.net.inject((1, 2), frame(script.UNICAST, 1))
     until(lambda: real.net.outside_stats()["tx_drops"][0] == 2)
     assert load_while_idle() < 0.5
+
+
+def test_a_link_that_is_down_cuts_what_comes_by_an_interface(real, veth):
+    near, far = veth()
+    real.net.attach_interface((1, 1), near)
+    real.net.start()
+    with _raw(far) as sock:
+        real.net.set_link((1, 1), False)
+        for _ in range(3):
+            sock.send(frame(script.UNICAST, 1))
+        until(lambda: real.net.link_drops() == 3)
+        real.net.set_link((1, 1), True)
+        sock.send(frame(script.UNICAST, 1, tag=7))
+        assert sock.recv(5000)[3] == 7
+    assert real.port(1)["rx_packets"] == 1
 
 
 def test_tap_device_lives_as_long_as_the_network(real):
