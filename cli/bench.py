@@ -34,6 +34,8 @@ def _count(metavar: str, text: str | None, several: bool = False) -> CommandOpti
     return CommandOption(text, metavar, kind=byte_count, several=several)
 
 
+_PLOT = CommandOption("draws it (.png, .svg, .pdf)", "FILE", kind=output_file)
+
 _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
     "switch": (
         "packets a second through one switch, in process and over veth",
@@ -70,6 +72,7 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
             "k": _count("K", "ports of the fat-tree's switches (16)"),
             "message": _count("BYTES", "of each host (2000000)"),
             "turns": _count("N", "of which the median counts (3)"),
+            "plot": _PLOT,
         },
     ),
     "growth": (
@@ -78,7 +81,7 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
             "hosts": _count("N", "which of 72, 342, 1056, 8192, 16512 (all)", several=True),
             "message": _count("BYTES", "of each host (1000000)"),
             "threads": CommandOption("that execute it (1)", "N", kind=thread_count),
-            "plot": CommandOption("draws it (.png, .svg, .pdf)", "FILE", kind=output_file),
+            "plot": _PLOT,
         },
     ),
     "transport": (

@@ -20,6 +20,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from detour.base.cores import cores
 from detour.base.progress import Progress, silent
 from detour.base.times import US
 from detour.engine.workers import shares
+from detour.experiments import drawing
 from detour.experiments.bench.report import BenchReport, Goal, report_of_rows
 from detour.experiments.bench.sim import REFERENCE_SCHEME, REFERENCE_SETTINGS, derangement
 from detour.experiments.columns import row, shown
@@ -157,6 +159,7 @@ def run(
     message: int = 2_000_000,
     turns: int = 3,
     loads: Sequence[str] = (PERMUTATION, SHORT_CABLE, D3_UNF),
+    plot: Path | None = None,
     progress: Progress = silent,
 ) -> BenchReport:
     """Measures loads with 1, 2, 4 ... threads, as many as there are cores, and follows their critical paths."""
@@ -192,7 +195,24 @@ def run(
         load = ParallelLoad(name, k, message, 1)
         with load.fabric:
             paths += critical_path(load)
+    if plot is not None:
+        draw(rows, paths, plot)
     return _report(rows, paths, identical)
+
+
+def draw(rows: Sequence[ThreadsRow], paths: Sequence[CriticalPathRow], file: Path) -> None:
+    """Speed-ups measured with threads, and along the critical path with more workers. Raises `DetourError`: see
+    `experiments.drawing`."""
+    plt, figure, (axis,) = drawing.row(1)
+    for name, colour in zip(dict.fromkeys(one.workload for one in paths), (drawing.BLUE, drawing.ORANGE), strict=False):
+        measured = np.array([(one.threads, one.speedup) for one in rows if one.workload == name])
+        drawing.curve(axis, measured[:, 0], measured[:, 1], (colour, "o", "-"), f"{name}: measured")
+        path = np.array([(one.workers, one.speedup) for one in paths if one.workload == name])
+        drawing.curve(axis, path[:, 0], path[:, 1], (colour, "s", "--"), f"{name}: critical path")
+    axis.plot((1, 64), (1, 64), color=drawing.GRAY, linestyle=":", label="as many times as threads")
+    axis.set(xscale="log", yscale="log", xlabel="threads", ylabel="speed-up")
+    drawing.legend(figure, (axis,), columns=2)
+    drawing.save(plt, figure, file)
 
 
 def _report(rows: list[ThreadsRow], paths: list[CriticalPathRow], identical: bool) -> BenchReport:

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from detour.experiments.bench import parallel
 
 
-def test_threads_and_critical_path() -> None:
-    report = parallel.run(k=4, message=50_000, turns=1, loads=(parallel.PERMUTATION, parallel.SHORT_CABLE))
+def test_threads_and_critical_path(tmp_path: Path) -> None:
+    plot = tmp_path / "threads.svg"
+    report = parallel.run(k=4, message=50_000, turns=1, loads=(parallel.PERMUTATION, parallel.SHORT_CABLE), plot=plot)
+    assert "speed-up" in plot.read_text()
     numbers: Any = report.numbers
     assert numbers["identical"] is True
     rows = [row for row in numbers["threads"] if row["workload"] == parallel.PERMUTATION]
