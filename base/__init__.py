@@ -3,7 +3,8 @@
 
 __all__ = [
     "addresses", "arrays", "cache", "cores", "dataplane", "descriptors", "errors", "files", "garbage", "gil",
-    "grpc_loop", "heap", "interrupting", "jit", "listening", "located_json", "malloc", "memory", "objects", "option_files",
-    "override", "p4build", "pages", "parts", "places", "plugins", "pointers", "port_owners", "progress", "quantities",
-    "records", "reports", "secure_dir", "standard", "structs", "tables", "tcp_listener", "times", "unix_listener",
+    "grpc_loop", "heap", "interrupting", "jit", "listening", "located_json", "malloc", "memory", "objects",
+    "option_files", "override", "p4build", "pages", "parts", "places", "plugins", "pointers", "port_owners", "progress",
+    "quantities", "records", "reports", "secure_dir", "standard", "structs", "tables", "tcp_listener", "times",
+    "unix_listener",
 ]  # fmt: skip
