@@ -9,7 +9,6 @@ permutation as in `bench sim` (run). Seconds are processor time, with several th
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from detour.base.progress import Progress, silent
 from detour.base.times import US
 from detour.control.verifier.verifier import verify
 from detour.experiments import drawing
-from detour.experiments.bench.processes import MIB, output_of
+from detour.experiments.bench.processes import MIB, output_of, peak_resident
 from detour.experiments.bench.report import BenchReport, Goal, report_of_rows
 from detour.experiments.bench.sim import REFERENCE_SCHEME, REFERENCE_SETTINGS, derangement
 from detour.experiments.columns import cell, row, shown
@@ -82,7 +81,6 @@ def measure(spec: str, message: int, threads: int) -> GrowthRow:
         if dropped := fabric.network.loop_stats()["pool_drops"]:
             raise DetourError(f"{spec}: {dropped} packets found no room in the pool")
         packets = fabric.network.switch_stats()["packets"].sum() + fabric.network.host_stats()["rx_packets"].sum()
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         return GrowthRow(
             topology=spec,
             hosts=hosts,
@@ -90,7 +88,7 @@ def measure(spec: str, message: int, threads: int) -> GrowthRow:
             boot_s=booted - begin,
             verify_s=verified - booted,
             run_s=ran,
-            peak_mib=peak / MIB,
+            peak_mib=peak_resident() / MIB,
             ns_per_packet_hop=1e9 * ran / int(packets),
         )
 

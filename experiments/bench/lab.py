@@ -17,7 +17,6 @@ those of whole frames.
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +30,7 @@ from detour.engine.clock import Virtual
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
 from detour.experiments.bench import p4sim
-from detour.experiments.bench.processes import output_of
+from detour.experiments.bench.processes import output_of, peak_resident
 from detour.experiments.bench.report import BenchReport, Goal, Numbers, report_of_rows
 from detour.experiments.columns import cell, row, shown
 from detour.fabric.backends.clock import PS
@@ -208,7 +207,7 @@ def traffic(case: LabCase) -> LabRow:
     if arrived != packets * len(flows):
         raise DetourError(f"{arrived} of {packets * len(flows)} datagrams arrived on {case.network}")
     network = "one switch" if case.network == ONE_SWITCH else case.network
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = peak_resident()
     return LabRow.of("detour", case.mbps * len(flows), arrived, took, network=network, memory_bytes=peak)
 
 
@@ -234,7 +233,7 @@ def ecn_minute(seconds: float = ECN_SECONDS) -> LabRow:
         arrived = voice.packets + sum(result.packets for result in second.results())
     if voice.ce == 0:
         raise DetourError("a queue of 64 packets marked none")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = peak_resident()
     note = f"{seconds:g} s of virtual time, {voice.ce} of {voice.packets} marked"
     return LabRow.of("detour", _ECN_ROAD / 1e6, arrived, took, network="ECN road", memory_bytes=peak, note=note)
 

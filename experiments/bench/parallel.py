@@ -203,13 +203,13 @@ def run(
 def draw(rows: Sequence[ThreadsRow], paths: Sequence[CriticalPathRow], file: Path) -> None:
     """Speed-ups measured with threads, and along the critical path with more workers. Raises `DetourError`: see
     `experiments.drawing`."""
-    plt, figure, (axis,) = drawing.row(1)
+    plt, figure, (axis,) = drawing.row(1, width=6.0)
     for name, colour in zip(dict.fromkeys(one.workload for one in paths), (drawing.BLUE, drawing.ORANGE), strict=False):
         measured = np.array([(one.threads, one.speedup) for one in rows if one.workload == name])
         drawing.curve(axis, measured[:, 0], measured[:, 1], (colour, "o", "-"), f"{name}: measured")
         path = np.array([(one.workers, one.speedup) for one in paths if one.workload == name])
         drawing.curve(axis, path[:, 0], path[:, 1], (colour, "s", "--"), f"{name}: critical path")
-    axis.plot((1, 64), (1, 64), color=drawing.GRAY, linestyle=":", label="as many times as threads")
+    axis.plot((1, 64), (1, 64), color=drawing.GRAY, linestyle=":", label="linear")
     axis.set(xscale="log", yscale="log", xlabel="threads", ylabel="speed-up")
     drawing.legend(figure, (axis,), columns=2)
     drawing.save(plt, figure, file)

@@ -33,6 +33,13 @@ def resident(process: int | str = "self") -> int:
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _PAGE
 
 
+def peak_resident() -> int:
+    """Bytes of this process's memory that have been resident at once, at most. (`ru_maxrss` begins with those of the
+    process that started it.)"""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
 def output_of(module: str, *arguments: str) -> Any:
     """What `python -m module arguments` prints, as JSON. Raises `DetourError`: it fails."""
     done = subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=False)

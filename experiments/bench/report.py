@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from operator import itemgetter
 from pathlib import Path
+from textwrap import fill
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from detour.base.files import write_file
@@ -132,10 +133,10 @@ def write(file: Path, reports: Iterable[BenchReport], seconds: float) -> None:
 
 
 def _section(report: BenchReport) -> str:
-    lines = [f"## bench {report.name}", "", " ".join(_TEXTS.get(report.name, "").split()), ""]
+    lines = [f"## bench {report.name}", "", fill(" ".join(_TEXTS.get(report.name, "").split()), 120), ""]
     lines.append(markdown(report.table()))
     if report.goals:
         lines += ["", markdown(report.goals_table("**missed**"))]
     for note in report.notes:
-        lines += ["", note]
+        lines += ["", fill(note, 120)]
     return "\n".join(lines) + "\n"

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import random
-import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -27,7 +26,7 @@ from detour.base.progress import Progress, silent
 from detour.base.times import US
 from detour.control.policy import Amount, StepMarking
 from detour.engine.compiler.program import Program
-from detour.experiments.bench.processes import output_of
+from detour.experiments.bench.processes import output_of, peak_resident
 from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import TELEMETRY_LERP, RunSettings, Scheme
@@ -117,8 +116,7 @@ def _hold(connections: int) -> None:
         fabric.send(1 << 30)
         fabric.run(_MEMORY_RUN_PS)
         delivered = int((fabric.column("st_rx_bytes") > 0).sum())
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({"peak": peak, "delivered": delivered}))
+    print(json.dumps({"peak": peak_resident(), "delivered": delivered}))
 
 
 def memory(connections: int = _CONNECTIONS) -> tuple[int, int]:
