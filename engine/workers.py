@@ -39,6 +39,13 @@ def shares(cost: Int64Array, workers: int) -> Int64Array:
     return ((after - np.maximum(cost, 1) / 2) * workers // after[-1]).astype(np.int64)
 
 
+def ranges(nodes: Int64Array, worker: Int64Array, workers: int) -> tuple[Int64Array, Int64Array]:
+    """(workers,) begin and end of each one's range: of `nodes` (rising) it has those that `worker` (nodes,) says and no
+    others. A worker without any has an empty one."""
+    ends = np.append(0, nodes + 1)[np.searchsorted(worker, np.arange(workers), side="right")]
+    return np.append(0, ends[:-1]), ends
+
+
 class Workers:
     """As many threads as `memory` has globals for. The caller's waits, so that an interrupt reaches it at any time."""
 
@@ -138,8 +145,7 @@ class Workers:
             (ours,) = np.nonzero(division.side == side)
             if len(ours):
                 worker[ours] = shares(memory.column("nodes", "events")[ours], self.count)
-            ends = np.append(ours, 0)[np.searchsorted(worker[ours], np.arange(self.count), side="right") - 1] + 1
-            memory.globals[f"begin_{side}"], memory.globals[f"end_{side}"] = np.append(0, ends[:-1]), ends
+            memory.globals[f"begin_{side}"], memory.globals[f"end_{side}"] = ranges(ours, worker[ours], self.count)
         sender, receiver = (worker[nodes] for nodes in ends_of_channels(self._wiring, division.of_switch))
         channels = memory.table("channels")[: len(receiver)]
         channels["mailbox"] = np.where(sender == receiver, 0, receiver + 1)

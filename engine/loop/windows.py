@@ -224,7 +224,7 @@ def run_windows(g: LoopGlobals, until: int, budget: int) -> int:
         if g.workers > 1:
             mail.share_slots(g)
         first = _run_nodes(g, side, end)
-        g.now = known = end
-        g.now -= 1
+        known = end
+        g.now = end - 1
         if g.sides == 2:
             first, other, side = other, first, 1 - side

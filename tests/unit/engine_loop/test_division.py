@@ -16,6 +16,7 @@ from detour.engine import division
 from detour.engine.buffers import Buffers, headroom
 from detour.engine.clock import Virtual
 from detour.engine.network import Network
+from detour.engine.workers import ranges, shares
 from detour.hosts.config import HostConfig
 from tests.native import control_state
 
@@ -135,3 +136,18 @@ def test_a_register_that_two_nodes_would_write_is_an_error():
         net.connect((1, 2), (2, 1), GBIT, US)
         with pytest.raises(DetourError, match="switches s1 and s2 share register loads"):
             net.run(US)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cost", "workers"),
+    [([0], [5], 2), ([3], [5], 4), ([0, 1, 2], [9, 1, 1], 4), ([0, 2, 5], [1, 1, 9], 4), ([], [], 2)],
+)
+def test_nodes_are_in_the_range_of_the_worker_that_they_are_given(
+    nodes: list[int], cost: list[int], workers: int
+) -> None:
+    """Also where the first worker has none, since one node costs more than its share."""
+    numbers = np.array(nodes, np.int64)
+    worker = shares(np.array(cost, np.int64), workers) if nodes else numbers
+    begins, ends = ranges(numbers, worker, workers)
+    inside = [[node for node in nodes if begin <= node < end] for begin, end in zip(begins, ends, strict=True)]
+    assert inside == [numbers[worker == number].tolist() for number in range(workers)]
