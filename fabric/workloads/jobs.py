@@ -70,11 +70,14 @@ class _Course:
         count = partial(whole_number_of, most=MAX_ITERATIONS)
         return _Course(iterations=_quantity(count, values.get("iterations", 1), f"{where}: iterations"), **times)
 
+    def steps(self, name: str) -> list[str]:
+        """What the iterations of a job are called."""
+        return [name] if self.iterations == 1 else [f"{name} #{number + 1}" for number in range(self.iterations)]
+
     def run(self, tasks: TaskList, ranks: Ranks, once: Callable[[TaskList, Ranks], RankWaits]) -> None:
         """Adds all iterations."""
-        name, waits, had = ranks.step or "job", ranks.done(), len(tasks)
-        for iteration in range(self.iterations):
-            step = name if self.iterations == 1 else f"{name} #{iteration + 1}"
+        waits, had = ranks.done(), len(tasks)
+        for iteration, step in enumerate(self.steps(ranks.step or "job")):
             now = ranks.then(waits, step)
             if self.compute_ps or (self.start_ps and not iteration):
                 start_ps = 0 if iteration else self.start_ps
@@ -148,11 +151,40 @@ def _hosts(text: str, values: dict[str, str], topology: Topology) -> list[int]:
 
 
 @dataclass(frozen=True)
+class JobStep:
+    """What a step of a job's graph is: of which job (its number), what it is called, among how many ranks, how much it
+    carries in nccl-tests' terms, and by what its bytes over its time become bus bandwidth (`factor`; 0: it is no
+    collective). https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md"""
+
+    job: int
+    name: str
+    ranks: int = 1
+    bytes: int = 0
+    factor: float = 0.0
+
+
+@dataclass(frozen=True)
 class JobRun:
-    """A job file that runs: its tasks, and the paths that it demands, by source, destination and connection."""
+    """A job file that runs: its tasks, the paths that it demands, by source, destination and connection, what jobs are
+    called, how many iterations each has, and what the steps of the graph are."""
 
     graph: TaskGraph
     pinned: dict[tuple[int, int, int], SwitchPath]
+    jobs: tuple[str, ...]
+    iterations: tuple[int, ...]
+    operations: tuple[JobStep, ...]
+
+    @property
+    def job(self) -> NDArray[np.int64]:
+        """(tasks,) number of the job that each belongs to."""
+        return np.array([operation.job for operation in self.operations], np.int64)[self.graph.tasks["step"]]
+
+    def alone(self, job: int) -> JobRun:
+        """One of the jobs without the others."""
+        graph = self.graph.some(np.flatnonzero(self.job == job))
+        hosts = {(int(row["source"]), int(row["destination"])) for row in graph.tasks}
+        pinned = {name: path for name, path in self.pinned.items() if name[:2] in hosts}
+        return replace(self, graph=graph, pinned=pinned)
 
 
 def read_job_run(file: Path, topology: Topology) -> JobRun:
@@ -163,15 +195,22 @@ def read_job_run(file: Path, topology: Topology) -> JobRun:
         raise DetourError(f"job file {file}: jobs that run need `bytes`, what each of their flows carries")
     connection = _connections(flows)
     tasks = TaskList(len(topology.hosts), serial=True)
+    operations: dict[str, JobStep] = {}
+    iterations: list[int] = []
     for number, job in enumerate(job_documents(file)):
         name = flows.names[number]
         course = _Course.of(job, f"job file {file}: job {name}")
         mine = np.flatnonzero(flows.job == number)
         collectives.check_room(tasks, course.iterations * len(mine))
-        _FileJob(name, flows, mine, connection, job.get("connections", 1)).run(tasks, job["collective"], course)
+        one = _FileJob(name, flows, mine, connection, job.get("connections", 1))
+        operation = one.run(tasks, job["collective"], course)
+        operations |= dict.fromkeys(course.steps(name), replace(operation, job=number))
+        iterations.append(course.iterations)
+    graph = tasks.graph()
     names = zip(flows.source.tolist(), flows.target.tolist(), connection.tolist(), strict=True)
     pinned = {name: flows.pinned[flow] for flow, name in enumerate(names) if flow in flows.pinned}
-    return JobRun(tasks.graph(), pinned)
+    by_step = tuple(operations[step] for step in graph.steps)
+    return JobRun(graph, pinned, flows.names, tuple(iterations), by_step)
 
 
 def _connections(flows: FlowSet) -> NDArray[np.int64]:
@@ -188,14 +227,26 @@ def _flow_of_ring(size: int, ranks: int) -> int:
     return max(1, size * ranks // (ranks - 1))
 
 
-# What each rank must have so that each flow carries `bytes`, and the collective.
-_FILES: dict[str, tuple[Callable[[int, int], int], _Collective]] = {
-    "ring-all-reduce": (lambda size, n: max(1, size * n // (2 * (n - 1))), collectives.ring_all_reduce),
-    "tree": (lambda size, n: size, collectives.tree_all_reduce),
-    "all-to-all": (lambda size, n: size * n, collectives.all_to_all),
-    "all-gather": (_flow_of_ring, collectives.all_gather),
-    "reduce-scatter": (_flow_of_ring, collectives.reduce_scatter),
-}
+def all_reduce_factor(ranks: int) -> float:
+    """Of an all-reduce (`JobStep`)."""
+    return 2 * (ranks - 1) / ranks
+
+
+def share_factor(ranks: int) -> float:
+    """Of what leaves each rank its own part: all-gather, reduce-scatter, all-to-all."""
+    return (ranks - 1) / ranks
+
+
+# What each rank must have so that each flow carries `bytes`, the collective, and its factor.
+_FILES: dict[str, tuple[Callable[[int, int], int], _Collective, Callable[[int], float]]] = {
+    "ring-all-reduce": (
+        lambda size, n: max(1, size * n // (2 * (n - 1))), collectives.ring_all_reduce, all_reduce_factor
+    ),
+    "tree": (lambda size, n: size, collectives.tree_all_reduce, all_reduce_factor),
+    "all-to-all": (lambda size, n: size * n, collectives.all_to_all, share_factor),
+    "all-gather": (_flow_of_ring, collectives.all_gather, share_factor),
+    "reduce-scatter": (_flow_of_ring, collectives.reduce_scatter, share_factor),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -208,13 +259,14 @@ class _FileJob:
     connection: NDArray[np.int64]
     times: int
 
-    def run(self, tasks: TaskList, kind: str, course: _Course) -> None:
+    def run(self, tasks: TaskList, kind: str, course: _Course) -> JobStep:
         """Adds the job's tasks. Parallel connections carry shares of their own: they are as many collectives."""
         source, target = self.flows.source[self.mine], self.flows.target[self.mine]
         if kind == POINT_TO_POINT:
             hosts = np.unique(np.concatenate([source, target])).tolist()
             course.run(tasks, Ranks.fresh(hosts, self.name, course.reduce_ps), self._elephants)
-            return
+            sent = np.bincount(source, self.flows.size[self.mine])
+            return JobStep(0, kind, len(hosts), int(sent.max()), 1.0)
         first = slice(None, None, self.times)
         if kind == "tree":
             # The children come first, in order, and the first one's parent is the root.
@@ -223,7 +275,7 @@ class _FileJob:
             hosts = list(dict.fromkeys(source[first].tolist()))
         pairs = zip(source[first].tolist(), target[first].tolist(), strict=True)
         flow_of = dict(zip(pairs, self.mine[first].tolist(), strict=True))
-        size_of, collective = _FILES[kind]
+        size_of, collective, factor = _FILES[kind]
         size = size_of(int(self.flows.size[self.mine[0]]), len(hosts))
 
         def once(tasks: TaskList, ranks: Ranks) -> RankWaits:
@@ -235,6 +287,7 @@ class _FileJob:
             return waits
 
         course.run(tasks, Ranks.fresh(hosts, self.name, course.reduce_ps), once)
+        return JobStep(0, kind, len(hosts), size * self.times, factor(len(hosts)))
 
     def _elephants(self, tasks: TaskList, ranks: Ranks) -> RankWaits:
         """Messages between pairs; a host is done when it has got what is for it."""

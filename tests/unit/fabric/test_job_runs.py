@@ -13,7 +13,7 @@ from detour.base.errors import DetourError
 from detour.base.times import MS, US
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import SHORTEST_LERP, SPRAY_LERP, LinkSettings
-from detour.fabric.traffic.placed_tasks import place_tasks
+from detour.fabric.traffic.placed_tasks import PlacedTasks
 from detour.fabric.traffic.tasks import TaskResult, TaskRun, connections_of, run_tasks
 from detour.fabric.workloads.collectives import parts
 from detour.fabric.workloads.ideal import ideal_ps, wire_terms
@@ -229,7 +229,7 @@ def test_a_placement_makes_a_shuffled_ring_faster_than_hashes() -> None:
     hashed = run(graph).finish_ps.max()
     with VirtualFabric(LEAVES, SHORTEST_LERP, queue_pairs=connections_of(graph, 1)) as fabric:
         started = TaskRun(fabric, graph, lanes=1)
-        placement = place_tasks(started)
+        placement = PlacedTasks(started).placement
         fabric.run(20 * MS)
         result = started.result()
         uplinks = [(s, p) for s in range(1, 5) for p in range(5, 9)]
@@ -250,7 +250,7 @@ def test_a_demanded_path_is_taken(tmp_path: Path) -> None:
     job = read_job_run(file, LEAVES)
     with VirtualFabric(LEAVES, SHORTEST_LERP, queue_pairs=1) as fabric:
         started = TaskRun(fabric, job.graph, lanes=1)
-        place_tasks(started, job.pinned)
+        PlacedTasks(started, job.pinned)
         fabric.run(MS)
         assert started.over
         sent = port_counts(fabric, "tx_packets")
@@ -263,4 +263,4 @@ def test_senders_that_choose_paths_take_no_placement() -> None:
     with VirtualFabric(LEAVES, SPRAY_LERP, queue_pairs=2) as fabric:
         started = TaskRun(fabric, graph, lanes=1)
         with pytest.raises(DetourError, match="scheme SprayLERP picks paths itself"):
-            place_tasks(started)
+            PlacedTasks(started)
