@@ -26,24 +26,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.errors import DetourError, told_of
-from detour.base.quantities import bytes_of, time_ps_of, whole_number_of
-from detour.control.placement.jobs import POINT_TO_POINT, FlowSet, job_documents, read_jobs
+from detour.base.quantities import bytes_of, rate_bps_of, time_ps_of, whole_number_of
+from detour.control.placement.jobs import POINT_TO_POINT, FlowSet, job_documents, job_hosts, read_jobs
+from detour.control.placement.training import LAYOUTS, Experts, Layout, Rails, TrainingShape, layout_of
 from detour.fabric.workloads import collectives
+from detour.fabric.workloads.bandwidth import JobStep, all_reduce_factor, share_factor
 from detour.fabric.workloads.collectives import Ranks, RankWaits
 from detour.fabric.workloads.tasks import TaskGraph, TaskList
+from detour.fabric.workloads.training import TrainingStep
 from detour.topo import Topology
 from detour.topo.paths import SwitchPath
 from detour.topo.spec import check_keys, split_spec, whole_number
 
 MAX_ITERATIONS = 10_000
+NVLINK = "3.6T"
+"""of each GPU and direction: 450 GB/s, the fourth generation"""
 
 _Collective = Callable[[TaskList, Ranks, int], RankWaits]
-_NAMES = {
-    "ring": "", "tree": "chunks", "all-to-all": "at_once", "all-gather": "", "reduce-scatter": "",
-    "broadcast": "chunks", "hierarchical": "group",
+_NAMES: dict[str, tuple[str, ...]] = {
+    "ring": (), "tree": ("chunks",), "all-to-all": ("at_once",), "all-gather": (), "reduce-scatter": (),
+    "broadcast": ("chunks",), "hierarchical": ("group",), "double-tree": ("chunks",), "rail": ("group", "nvlink"),
+    "moe": ("skew", "seed", "expert"), "pipeline": ("microbatches", "forward", "backward"),
 }  # fmt: skip
 JOB_NAMES = tuple(_NAMES)
-"""collectives that are known by name; each with the parameter of its own, if it has one"""
+"""collectives that are known by name; each with the parameters of its own"""
 _SIMPLE: dict[str, _Collective] = {
     "ring": collectives.ring_all_reduce,
     "all-gather": collectives.all_gather,
@@ -101,7 +107,7 @@ def job_by_name(text: str, topology: Topology) -> TaskGraph:
     if name not in _NAMES:
         raise DetourError(f"{text!r}: there is no collective {name!r}; allowed: {', '.join(JOB_NAMES)}")
     own = _NAMES[name]
-    optional = ("ranks", "shuffle", "compute", "reduce", "iterations", "start", *([own] if own else []))
+    optional = ("ranks", "shuffle", "compute", "reduce", "iterations", "start", *own)
     check_keys(text, values, ("bytes",), optional)
     hosts = _hosts(text, values, topology)
     size = _quantity(bytes_of, values["bytes"], f"{text!r}: bytes")
@@ -119,9 +125,23 @@ def _named(text: str, name: str, values: dict[str, str], topology: Topology, ran
             raise DetourError(f"{text!r}: {key}={value}; it must be at least {least}")
         return value
 
+    def time(key: str) -> int:
+        return _quantity(time_ps_of, values.get(key, 0), f"{text!r}: {key}")
+
     match name:
         case "tree":
             return partial(collectives.tree_all_reduce, chunks=number("chunks", 1, 1))
+        case "double-tree":
+            chunks = number("chunks", collectives.TREE_CHUNKS, 1)
+            return partial(collectives.double_tree_all_reduce, chunks=chunks)
+        case "rail":
+            group = number("group", len(topology.hosts_of[topology.hosts[0].switch]), 1)
+            rate = _quantity(rate_bps_of, values.get("nvlink", NVLINK), f"{text!r}: nvlink")
+            return partial(_rail, group, rate)
+        case "moe":
+            return partial(_moe, values.get("skew", "uniform"), number("seed", 1, 0), time("expert"))
+        case "pipeline":
+            return partial(_pipeline, number("microbatches", ranks, 1), time("forward"), time("backward"))
         case "broadcast":
             return partial(collectives.broadcast, chunks=number("chunks", 1, 1))
         case "all-to-all":
@@ -132,6 +152,28 @@ def _named(text: str, name: str, values: dict[str, str], topology: Topology, ran
                 raise DetourError(f"{text!r}: {ranks} ranks do not make up whole groups of {group}; give group=")
             return partial(collectives.hierarchical, group=group)
     return _SIMPLE[name]
+
+
+def _any(what: str) -> Callable[[int, int], int]:
+    return collectives.any_connection
+
+
+def _rail(group: int, nvlink_bps: int, tasks: TaskList, ranks: Ranks, size: int) -> RankWaits:
+    machines = len(ranks) // group
+    each = max(1, 2 * (machines - 1) * size // max(group * machines, 1))
+    return collectives.rails(tasks, ranks, Rails(len(ranks), group, each, tuple(range(group))), nvlink_bps, _any)
+
+
+def _moe(skew: str, seed: int, expert_ps: int, tasks: TaskList, ranks: Ranks, size: int) -> RankWaits:
+    tokens = Experts(len(ranks), max(1, size // len(ranks)), skew, seed).tokens.tolist()
+    return collectives.experts(tasks, ranks, tokens, expert_ps)
+
+
+def _pipeline(
+    microbatches: int, forward_ps: int, backward_ps: int, tasks: TaskList, ranks: Ranks, size: int
+) -> RankWaits:
+    shape = TrainingShape(pp=len(ranks), microbatches=microbatches, stage_bytes=size)
+    return TrainingStep(shape, forward_ps, backward_ps, 0, 0, _any).run(tasks, ranks)
 
 
 def _hosts(text: str, values: dict[str, str], topology: Topology) -> list[int]:
@@ -148,19 +190,6 @@ def _hosts(text: str, values: dict[str, str], topology: Topology) -> list[int]:
 
 
 # -- job files ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class JobStep:
-    """What a step of a job's graph is: of which job (its number), what it is called, among how many ranks, how much it
-    carries in nccl-tests' terms, and by what its bytes over its time become bus bandwidth (`factor`; 0: it is no
-    collective). https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md"""
-
-    job: int
-    name: str
-    ranks: int = 1
-    bytes: int = 0
-    factor: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -202,9 +231,16 @@ def read_job_run(file: Path, topology: Topology) -> JobRun:
         course = _Course.of(job, f"job file {file}: job {name}")
         mine = np.flatnonzero(flows.job == number)
         collectives.check_room(tasks, course.iterations * len(mine))
-        one = _FileJob(name, flows, mine, connection, job.get("connections", 1))
-        operation = one.run(tasks, job["collective"], course)
-        operations |= dict.fromkeys(course.steps(name), replace(operation, job=number))
+        steps = dict.fromkeys(course.steps(name), JobStep(number, "compute"))
+        if job["collective"] in LAYOUTS:
+            laid = _LaidOut(
+                name, job, job_hosts(job, topology).tolist(), connection[mine], f"job file {file}: job {name}"
+            )
+            steps |= laid.run(tasks, course)
+        else:
+            one = _FileJob(name, flows, mine, connection, job.get("connections", 1))
+            steps |= dict.fromkeys(steps, one.run(tasks, job["collective"], course))
+        operations |= {step: replace(which, job=number) for step, which in steps.items()}
         iterations.append(course.iterations)
     graph = tasks.graph()
     names = zip(flows.source.tolist(), flows.target.tolist(), connection.tolist(), strict=True)
@@ -225,16 +261,6 @@ def _connections(flows: FlowSet) -> NDArray[np.int64]:
 
 def _flow_of_ring(size: int, ranks: int) -> int:
     return max(1, size * ranks // (ranks - 1))
-
-
-def all_reduce_factor(ranks: int) -> float:
-    """Of an all-reduce (`JobStep`)."""
-    return 2 * (ranks - 1) / ranks
-
-
-def share_factor(ranks: int) -> float:
-    """Of what leaves each rank its own part: all-gather, reduce-scatter, all-to-all."""
-    return (ranks - 1) / ranks
 
 
 # What each rank must have so that each flow carries `bytes`, the collective, and its factor.
@@ -306,3 +332,41 @@ def _quantity(of: Callable[[str], int], value: Any, what: str) -> int:
     """A quantity of a name or a file (`base.quantities`); an error says which."""
     with told_of(what):
         return of(str(value))
+
+
+class _LaidOut:
+    """A job of which flows are unlike (`control.placement.training`). `connection`: (flows,) in the layout's order."""
+
+    def __init__(
+        self, name: str, job: dict[str, Any], hosts: list[int], connection: NDArray[np.int64], where: str
+    ) -> None:
+        self._name, self._job, self._hosts, self._where = name, job, hosts, where
+        self._layout: Layout = layout_of(job, len(hosts))
+        ends = ((flow.what, hosts[flow.source], hosts[flow.target]) for flow in self._layout.flows())
+        self._connection = dict(zip(ends, connection.tolist(), strict=True))
+
+    def run(self, tasks: TaskList, course: _Course) -> dict[str, JobStep]:
+        """Adds the job's tasks; steps of the graph that it has beside those of its iterations, or instead."""
+        ranks = Ranks.fresh(self._hosts, self._name, course.reduce_ps)
+        n, layout = len(ranks), self._layout
+        if isinstance(layout, TrainingShape):
+            times = (self._time(key) for key in ("forward", "backward", "head", "expert"))
+            training = TrainingStep(layout, *times, over=self._over)
+            course.run(tasks, ranks, training.run)
+            return training.steps
+        if isinstance(layout, Experts):
+            tokens, over = layout.tokens.tolist(), replace(ranks, over=self._over("expert"))
+            course.run(tasks, over, partial(collectives.experts, tokens=tokens, expert_ps=self._time("expert")))
+            step = JobStep(0, "moe", n, 2 * n * layout.mean, share_factor(n))
+        else:
+            assert isinstance(layout, Rails)
+            rate = _quantity(rate_bps_of, self._job.get("nvlink", NVLINK), f"job {self._name}: nvlink")
+            course.run(tasks, ranks, partial(collectives.rails, layout=layout, nvlink_bps=rate, over=self._over))
+            step = JobStep(0, self._job["collective"], n, layout.bytes, all_reduce_factor(n))
+        return dict.fromkeys(course.steps(self._name), step)
+
+    def _time(self, key: str) -> int:
+        return _quantity(time_ps_of, self._job.get(key, 0), f"job {self._name}: {key}")
+
+    def _over(self, what: str) -> Callable[[int, int], int]:
+        return lambda source, target: self._connection[what, source, target]
