@@ -270,7 +270,7 @@ def _device(net: ElementTree.Element, file: File) -> int:
 
 # -- layouts by the keys of a job ---------------------------------------------------------------------------
 
-Layout = TrainingShape | Experts | Rails
+JobLayout = TrainingShape | Experts | Rails
 LAYOUTS = {
     "training-step": SHAPE_KEYS | {"forward", "backward", "head", "expert"},
     "moe": {"bytes", "skew", "seed", "expert"},
@@ -280,7 +280,7 @@ LAYOUTS = {
 """collectives, and the keys of their own"""
 
 
-def layout_of(job: dict[str, Any], ranks: int) -> Layout:
+def layout_of(job: dict[str, Any], ranks: int) -> JobLayout:
     """Of a job with so many hosts. Raises DetourError: what is wrong with it."""
     kind = job["collective"]
     if kind == "training-step":

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from detour.base.errors import DetourError, told_of
 from detour.base.quantities import bytes_of, rate_bps_of, time_ps_of, whole_number_of
 from detour.control.placement.jobs import POINT_TO_POINT, FlowSet, job_documents, job_hosts, read_jobs
-from detour.control.placement.training import LAYOUTS, Experts, Layout, Rails, TrainingShape, layout_of
+from detour.control.placement.training import LAYOUTS, Experts, JobLayout, Rails, TrainingShape, layout_of
 from detour.fabric.workloads import collectives
 from detour.fabric.workloads.bandwidth import JobStep, all_reduce_factor, share_factor
 from detour.fabric.workloads.collectives import Ranks, RankWaits
@@ -341,7 +341,7 @@ class _LaidOut:
         self, name: str, job: dict[str, Any], hosts: list[int], connection: NDArray[np.int64], where: str
     ) -> None:
         self._name, self._job, self._hosts, self._where = name, job, hosts, where
-        self._layout: Layout = layout_of(job, len(hosts))
+        self._layout: JobLayout = layout_of(job, len(hosts))
         ends = ((flow.what, hosts[flow.source], hosts[flow.target]) for flow in self._layout.flows())
         self._connection = dict(zip(ends, connection.tolist(), strict=True))
 
