@@ -5,10 +5,11 @@ for networks of no family that is built in.
 A graph's nodes are switches, but for those with `kind="host"`, which have one edge, to a switch. What may be said of
 switches: `group` (an int; default 0: one group), `tier` (default 0); of edges: `kind` ("local" or "global"; default by
 the groups of its ends), `ports`, a mapping from both ends to port numbers (the end that is named first is the link's
-`a`), `index`, by which links are ordered if all of them have one, `gbps`, the rate in Gb/s, and `delay_ns`, both for
-one direction, and `interfaces`, a mapping from both ends to what ports are called where the graph comes from; who says nothing of the rate has 100 Gb/s if others do, and else what the fabric's settings say, as with
-the delay. Switches and hosts are numbered in the graph's order; where no ports are given, hosts have the first ones,
-then come links inside the group, then global ones.
+`a`), `index`, by which links are ordered if all of them have one, `interfaces`, a mapping from both ends to what their
+ports are called where the graph comes from, `gbps`, the rate in Gb/s, and `delay_ns`, both for one direction; who says
+nothing of the rate has 100 Gb/s if others do, and else what the fabric's settings say, as with the delay. Switches and
+hosts are numbered in the graph's order; where no ports are given, hosts have the first ones, then come links inside the
+group, then global ones.
 """
 
 from __future__ import annotations
@@ -111,11 +112,10 @@ def _outside(
     outside = {f"s{index}": str(node) for node, index in names.items()}
     outside |= {host.name: str(node) for node, host in host_of.items()}
     for a, b, data in links:
-        if (interfaces := data.get("interfaces")) is None:
-            continue
         at, there = numbers[id(data)] if b in names else (host_of[b].port, 0)
-        outside[f"s{names[a]}:{at}"] = interfaces[a]
-        outside[f"s{names[b]}:{there}" if b in names else f"{host_of[b].name}:0"] = interfaces[b]
+        ours = {a: f"s{names[a]}:{at}", b: f"s{names[b]}:{there}" if b in names else f"{host_of[b].name}:0"}
+        if isinstance(interfaces := data.get("interfaces"), dict):
+            outside |= {ours[end]: str(name) for end, name in interfaces.items() if end in ours}
     return outside
 
 

@@ -117,8 +117,8 @@ class Topology:
 
     `groups` counts the groups that have hosts; `valiant_groups` is the number of groups among which a packet
     may be sent by way of a third one, 0 if that makes no sense in this family. `rate_bps`: the rate of which links'
-    speeds are multiples, where the network says it (a file with rates); 0: the fabric's settings say. `outside`: what the
-    file calls switches and hosts (`s3`, `h0`) and, where it says so, their ports (`s3:1`, `h0:0`)."""
+    speeds are multiples, where the network says it (a file with rates); 0: the fabric's settings say. `outside`: what
+    the file calls switches and hosts (`s3`, `h0`) and, where it says so, their ports (`s3:1`, `h0:0`)."""
 
     family: str
     spec: str

@@ -23,9 +23,11 @@ Files: TypeAlias = Iterator[tuple[str, str]]
 
 
 def document(topology: Topology, failures: Sequence[str], placement: Placement) -> str:
-    """All assignments as JSON; `failures` by their names."""
+    """All assignments as JSON; `failures` by their names. `names`: those of a file, where they are others than ours."""
     rows = as_json(placement.assignments(range(len(placement.flows))))
-    return json.dumps({"topology": topology.spec, "failures": failures, "assignments": rows})
+    names = {ours: name for ours, name in topology.outside.items() if ":" not in ours and name != ours}
+    more = {"names": names} if names else {}
+    return json.dumps({"topology": topology.spec, "failures": failures, **more, "assignments": rows})
 
 
 def _frr(topology: Topology, failures: Failures, placement: Placement) -> Files:

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from detour.control.routers.linux import MAKE_DUMMY
-from detour.control.routers.nodes import BLOCK, HOST_INTERFACE, Router, file_name
+from detour.control.routers.nodes import BLOCK, Router, file_name, interface_name
 from detour.topo import Topology
 from detour.topo.failures import Failures, dead_switches
 
@@ -74,5 +74,4 @@ def lab(topology: Topology, failures: Failures) -> str:
 
 
 def _end(topology: Topology, name: str, port: int) -> str:
-    interface = f"eth{port}" if port else HOST_INTERFACE
-    return f"{file_name(topology, name)}:{topology.outside.get(f'{name}:{port}', interface)}"
+    return f"{file_name(topology, name)}:{interface_name(topology, name, port)}"

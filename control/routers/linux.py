@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from detour.control.routers.nodes import BLOCK, HOST_INTERFACE, HOSTS, Router, SendingHost, Sid
+from detour.control.routers.nodes import BLOCK, HOSTS, Router, SendingHost, Sid
 
 LOCAL_TABLE = 255
 DUMMY = "sr0"
@@ -35,13 +35,13 @@ def _local(sid: Sid) -> str:
     return f"route replace {sid.prefix} encap seg6local {action} dev {sid.interface.name}"
 
 
-def host_script(host: SendingHost, interface: str = HOST_INTERFACE) -> str:
+def host_script(host: SendingHost) -> str:
     """What makes a network namespace, a container or a machine this host: packets to a receiver go in an IPv6 packet
     for a uSID list (H.Encaps.Red) and what arrives in one is taken out (End.DT6). Flows of one pair that have several
     lists are spread over them by the kernel's hash."""
-    by, source = f"dev {interface}", f"src {host.address}"
+    by, source = f"dev {host.interface}", f"src {host.address}"
     lines = [
-        f"link set {interface} up",
+        f"link set {host.interface} up",
         f"addr replace {host.link_address}/64 {by} nodad",
         f"addr replace {host.address}/128 {by} nodad",
         f"route replace {HOSTS} via {host.gateway} {by} {source}",
@@ -52,7 +52,7 @@ def host_script(host: SendingHost, interface: str = HOST_INTERFACE) -> str:
         hops = [f"encap seg6 mode encap.red segs {usids} via {host.gateway} {by}" for usids in lists]
         weights = [f" weight {min(count, 256)}" for count in lists.values()]
         lines.append(f"route replace {target}/128 {source} {_choice(hops, weights)}")
-    return _script(_seg6("all", interface), lines)
+    return _script(_seg6("all", host.interface), lines)
 
 
 def _choice(hops: list[str], weights: list[str] | None = None) -> str:
@@ -66,5 +66,13 @@ def _seg6(*interfaces: str) -> list[str]:
 
 
 def _script(settings: list[str], lines: list[str], first: Sequence[str] = ()) -> str:
-    every = ["#!/bin/sh", "set -e", *first, f"sysctl -q -w {' '.join(settings)}", "ip -6 -batch - <<'END'", *lines, "END"]
+    every = [
+        "#!/bin/sh",
+        "set -e",
+        *first,
+        f"sysctl -q -w {' '.join(settings)}",
+        "ip -6 -batch - <<'END'",
+        *lines,
+        "END",
+    ]
     return "\n".join(every) + "\n"

@@ -19,7 +19,6 @@ from detour.control.planner import plan
 from detour.topo import Topology, address
 from detour.topo.failures import Failures
 
-HOST_INTERFACE = "eth1"  # containerlab keeps eth0 for itself
 BLOCK = "fcbb:bb00::/32"
 HOSTS = "fd00::/16"
 _LINKS = 0xFD01
@@ -67,9 +66,11 @@ class Router:
 
 @dataclass
 class SendingHost:
-    """A host. `lists`: by the address of each receiver, how many of its flows take which uSID list (an address)."""
+    """A host. `interface`: its one port. `lists`: by the address of each receiver, how many of its flows take which
+    uSID list (an address)."""
 
     name: str
+    interface: str
     address: str
     locator: str
     link_address: str
@@ -88,12 +89,19 @@ def file_name(topology: Topology, name: str) -> str:
     return outside if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", outside) else name
 
 
+def interface_name(topology: Topology, node: str, port: int) -> str:
+    """What a port is called where it comes from, as far as Linux and shells allow it, else `eth3` for port 3. A host
+    has `eth1`: containerlab keeps eth0 for itself."""
+    outside = topology.outside.get(f"{node}:{port}", "")
+    return outside if re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,14}", outside) else f"eth{port or 1}"
+
+
 def _interfaces(topology: Topology, switch: int) -> dict[int, Interface]:
     found = {}
     for port, peer in enumerate(topology.switches[switch].ports, 1):
         if peer is not None:
             end = 0 if topology.links[peer.link].a == (switch, port) else 1
-            name = topology.outside.get(f"s{switch}:{port}", f"eth{port}")
+            name = interface_name(topology, f"s{switch}", port)
             ends = (link_address(topology, peer.link, which) for which in (end, 1 - end))
             found[port] = Interface(port, name, *ends)
     return found
@@ -127,6 +135,7 @@ def sending_hosts(topology: Topology, placement: Placement) -> list[SendingHost]
     hosts = [
         SendingHost(
             file_name(topology, host.name),
+            interface_name(topology, host.name, 0),
             address.ipv6_text(host.address),
             address.prefix_text(address.locator(host.node_id), address.LOCATOR_BITS),
             link_address(topology, links[host.index], 1),

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from ipaddress import IPv6Address
+from itertools import pairwise
 
 from detour.control.routers.nodes import link_address
 from detour.fabric.linux.netns import Namespace
@@ -32,7 +33,9 @@ class Lab:
         for name in self.spaces:
             self.run(name, ["sysctl", "-q", "-w", *_IPV6.split()])
             # In place of the dummy interface that scripts make, for kernels that have none.
-            self.spaces[name].ip(["link set lo up", "link add sr0 type veth peer name sr0-other", "link set sr0-other up"])
+            self.spaces[name].ip(
+                ["link set lo up", "link add sr0 type veth peer name sr0-other", "link set sr0-other up"]
+            )
         for link in topology.links:
             one = self.spaces[f"s{link.a[0]}"]
             there = f"h{link.b[0]}" if link.kind == "host" else f"s{link.b[0]}"
@@ -56,7 +59,7 @@ class Lab:
 
     def hops(self, path: Sequence[str], target: str) -> Iterator[Hop]:
         """Where a packet comes in, switch by switch, and then at the host."""
-        for before, here in zip(path, path[1:], strict=False):
+        for before, here in pairwise(path):
             switch, peers = int(here[1:]), self.topology.switches[int(here[1:])].ports
             yield here, next(
                 port for port, peer in enumerate(peers, 1)
@@ -65,7 +68,7 @@ class Lab:
         yield target, 1
 
     def seen(self, source: str, target: str, hops: Sequence[Hop], ports: Iterable[int] = (40000,)) -> list[str | None]:
-        """Destination addresses of the first UDP packet from host to host that comes in at each hop, None: none does."""
+        """Destinations of the first UDP packet from host to host that comes in at each hop, None: none does."""
         listening = [self.spaces[node].packet_socket(f"eth{at}") for node, at in hops]
         destination = address.ipv6_text(self.topology.host(target).address)
         try:
