@@ -8,7 +8,7 @@ import select
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import IPv6Address
 from itertools import pairwise
@@ -25,13 +25,13 @@ Hop = tuple[str, int]
 
 
 class Lab:
-    """Namespaces of all switches and hosts; `close` ends them."""
+    """Namespaces of all switches and hosts; `close` ends them. `sysctls`: of all, before there are interfaces."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, sysctls: Mapping[str, int] | None = None) -> None:
         self.topology = topology
         self.spaces = {node.name: Namespace() for node in (*topology.switches, *topology.hosts)}
         for name in self.spaces:
-            self.run(name, ["sysctl", "-q", "-w", *_IPV6.split()])
+            self.run(name, ["sysctl", "-q", "-w", *_IPV6.split(), *(f"{k}={v}" for k, v in (sysctls or {}).items())])
             # In place of the dummy interface that scripts make, for kernels that have none.
             self.spaces[name].ip(
                 ["link set lo up", "link add sr0 type veth peer name sr0-other", "link set sr0-other up"]
@@ -40,7 +40,8 @@ class Lab:
             one = self.spaces[f"s{link.a[0]}"]
             there = f"h{link.b[0]}" if link.kind == "host" else f"s{link.b[0]}"
             line = f"link add eth{link.a[1]} type veth peer name eth{link.b[1] or 1} netns"
-            one.ip([f"{line} {self.spaces[there].inside_path}"], [self.spaces[there]])
+            one.ip([f"{line} {self.spaces[there].inside_path}", f"link set eth{link.a[1]} up"], [self.spaces[there]])
+            self.spaces[there].ip([f"link set eth{link.b[1] or 1} up"])
 
     def run(self, name: str, command: Sequence[str], text: str | None = None) -> str:
         """What a command says in a node's namespace; it must succeed."""

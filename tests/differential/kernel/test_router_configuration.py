@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from detour import cli
 from detour.fabric.linux.netns import Namespace
@@ -141,62 +143,61 @@ def test_frr_understands_every_line(tmp_path):
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-class FrrRouters:
-    """The switches of a lab as routers with FRR's daemons; `with` ends them."""
+class FrrLab:
+    """A folder for `containerlab deploy`, in namespaces; `with` ends it."""
 
-    def __init__(self, lab: Lab, folder: Path) -> None:
+    def __init__(self, topology: str, folder: Path) -> None:
         self._daemons: list[subprocess.Popen[bytes]] = []
-        for switch in lab.topology.switches:
-            ports = [f"eth{port}" for port in range(1, len(switch.ports) + 1)]
-            keys = ("all.forwarding", "all.seg6_enabled", *(f"{port}.seg6_enabled" for port in ports))
-            lab.run(switch.name, ["sysctl", "-q", "-w", *(f"net.ipv6.conf.{key}=1" for key in keys)])
-            lab.spaces[switch.name].ip([f"link set {port} up" for port in ("sr0", *ports)])
-            for daemon in DAEMONS:
-                self._start(lab.spaces[switch.name], daemon, f"detour-{os.getpid()}-{switch.name}")
-            # An older FRR leaves out what it does not know.
-            command = [
-                frr("vtysh") or "",
-                "-N",
-                f"detour-{os.getpid()}-{switch.name}",
-                "-f",
-                folder / f"{switch.name}.conf",
-            ]
-            subprocess.run(command, capture_output=True, check=False)
+        self._folders: list[str] = []
+        document = yaml.safe_load((folder / "fabric.clab.yml").read_text())["topology"]
+        self.lab = Lab(parse_topology(topology), document["kinds"]["linux"]["sysctls"])
+        for name, node in document["nodes"].items():
+            space = self.lab.spaces[name]
+            binds = {inside: str(folder / file) for file, inside in (bind.split(":") for bind in node["binds"])}
+            for command in node["exec"]:
+                self.lab.run(name, [binds.get(word, word) for word in shlex.split(command)])
+            if (configuration := binds.get("/etc/frr/frr.conf")) is not None:
+                self._route(space, f"detour-{os.getpid()}-{name}", configuration)
 
-    def _start(self, space: Namespace, daemon: str, name: str) -> None:
-        """A daemon whose sockets are in a folder of that name below /run/frr."""
-        process = subprocess.Popen(
-            space.command([frr(daemon) or "", "-N", name]), pass_fds=[space.fd], stderr=subprocess.PIPE
-        )
-        self._daemons.append(process)
-        vtysh = [frr("vtysh") or "", "-N", name, "-d", daemon, "-c", "show version"]
-        until(
-            lambda: process.poll() is not None or not subprocess.run(vtysh, capture_output=True, check=False).returncode
-        )
-        assert process.poll() is None, process.communicate()[1]
+    def _route(self, space: Namespace, name: str, configuration: str) -> None:
+        """Daemons whose sockets are in a folder of that name below /run/frr."""
+        vtysh = [frr("vtysh") or "", "-N", name]
+        self._folders.append(f"/run/frr/{name}")
+        for daemon in DAEMONS:
+            command = space.command([frr(daemon) or "", "-N", name])
+            process = subprocess.Popen(command, pass_fds=[space.fd], stderr=subprocess.PIPE)
+            self._daemons.append(process)
+            asked = [*vtysh, "-d", daemon, "-c", "show version"]
+            until(
+                lambda p=process, a=asked: (
+                    p.poll() is not None or not subprocess.run(a, capture_output=True, check=False).returncode
+                )
+            )
+            assert process.poll() is None, process.communicate()[1]
+        # An older FRR leaves out what it does not know.
+        subprocess.run([*vtysh, "-f", configuration], capture_output=True, check=False)
 
-    def __enter__(self) -> FrrRouters:
-        return self
+    def __enter__(self) -> Lab:
+        return self.lab
 
     def __exit__(self, *_: object) -> None:
         for process in self._daemons:
             process.terminate()
             process.communicate()
+        for folder in self._folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        self.lab.close()
 
 
 @needs_frr
-@pytest.mark.parametrize("lab", [LEAVES], indirect=True)
-def test_packets_take_the_placed_paths_through_frr(lab, tmp_path):
+def test_packets_take_the_placed_paths_through_frr(tmp_path):
     """Its daemons put into the kernel what their configuration says."""
     if (version := frr_version()) < WITH_UN:
         pytest.skip(f"FRR {version[0]}.{version[1]} has no static-sids; 10.3 has")
     flows = placed(tmp_path / "lab", LEAVES, "frr")
-    with FrrRouters(lab, tmp_path / "lab"):
-        scripts(lab, tmp_path / "lab")
+    with FrrLab(LEAVES, tmp_path / "lab") as lab:
         lab.settle()
+        sids = ["fcbb:bb00:1::/48"] + ["fcbb:bb00:1:e004::/64"] * (version >= WITH_UA)
+        until(lambda: all(f"{sid} nhid" in lab.run("s0", ["ip", "-6", "route"]) for sid in sids))
         until(lambda: all("seg6local" in lab.run(s.name, ["ip", "-6", "route"]) for s in lab.topology.switches))
         check_paths(lab, flows)
-        table = lab.run("s0", ["ip", "-6", "route"])
-        assert "fcbb:bb00:1::/48" in table
-        if version >= WITH_UA:
-            until(lambda: "fcbb:bb00:1:e004::/64" in lab.run("s0", ["ip", "-6", "route"]))

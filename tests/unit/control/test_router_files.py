@@ -207,7 +207,7 @@ def test_what_failed_is_no_part_of_a_lab(jobs):
     ],
 )
 def test_wrong_options_are_one_line(jobs, options, reason, capsys):
-    options = [{"JOBS": str(jobs), "FOLDER": str(jobs.parent)}.get(option, option) for option in options]
+    options = [option.replace("JOBS", str(jobs)).replace("FOLDER", str(jobs.parent)) for option in options]
     topology = [] if "--apply" in options else ["--topo", LEAVES]
     assert cli.main(["place", str(jobs), *topology, *options]) == 2
     error = capsys.readouterr().err

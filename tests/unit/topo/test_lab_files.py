@@ -90,8 +90,9 @@ def test_a_lab_of_containerlab(tmp_path):
         ("client1", "leaf1"), ("gpu", "leaf2"), ("leaf1", "spine1"), ("leaf2", "spine1"), ("spine1", "stub"),
     }  # fmt: skip
     assert {topology.outside[host.name] for host in topology.hosts} == {"client1", "gpu"}
-    port = {name: port for port, name in topology.outside.items() if ":" in port}
-    assert topology.outside[topology.behind(1, int(port["e1-49"][-1])).link.split("-")[0]] in ("leaf1", "leaf2")
+    ours = {name: node for node, name in topology.outside.items()}
+    ports = {name: port for port, name in topology.outside.items() if port.startswith(f"{ours['leaf1']}:")}
+    assert topology.link(ports["e1-49"]) == topology.link(f"{ours['leaf1']}-{ours['spine1']}")
 
 
 def test_its_names_are_those_of_the_configuration(tmp_path):
