@@ -61,7 +61,7 @@ def _place(options: argparse.Namespace) -> None:
     from detour.control.native import PLACEMENT
     from detour.control.placement.jobs import read_jobs
     from detour.control.placement.report import compare
-    from detour.control.routers import FORMATS, document
+    from detour.control.routers import PLACEMENT_FORMATS, document
     from detour.topo import parse_failure
 
     topology = open_topology(options.topo)
@@ -80,7 +80,7 @@ def _place(options: argparse.Namespace) -> None:
         rows = placement.assignments(listed)
     if out and options.format:
         out.mkdir(exist_ok=True)
-        for name, text in FORMATS[options.format](topology, failures, placement):
+        for name, text in PLACEMENT_FORMATS[options.format](topology, failures, placement):
             write_file(out / name, text)
     elif out:
         write_file(out, document(topology, names, placement))

@@ -19,7 +19,7 @@ from detour.control.routers.sonic import config_db
 from detour.topo import Topology, address
 from detour.topo.failures import Failures, failure_name
 
-Files: TypeAlias = Iterator[tuple[str, str]]
+NamedTexts: TypeAlias = Iterator[tuple[str, str]]
 
 
 def document(topology: Topology, failures: Sequence[str], placement: Placement) -> str:
@@ -30,7 +30,7 @@ def document(topology: Topology, failures: Sequence[str], placement: Placement) 
     return json.dumps({"topology": topology.spec, "failures": failures, **more, "assignments": rows})
 
 
-def _frr(topology: Topology, failures: Failures, placement: Placement) -> Files:
+def _frr(topology: Topology, failures: Failures, placement: Placement) -> NamedTexts:
     for router in routers(topology, failures):
         yield f"{router.name}.conf", frr_conf(router)
     yield from _hosts(topology, placement)
@@ -38,24 +38,24 @@ def _frr(topology: Topology, failures: Failures, placement: Placement) -> Files:
     yield "fabric.clab.yml", lab(topology, failures)
 
 
-def _sonic(topology: Topology, failures: Failures, placement: Placement) -> Files:
+def _sonic(topology: Topology, failures: Failures, placement: Placement) -> NamedTexts:
     for router in routers(topology, failures):
         yield f"{router.name}.json", config_db(router)
     yield from _hosts(topology, placement)
 
 
-def _linux(topology: Topology, failures: Failures, placement: Placement) -> Files:
+def _linux(topology: Topology, failures: Failures, placement: Placement) -> NamedTexts:
     for router in routers(topology, failures):
         yield f"{router.name}.sh", router_script(router)
     yield from _hosts(topology, placement)
 
 
-def _hosts(topology: Topology, placement: Placement) -> Files:
+def _hosts(topology: Topology, placement: Placement) -> NamedTexts:
     for host in sending_hosts(topology, placement):
         yield f"{host.name}.sh", host_script(host)
 
 
-def _p4runtime(topology: Topology, failures: Failures, placement: Placement) -> Files:
+def _p4runtime(topology: Topology, failures: Failures, placement: Placement) -> NamedTexts:
     """What the controller writes to each switch that runs fabric.p4; senders take the lists of the other file."""
     from finsy.proto import p4r
     from google.protobuf import text_format
@@ -70,12 +70,12 @@ def _p4runtime(topology: Topology, failures: Failures, placement: Placement) -> 
     yield from _json(topology, failures, placement)
 
 
-def _json(topology: Topology, failures: Failures, placement: Placement) -> Files:
+def _json(topology: Topology, failures: Failures, placement: Placement) -> NamedTexts:
     names = sorted(failure_name(topology, failure) for failure in failures)
     yield "placement.json", document(topology, names, placement)
 
 
-def _csv(topology: Topology, failures: Failures, placement: Placement) -> Files:
+def _csv(topology: Topology, failures: Failures, placement: Placement) -> NamedTexts:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(("job", "source", "target", "path", "usids", "address"))
@@ -86,7 +86,7 @@ def _csv(topology: Topology, failures: Failures, placement: Placement) -> Files:
     yield "placement.csv", text.getvalue()
 
 
-FORMATS: dict[str, Callable[[Topology, Failures, Placement], Files]] = {
+PLACEMENT_FORMATS: dict[str, Callable[[Topology, Failures, Placement], NamedTexts]] = {
     "frr": _frr, "sonic": _sonic, "linux": _linux, "p4runtime": _p4runtime, "json": _json, "csv": _csv,
 }  # fmt: skip
 """what `detour place --format` takes. The functions raise `DetourError`: a table would overflow"""

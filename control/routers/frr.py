@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from detour.control.routers.linux import MAKE_DUMMY
-from detour.control.routers.nodes import BLOCK, Router, file_name, interface_name
+from detour.control.routers.nodes import USID_PREFIX, Router, file_name, interface_name
 from detour.topo import Topology
 from detour.topo.failures import Failures, dead_switches
 
@@ -43,7 +43,7 @@ def frr_conf(router: Router) -> str:
     lines += ["  exit", " exit", "exit", "!"]
     for route in router.routes:
         lines += [f"ipv6 route {route.prefix} {each.neighbour} {each.name}" for each in route.via]
-    return "\n".join([*lines, f"ipv6 route {BLOCK} blackhole", ""])
+    return "\n".join([*lines, f"ipv6 route {USID_PREFIX} blackhole", ""])
 
 
 def lab(topology: Topology, failures: Failures) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from detour.control.routers.nodes import BLOCK, HOSTS, Router, SendingHost, Sid
+from detour.control.routers.nodes import HOST_BLOCK, USID_PREFIX, Router, SendingHost, Sid
 
 LOCAL_TABLE = 255
 DUMMY = "sr0"
@@ -24,7 +24,7 @@ def router_script(router: Router) -> str:
     for route in router.routes:
         hops = [f"via {each.neighbour} dev {each.name}" for each in route.via]
         lines.append(f"route replace {route.prefix} {_choice(hops)}")
-    lines.append(f"route replace blackhole {BLOCK}")  # unknown uSIDs end here
+    lines.append(f"route replace blackhole {USID_PREFIX}")  # unknown uSIDs end here
     return _script(settings, lines, MAKE_DUMMY)
 
 
@@ -44,8 +44,8 @@ def host_script(host: SendingHost) -> str:
         f"link set {host.interface} up",
         f"addr replace {host.link_address}/64 {by} nodad",
         f"addr replace {host.address}/128 {by} nodad",
-        f"route replace {HOSTS} via {host.gateway} {by} {source}",
-        f"route replace {BLOCK} via {host.gateway} {by}",
+        f"route replace {HOST_BLOCK} via {host.gateway} {by} {source}",
+        f"route replace {USID_PREFIX} via {host.gateway} {by}",
         f"route replace {host.locator} encap seg6local action End.DT6 table {LOCAL_TABLE} {by}",
     ]
     for target, lists in host.lists.items():

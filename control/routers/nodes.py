@@ -19,13 +19,13 @@ from detour.control.planner import plan
 from detour.topo import Topology, address
 from detour.topo.failures import Failures
 
-BLOCK = "fcbb:bb00::/32"
-HOSTS = "fd00::/16"
+USID_PREFIX = "fcbb:bb00::/32"
+HOST_BLOCK = "fd00::/16"
 _LINKS = 0xFD01
 
 
 @dataclass(frozen=True)
-class Interface:
+class RouterPort:
     """A port of a router: what it is called, its address, and the neighbour's."""
 
     port: int
@@ -40,16 +40,16 @@ class Sid:
     function's, or one of them."""
 
     prefix: str
-    interface: Interface | None
+    interface: RouterPort | None
     bits: int = address.USID_BITS
 
 
 @dataclass(frozen=True)
-class Route:
+class RouterRoute:
     """A prefix and the neighbours that are as near as each other."""
 
     prefix: str
-    via: tuple[Interface, ...]
+    via: tuple[RouterPort, ...]
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,9 @@ class Router:
     index: int
     name: str
     locator: str
-    interfaces: tuple[Interface, ...]
+    interfaces: tuple[RouterPort, ...]
     sids: tuple[Sid, ...]
-    routes: tuple[Route, ...]
+    routes: tuple[RouterRoute, ...]
 
 
 @dataclass
@@ -96,14 +96,14 @@ def interface_name(topology: Topology, node: str, port: int) -> str:
     return outside if re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,14}", outside) else f"eth{port or 1}"
 
 
-def _interfaces(topology: Topology, switch: int) -> dict[int, Interface]:
+def _interfaces(topology: Topology, switch: int) -> dict[int, RouterPort]:
     found = {}
     for port, peer in enumerate(topology.switches[switch].ports, 1):
         if peer is not None:
             end = 0 if topology.links[peer.link].a == (switch, port) else 1
             name = interface_name(topology, f"s{switch}", port)
             ends = (link_address(topology, peer.link, which) for which in (end, 1 - end))
-            found[port] = Interface(port, name, *ends)
+            found[port] = RouterPort(port, name, *ends)
     return found
 
 
@@ -122,7 +122,7 @@ def routers(topology: Topology, failures: Failures) -> Iterator[Router]:
             prefix = address.prefix_text(match.value, match.prefix_len)
             ports = [interfaces[port] for action in entry.members() if (port := action.get("port")) is not None]
             if entry.table == schema.ROUTE:
-                routes.append(Route(prefix, tuple(ports)))
+                routes.append(RouterRoute(prefix, tuple(ports)))
             else:
                 sids.append(Sid(prefix, ports[0] if ports else None, match.prefix_len - 32))
         name, locator = file_name(topology, switch.name), address.ipv6_text(address.locator(switch.node_id))

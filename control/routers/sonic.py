@@ -8,7 +8,7 @@ import json
 import re
 from typing import Any
 
-from detour.control.routers.nodes import BLOCK, Interface, Router
+from detour.control.routers.nodes import USID_PREFIX, Router, RouterPort
 
 _LOCATOR = "MAIN"
 
@@ -26,7 +26,7 @@ def config_db(router: Router) -> str:
             entry |= {"action": "uA", "interface": _port(sid.interface), "adj": sid.interface.neighbour}
         if sid.interface is None or sid.bits > 16:
             sids[f"{_LOCATOR}|{sid.prefix}"] = entry
-    routes: dict[str, dict[str, str]] = {f"default|{BLOCK}": {"blackhole": "true"}}
+    routes: dict[str, dict[str, str]] = {f"default|{USID_PREFIX}": {"blackhole": "true"}}
     for route in router.routes:
         neighbours, ports = (each.neighbour for each in route.via), map(_port, route.via)
         routes[f"default|{route.prefix}"] = {"nexthop": ",".join(neighbours), "ifname": ",".join(ports)}
@@ -40,7 +40,7 @@ def config_db(router: Router) -> str:
     return json.dumps(tables, indent=2) + "\n"
 
 
-def _port(interface: Interface) -> str:
+def _port(interface: RouterPort) -> str:
     """SONiC's name of a port of four lanes: containerlab has `eth1` for `Ethernet0`, `eth2` for `Ethernet4`."""
     if interface.name.startswith("Ethernet"):
         return interface.name

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from detour.control.graph_files import open_topology
 from detour.control.placement.jobs import flows_of
 from detour.control.placement.place import place
-from detour.control.routers import FORMATS
+from detour.control.routers import PLACEMENT_FORMATS
 from detour.topo import Topology, parse_topology
 
 TOPOLOGIES = st.one_of(
@@ -38,7 +38,7 @@ def opened(text: str, name: str) -> Topology:
 
 def lab_of(topology: Topology) -> str:
     flows = flows_of([{"collective": "ring-all-reduce", "hosts": "all"}], topology)
-    return dict(FORMATS["frr"](topology, frozenset(), place(topology, flows)))["fabric.clab.yml"]
+    return dict(PLACEMENT_FORMATS["frr"](topology, frozenset(), place(topology, flows)))["fabric.clab.yml"]
 
 
 @settings(deadline=None, max_examples=25)
