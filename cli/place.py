@@ -16,7 +16,7 @@ from detour.base.files import write_file
 from detour.base.tables import Table, left, right
 from detour.cli.asking import running
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import draws, operation, output_file, output_folder, refuse
+from detour.cli.parser import draws, operation, output_path, refuse
 
 if TYPE_CHECKING:
     from detour.control.placement.placement import Assignment
@@ -38,7 +38,9 @@ def register(commands: Any) -> None:
     place.add_argument("--repair", action="store_true", help="place before --fail, and repair that afterwards")
     place.add_argument("--detours", action="store_true", help="also longer paths than the shortest, of 6 uSIDs at most")
     place.add_argument("--seeds", type=draws, default=100, metavar="N", help="draws of ports for ECMP (100)")
-    place.add_argument("--out", metavar="FILE|DIR", help="writes all assignments as JSON; with --format a folder")
+    place.add_argument(
+        "--out", type=output_path, metavar="FILE|DIR", help="writes all assignments as JSON; with --format a folder"
+    )
     text = "what --out DIR gets: router configuration (frr: a containerlab lab), table entries, assignments"
     place.add_argument("--format", choices=_FORMATS, help=text)
     place.add_argument("--reroute", action="store_true", help="with --apply: the controller moves congested flows")
@@ -56,7 +58,7 @@ def _place(options: argparse.Namespace) -> None:
     refuse(options, ("reroute", "watch"), "is for the fabric that is up: it needs --apply")
     if options.topo is None:
         raise DetourError("place needs --topo SPEC, or --apply for the fabric that is up")
-    out = _output(options)
+    _check_output(options)
     from detour.control.graph_files import open_topology
     from detour.control.native import PLACEMENT
     from detour.control.placement.jobs import read_jobs
@@ -78,26 +80,25 @@ def _place(options: argparse.Namespace) -> None:
         )
         listed = range(len(flows)) if options.out or len(flows) <= _LISTED else range(_SHOWN)
         rows = placement.assignments(listed)
-    if out and options.format:
-        out.mkdir(exist_ok=True)
+    if options.format:
+        options.out.mkdir(exist_ok=True)
         for name, text in PLACEMENT_FORMATS[options.format](topology, failures, placement):
-            write_file(out / name, text)
-    elif out:
-        write_file(out, document(topology, names, placement))
+            write_file(options.out / name, text)
+    elif options.out:
+        write_file(options.out, document(topology, names, placement))
     report = replace(report, assignments=rows if len(flows) <= _LISTED else None)
     present(report, options, lambda page: show_placement(page, report, rows))
 
 
-def _output(options: argparse.Namespace) -> Path | None:
-    """Where `--out` leads: with `--format` to a folder. What is wrong is told before any work is done."""
-    if options.out is None:
-        if options.format:
-            raise DetourError("--format needs a folder to write to: --out DIR")
-        return None
-    try:
-        return (output_folder if options.format else output_file)(options.out)
-    except argparse.ArgumentTypeError as error:
-        raise DetourError(f"argument --out: {error}") from None
+def _check_output(options: argparse.Namespace) -> None:
+    """With `--format`, `--out` is a folder, otherwise a file. What is wrong is told before any work is done."""
+    out = options.out
+    if options.format and out is None:
+        raise DetourError("--format needs a folder to write to: --out DIR")
+    if options.format and out.exists() and not out.is_dir():
+        raise DetourError(f"argument --out: {out} is no folder; --format writes several files")
+    if out and out.is_dir() and not options.format:
+        raise DetourError(f"argument --out: {out} is a folder; wanted is a file")
 
 
 def show_placement(page: Page, report: PlacementReport, rows: Sequence[Assignment]) -> None:
