@@ -77,19 +77,20 @@ def _lab_ends(path: Path, where: str, link: Any) -> list[tuple[str, str]]:
 
 
 def _lab_kind(lab: Mapping[str, Any], node: Mapping[str, Any], links: int) -> str:
-    def said(key: str) -> str:
-        levels = [node, _part(lab, "groups", node.get("group"))]
-        if key != "kind":
-            levels.append(_part(lab, "kinds", said("kind")))
-        return next((str(level[key]) for level in (*levels, lab.get("defaults") or {}) if level.get(key)), "")
+    def said(key: str, *levels: Mapping[str, Any]) -> str:
+        """What the first of these levels says, the node before and the lab's defaults after them."""
+        return next((str(level[key]) for level in (node, *levels, _mapping(lab, "defaults")) if level.get(key)), "")
 
-    if (group := said("group").lower()) in _HOST_GROUPS or group == "switch":
-        return "switch" if group == "switch" else "host"
-    return "host" if links == 1 and said("kind") == "linux" and not _ROUTER_IMAGE.search(said("image")) else "switch"
+    in_group = _mapping(_mapping(lab, "groups"), group := said("group"))
+    if group.lower() in (*_HOST_GROUPS, "switch"):
+        return "switch" if group.lower() == "switch" else "host"
+    kind = said("kind", in_group)
+    image = said("image", in_group, _mapping(_mapping(lab, "kinds"), kind))
+    return "host" if links == 1 and kind == "linux" and not _ROUTER_IMAGE.search(image) else "switch"
 
 
-def _part(lab: Mapping[str, Any], section: str, name: Any) -> Mapping[str, Any]:
-    found = (lab.get(section) or {}).get(name) if isinstance(lab.get(section) or {}, dict) else None
+def _mapping(parent: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = parent.get(key)
     return found if isinstance(found, dict) else {}
 
 

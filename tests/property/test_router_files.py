@@ -4,17 +4,22 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from detour.base.errors import DetourError
 from detour.control.graph_files import open_topology
 from detour.control.placement.jobs import flows_of
 from detour.control.placement.place import place
 from detour.control.routers import PLACEMENT_FORMATS
 from detour.topo import Topology, parse_topology
+from tests.unit.topo.test_lab_files import FABRIC, LAB
 
 TOPOLOGIES = st.one_of(
     st.builds(
@@ -77,3 +82,44 @@ def test_ibnetdiscover_says_the_same_in_any_order(spec, seed):
     found = opened(discovered(topology, seed), "net.ibnetdiscover")
     assert found.rate_bps == 400e9
     assert wiring(found) == wiring(topology)
+
+
+WRONG = st.sampled_from([None, 7, "x", "x:y", [], {}, [1], ["x"], {"a": 1}, {"a": {"b": []}}])
+
+
+def places(document: Any, here: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Paths of everything in a document but itself."""
+    inside = (
+        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    )
+    for key, value in inside:
+        yield (*here, key)
+        yield from places(value, (*here, key))
+
+
+def taken_or_refused(text: str, name: str) -> None:
+    refusal = ""
+    try:
+        opened(text, name)
+    except DetourError as error:
+        refusal = str(error)
+    assert "\n" not in refusal
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data(), WRONG)
+def test_any_mistake_in_a_lab_is_taken_or_refused_in_one_line(data, wrong):
+    document = yaml.safe_load(LAB)
+    *path, key = data.draw(st.sampled_from(list(places(document))))
+    part = document
+    for step in path:
+        part = part[step]
+    part[key] = wrong
+    taken_or_refused(yaml.safe_dump(document), "x.yml")
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data(), st.text('[]"()#\t\nSH-149x ', max_size=4))
+def test_any_mistake_in_what_ibnetdiscover_prints_is_taken_or_refused_in_one_line(data, wrong):
+    begin, end = sorted(data.draw(st.tuples(*[st.integers(0, len(FABRIC))] * 2)))
+    taken_or_refused(FABRIC[:begin] + wrong + FABRIC[min(end, begin + 30) :], "x.ibnet")
