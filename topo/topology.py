@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -117,7 +117,8 @@ class Topology:
 
     `groups` counts the groups that have hosts; `valiant_groups` is the number of groups among which a packet
     may be sent by way of a third one, 0 if that makes no sense in this family. `rate_bps`: the rate of which links'
-    speeds are multiples, where the network says it (a file with rates); 0: the fabric's settings say."""
+    speeds are multiples, where the network says it (a file with rates); 0: the fabric's settings say. `outside`: what
+    the file calls switches and hosts (`s3`, `h0`) and, where it says so, their ports (`s3:1`, `h0:0`)."""
 
     family: str
     spec: str
@@ -127,6 +128,7 @@ class Topology:
     hosts: tuple[Host, ...]
     links: tuple[Link, ...]
     rate_bps: int = 0
+    outside: Mapping[str, str] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Topology) and self.spec == other.spec
