@@ -51,8 +51,8 @@ def live_graph(topology: Topology, failures: Failures = NONE) -> Graph:
     return Graph(used + 1, neighbour[:, used], weight[:, used], group)
 
 
-def onward(distance: Matrix, nics: Sequence[int]) -> Matrix:
-    """(switches, switches) distances as neighbours of a switch offer them: a NIC leads to itself alone."""
+def _offered(distance: Matrix, nics: Sequence[int]) -> Matrix:
+    """Distances as neighbours of a switch offer them: a NIC leads to itself alone."""
     if not nics:
         return distance
     offered = distance.copy()
@@ -69,7 +69,7 @@ def _shortest(neighbour: Matrix, weight: Matrix, nics: Sequence[int]) -> Matrix:
     for _ in range(n):
         before = distance[:n].copy()
         for column in range(width):
-            through = onward(distance, nics)[neighbour[:, column]] + weight[:, column, None]
+            through = _offered(distance, nics)[neighbour[:, column]] + weight[:, column, None]
             np.minimum(distance[:n], through, out=distance[:n])
         if np.array_equal(before, distance[:n]):
             break
@@ -81,6 +81,12 @@ def distances(topology: Topology, failures: Failures = NONE) -> Matrix:
     """(switches, switches) distances, FAR where there is no path."""
     graph = live_graph(topology, failures)
     return _shortest(graph.neighbour, graph.weight, topology.nics)
+
+
+@lru_cache(maxsize=16)
+def offered_distances(topology: Topology, failures: Failures = NONE) -> Matrix:
+    """(switches, switches) distances as neighbours of a switch offer them: a NIC leads to itself alone."""
+    return _offered(distances(topology, failures), topology.nics)
 
 
 @lru_cache(maxsize=16)

@@ -21,7 +21,7 @@ from detour.topo.graph import (
     hops,
     live_graph,
     local_distances,
-    onward,
+    offered_distances,
 )
 from detour.topo.topology import Host, Topology
 
@@ -61,8 +61,7 @@ def _any_group_split(topology: Topology, failures: Failures) -> bool:
 def next_hops(topology: Topology, at: int, to: int, failures: Failures = NONE) -> list[int]:
     """Ports of switch `at` that begin shortest paths to switch `to`, ascending."""
     graph, distance = live_graph(topology, failures), distances(topology, failures)
-    offered = onward(distance, topology.nics)
-    near = offered[graph.neighbour[at], to] + graph.weight[at] == distance[at, to]
+    near = offered_distances(topology, failures)[graph.neighbour[at], to] + graph.weight[at] == distance[at, to]
     live = (graph.neighbour[at] >= 0) & (distance[at, to] < FAR)
     return [int(port) for port in graph.ports[near & live]]
 
