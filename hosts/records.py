@@ -325,7 +325,8 @@ class Candidate(NativeRecord):
     packets: Int64
     asked: Int64
     answered: Int64
-    better: Int64  # probes in a row that found it better than the current path
+    better: Int32  # probes in a row that found it better than the current path
+    flying: Int32  # spraying: packets in flight on it
     # spraying: packets in flight on it (first, last), when the newest of those that have arrived was sent and how long
     # its round trip was (0: none has)
     head: Int64
@@ -335,7 +336,9 @@ class Candidate(NativeRecord):
     # failures of the path in a row, until when they count, what speaks for it since (`health`)
     silent: Int64
     ask_next: Int64
-    trust: Int64
+    trust: Int32
+    weight: Int16  # of a set: packets in a round; how often it was retired soon after it had been restored
+    strikes: Int16
 
 
 class CompletionQueue(NativeRecord):
