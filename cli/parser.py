@@ -178,6 +178,11 @@ mtu_bytes = _whole(1280, 9000, "an MTU in bytes")
 draws = _whole(1, 10**6, "a number of draws")
 
 
+def whole_count(text: str) -> int:
+    """A whole number of things, from 1 on."""
+    return _number(text, 1, 10**9, "a whole number")
+
+
 def byte_count(text: str) -> int:
     """A number of bytes; k, M and G stand for thousands, millions and milliards."""
     factor = {"k": 10**3, "M": 10**6, "G": 10**9}.get(text[-1:], 1)

@@ -17,6 +17,7 @@ from detour.base.tables import Table, left, right
 from detour.cli.asking import running
 from detour.cli.output import Page, present, shown_progress
 from detour.cli.parser import draws, operation, output_path, refuse
+from detour.cli.place_run import RUN_OPTIONS, add_run_options, exit_code, run_placed, show_runs
 
 if TYPE_CHECKING:
     from detour.control.placement.placement import Assignment
@@ -46,15 +47,18 @@ def register(commands: Any) -> None:
     place.add_argument("--reroute", action="store_true", help="with --apply: the controller moves congested flows")
     place.add_argument("--watch", action="store_true", help="with --apply: switches count every flow by itself")
     place.add_argument("--apply", action="store_true", help="give them to the fabric that is up, whose topology counts")
+    add_run_options(place)
 
 
-def _place(options: argparse.Namespace) -> None:
+def _place(options: argparse.Namespace) -> int:
+    if not options.run_jobs:
+        refuse(options, RUN_OPTIONS, "is for --run")
     if options.apply:
         if options.topo or options.fail:
             raise DetourError("with --apply topology and failures are those of the fabric that is up")
         refuse(options, ("repair", "detours", "format"), "is for --topo, not for --apply")
         _apply(options)
-        return
+        return 0
     refuse(options, ("reroute", "watch"), "is for the fabric that is up: it needs --apply")
     if options.topo is None:
         raise DetourError("place needs --topo SPEC, or --apply for the fabric that is up")
@@ -87,7 +91,12 @@ def _place(options: argparse.Namespace) -> None:
     elif options.out:
         write_file(options.out, document(topology, names, placement))
     report = replace(report, assignments=rows if len(flows) <= _LISTED else None)
+    if options.run_jobs:
+        runs = run_placed(options, topology, failures)
+        present(as_json(report) | {"runs": as_json(runs)}, options, lambda page: show_runs(page, runs, topology.spec))
+        return exit_code(options, runs)
     present(report, options, lambda page: show_placement(page, report, rows))
+    return 0
 
 
 def _check_output(options: argparse.Namespace) -> None:

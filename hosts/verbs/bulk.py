@@ -173,16 +173,25 @@ def _fill(
     )  # fmt: skip
 
 
-def lead(device: Device, rows: Int64Array, lists: Int64Array, finals: Int64Array) -> None:
+def lead(
+    device: Device, rows: Int64Array, lists: Int64Array, finals: Int64Array, *, moved_ps: int | None = None
+) -> None:
     """Packets of these QPs, which stay on one path, go by these uSID lists from the next one on. `lists`: (n, 2) words
-    of addresses, 0: plain ones; `finals`: (n,) first words of what is left of a list in the end."""
+    of addresses, 0: plain ones; `finals`: (n,) first words of what is left of a list in the end. `moved_ps`: it is this
+    time, and what is on the old path counts as left behind: LERP sends again what does not arrive."""
     candidate = device.hs.candidate
 
     def change() -> None:
         candidate["dst_hi"][rows, 0], candidate["dst_lo"][rows, 0] = lists[:, 0], lists[:, 1]
         candidate["final_hi"][rows, 0] = np.where(lists[:, 0] != 0, finals, 0)
+        if moved_ps is not None:
+            for row in rows.tolist():
+                rdma.move(device.hs.listing, row, 0, moved_ps)
 
     device.call(change)
+    if moved_ps is not None:
+        for host in np.unique(device.hs.qp["host"][rows]).tolist():
+            device.kick(host)
 
 
 def post_many(
