@@ -67,10 +67,10 @@ def test_the_page_says_what_was_missed(tmp_path: Path) -> None:
 
 
 def test_all_schemes_with_a_choice_of_paths_are_run() -> None:
-    found = gray.contenders()
-    assert {choice for _, choice in found.values()} == set(PathChoice) - {PathChoice.FIXED}
-    assert "TelemetryGBN" in found
-    assert "UGAL-L" not in found, "switches choose"
+    contenders = gray.contenders()
+    assert {choice for _, choice in contenders.values()} == set(PathChoice) - {PathChoice.FIXED}
+    assert "TelemetryGBN" in contenders
+    assert "UGAL-L" not in contenders, "switches choose"
 
 
 def test_only_these_rows_are_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

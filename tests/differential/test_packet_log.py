@@ -51,10 +51,10 @@ def _why_not() -> str:
     if shutil.which("simple_switch") is None:
         return "needs BMv2's simple_switch"
     # Without a program it ends at once, after it has said what it was built without.
-    told = subprocess.run(
+    done = subprocess.run(
         ["simple_switch", "--log-console", "/no such file"], capture_output=True, text=True, check=False
     )
-    return "simple_switch is built without logging macros" if "You disabled logging macros" in told.stdout else ""
+    return "simple_switch is built without logging macros" if "You disabled logging macros" in done.stdout else ""
 
 
 pytestmark = pytest.mark.skipif(bool(_why_not()), reason=_why_not())
@@ -90,27 +90,27 @@ def _bmv2(folder: Path, name: str, statements: list[StfStatement], frames: list[
         process.kill()
         process.wait()
     parts = re.split(r"(?m)^(?=\[\d\d:\d\d:\d\d)", (folder / "log.txt").read_text())
-    found = [_LINE.fullmatch(part.removesuffix("\n")) for part in parts if part]
-    lines = [(_LETTERS[match[1]], match[2]) for match in found if match]
+    matches = [_LINE.fullmatch(part.removesuffix("\n")) for part in parts if part]
+    lines = [(_LETTERS[match[1]], match[2]) for match in matches if match]
     return [(level, text) for level, text in lines if re.match(r"\[\d+\.\d+\] \[cxt 0\]", text)]
 
 
 def _by_copy(lines: list[tuple[int, str]]) -> dict[str, list[tuple[int, str]]]:
     """Lines of each copy of a packet; BMv2's threads mix those of several."""
-    found: dict[str, list[tuple[int, str]]] = {}
+    copies: dict[str, list[tuple[int, str]]] = {}
     for level, text in lines:
-        found.setdefault(text.split("]", 1)[0], []).append((level, text))
-    return found
+        copies.setdefault(text.split("]", 1)[0], []).append((level, text))
+    return copies
 
 
 def _compare(folder: Path, name: str, statements: list[StfStatement], frames: list[bytes]) -> None:
     expected = _by_copy(_bmv2(folder, name, statements, frames))
     got = logged(name, lambda api: _set_up(api, statements), [(_PORT, frame) for frame in frames])
-    found = _by_copy([(level, text) for level, text in got if text.startswith("[")])
+    copies = _by_copy([(level, text) for level, text in got if text.startswith("[")])
     assert len(expected) >= len(frames)
-    assert found.keys() == expected.keys()
+    assert copies.keys() == expected.keys()
     for copy, lines in expected.items():
-        wrong = list(difflib.unified_diff(list(map(str, lines)), list(map(str, found[copy])), "BMv2", "detour", n=1))
+        wrong = list(difflib.unified_diff(list(map(str, lines)), list(map(str, copies[copy])), "BMv2", "detour", n=1))
         assert not wrong, "\n".join(wrong)
 
 

@@ -146,8 +146,8 @@ def test_a_long_folder_has_room_for_a_short_name(tmp_path: Path) -> None:
 
 
 def test_metrics_answer_at_all_addresses_of_a_name() -> None:
-    told: list[str] = []
-    server = scrape.make_server("localhost:0", str, told.append)
+    errors: list[str] = []
+    server = scrape.make_server("localhost:0", str, errors.append)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     port = server.socket.getsockname()[1]
     try:
@@ -159,7 +159,7 @@ def test_metrics_answer_at_all_addresses_of_a_name() -> None:
     finally:
         server.shutdown()
         server.server_close()
-    assert told == []
+    assert errors == []
     scrape.make_server(f"localhost:{port}", str).server_close()
 
 
@@ -266,10 +266,10 @@ def test_each_file_of_tls_has_its_own_words(names: tuple[str, str, str | None], 
 
 
 def test_what_status_says_of_other_controllers() -> None:
-    def found(again: bool) -> DisplacedSwitch:
+    def displaced(again: bool) -> DisplacedSwitch:
         return DisplacedSwitch("11", 1.0, primary_again=again)
 
-    lines = displaced_lines({f"s{n}": found(False) for n in range(10)} | {"s10": found(True)})
+    lines = displaced_lines({f"s{n}": displaced(False) for n in range(10)} | {"s10": displaced(True)})
     assert lines == [
         "s0, s1, s2, s3, s4, s5, s6, s7 and 2 more: another controller (election id 11) has displaced detour's; "
         "detour can read but not write there",

@@ -9,5 +9,5 @@ _PROGRAM = "from detour.control.fors import parse_fabric, solve; print(solve(par
 
 def test_a_solver_leaves_standard_output_alone() -> None:
     """The release 1.16.0 prints two lines in every process, whatever its options are."""
-    found = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
-    assert found.stdout == "3\n"
+    done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
+    assert done.stdout == "3\n"

@@ -113,13 +113,13 @@ def _is_command(text: str) -> bool:
 
 
 def _blocks() -> list[Block]:
-    found = []
+    blocks = []
     for page in PAGES:
         for line, lines in _indented(page):
             commands = [text for text in _commands(lines) if _is_command(text)]
             if any(re.match(r"(\S+=\S+ )*(detour|make) ", text) for text in commands):
-                found.append(Block(page, line, tuple(commands)))
-    return found
+                blocks.append(Block(page, line, tuple(commands)))
+    return blocks
 
 
 BLOCKS = _blocks()
@@ -205,8 +205,8 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 
 def _expected(command: str) -> int:
-    said = re.search(r"#.*exit code (\d)", command)
-    return int(said[1]) if said else 0
+    comment = re.search(r"#.*exit code (\d)", command)
+    return int(comment[1]) if comment else 0
 
 
 @pytest.mark.slow

@@ -79,14 +79,14 @@ def _nameless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
     """What commands ask of the fabric; it answers as in `ANSWERS`."""
-    found: list[tuple[str, dict[str, Any]]] = []
+    questions: list[tuple[str, dict[str, Any]]] = []
 
     def ask(do: str, progress: Any = None, state: Any = None, *, warn: Any = None, **arguments: Any) -> Any:
-        found.append((do, {key: value for key, value in arguments.items() if value is not None}))
+        questions.append((do, {key: value for key, value in arguments.items() if value is not None}))
         return ANSWERS[do]
 
     monkeypatch.setattr(client, "ask", ask)
-    return found
+    return questions
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def completions(text: str) -> list[str]:
     session = FakeSession()
     it = Prompt(session)  # type: ignore[arg-type]
     completer = CommandCompleter(it._commands.choices, of_topology(session.topology))
-    return [found.text for found in completer.get_completions(Document(text), CompleteEvent())]
+    return [completion.text for completion in completer.get_completions(Document(text), CompleteEvent())]
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,10 @@ def names() -> set[str]:
 
 
 def values_of(module: object) -> set[str]:
-    found = [value for name, value in vars(module).items() if name.isupper()]
-    return {v for v in found if isinstance(v, str)} | {v for f in found if isinstance(f, dict) for v in f.values()}
+    constants = [value for name, value in vars(module).items() if name.isupper()]
+    return {v for v in constants if isinstance(v, str)} | {
+        v for f in constants if isinstance(f, dict) for v in f.values()
+    }
 
 
 def test_every_name_is_in_the_program():
@@ -43,21 +45,21 @@ def test_a_parameter_has_one_name_in_planner_and_program():
 
 def test_constants_are_those_of_the_sources():
     text = (BUILD.parent / "include" / "headers.p4").read_text()
-    found = re.search(r"const \S+ NOTIFICATION_SESSION = (\w+);", text)
-    assert found is not None
-    assert int(found[1]) == qcn.NOTIFICATION_SESSION
+    match = re.search(r"const \S+ NOTIFICATION_SESSION = (\w+);", text)
+    assert match is not None
+    assert int(match[1]) == qcn.NOTIFICATION_SESSION
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_plans_name_what_the_program_has(name):
-    known = names()
+    defined = names()
     for entity in (e for entities in plan_qcn(D1, MECHANISMS[name]).values() for e in entities):
         if isinstance(entity, TableEntry):
-            assert {entity.table, *(field for field, _ in entity.match)} <= known
+            assert {entity.table, *(field for field, _ in entity.match)} <= defined
             for action in entity.members():
-                assert {action.name, *(field for field, _ in action.params)} <= known
+                assert {action.name, *(field for field, _ in action.params)} <= defined
         elif isinstance(entity, DefaultAction):
-            assert {entity.table, entity.action.name, *dict(entity.action.params)} <= known
+            assert {entity.table, entity.action.name, *dict(entity.action.params)} <= defined
 
 
 def test_minimal_rules_lead_to_the_direct_link_or_the_switch_that_has_it():

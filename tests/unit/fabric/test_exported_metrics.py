@@ -51,18 +51,18 @@ def catalogue() -> list[Exported]:
         ("switch_flow", metrics._SWITCH_FLOW, ("flow", "switch")),
         ("placement", metrics._PLACEMENT, ()),
     )
-    found = [
+    exports = [
         _exported(f"{of}_{name}", kind, text, labels) for of, rows, labels in groups for name, kind, _, text in rows
     ]
-    found.append(Exported(metrics._DELAYS[0], "histogram", metrics._DELAYS[1], ("flow", "switch")))
-    return [*found, _exported(*metrics._VERDICTS, ("switch", "verdict"))]
+    exports.append(Exported(metrics._DELAYS[0], "histogram", metrics._DELAYS[1], ("flow", "switch")))
+    return [*exports, _exported(*metrics._VERDICTS, ("switch", "verdict"))]
 
 
 def _exported(name: str, kind: str, text: str, labels: tuple[str, ...]) -> Exported:
     return Exported(f"detour_{name}{'_total' if kind == 'counter' else ''}", kind, text, labels)
 
 
-NAMES = {found.name: found for found in catalogue()}
+NAMES = {metric.name: metric for metric in catalogue()}
 
 
 def exported() -> list[Any]:
@@ -77,27 +77,27 @@ def exported() -> list[Any]:
     port = metrics.PortRow(
         "s0", "1", "s0-h0", PortWindow(1.0, 0, 0.0, 0), PortCounts(*[1] * 8), PortState(True, 0, 0, 0)
     )
-    found = metrics.flow_metrics([flow]) + metrics.switch_flow_metrics([flow], 1000) + metrics.port_metrics([port])
-    found.append(metrics._metric(*metrics._VERDICTS, [({"switch": "s0", "verdict": "forwarded"}, 1)]))
-    found += metrics.placement_metrics(PlacementTotals(1, 0, 0, 0, None))
-    return list(text_string_to_metric_families(metrics.text(found)))
+    lines = metrics.flow_metrics([flow]) + metrics.switch_flow_metrics([flow], 1000) + metrics.port_metrics([port])
+    lines.append(metrics._metric(*metrics._VERDICTS, [({"switch": "s0", "verdict": "forwarded"}, 1)]))
+    lines += metrics.placement_metrics(PlacementTotals(1, 0, 0, 0, None))
+    return list(text_string_to_metric_families(metrics.text(lines)))
 
 
 def test_the_catalogue_is_what_is_exported() -> None:
-    found = {}
+    families = {}
     for family in exported():
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels = {label for sample in family.samples for label in sample.labels} - {"le"}
-        found[name] = family.type, labels, family.documentation
-    assert found == {each.name: (each.kind, set(each.labels), each.text) for each in catalogue()}
+        families[name] = family.type, labels, family.documentation
+    assert families == {each.name: (each.kind, set(each.labels), each.text) for each in catalogue()}
 
 
-@pytest.mark.parametrize("found", catalogue(), ids=lambda found: found.name)
-def test_conventions(found: Exported) -> None:
-    assert re.fullmatch("detour(_[a-z]+)+", found.name)
-    assert (found.kind == "counter") == found.name.endswith("_total")
-    assert not re.search("_(bps|ms|us|ns|percent|count|sum)(_|$)", found.name)
-    assert found.unit != "1"
+@pytest.mark.parametrize("metric", catalogue(), ids=lambda metric: metric.name)
+def test_conventions(metric: Exported) -> None:
+    assert re.fullmatch("detour(_[a-z]+)+", metric.name)
+    assert (metric.kind == "counter") == metric.name.endswith("_total")
+    assert not re.search("_(bps|ms|us|ns|percent|count|sum)(_|$)", metric.name)
+    assert metric.unit != "1"
 
 
 def test_all_of_them_are_in_the_document() -> None:
@@ -106,8 +106,8 @@ def test_all_of_them_are_in_the_document() -> None:
 
 
 def _queries() -> list[str]:
-    found = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
-    return found + [variable["definition"] for variable in DASHBOARD["templating"]["list"]]
+    queries = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+    return queries + [variable["definition"] for variable in DASHBOARD["templating"]["list"]]
 
 
 @pytest.mark.parametrize("query", _queries())
@@ -116,13 +116,13 @@ def test_the_dashboard_asks_for_what_there_is(query: str) -> None:
     assert asked
     for name, selectors in asked:
         histogram = NAMES.get(name.removesuffix("_bucket"))
-        found = histogram if name.endswith("_bucket") else NAMES.get(name)
-        assert found is not None, name
-        assert (found.kind == "histogram") == name.endswith("_bucket")
-        assert set(re.findall(r"(\w+)(?:=~|!=|=)", selectors)) <= set(found.labels)
+        metric = histogram if name.endswith("_bucket") else NAMES.get(name)
+        assert metric is not None, name
+        assert (metric.kind == "histogram") == name.endswith("_bucket")
+        assert set(re.findall(r"(\w+)(?:=~|!=|=)", selectors)) <= set(metric.labels)
         counted = f"rate({name}" in query.replace(" ", "")
         if not query.startswith("count(") and "label_values" not in query:
-            assert counted == (found.kind in ("counter", "histogram")), "counters are shown as rates, gauges are not"
+            assert counted == (metric.kind in ("counter", "histogram")), "counters are shown as rates, gauges are not"
 
 
 def test_the_dashboard_shows_what_grafana_can_load() -> None:

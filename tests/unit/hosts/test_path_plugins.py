@@ -91,9 +91,9 @@ def test_go_back_n_cannot_spray(own: str) -> None:
     ],
 )
 def test_what_names_no_scheme_is_one_line(own: str, text: str, reason: str) -> None:
-    with pytest.raises(DetourError, match=reason) as found:
+    with pytest.raises(DetourError, match=reason) as caught:
         path_scheme(f"{own}:{text}")
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_all_choices_are_in_the_registry() -> None:

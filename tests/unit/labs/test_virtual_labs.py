@@ -124,12 +124,12 @@ def test_traces_say_on_which_link_a_frame_was_lost(tutorial_lab: Path) -> None:
         virtual.network.set_faults(virtual.booted.port(LabEnd("s1", 2)), loss=0.5)
         document = run(virtual, "udp:src=h1,dst=h2,rate=4M,time=40ms")
         assert traces is not None
-        found = traces().packets
+        packets = traces().packets
     (stream,) = document["udp"]
-    assert len(found) == stream["sent"]
-    lost = [packet for packet in found if packet.outcomes[0]["dropped"] is not None]
-    assert 0 < len(lost) == stream["lost"] < len(found)
-    for packet in found:
+    assert len(packets) == stream["sent"]
+    lost = [packet for packet in packets if packet.outcomes[0]["dropped"] is not None]
+    assert 0 < len(lost) == stream["lost"] < len(packets)
+    for packet in packets:
         (outcome,) = packet.outcomes
         if packet in lost:
             assert [hop["switch"] for hop in packet.hops] == ["s1"]
