@@ -35,6 +35,7 @@ NOT_RUN = {
     r"detour (path h0 h5 --usid|counters s2)": "of Linux hosts; tests/fault/test_linux_programs.py",
     r"detour (flows|reroute|metrics|entries|fail s4|send h1 h2)": "of flows that the reader's jobs.yaml places",
     r"detour fors schedule --population": "its numbers go on",
+    r"detour fors schedule --skew": "a minute; tests/unit/cli/test_fors_command.py, tests/unit/control",
     r"detour trace --run": "not every run has such a packet; tests/unit/cli/test_option_effects.py",
     r"detour lab ping": "of a lab that is up; tests/unit/labs/test_lab_running.py",
     r"detour reproduce (?!--list)": "minutes; tests/unit/experiments",
