@@ -13,13 +13,10 @@ from finsy.proto import p4r, p4r_grpc
 
 from detour.engine.p4runtime import P4RuntimeServer
 from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, Stream, codes
+from tests.unit.p4runtime.test_p4rt_limits import routes
 from tests.waiting import PATIENCE_S, until
 
 BIG = 100_000
-
-
-def routes(names: Names, count: int, port: int = 1) -> list[p4r.Entity]:
-    return [names.entry("lpm_route", ((0xFD << 120) | i << 64, 64), action=("route", port, i)) for i in range(count)]
 
 
 class Gate:

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.test_listening import has_ipv6
+
 NOBODY = 65534
 WAIT_S = 120.0
 PEM = Path(__file__).parents[1] / "unit" / "p4runtime" / "tls"
@@ -118,13 +120,6 @@ def unused_port() -> int:
                 second.bind(("::1", port))
                 return port
     raise AssertionError("no port is free")
-
-
-def has_ipv6() -> bool:
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as probe:
-        probe.bind(("::1", 0))
-        return True
-    return False
 
 
 @dataclass

@@ -151,7 +151,7 @@ def test_metrics_answer_at_all_addresses_of_a_name() -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     port = server.socket.getsockname()[1]
     try:
-        for host in ("127.0.0.1", "[::1]")[: 1 + _has_ipv6()]:
+        for host in ("127.0.0.1", "[::1]")[: 1 + has_ipv6()]:
             with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=60) as answer:
                 assert answer.status == 200
         with pytest.raises(DetourError, match=f"--serve: cannot bind localhost:{port}: .* process {os.getpid()} "):
@@ -163,7 +163,7 @@ def test_metrics_answer_at_all_addresses_of_a_name() -> None:
     scrape.make_server(f"localhost:{port}", str).server_close()
 
 
-def _has_ipv6() -> bool:
+def has_ipv6() -> bool:
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as probe:
         probe.bind(("::1", 0))
         return True
@@ -175,7 +175,7 @@ def test_nothing_of_a_name_is_kept_when_one_address_is_taken() -> None:
         port = other.getsockname()[1]
         with pytest.raises(DetourError, match="Address already in use"):
             take(TcpAddress("localhost", port), "x")
-        if _has_ipv6():
+        if has_ipv6():
             with socket.socket(socket.AF_INET6) as free:
                 free.bind(("::1", port))
 
@@ -184,7 +184,7 @@ def test_port_0_is_the_same_port_at_all_addresses() -> None:
     with take_tcp(TcpAddress("localhost", 0), "x") as place:
         assert isinstance(place, TcpServerSocket)
         assert place.addresses[0] == f"127.0.0.1:{place.port}"
-        assert len(place.addresses) == 1 + _has_ipv6()
+        assert len(place.addresses) == 1 + has_ipv6()
 
 
 def test_an_abstract_name_that_is_taken() -> None:

@@ -3,12 +3,13 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
-from detour.control import schema
+from detour.control import qcn, schema
 from detour.control.entries import (
     Action,
     ActionSet,
@@ -16,6 +17,7 @@ from detour.control.entries import (
     DefaultAction,
     Lpm,
     MeterConfig,
+    Plan,
     Replica,
     TableEntry,
     difference,
@@ -64,16 +66,24 @@ PROGRAMS = {
 }  # fmt: skip
 
 
+def plans_of(program: str) -> Iterator[Plan]:
+    """A plan of every kind for a program."""
+    if program == qcn.PROGRAM:
+        yield from (qcn.plan_qcn(D1, mechanism) for mechanism in qcn.MECHANISMS.values())
+    for policy in PROGRAMS.get(program, ()):
+        assert policy.program == program
+        yield plan(D1, policy, down(D1, "s0-s35"))
+
+
 def names_of(program: str) -> set[str]:
     return set(re.findall(r'name: "([^"]+)"', (BUILD / f"{program}.p4info.txtpb").read_text()))
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", [*PROGRAMS, qcn.PROGRAM])
 def test_names_are_those_of_the_p4info(program):
     names = names_of(program)
-    for policy in PROGRAMS[program]:
-        assert policy.program == program
-        for entity in (e for entities in plan(D1, policy, down(D1, "s0-s35")).values() for e in entities):
+    for planned in plans_of(program):
+        for entity in (e for entities in planned.values() for e in entities):
             if isinstance(entity, TableEntry):
                 assert {entity.table, *(name for name, _ in entity.match)} <= names
                 for action in entity.members():
@@ -121,6 +131,7 @@ def test_constants_are_those_of_the_p4_sources():
     assert constant("HOST_PREFIX") == address.HOST_PREFIX
     assert constant("USID_LOCAL_FUNCTIONS") == address.FIRST_FUNCTION
     assert constant("CPU_COPY_SESSION") == schema.CPU_COPY_SESSION
+    assert constant("NOTIFICATION_SESSION") == qcn.NOTIFICATION_SESSION
     punts = re.findall(r"const bit<8> (PUNT_\w+) = (\d+);", text)
     assert sorted(int(value) for _, value in punts) == sorted(schema.PUNT_REASONS)
     for name in ("PUNT_NO_ROUTE", "PUNT_HOP_LIMIT", "PUNT_SID_EXHAUSTED", "PUNT_BAD_SRH"):

@@ -196,16 +196,6 @@ def test_one_break_after_another() -> None:
     assert sum(len(one.links) for one in result.detections) == 3
 
 
-def test_the_hosts_of_a_leaf_that_dies_are_left_out_and_the_others_go_on() -> None:
-    broken = Break(31 * US, leaves=frozenset({0}))  # the root of the barrier is on it
-    result = execute(ExchangeRun(FABRIC, "fors", (broken,), pace=PACE, delays=QUICKLY))
-    counts = result.exchange
-    assert result.detections[0].hosts_lost == [0, 1, 2, 3]
-    assert counts.missing == counts.repeated == 0
-    assert 0 < counts.given_up <= 132 - 56
-    assert counts.delivered + counts.given_up == 132
-
-
 def test_servers_that_are_not_there_take_no_part() -> None:
     fabric = FatTree(4, 3, population=(4, 2, 3))
     result = execute(ExchangeRun(fabric, "fors", pace=PACE))

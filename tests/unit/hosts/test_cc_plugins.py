@@ -62,12 +62,6 @@ def fields_of(hosts: Hosts, row: int = 0) -> Any:
     return control_state(hosts)[row]
 
 
-@pytest.fixture
-def own(tmp_path: Path) -> str:
-    (tmp_path / "own.py").write_text(OWN)
-    return str(tmp_path / "own.py")
-
-
 def test_a_hook_is_told_of_the_packet_and_keeps_fields_of_its_own(own: str) -> None:
     hosts = plugged(algorithm(f"{own}:MINE"), 2)
     assert hosts.qp["cwnd"].tolist() == [10.0, 10.0]

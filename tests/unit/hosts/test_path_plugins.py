@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path as File
-
 import pytest
 
 from detour.base.errors import DetourError
@@ -43,12 +41,6 @@ number = 7
 """
 CANDIDATES = [Path(1), Path(2), Path(0x8001), Path(0x8002)]
 PACKETS = 240
-
-
-@pytest.fixture
-def own(tmp_path: File) -> str:
-    (tmp_path / "own.py").write_text(OWN)
-    return str(tmp_path / "own.py")
 
 
 def sent(scheme: str, weather: Weather, **attributes: object) -> Pair:
