@@ -16,6 +16,7 @@ from scapy.layers.inet6 import IPv6, IPv6ExtHdrHopByHop
 from scapy.layers.l2 import Ether
 
 from detour.base.p4build import BUILD
+from detour.base.records import as_json
 from detour.engine.clock import Virtual
 from detour.engine.compiler.program import Program
 from detour.engine.network import Network
@@ -148,18 +149,7 @@ def test_report_of_bench_switch() -> None:
         Size(1500, 3e6, 2e5, 5e4, 2e5, 5e5, 40.0, 60.0, 20.0),
     ]
     assert switch.report(sizes, []).numbers == {
-        "sizes": [
-            {
-                "bytes": 64, "engine_pps": 4e6, "engine_veth_pps": 3e5, "bmv2_pps": 5e4, "engine_lossless_pps": 2e5,
-                "forwarder_lossless_pps": 4e5, "engine_latency_us": 30.0, "bmv2_latency_us": 90.0,
-                "forwarder_latency_us": 20.0,
-            },
-            {
-                "bytes": 1500, "engine_pps": 3e6, "engine_veth_pps": 2e5, "bmv2_pps": 5e4, "engine_lossless_pps": 2e5,
-                "forwarder_lossless_pps": 5e5, "engine_latency_us": 40.0, "bmv2_latency_us": 60.0,
-                "forwarder_latency_us": 20.0,
-            },
-        ],
+        "sizes": [as_json(each) for each in sizes],
         "ratio_in_process": 60.0, "ratio_veth": 4.0, "ratio_lossless": 4.0, "ratio_forwarder": 0.4,
         "ratio_latency": 1.5,
     }  # fmt: skip

@@ -155,8 +155,8 @@ def test_everything_is_looked_at() -> None:
 
 @pytest.mark.parametrize("what", UNREADABLE)
 def test_nothing_unreadable_is_cited(what: str) -> None:
-    found = {str(path.relative_to(ROOT)): UNREADABLE[what].findall(text) for path, text in TEXTS.items()}
-    assert not {path: hits for path, hits in found.items() if hits}
+    citations = {str(path.relative_to(ROOT)): UNREADABLE[what].findall(text) for path, text in TEXTS.items()}
+    assert not {path: hits for path, hits in citations.items() if hits}
 
 
 @pytest.mark.parametrize(

@@ -24,16 +24,16 @@ def written(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iter
             yield " ".join(path), action
 
 
-FOUND = list(written(cli.make_parser()))
+WRITTEN = list(written(cli.make_parser()))
 
 
 def test_there_are_such_options():
-    assert len(FOUND) > 15
-    assert {action.option_strings[0] for _, action in FOUND} == OPTIONS
-    assert {action.type for _, action in FOUND} == {output_file, output_folder, output_path}
+    assert len(WRITTEN) > 15
+    assert {action.option_strings[0] for _, action in WRITTEN} == OPTIONS
+    assert {action.type for _, action in WRITTEN} == {output_file, output_folder, output_path}
 
 
-@pytest.mark.parametrize(("words", "action"), FOUND, ids=lambda found: found if isinstance(found, str) else "")
+@pytest.mark.parametrize(("words", "action"), WRITTEN, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_missing_folder_is_named(words, action, tmp_path, capsys):
     option, missing = action.option_strings[0], tmp_path / "no"
     assert cli.main([*words.split(), option, str(missing / "such" / "file.png")]) == 2
