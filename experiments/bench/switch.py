@@ -117,7 +117,7 @@ def narrow(offer: Callable[[float], Rate], rates: list[Rate]) -> None:
     if good == 0:
         return
     bad = good
-    for load in sorted(rate.offered for rate in rates):
+    for load in sorted(each.offered for each in rates):
         if load > good * _APART:
             bad = load
             if not passes(load):
