@@ -15,6 +15,8 @@ PAGES := $(VENV)/pages
 PINS := requirements/ci.txt
 # One process for each core; the tests of a file share what they set up.
 PYTEST_ARGS ?= -n auto --dist loadfile
+# Tests start hundreds of processes: without bytecode on disk each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 FAST_TESTS := tests/unit/topo tests/unit/expander tests/unit/test_layout.py tests/unit/test_names.py
 
 .PHONY: run test check fast native venv tools lint wheel docs p4 coverage rivals results fuzz pins clean

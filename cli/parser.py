@@ -229,6 +229,13 @@ def output_folder(text: str) -> Path:
     return path
 
 
+def output_path(text: str) -> Path:
+    """A file or a folder to write, as another option says; the folder around it is there."""
+    path = Path(text)
+    _need_folder(path if path.is_dir() else path.parent)
+    return path
+
+
 def _need_folder(path: Path) -> None:
     if not path.exists():
         raise argparse.ArgumentTypeError(f"there is no folder {path}")

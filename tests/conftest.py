@@ -30,6 +30,13 @@ def _nobody_is_told_that_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "_WAIT_S", PATIENCE_S)
 
 
+@pytest.fixture
+def own(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The file with a module's `OWN`: code of a user's own."""
+    (tmp_path / "own.py").write_text(request.module.OWN)
+    return str(tmp_path / "own.py")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--coverage`, which tests/ptf uses."""
     text = "write what the packet tests on the engine reach of the P4 programs (docs/coverage.md)"

@@ -37,18 +37,18 @@ class FromPython:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._module, name)
-        if isinstance(found, Native):
-            found = from_python(found)
-        setattr(self, name, found)
-        return found
+        member = getattr(self._module, name)
+        if isinstance(member, Native):
+            member = from_python(member)
+        setattr(self, name, member)
+        return member
 
 
 def control_all(hs: Hosts, chosen: str | CongestionAlgorithm) -> Any:
     """Gives all QPs a congestion control; returns what each has of it."""
-    found = algorithm(chosen) if isinstance(chosen, str) else chosen
-    algorithms.give(hs, np.arange(len(hs.qp)), found)
-    return algorithms.state_of(hs, found)
+    control = algorithm(chosen) if isinstance(chosen, str) else chosen
+    algorithms.give(hs, np.arange(len(hs.qp)), control)
+    return algorithms.state_of(hs, control)
 
 
 def control_state(hs: Hosts) -> Any:

@@ -14,7 +14,7 @@ from pathlib import Path
 from detour.base.places import PACKAGE, modules
 
 
-def wanted() -> list[Path]:
+def source_files() -> list[Path]:
     """What must be checked: all of the packages, of the package itself and of the tests."""
     return [*modules(), *PACKAGE.glob("*.py"), *Path(__file__).parent.rglob("*.py")]
 
@@ -25,17 +25,17 @@ def main() -> int:
         [sys.executable, "-m", "pyright", "--outputjson"], capture_output=True, text=True, check=False
     )
     try:
-        found = json.loads(done.stdout)
+        report = json.loads(done.stdout)
     except ValueError:
         sys.exit(f"pyright: {done.stdout}{done.stderr}")
-    for each in found["generalDiagnostics"]:
+    for each in report["generalDiagnostics"]:
         begin = each.get("range", {}).get("start", {"line": -1, "character": -1})
         print(f"{each['file']}:{begin['line'] + 1}:{begin['character'] + 1}: {each['severity']}: {each['message']}")
-    checked, there = found["summary"]["filesAnalyzed"], len(wanted())
+    checked, there = report["summary"]["filesAnalyzed"], len(source_files())
     if checked < there:
         sys.exit(f"pyright checked {checked} files of {there}: pyproject.toml must name each package and the tests")
-    print(f"{checked} files type-checked, {found['summary']['errorCount']} errors")
-    return int(bool(found["summary"]["errorCount"]))
+    print(f"{checked} files type-checked, {report['summary']['errorCount']} errors")
+    return int(bool(report["summary"]["errorCount"]))
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ PATIENCE_S = 300.0
 def until(condition: Callable[[], T], why: str = "it did not happen") -> T:
     """What the condition returns as soon as that is true."""
     end = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
+    while not (result := condition()):
         assert time.monotonic() < end, why
         time.sleep(0.005)
-    return found
+    return result
 
 
 def load_while_idle() -> float:

@@ -128,8 +128,8 @@ def absent(wheel: Path) -> list[str]:
         ["git", "ls-files", "*.py", "p4src"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split()
     rooms = {path.name for path in (ROOT / "detour").iterdir() if path.is_symlink()}
-    wanted = {f"detour/{path}" for path in tracked if path.split("/")[0] in rooms}
-    return sorted(wanted - inside)
+    required = {f"detour/{path}" for path in tracked if path.split("/")[0] in rooms}
+    return sorted(required - inside)
 
 
 def install(wheel: Path, folder: Path, python: str) -> Path:
@@ -150,15 +150,15 @@ def install(wheel: Path, folder: Path, python: str) -> Path:
 
 def _check_origin(folder: Path) -> None:
     """Ends if `import detour` finds another package than the wheel's, such as an editable install's."""
-    found = subprocess.run(
+    origin = subprocess.run(
         [folder / "bin" / "python", "-P", "-c", "import detour; print(detour.__file__)"],
         capture_output=True,
         text=True,
         check=True,
         cwd=folder,
     ).stdout.strip()
-    if not Path(found).is_relative_to(folder):
-        sys.exit(f"not the wheel's: {found}")
+    if not Path(origin).is_relative_to(folder):
+        sys.exit(f"not the wheel's: {origin}")
 
 
 def try_it(detour: Path, folder: Path) -> None:

@@ -44,7 +44,7 @@ from detour.fabric.backends.virtual.scheme import (
 from detour.fabric.backends.virtual.scheme import scheme as scheme_named
 from detour.hosts.cc import pinned
 from detour.hosts.config import HostConfig, host_changes
-from detour.topo import Topology, parse_topology
+from detour.topo import Topology
 
 PREAMBLE_BYTES = 20
 """preamble, start of frame delimiter and the gap between frames (IEEE 802.3)"""
@@ -186,9 +186,8 @@ def decode(value: Any) -> NonshortestRun:
 def find_topology(name: str) -> tuple[str, Topology]:
     """(D1, D2, D3 or the text itself, topology). Of a file or of code of one's own the text says in which state. Raises
     `DetourError`: there is no such topology, or its links have rates of their own, which ceilings do not count."""
-    spec = paper.TOPOLOGIES.get(name.upper())
-    if spec:
-        return name.upper(), parse_topology(spec)
+    if name.upper() in paper.TOPOLOGIES:
+        return name.upper(), settings.papers_topology(name.upper())
     topology = open_topology(name)
     if topology.rate_bps or any(link.speed != 1 or link.delay_ps is not None for link in topology.links):
         raise DetourError(f"{name}: its links have rates or delays of their own; here all links are alike")

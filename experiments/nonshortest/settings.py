@@ -154,12 +154,18 @@ def write(file: Path, choices: TopologySettings) -> None:
     write_file(file, json.dumps(as_json(StoredSettings(ordered)), indent=1) + "\n")
 
 
+@cache
+def papers_topology(name: str) -> Topology:
+    """The paper's, by its name. Selections of points look at it hundreds of times."""
+    return parse_topology(paper.TOPOLOGIES[name])
+
+
 def choices_for(topology: Topology, scheme: str) -> TopologySettings | None:
     """The stored choices of the topology nearest in its number of hosts, of those that a scheme was swept on."""
     swept = {name: choices for name, choices in stored().topologies.items() if scheme in choices.schemes}
 
     def distance(name: str) -> float:
-        return abs(math.log(len(parse_topology(paper.TOPOLOGIES[name]).hosts) / len(topology.hosts)))
+        return abs(math.log(len(papers_topology(name).hosts) / len(topology.hosts)))
 
     return swept[min(swept, key=distance)] if swept else None
 

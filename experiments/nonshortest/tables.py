@@ -24,12 +24,11 @@ from detour.experiments.nonshortest.experiment import (
 )
 from detour.experiments.nonshortest.experiment import mean as mean_of
 from detour.experiments.nonshortest.paper import LoadLevel
-from detour.experiments.nonshortest.settings import TopologySettings, TriedSetting
+from detour.experiments.nonshortest.settings import TopologySettings, TriedSetting, papers_topology
 from detour.experiments.nonshortest.workloads import HOLD_OUTS, PATTERNS, pair_count, pairs_of_load, sample
 from detour.experiments.running import CompletionTimes
 from detour.experiments.steady import spread
 from detour.fabric.backends.virtual import scheme as schemes
-from detour.topo import parse_topology
 
 _ORDER = [*schemes.SCHEMES, *(scheme.name for scheme in schemes.OTHERS)]
 
@@ -221,16 +220,14 @@ def table_2() -> Table[str]:
     def pairs(head: str, pattern: str) -> Column[str]:
         return right(
             head,
-            lambda name: (
-                f"{pair_count(parse_topology(paper.TOPOLOGIES[name]), pattern):,} ({paper.TABLE_2[name, pattern]:,})"
-            ),
+            lambda name: f"{pair_count(papers_topology(name), pattern):,} ({paper.TABLE_2[name, pattern]:,})",
         )
 
     heads: tuple[Column[str], ...] = (
         left("topology", lambda name: name),
         left("", lambda name: f"`{paper.TOPOLOGIES[name]}`"),
-        right("groups", lambda name: parse_topology(paper.TOPOLOGIES[name]).groups),
-        right("hosts", lambda name: len(parse_topology(paper.TOPOLOGIES[name]).hosts)),
+        right("groups", lambda name: papers_topology(name).groups),
+        right("hosts", lambda name: len(papers_topology(name).hosts)),
         *map(pairs, ("UNF pairs (paper)", "ADV1", "ADV2"), PATTERNS),
     )
     return Table(heads, list(paper.TOPOLOGIES))
@@ -242,7 +239,7 @@ def table_3(gains: Sequence[Gain], rival: str) -> Table[tuple[str, LoadLevel]]:
 
     def ours(topology: str, pattern: str, load: LoadLevel) -> str:
         gain = measured.get((topology, pattern, load))
-        pairs = pairs_of_load(parse_topology(paper.TOPOLOGIES[topology]), pattern, load)
+        pairs = pairs_of_load(papers_topology(topology), pattern, load)
         return f"{gain_text(gain.gain, gain.spread, gain.steady) if gain else '–'} ({pairs:,})"
 
     def beside(topology: str) -> tuple[Column[tuple[str, LoadLevel]], ...]:
@@ -271,7 +268,7 @@ class GainDifference:
     @property
     def fair_fraction(self) -> float:
         """What fair sharing of the hosts' links gives, but not more than the ceiling, relative to the ceiling."""
-        topology, rate = parse_topology(paper.TOPOLOGIES[self.gain.topology]), schemes.LinkSettings().rate_bps
+        topology, rate = papers_topology(self.gain.topology), schemes.LinkSettings().rate_bps
 
         def fair_gbps(run: NonshortestRun) -> float:
             pairs = sample(topology, run.pattern, run.pairs, run.seed)

@@ -48,7 +48,8 @@ class WireTerms:
 def wire_terms(topology: Topology, links: LinkSettings, payload: int = PAYLOAD) -> WireTerms:
     """Of a fabric with these links (`RunSettings.links`), whose hosts send packets of `payload` bytes at most."""
     links = links.of(topology)
-    rate = [links.rate_of(link) for link in topology.links]
+    # A message may take all planes at once.
+    rate = [links.rate_of(link) * (1 if link.kind == "host" else topology.planes) for link in topology.links]
     delay = [links.delay_of(link) for link in topology.links]
     overhead = DATA_OVERHEAD + links.overhead_bytes
     return WireTerms(topology, np.array(rate, np.int64), np.array(delay, np.int64), payload, overhead)

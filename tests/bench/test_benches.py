@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`bench sim` on a small fat-tree, and the page that `bench all` writes."""
+"""`bench sim`, `growth` and `parallel` on small networks, and the page that `bench all` writes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from detour.base.errors import DetourError
 from detour.cli import main
-from detour.experiments.bench import gray, sim
+from detour.experiments.bench import gray, growth, parallel, sim
 from detour.experiments.bench.report import BenchReport, Goal, write
 from detour.hosts.verbs import PathChoice
+from detour.topo import parse_topology
 
 
 def test_a_derangement_sends_nobody_to_itself() -> None:
@@ -67,10 +70,10 @@ def test_the_page_says_what_was_missed(tmp_path: Path) -> None:
 
 
 def test_all_schemes_with_a_choice_of_paths_are_run() -> None:
-    found = gray.contenders()
-    assert {choice for _, choice in found.values()} == set(PathChoice) - {PathChoice.FIXED}
-    assert "TelemetryGBN" in found
-    assert "UGAL-L" not in found, "switches choose"
+    contenders = gray.contenders()
+    assert {choice for _, choice in contenders.values()} == set(PathChoice) - {PathChoice.FIXED}
+    assert "TelemetryGBN" in contenders
+    assert "UGAL-L" not in contenders, "switches choose"
 
 
 def test_only_these_rows_are_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,3 +112,57 @@ def test_monitoring_beside_the_host_stack() -> None:
         assert point["window_us"] > 0
         assert point["share_percent"] > 0
     assert numbers["share_percent"] == max(point["share_percent"] for point in numbers["points"])
+
+
+# -- bench growth --------------------------------------------------------------------------------------------
+
+
+KEYS = ["topology", "hosts", "switches", "boot_s", "verify_s", "run_s", "peak_mib", "ns_per_packet_hop"]
+
+
+def test_rows_are_in_order_of_size_and_say_what_was_measured(tmp_path: Path) -> None:
+    report = growth.run(hosts=(342, 72), message=20_000, plot=tmp_path / "growth.svg")
+    assert "hosts" in (tmp_path / "growth.svg").read_text()
+    numbers: Any = report.numbers
+    rows = numbers["rows"]
+    assert [list(row) for row in rows] == [KEYS, KEYS]
+    assert [(row["topology"], row["hosts"], row["switches"]) for row in rows] == [("d1", 72, 36), ("d2", 342, 114)]
+    assert all(value > 0 for row in rows for name, value in row.items() if name != "topology")
+    assert 100 < rows[0]["peak_mib"] < rows[1]["peak_mib"] < 1000
+    assert len(report.rows) == 2
+    assert not report.goals  # they are for the large ones
+
+
+def test_the_command_prints_them() -> None:
+    command = [sys.executable, "-m", "detour.cli", "bench", "growth", "--hosts", "72", "--message", "1000", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert [row["hosts"] for row in json.loads(done.stdout)["rows"]] == [72]
+
+
+def test_sizes_are_those_of_topologies() -> None:
+    with pytest.raises(DetourError, match="no topology has 73 hosts; there are 72, 342, 1056, 8192, 16512"):
+        growth.run(hosts=(73,))
+    for hosts, spec in growth.TOPOLOGIES.items():
+        if hosts < 8000:
+            assert len(parse_topology(spec).hosts) == hosts
+
+
+# -- bench parallel ------------------------------------------------------------------------------------------
+
+
+def test_threads_and_critical_path(tmp_path: Path) -> None:
+    plot = tmp_path / "threads.svg"
+    report = parallel.run(k=4, message=50_000, turns=1, loads=(parallel.PERMUTATION, parallel.SHORT_CABLE), plot=plot)
+    assert "speed-up" in plot.read_text()
+    numbers: Any = report.numbers
+    assert numbers["identical"] is True
+    rows = [row for row in numbers["threads"] if row["workload"] == parallel.PERMUTATION]
+    assert [row["threads"] for row in rows[:2]] == [1, 2]
+    assert all(row["seconds"] > 0 and row["speedup"] > 0 for row in rows)
+    assert rows[0]["waiting_fraction"] == 0 < rows[1]["waiting_fraction"] < 1
+    path = numbers["critical_path"]
+    assert [row["workers"] for row in path] == [2, 4, 8, 16, 64]
+    speedups = [row["speedup"] for row in path]
+    assert 1 < speedups[0] <= 2
+    assert speedups == sorted(speedups)
+    assert speedups[-1] <= path[0]["limit"] + 1e-9

@@ -61,22 +61,22 @@ def batch_size(program: dict[str, Any]) -> int:
 def differences(case: Case, expected: Result, got: Result, canonical: Canonical | None = None) -> list[str]:
     """What is different, in words. Frames out of different ports have no order among them."""
     clean = canonical or (lambda _, out: out)
-    found = []
+    problems = []
     for number, frame in enumerate(case.frames):
         want = sorted(clean(frame, f) for f in expected.outputs[number])
         have = sorted(clean(frame, f) for f in got.outputs[number])
         if want != have:
-            found.append(
+            problems.append(
                 f"{case.name} frame {number}: {_show([frame])}\n  expected {_show(want)}\n  got      {_show(have)}"
             )
     for what in ("counters", "digests"):
         want, have = getattr(expected, what), getattr(got, what)
         if want != have:
             missing, extra = sorted(set(want) - set(have)), sorted(set(have) - set(want))
-            found.append(
+            problems.append(
                 f"{case.name} {what}: missing {missing[:6]}, unexpected {extra[:6]}, order or number otherwise"
             )
-    return found
+    return problems
 
 
 def _show(frames: Sequence[Frame]) -> str:

@@ -315,13 +315,13 @@ def golden(program: str) -> Path:
 
 def _delays(data: bytes, offset: int) -> list[int]:
     """Delays in the Transit Measurement options behind Ethernet at `offset`, of outer and inner packet."""
-    found = []
+    delays = []
     at = data.find(b"\x00\x3e\x04", offset)
     while at >= 0:
         if at + 7 <= len(data):
-            found.append(int.from_bytes(data[at + 3 : at + 7], "big"))
+            delays.append(int.from_bytes(data[at + 3 : at + 7], "big"))
         at = data.find(b"\x00\x3e\x04", at + 1)
-    return found
+    return delays
 
 
 def canonical(frame: Frame, out: Frame) -> Frame:

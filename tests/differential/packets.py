@@ -43,17 +43,17 @@ class Pool:
 
 def _constants(node: Any) -> list[int]:
     """Every constant in the program, but for source positions."""
-    found: list[int] = []
+    constants: list[int] = []
     if isinstance(node, dict):
         if node.get("type") == "hexstr" and isinstance(node.get("value"), str):
-            found.append(abs(int(node["value"], 16)))
+            constants.append(abs(int(node["value"], 16)))
         for key, child in node.items():
             if key != "source_info":
-                found += _constants(child)
+                constants += _constants(child)
     elif isinstance(node, list):
         for child in node:
-            found += _constants(child)
-    return [c for c in found if c < 1 << 128]
+            constants += _constants(child)
+    return [c for c in constants if c < 1 << 128]
 
 
 class PacketMaker:

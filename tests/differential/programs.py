@@ -96,21 +96,21 @@ def compile_to(program: Program, folder: Path) -> tuple[bytes, bytes]:
     return text.encode(), info.read_bytes()
 
 
-def compile_all(wanted: list[Program]) -> list[str]:
+def compile_all(chosen: list[Program]) -> list[str]:
     """Compiles those whose sources have changed; returns their names."""
-    known, changed = digests(), []
+    recorded, changed = digests(), []
     (CORPUS / "compiled").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        for program in wanted:
+        for program in chosen:
             digest = source_digest(program)
-            if known.get(program.name) == digest and program.json.exists():
+            if recorded.get(program.name) == digest and program.json.exists():
                 continue
             text, info = compile_to(program, Path(folder))
             program.json.write_bytes(text)
             program.p4info.write_bytes(info)
-            known[program.name] = digest
+            recorded[program.name] = digest
             changed.append(program.name)
     present = {p.name for p in programs()}
-    known = {name: digest for name, digest in sorted(known.items()) if name in present}
-    (CORPUS / "compiled" / "sources.json").write_text(json.dumps(known, indent=0) + "\n")
+    recorded = {name: digest for name, digest in sorted(recorded.items()) if name in present}
+    (CORPUS / "compiled" / "sources.json").write_text(json.dumps(recorded, indent=0) + "\n")
     return changed

@@ -30,9 +30,9 @@ def _record(program: programs.Program) -> str:
     run = program.case(FRAMES)
     refused = reference.drop_refused(run)
     first, second = reference.run(run), reference.run(run)
-    found = case.differences(run, first, second)
-    if found:
-        raise RuntimeError(f"{program.name} does not repeat itself:\n" + "\n".join(found[:5]))
+    problems = case.differences(run, first, second)
+    if problems:
+        raise RuntimeError(f"{program.name} does not repeat itself:\n" + "\n".join(problems[:5]))
     case.save(program.golden, run, first)
     leaving = sum(1 for o in first.outputs if o)
     changed = sum(1 for f, o in zip(run.frames, first.outputs, strict=True) if o and o != [f])
@@ -43,9 +43,9 @@ def _record(program: programs.Program) -> str:
 def _record_ours(program: str) -> str:
     run = fabric.case(FABRIC_FRAMES, 0, program)
     result, again = (fabric.strip(run, reference.run(run)) for _ in range(2))
-    found = case.differences(run, result, again)
-    if found:
-        raise RuntimeError(f"{program}.p4 does not repeat itself:\n" + "\n".join(found[:5]))
+    problems = case.differences(run, result, again)
+    if problems:
+        raise RuntimeError(f"{program}.p4 does not repeat itself:\n" + "\n".join(problems[:5]))
     case.save(fabric.golden(program), run, result)
     return f"{program}: {FABRIC_FRAMES} frames in, {sum(1 for o in result.outputs if o)} leave"
 
@@ -58,15 +58,15 @@ def main() -> int:
     )
     parser.add_argument("--all", action="store_true", help="record even what is valid")
     options = parser.parse_args()
-    wanted = [p for p in programs.programs() if not options.names or p.name in options.names]
-    problem = programs.compiler_missing() if _stale(wanted) else None
+    chosen = [p for p in programs.programs() if not options.names or p.name in options.names]
+    problem = programs.compiler_missing() if _stale(chosen) else None
     problem = problem or reference.missing()
     if problem:
         print(f"cannot record: {problem}", file=sys.stderr)
         return 2
-    for name in programs.compile_all(wanted):
+    for name in programs.compile_all(chosen):
         print(f"compiled {name}")
-    due = [p for p in wanted if options.all or not _is_valid(p)]
+    due = [p for p in chosen if options.all or not _is_valid(p)]
     jobs: list[Callable[[], str]] = [partial(_record, p) for p in due]
     jobs += [partial(_record_ours, name) for name in fabric.MAKERS if not options.names or name in options.names]
     return max(map(_report, jobs), default=0)
@@ -81,9 +81,9 @@ def _report(job: Callable[[], str]) -> int:
         return 1
 
 
-def _stale(wanted: list[programs.Program]) -> bool:
-    known = programs.digests()
-    return any(known.get(p.name) != programs.source_digest(p) for p in wanted)
+def _stale(chosen: list[programs.Program]) -> bool:
+    recorded = programs.digests()
+    return any(recorded.get(p.name) != programs.source_digest(p) for p in chosen)
 
 
 if __name__ == "__main__":

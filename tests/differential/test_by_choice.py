@@ -60,14 +60,14 @@ def expected(sent: Frame) -> tuple[int, int]:
 
 def _left_over(frames: list[Frame]) -> list[tuple[int, int]]:
     """The same for BMv2: a field is 0 only before the first packet that leaves something."""
-    found, left = [], 0
+    values, left = [], 0
     for sent in frames:
-        value, known = expected(sent)
+        value, field = expected(sent)
         if not sent[1][0] and not sent[1][1] & (WRITE | VALIDATE):
             value = left
         left = value
-        found.append((value, known))
-    return found
+        values.append((value, field))
+    return values
 
 
 def run(frames: list[Frame]) -> Case:

@@ -25,8 +25,8 @@ each_program = pytest.mark.parametrize("program", [pytest.param(p, id=p.name) fo
 @each_program
 def test_engine_does_what_bmv2_did(program: Program) -> None:
     run, recorded = case.load(program.golden, *program.load())
-    found = case.differences(run, recorded, engine.run(run))
-    assert not found, _report(found)
+    problems = case.differences(run, recorded, engine.run(run))
+    assert not problems, _report(problems)
 
 
 @pytest.mark.bmv2
@@ -37,8 +37,8 @@ def test_engine_does_what_bmv2_does(program: Program) -> None:
         pytest.skip(reason)
     run = program.case(LIVE_FRAMES, LIVE_SEED)
     reference.drop_refused(run)
-    found = case.differences(run, reference.run(run), engine.run(run))
-    assert not found, f"seed {LIVE_SEED}: " + _report(found)
+    problems = case.differences(run, reference.run(run), engine.run(run))
+    assert not problems, f"seed {LIVE_SEED}: " + _report(problems)
 
 
 def test_a_difference_is_found() -> None:
@@ -70,8 +70,8 @@ def test_the_corpus_is_as_large_as_promised() -> None:
 
 
 def test_compiled_programs_belong_to_their_sources() -> None:
-    known = programs.digests()
-    stale = [p.name for p in CORPUS if known.get(p.name) != programs.source_digest(p)]
+    recorded = programs.digests()
+    stale = [p.name for p in CORPUS if recorded.get(p.name) != programs.source_digest(p)]
     assert not stale, f"run python -m tests.differential.record: {stale}"
 
 
@@ -93,8 +93,8 @@ def test_compiling_again_makes_the_same() -> None:
             assert info == program.p4info.read_bytes(), program.name
 
 
-def _report(found: list[str]) -> str:
-    return f"{len(found)} differences, the first ones:\n" + "\n".join(found[:5])
+def _report(problems: list[str]) -> str:
+    return f"{len(problems)} differences, the first ones:\n" + "\n".join(problems[:5])
 
 
 # -- with every packet traced: DETOUR_TRACED=all takes the whole corpus --------------------------------------

@@ -23,8 +23,8 @@ def _golden(program: str) -> tuple[case.Case, case.Result]:
 @pytest.mark.parametrize("program", fabric.MAKERS)
 def test_engine_does_what_bmv2_did(program: str) -> None:
     run, recorded = _golden(program)
-    found = case.differences(run, recorded, fabric.strip(run, engine.run(run)))
-    assert not found, f"{len(found)} differences:\n" + "\n".join(found[:5])
+    problems = case.differences(run, recorded, fabric.strip(run, engine.run(run)))
+    assert not problems, f"{len(problems)} differences:\n" + "\n".join(problems[:5])
 
 
 @pytest.mark.bmv2
@@ -36,8 +36,8 @@ def test_engine_does_what_bmv2_does(program: str) -> None:
         pytest.skip(reason)
     run = fabric.case(LIVE_FRAMES, LIVE_SEED, program)
     expected, got = (fabric.strip(run, target.run(run)) for target in (reference, engine))
-    found = case.differences(run, expected, got)
-    assert not found, f"seed {LIVE_SEED}, {len(found)} differences:\n" + "\n".join(found[:5])
+    problems = case.differences(run, expected, got)
+    assert not problems, f"seed {LIVE_SEED}, {len(problems)} differences:\n" + "\n".join(problems[:5])
 
 
 @pytest.mark.parametrize("program", fabric.MAKERS)

@@ -50,7 +50,7 @@ def test_stored_ones_on_bmv2(program: str) -> None:
 @pytest.mark.skipif(NO_TESTGEN is not None, reason=str(NO_TESTGEN))
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_new_ones_on_both(program: str) -> None:
-    tests = testgen.generate(program, NEW, seed=1, said=print)
+    tests = testgen.generate(program, NEW, seed=1, report=print)
     assert len(tests) >= NEW
     with StfBmv2(blob(program)) as bmv2:
         judged = judge(program, tests, bmv2)

@@ -9,7 +9,10 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -40,10 +43,19 @@ _CHOSEN = (
 """`DETOUR_PACKET_LOG=all` takes all others as well, but for those that docs/switch.md lists as different"""
 _ALL = tuple(program.name for program in programs.programs() if program.name not in _OTHERS)
 _PROGRAMS = _ALL if os.environ.get("DETOUR_PACKET_LOG") == "all" else _CHOSEN
+_SAMPLES: tuple[Path | str, ...] = (*SAMPLES, *_PROGRAMS)
 _PORT, _FRAMES = 1, 6
-_WAIT_S = 3
+_WAIT_S, _AT_ONCE = 5, 10
 _LETTERS = {"E": 40, "W": 30, "I": 20, "D": 10, "T": 5}
 _LINE = re.compile(r"\[\d\d:\d\d:\d\d\.\d{3}\] \[bmv2\] \[(.)\] \[thread \d+\] (.*)", re.DOTALL)
+
+
+class _Sample(NamedTuple):
+    """A program of the corpus, what sets it up and frames for it."""
+
+    name: str
+    statements: list[StfStatement]
+    frames: list[bytes]
 
 
 def _why_not() -> str:
@@ -51,10 +63,10 @@ def _why_not() -> str:
     if shutil.which("simple_switch") is None:
         return "needs BMv2's simple_switch"
     # Without a program it ends at once, after it has said what it was built without.
-    told = subprocess.run(
+    done = subprocess.run(
         ["simple_switch", "--log-console", "/no such file"], capture_output=True, text=True, check=False
     )
-    return "simple_switch is built without logging macros" if "You disabled logging macros" in told.stdout else ""
+    return "simple_switch is built without logging macros" if "You disabled logging macros" in done.stdout else ""
 
 
 pytestmark = pytest.mark.skipif(bool(_why_not()), reason=_why_not())
@@ -74,54 +86,60 @@ def _set_up(api: Api, statements: list[StfStatement]) -> None:
         COMMANDS[words[0]].understand(words[1:], CommandScope(program))(api, lambda line: None)
 
 
-def _bmv2(folder: Path, name: str, statements: list[StfStatement], frames: list[bytes]) -> list[tuple[int, str]]:
+def _bmv2(folder: Path, sample: _Sample) -> list[tuple[int, str]]:
     """What simple_switch logs of the frames, which all come in by port 1."""
     at = time.time_ns()
-    records = [pcap.packet(at + number * 200_000_000, frame) for number, frame in enumerate(frames)]
+    records = [pcap.packet(at + number * 200_000_000, frame) for number, frame in enumerate(sample.frames)]
     (folder / "p1_in.pcap").write_bytes(pcap.header() + b"".join(records))
     command = ["simple_switch", "--log-file", "log", "--log-flush", "--use-files", str(_WAIT_S), "-i", f"{_PORT}@p1"]
-    program = str(COMPILED / f"{name}.json")
+    program = str(COMPILED / f"{sample.name}.json")
     process, thrift = listening(lambda port: [*command, "--thrift-port", str(port), program], folder)
     try:
         with connect(TcpAddress("localhost", thrift), "") as api:
-            _set_up(api, statements)
-        time.sleep(_WAIT_S + 0.2 * len(frames) + 2)
+            _set_up(api, sample.statements)
+        time.sleep(_WAIT_S + 0.2 * len(sample.frames) + 2)
     finally:
         process.kill()
         process.wait()
     parts = re.split(r"(?m)^(?=\[\d\d:\d\d:\d\d)", (folder / "log.txt").read_text())
-    found = [_LINE.fullmatch(part.removesuffix("\n")) for part in parts if part]
-    lines = [(_LETTERS[match[1]], match[2]) for match in found if match]
+    matches = [_LINE.fullmatch(part.removesuffix("\n")) for part in parts if part]
+    lines = [(_LETTERS[match[1]], match[2]) for match in matches if match]
     return [(level, text) for level, text in lines if re.match(r"\[\d+\.\d+\] \[cxt 0\]", text)]
 
 
 def _by_copy(lines: list[tuple[int, str]]) -> dict[str, list[tuple[int, str]]]:
     """Lines of each copy of a packet; BMv2's threads mix those of several."""
-    found: dict[str, list[tuple[int, str]]] = {}
+    copies: dict[str, list[tuple[int, str]]] = {}
     for level, text in lines:
-        found.setdefault(text.split("]", 1)[0], []).append((level, text))
-    return found
+        copies.setdefault(text.split("]", 1)[0], []).append((level, text))
+    return copies
 
 
-def _compare(folder: Path, name: str, statements: list[StfStatement], frames: list[bytes]) -> None:
-    expected = _by_copy(_bmv2(folder, name, statements, frames))
-    got = logged(name, lambda api: _set_up(api, statements), [(_PORT, frame) for frame in frames])
-    found = _by_copy([(level, text) for level, text in got if text.startswith("[")])
-    assert len(expected) >= len(frames)
-    assert found.keys() == expected.keys()
-    for copy, lines in expected.items():
-        wrong = list(difflib.unified_diff(list(map(str, lines)), list(map(str, found[copy])), "BMv2", "detour", n=1))
-        assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.parametrize("stf", [pytest.param(each, id=each.stem) for each in SAMPLES])
-def test_the_log_is_bmv2s(stf: Path, tmp_path: Path) -> None:
-    statements = read_stf(stf)
-    _compare(tmp_path, stf.stem, statements, [each.frame for each in statements if isinstance(each, StfPacket)])
-
-
-@pytest.mark.parametrize("name", _PROGRAMS)
-def test_the_log_of_programs_without_entries_is_bmv2s(name: str, tmp_path: Path) -> None:
-    [program] = [each for each in programs.programs() if each.name == name]
+def _sample(which: Path | str) -> _Sample:
+    """A sample of STF with its entries, or frames for a program of the corpus without any."""
+    if isinstance(which, Path):
+        statements = read_stf(which)
+        return _Sample(which.stem, statements, [each.frame for each in statements if isinstance(each, StfPacket)])
+    [program] = [each for each in programs.programs() if each.name == which]
     case, _ = load(program.golden, *program.load())
-    _compare(tmp_path, name, [], [frame for _, frame in case.frames[: _FRAMES * 5 : 5]])
+    return _Sample(which, [], [frame for _, frame in case.frames[: _FRAMES * 5 : 5]])
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Path | str, Future[list[tuple[int, str]]]]]:
+    """What simple_switch logs of each sample: it waits for files most of the time, so many do so at once."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        yield {each: pool.submit(_bmv2, tmp_path_factory.mktemp("log"), _sample(each)) for each in _SAMPLES}
+
+
+@pytest.mark.parametrize("which", _SAMPLES, ids=lambda which: which if isinstance(which, str) else f"{which.stem}.stf")
+def test_the_log_is_bmv2s(which: Path | str, logs: dict[Path | str, Future[list[tuple[int, str]]]]) -> None:
+    sample = _sample(which)
+    expected = _by_copy(logs[which].result())
+    got = logged(sample.name, lambda api: _set_up(api, sample.statements), [(_PORT, frame) for frame in sample.frames])
+    copies = _by_copy([(level, text) for level, text in got if text.startswith("[")])
+    assert len(expected) >= len(sample.frames)
+    assert copies.keys() == expected.keys()
+    for copy, lines in expected.items():
+        wrong = list(difflib.unified_diff(list(map(str, lines)), list(map(str, copies[copy])), "BMv2", "detour", n=1))
+        assert not wrong, "\n".join(wrong)

@@ -65,18 +65,18 @@ def engine() -> Iterator[int]:
 
 def play(port: int, lines: list[str]) -> list[str]:
     """What all commands say."""
-    said: list[str] = []
+    transcript: list[str] = []
     with connect(TcpAddress("127.0.0.1", port)) as connection:
         scope = CommandScope(program_of(connection))
         for line in lines:
-            said.append(f"> {line}")
+            transcript.append(f"> {line}")
             try:
                 work = understand(line, scope)
                 if work is not None:
-                    work(connection, said.append)
+                    work(connection, transcript.append)
             except (DetourError, ServiceError) as error:
-                said.append(error_line(error))
-    return said
+                transcript.append(error_line(error))
+    return transcript
 
 
 def _lines(*without: str) -> list[str]:

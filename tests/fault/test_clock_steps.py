@@ -53,15 +53,15 @@ def world(tmp_path: Path) -> Iterator[Stepped]:
 
 def test_the_clock_really_is_another_one(world: Stepped) -> None:
     script = "import time; print(time.time(), time.clock_gettime(time.CLOCK_REALTIME), time.monotonic())"
-    told = []
+    clocks = []
     for seconds in (0, 1000 * DAY):
         world.step(seconds)
         command = ["python3", "-c", script]
         done = subprocess.run(command, env=world.environment, capture_output=True, text=True, check=True, timeout=60)
-        told.append([float(word) for word in done.stdout.split()])
-    assert told[1][0] - told[0][0] > 999 * DAY
-    assert told[1][1] - told[0][1] > 999 * DAY
-    assert told[1][2] - told[0][2] < DAY
+        clocks.append([float(word) for word in done.stdout.split()])
+    assert clocks[1][0] - clocks[0][0] > 999 * DAY
+    assert clocks[1][1] - clocks[0][1] > 999 * DAY
+    assert clocks[1][2] - clocks[0][2] < DAY
 
 
 def test_a_fabric_lives_through_steps_of_the_clock(world: Stepped) -> None:

@@ -144,9 +144,9 @@ def test_an_address_that_is_taken(world: World) -> None:
         code, out, err = world.run("up", "--detach", "--target", "engine", "--grpc", address, *SMALL)
     assert (code, out) == (2, "")
     comm = Path("/proc/self/comm").read_text().strip()
-    said = f"Address already in use: process {os.getpid()} ({comm}) listens there: end it or choose another port"
+    reason = f"Address already in use: process {os.getpid()} ({comm}) listens there: end it or choose another port"
     # At once, before anything is loaded.
-    assert err.splitlines() == [f"detour: P4Runtime: cannot bind {address}: {said}"]
+    assert err.splitlines() == [f"detour: P4Runtime: cannot bind {address}: {reason}"]
     world.assert_clean()
 
 
@@ -206,17 +206,17 @@ def test_a_port_is_everybodys_and_a_new_primary_is_seen(world: World) -> None:
     status = world.json("status")
     address = status["endpoints"]["s0"]["address"]
     assert address.startswith("127.0.0.1:")
-    said = f"every user of this machine can reach {address} and program the switches"
-    assert f"detour: P4Runtime: {said}\n" in err
-    assert f"P4Runtime: {said}\n" in out
+    warning = f"every user of this machine can reach {address} and program the switches"
+    assert f"detour: P4Runtime: {warning}\n" in err
+    assert f"P4Runtime: {warning}\n" in out
     assert status["displaced"] == {}
     top = (1 << 128) - 1
     other = stranger(address, top)
     assert other.stdout is not None
     assert other.stdout.readline() == "0\n"  # it is primary
     until(lambda: world.json("status")["displaced"])
-    (name, found), *rest = world.json("status")["displaced"].items()
-    assert (name, found["election_id"], found["primary_again"], rest) == ("s0", str(top), False, [])
+    (name, primary), *rest = world.json("status")["displaced"].items()
+    assert (name, primary["election_id"], primary["primary_again"], rest) == ("s0", str(top), False, [])
     _, out, _ = world.run("status")
     assert f"s0: another controller (election id {top}) has displaced detour's" in out
     code, _, err = world.run("fail", "s0-s1")

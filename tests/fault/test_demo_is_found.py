@@ -46,8 +46,8 @@ def test_from_a_second_terminal(tmp_path: Path) -> None:
     reader = threading.Thread(target=_drain, args=(ours, shown))
     reader.start()
     try:
-        found: Any = until(lambda: asked("status", patient=True) or demo.poll() is not None)
-        assert (found["topology"], found["switches"], found["log"]) == (SMALL[-1], 6, None)
+        status: Any = until(lambda: asked("status", patient=True) or demo.poll() is not None)
+        assert (status["topology"], status["switches"], status["log"]) == (SMALL[-1], 6, None)
         until(lambda: b"detour>" in shown)
         assert [row["topology"] for row in asked("fabrics")["fabrics"]] == [SMALL[-1]]
         assert asked("path", "h0", "h5", "--sport", "1")["delivered"]

@@ -96,10 +96,10 @@ def test_the_next_one_finishes_the_job(server: P4RuntimeServer, monkeypatch: pyt
         return prepare(*arguments)  # pyright: ignore[reportArgumentType]
 
     monkeypatch.setattr(writing, "prepare", count)
-    wanted = sum(map(len, PLANNED.values()))
+    entries = sum(map(len, PLANNED.values()))
     for _ in range(KILLED):
         with lock:
-            left[0] = rng.randrange(1, wanted // (2 * KILLED))
+            left[0] = rng.randrange(1, entries // (2 * KILLED))
             reached.clear()
             process = start(server)
         while not reached.wait(0.05):
@@ -110,7 +110,7 @@ def test_the_next_one_finishes_the_job(server: P4RuntimeServer, monkeypatch: pyt
         assert process.returncode == -signal.SIGKILL
     left[0] = sys.maxsize
     written, held = provision(server)
-    assert 0 < written.inserted < wanted, "the dead ones have done a part of it"
+    assert 0 < written.inserted < entries, "the dead ones have done a part of it"
     assert verify(held, TOPOLOGY).ok
     again, same = provision(server)
     assert again == Written(unchanged=written.entries)

@@ -41,9 +41,9 @@ class User(World):
 
 @pytest.fixture
 def user(tmp_path: Path) -> Iterator[User]:
-    found = User(tmp_path)
-    yield found
-    found.command("down")
+    account = User(tmp_path)
+    yield account
+    account.command("down")
 
 
 def test_exec_is_the_command(user: User) -> None:
@@ -96,12 +96,12 @@ def test_the_example_of_the_document(user: User) -> None:
     example = DOCUMENT.read_text().partition("### A detour by uSIDs")[2].partition("## ECN")[0]
     lines = [shlex.split(line)[1:] for line in re.findall("^    (detour .*)$", example, re.MULTILINE)]
     assert [line[0] for line in lines] == ["up", "path", "exec", "exec", "counters", "down"]
-    said = []
+    outputs = []
     for line in lines:
         done = user.command(*line)
         assert done.returncode == 0, done.stderr
-        said.append(done.stdout)
-    assert lines[2][lines[2].index("segs") + 1] == re.findall("usid:([0-9a-f:]+::):", said[1])[0]
-    assert " 0% packet loss" in said[3]
-    ports = [line.split() for line in said[4].splitlines() if line.strip().startswith("s2:")]
+        outputs.append(done.stdout)
+    assert lines[2][lines[2].index("segs") + 1] == re.findall("usid:([0-9a-f:]+::):", outputs[1])[0]
+    assert " 0% packet loss" in outputs[3]
+    ports = [line.split() for line in outputs[4].splitlines() if line.strip().startswith("s2:")]
     assert sum(int(cells[1]) for cells in ports) >= 3

@@ -13,13 +13,10 @@ from finsy.proto import p4r, p4r_grpc
 
 from detour.engine.p4runtime import P4RuntimeServer
 from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, Stream, codes
+from tests.unit.p4runtime.test_p4rt_limits import routes
 from tests.waiting import PATIENCE_S, until
 
 BIG = 100_000
-
-
-def routes(names: Names, count: int, port: int = 1) -> list[p4r.Entity]:
-    return [names.entry("lpm_route", ((0xFD << 120) | i << 64, 64), action=("route", port, i)) for i in range(count)]
 
 
 class Gate:
@@ -45,12 +42,12 @@ def test_a_primary_dies_in_the_middle_of_a_batch(
     """Its batch is finished as a whole, and only then has the next primary its turn."""
     dying, heir = connect(election=1), connect(election=2)
     last_stream = dying.ready()
-    wanted = routes(names, 2000)
+    entries = routes(names, 2000)
     gate = Gate(network, at_call=3)
-    call = dying.stub.Write.future(dying.write_request(*(("INSERT", e) for e in wanted)))
+    call = dying.stub.Write.future(dying.write_request(*(("INSERT", e) for e in entries)))
     assert gate.reached.wait(PATIENCE_S)
     state = network.pipelines[1][1].tables["MyIngress.lpm_route"]
-    assert 0 < len(state) < len(wanted)
+    assert 0 < len(state) < len(entries)
 
     stream = heir.stream()
     stream.arbitrate(1, 2)
@@ -61,28 +58,28 @@ def test_a_primary_dies_in_the_middle_of_a_batch(
     assert stream.silent(0.3)  # the heir waits for the batch
     gate.open.set()
     assert stream.next().arbitration.status.code == 0
-    assert heir.read(names.entry("lpm_route")) == wanted
+    assert heir.read(names.entry("lpm_route")) == entries
 
 
 def test_reads_go_on_beside_a_large_batch(connect: Callable[..., Client], network: FakeNetwork, names: Names) -> None:
     """They show the state before it, whatever a part of it has changed, and all of it when it is done."""
     client = connect()
     client.ready()
-    before, wanted = routes(names, 1000, port=1), routes(names, 2000, port=2)
+    before, after = routes(names, 1000, port=1), routes(names, 2000, port=2)
     other = names.entry("exact_two", 1, 1, action=("drop",))
     client.insert(*before, other)
     gate = Gate(network, at_call=4)
-    updates = [("MODIFY" if i < len(before) else "INSERT", entity) for i, entity in enumerate(wanted)]
+    updates = [("MODIFY" if i < len(before) else "INSERT", entity) for i, entity in enumerate(after)]
     call = client.stub.Write.future(client.write_request(*updates))
     assert gate.reached.wait(PATIENCE_S)
     assert len(network.pipelines[1][1].tables["MyIngress.lpm_route"]) == len(before)
-    assert client.read(wanted[0]) == before[:1]  # it has been modified
+    assert client.read(after[0]) == before[:1]  # it has been modified
     assert client.read(names.entry("lpm_route")) == before
     assert client.read(names.entry("exact_two")) == [other]
     assert not call.done()
     gate.open.set()
     call.result(PATIENCE_S)
-    assert client.read(names.entry("lpm_route")) == wanted
+    assert client.read(names.entry("lpm_route")) == after
 
 
 def test_writes_that_wait_behind_a_change_of_primary_are_refused(
@@ -156,8 +153,8 @@ def test_contending_controllers(connect: Callable[..., Client], names: Names) ->
     for c in contenders:
         c.start()
     while any(c.is_alive() for c in contenders):
-        found = first.read(names.entry("lpm_route"))
-        assert len({e.table_entry.action.action.params[0].value for e in found}) == 1
+        entries = first.read(names.entry("lpm_route"))
+        assert len({e.table_entry.action.action.params[0].value for e in entries}) == 1
     for c in contenders:
         c.join()
         assert c.error is None
@@ -171,17 +168,17 @@ def test_a_batch_of_100000_entries(connect: Callable[..., Client], network: Fake
     """It is written in slices, so that packets are never held up for long; everything is there afterwards."""
     client = connect()
     client.ready()
-    wanted = routes(names, BIG)
+    entries = routes(names, BIG)
     calls = network.calls
-    client.insert(*wanted)
+    client.insert(*entries)
     assert network.calls - calls > BIG // 1000
-    assert client.read(names.entry("lpm_route")) == wanted
+    assert client.read(names.entry("lpm_route")) == entries
     # All of them once more: 100,000 errors, with exactly one success among them.
-    request = client.write_request(*(("INSERT", e) for e in wanted[:-1]), ("DELETE", wanted[-1]))
+    request = client.write_request(*(("INSERT", e) for e in entries[:-1]), ("DELETE", entries[-1]))
     with pytest.raises(grpc.RpcError) as caught:
         client.stub.Write(request)
     assert codes(caught.value) == [6] * (BIG - 1) + [0]
-    client.delete(*wanted[:-1])
+    client.delete(*entries[:-1])
     assert client.read(names.entry("lpm_route")) == []
 
 

@@ -90,8 +90,8 @@ def test_what_is_refused_leaves_the_placement_as_it_was(session: Session, tmp_pa
 def test_a_sender_takes_a_new_list_only_if_it_leads_to_its_receiver(session: Session) -> None:
     with Sending(session, "h1", "h2") as sending:
         before = sending.path()
-        for wrong, said in (("s77", "s77"), ("s4,s2,h5", "stays"), ("s3,s1,s4,s1,s5,s1", "1 to 6"), ("", "uSID")):
-            with pytest.raises(DetourError, match=said):
+        for wrong, reason in (("s77", "s77"), ("s4,s2,h5", "stays"), ("s3,s1,s4,s1,s5,s1", "1 to 6"), ("", "uSID")):
+            with pytest.raises(DetourError, match=reason):
                 session.reroute("h1-h2", wrong)
             assert sending.path() == before
         other = next(f"s{k}" for k in (3, 4, 5) if f":{k + 1}:" not in before)
@@ -156,12 +156,12 @@ def test_what_switches_count_of_a_flow(session: Session, tmp_path: Path) -> None
     session.place(str(jobs(tmp_path, {"collective": "ring-all-reduce", "hosts": "all"})), watch=True)
     with Sending(session, "h1", "h2"):
         until(lambda: min((at.packets for at in watched(session).values()), default=0) > 500)
-        found = watched(session)
+        cells = watched(session)
         (row,) = session.flows().flows
         assert row.packets + row.duplicates > 500
     session.watch_flows(False)
-    assert len(found) == 3
-    for at in found.values():
+    assert len(cells) == 3
+    for at in cells.values():
         # Frames of 1102 bytes, the last one of a message 4 longer; cells are read one after the other.
         assert at.bytes / at.packets == pytest.approx(1102, rel=0.01)
         assert abs(sum(at.delays) - at.packets) < 100
@@ -183,17 +183,17 @@ def test_metrics_are_what_prometheus_reads(session: Session, monkeypatch: pytest
         finally:
             server.shutdown()
             server.server_close()
-        found = {family.name: family for family in text_string_to_metric_families(page)}
-        (packets,) = found["detour_flow_received_packets"].samples
+        families = {family.name: family for family in text_string_to_metric_families(page)}
+        (packets,) = families["detour_flow_received_packets"].samples
         assert packets.labels["flow"] == "h1-h2"
         assert packets.value > 0
-        ports = {(s.labels["switch"], s.labels["port"]) for s in found["detour_port_queue_packets"].samples}
+        ports = {(s.labels["switch"], s.labels["port"]) for s in families["detour_port_queue_packets"].samples}
         assert len(ports) == 2 * 9 + 6
-        assert found["detour_placement_flows"].samples[0].value == 6
+        assert families["detour_placement_flows"].samples[0].value == 6
         for name in ("throughput_bytes_per_second", "throughput_drop_ratio", "ecn_ratio", "queuing_delay_seconds"):
-            assert len(found[f"detour_flow_{name}"].samples) == 1
-        assert len(found["detour_switch_flow_packets"].samples) == 3
-        delays = found["detour_switch_flow_queuing_delay_seconds"].samples
+            assert len(families[f"detour_flow_{name}"].samples) == 1
+        assert len(families["detour_switch_flow_packets"].samples) == 3
+        delays = families["detour_switch_flow_queuing_delay_seconds"].samples
         buckets = [s for s in delays if s.name.endswith("_bucket") and s.labels["switch"] == "s0"]
         assert [s.labels["le"] for s in buckets][0::15] == ["1.5e-05", "0.524287"]
         assert buckets[-1].labels["le"] == "+Inf"

@@ -34,23 +34,23 @@ def worlds(tmp_path: Path) -> Iterator[list[World]]:
     folders = [tmp_path / name for name in ("a", "b")]
     for folder in folders:
         folder.mkdir()
-    found = [World(folder) for folder in folders]
-    yield found
-    for world in found:
+    made = [World(folder) for folder in folders]
+    yield made
+    for world in made:
         for process in world.processes():
             process.kill()
 
 
 def interrupt(process: subprocess.Popen[str], rng: random.Random, number: signal.Signals) -> str:
     """Sends a signal some time after some line of what the process prints; returns all of that."""
-    told, stage = "", rng.randrange(STAGES + 1)
+    output, stage = "", rng.randrange(STAGES + 1)
     assert process.stderr is not None
     for _ in range(stage):
-        told += process.stderr.readline()
+        output += process.stderr.readline()
     threading.Event().wait(rng.choice([0.0, 0.02, 0.3]))
     process.send_signal(number)
     _, err = process.communicate(timeout=PATIENCE_S)
-    return told + err
+    return output + err
 
 
 def works(world: World, target: str) -> None:
@@ -66,8 +66,8 @@ def test_signals_while_a_fabric_starts(worlds: list[World], target: str) -> None
     rng, world = random.Random(f"{SEED} {target}"), worlds[0]
     for turn in range(ROUNDS):
         number = SIGNALS[turn % len(SIGNALS)]
-        told = interrupt(world.start("up", "--target", target, *SMALL), rng, number)
-        assert "Traceback" not in told, (number.name, told)
+        output = interrupt(world.start("up", "--target", target, *SMALL), rng, number)
+        assert "Traceback" not in output, (number.name, output)
         world.assert_clean(files=number != signal.SIGKILL)
     works(world, target)
 

@@ -63,14 +63,14 @@ class World:
 
     def processes(self) -> list[psutil.Process]:
         """Everything that runs on behalf of this world: it has its runtime folder in its environment."""
-        found = []
+        started = []
         for process in psutil.process_iter():
             try:
                 if process.environ().get("XDG_RUNTIME_DIR") == str(self.runtime):
-                    found.append(process)
+                    started.append(process)
             except psutil.Error:
                 continue
-        return found
+        return started
 
     def daemon(self) -> psutil.Process:
         return psutil.Process(json.loads((self.runtime / "detour" / "fabric.json").read_text())["pid"])
@@ -117,6 +117,6 @@ class Sending:
     def arrives(self, length: int = 300_000) -> None:
         """So many more bytes arrive, all of them in place."""
         (live,) = self._session.live.all()
-        wanted = live.flow.bytes_ok + length
-        until(lambda: live.flow.bytes_ok >= wanted or live.flow.failure)
+        enough = live.flow.bytes_ok + length
+        until(lambda: live.flow.bytes_ok >= enough or live.flow.failure)
         assert (live.flow.failure, live.flow.bytes_wrong) == (None, 0)

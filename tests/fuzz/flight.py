@@ -317,7 +317,7 @@ def fly(
     work: UInt8s1,
     seeds: UInt8s2,
     lengths: Int64s1,
-    known: Int64s1,
+    learnt: Int64s1,
     words: UInt8s2,
     seen: UInt8s1,
     checks: Int64s2,
@@ -325,7 +325,7 @@ def fly(
     packets: int,
 ) -> int:
     """Sends `packets` mutated packets; 0 or the rule that the last packet broke. `known`: number of seeds, then too."""
-    job, count = _job_at(jobs, 0), known[0]
+    job, count = _job_at(jobs, 0), learnt[0]
     rule = 0
     for _ in range(packets):
         job.stage = 0
@@ -337,5 +337,5 @@ def fly(
             break
         count = _learn(job, work, seeds, lengths, count, seen, checks)
         job.index += 1
-    known[0] = count
+    learnt[0] = count
     return rule

@@ -244,19 +244,19 @@ class Round:
         self.board.show(frame)
         expected = read(frame)
         try:
-            found = decode(frame)
+            decoded = decode(frame)
         except DetourError as error:
             if expected is not None or "\n" in str(error):
                 raise Finding(f"{self.name}: {frame.hex()} is refused: {error}") from error
             return
         except Exception as error:
             raise Finding(f"{self.name}: decode({frame.hex()}): {type(error).__name__}: {error}") from error
-        if expected is None or found["kind"] != expected["kind"]:
-            raise Finding(f"{self.name}: {frame.hex()} is read as {found} and is {expected}")
-        names = _CODEC[found["kind"]].split()
-        wrong = [name for name in names if found[name] != expected[name]]
+        if expected is None or decoded["kind"] != expected["kind"]:
+            raise Finding(f"{self.name}: {frame.hex()} is read as {decoded} and is {expected}")
+        names = _CODEC[decoded["kind"]].split()
+        wrong = [name for name in names if decoded[name] != expected[name]]
         if wrong:
-            raise Finding(f"{self.name}: {wrong} of {frame.hex()}: {found} and not {expected}")
+            raise Finding(f"{self.name}: {wrong} of {frame.hex()}: {decoded} and not {expected}")
         self.totals["mutants well-formed"] += 1
 
     # -- arrival --------------------------------------------------------------------------------------------

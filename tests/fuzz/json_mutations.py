@@ -60,26 +60,26 @@ class Mutator:
 
     def _any_place(self, document: Json) -> Place | None:
         """Walks down from the root; deep places are as likely as shallow ones."""
-        node, found = document, []
+        node, places = document, []
         while isinstance(node, dict | list) and node:
             keys = [k for k in node if k != "source_info"] or list(node) if isinstance(node, dict) else range(len(node))
             key = self._rng.choice(keys)
-            found.append((node, key))
+            places.append((node, key))
             node = node[key]
-        return self._rng.choice(found[-4:]) if found else None
+        return self._rng.choice(places[-4:]) if places else None
 
     def _places(self, document: Json, keys: tuple[str, ...]) -> list[Place]:
         """Where any of the keys is."""
-        found: list[Place] = []
+        places: list[Place] = []
         todo = [document]
         while todo:
             node = todo.pop()
             if isinstance(node, dict):
-                found += [(node, k) for k in node if k in keys]
+                places += [(node, k) for k in node if k in keys]
                 todo.extend(node.values())
             elif isinstance(node, list):
                 todo.extend(node)
-        return found
+        return places
 
     # -- ways to mutate
 

@@ -136,12 +136,12 @@ class Session:
         elif status in _NEVER:
             self._fail(request, f"{status.name}: {text}")
         elif error is not None and status is grpc.StatusCode.UNKNOWN:
-            found = codes(error)
-            if request.method not in ("Write", "Read") or not found:
+            statuses = codes(error)
+            if request.method not in ("Write", "Read") or not statuses:
                 self._fail(request, f"UNKNOWN: {text}")
-            if grpc.StatusCode.INTERNAL.value[0] in found:
+            if grpc.StatusCode.INTERNAL.value[0] in statuses:
                 self._fail(request, f"an element of the batch is INTERNAL: {text}")
-            self._totals["elements refused"] += sum(code != 0 for code in found)
+            self._totals["elements refused"] += sum(code != 0 for code in statuses)
 
     def _fail(self, request: Request, text: str) -> None:
         step = self._board.read_note()["step"]

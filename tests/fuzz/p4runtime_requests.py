@@ -121,9 +121,9 @@ class Requests:
 
     def _read(self) -> p4r.ReadRequest:
         request = p4r.ReadRequest(device_id=1)
-        known = [*ALL, *(u.entity for u in self._updates)]
+        entities = [*ALL, *(u.entity for u in self._updates)]
         for _ in range(self._rng.randrange(1, 6)):
-            entity = self._rng.choice(known)
+            entity = self._rng.choice(entities)
             request.entities.append(self._mutator.mutate(entity) if self._rng.random() < 0.7 else entity)
         return self._mutator.mutate(request) if self._rng.random() < 0.2 else request
 

@@ -44,10 +44,10 @@ class Reference:
 
     def same(self, key: tuple[Any, ...], priority: int) -> Row | None:
         """The entry with that key."""
-        wanted = self.canonical(key)
+        canonical = self.canonical(key)
         ranked = self.layout.kind in ("ternary", "range")
         for row in self.rows.values():
-            if self.canonical(row.key) == wanted and (row.priority == priority or not ranked):
+            if self.canonical(row.key) == canonical and (row.priority == priority or not ranked):
                 return row
         return None
 
@@ -130,8 +130,8 @@ def _matches(k: Key, element: Any, value: int) -> bool:
             shift = k.bits - element[1]
             return value >> shift == element[0] >> shift
         case "ternary":
-            wanted, mask = _canonical(k, element)
-            return masked & mask == wanted
+            wanted_value, mask = _canonical(k, element)
+            return masked & mask == wanted_value
         case "range":
             return element[0] <= value <= element[1]
     return masked == element & (full if k.mask is None else k.mask)

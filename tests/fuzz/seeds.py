@@ -44,8 +44,8 @@ class Subject:
 
 def corpus() -> list[str]:
     """All programs under tests/, by path."""
-    found = (p for p in PROGRAMS.rglob("*.json") if "pipelines" in json.loads(p.read_text()))
-    return sorted(str(p.relative_to(PROGRAMS)) for p in found)
+    files = (p for p in PROGRAMS.rglob("*.json") if "pipelines" in json.loads(p.read_text()))
+    return sorted(str(p.relative_to(PROGRAMS)) for p in files)
 
 
 @cache
@@ -120,21 +120,21 @@ def _fabric_packets(rng: random.Random) -> list[bytes]:
 
 
 def _words(node: Any) -> list[bytes]:
-    found: set[bytes] = set()
+    seen: set[bytes] = set()
 
     def visit(node: Any) -> None:
         if isinstance(node, dict):
             value = node.get("value")
             if node.get("type") == "hexstr" and isinstance(value, str) and value.startswith("0x"):
                 digits = value[2:]
-                found.add(bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2)))
+                seen.add(bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2)))
             node = [child for key, child in node.items() if key != "source_info"]
         if isinstance(node, list):
             for child in node:
                 visit(child)
 
     visit(node)
-    return sorted(w for w in found if len(w) <= _WORD_BYTES) or [b"\0"]
+    return sorted(w for w in seen if len(w) <= _WORD_BYTES) or [b"\0"]
 
 
 def packed_words(words: list[bytes]) -> np.ndarray:

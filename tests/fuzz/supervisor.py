@@ -144,7 +144,7 @@ def _keep(folder: Path, target: str, seed: int, board: Board, failure: str, text
     stem = folder / f"{target.replace(':', '-')}-{seed}-{note.get('round', 0)}"
     data = board.read_data() or board.read_packet()
     first = note.get("round", 0)
-    known = {
+    signatures = {
         "failure": failure,
         "again": f"python -m tests.fuzz --target {target} --seed {seed} --first {first} --count 1",
         "note": note,
@@ -156,5 +156,5 @@ def _keep(folder: Path, target: str, seed: int, board: Board, failure: str, text
     }
     stem.with_suffix(".bin").write_bytes(data)
     path = stem.with_suffix(".json")
-    path.write_text(json.dumps(known, indent=1) + "\n")
+    path.write_text(json.dumps(signatures, indent=1) + "\n")
     return path

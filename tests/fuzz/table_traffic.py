@@ -88,11 +88,11 @@ class Traffic:
             tried.fail("the packet was not parsed")
         row = tried.expected.hit(packet)
         target = tried.expected.default if row is None else row.target
-        wanted = tried.expected.result(target, packet["member"])
+        expected = tried.expected.result(target, packet["member"])
         got = runner.get("m.result")
-        if got != wanted:
+        if got != expected:
             where = "the default" if row is None else f"entry {row}"
-            tried.fail(f"{packet} gave {got}, expected {wanted} of {where}")
+            tried.fail(f"{packet} gave {got}, expected {expected} of {where}")
         if row is not None:
             row.hits += 1
         self._check_arrays(packet, len(data))

@@ -52,22 +52,22 @@ def run(board: Board, seed: int, budget: Budget) -> dict[str, Any]:
 def _round(name: str, key: str, totals: dict[str, int]) -> None:
     rng = random.Random(f"frames {key}")
     frames = _frames(seeds.make(name, random.Random(key)).packets, rng)
-    wanted = rng.choice(_FILTERS)
+    condition = rng.choice(_FILTERS)
     plain, plain_state, _ = _through(name, key, frames, None)
-    traced, traced_state, visits = _through(name, key, frames, wanted)
+    traced, traced_state, visits = _through(name, key, frames, condition)
     if traced != plain:
-        raise Finding(f"{name}: with tracing of {wanted!r} other frames come out")
+        raise Finding(f"{name}: with tracing of {condition!r} other frames come out")
     for part, before in plain_state.items():
         if not np.array_equal(before, traced_state[part]):
-            raise Finding(f"{name}: with tracing of {wanted!r} {part} is another one")
-    _compare_leaves(name, wanted, plain, visits)
+            raise Finding(f"{name}: with tracing of {condition!r} {part} is another one")
+    _compare_leaves(name, condition, plain, visits)
     totals["traced"] += len(visits)
     totals["sent"] += len(plain)
 
 
 def _frames(packets: list[bytes], rng: random.Random) -> list[tuple[int, bytes]]:
     """Packets with bytes changed, cut or added, each with the port by which it comes."""
-    found = []
+    frames = []
     for _ in range(_FRAMES):
         data = bytearray(rng.choice(packets))
         for _ in range(rng.choice((0, 0, 1, 3))):
@@ -77,12 +77,12 @@ def _frames(packets: list[bytes], rng: random.Random) -> list[tuple[int, bytes]]
             data = data[: rng.randrange(1, len(data) + 1)]
         elif how < 0.15:
             data = (data + rng.randbytes(rng.randrange(1, _LONGEST)))[:_LONGEST]
-        found.append((rng.choice(_PORTS), bytes(data)))
-    return found
+        frames.append((rng.choice(_PORTS), bytes(data)))
+    return frames
 
 
 def _through(
-    name: str, key: str, frames: list[tuple[int, bytes]], wanted: str | None
+    name: str, key: str, frames: list[tuple[int, bytes]], condition: str | None
 ) -> tuple[Sent, dict[str, np.ndarray], list[Visit]]:
     """What comes out of a switch, what its state is then, and the traces. `wanted`: a filter; None: without tracing."""
     subject = seeds.make(name, random.Random(key))
@@ -96,10 +96,10 @@ def _through(
         for number, (port, data) in enumerate(frames, 1):
             network.inject((1, port), data, number * _GAP_PS)
         end = (len(frames) + 200) * _GAP_PS
-        if wanted is None:
+        if condition is None:
             network.run(end)
         else:
-            with Recorder(network, parse_filter(wanted), ring_bytes=_RING_BYTES) as recorder:
+            with Recorder(network, parse_filter(condition), ring_bytes=_RING_BYTES) as recorder:
                 network.run(end)
                 visits = recorder.collect()
                 recorder.finish()
@@ -110,22 +110,22 @@ def _through(
 
 def _state(state: Any) -> dict[str, np.ndarray]:
     """All registers, counters and meters, those of tables as well."""
-    found = {}
+    copies = {}
     kinds = {"register": state.registers, "counter": state.counters, "meter": state.meters, "table": state.tables}
     for kind, arrays in kinds.items():
         for name, each in arrays.items():
             for field, value in _fields(each):
-                found[f"{kind} {name}, {field}"] = value.copy()
-    return found
+                copies[f"{kind} {name}, {field}"] = value.copy()
+    return copies
 
 
 def _fields(thing: Any) -> list[tuple[str, np.ndarray]]:
     names = getattr(thing, "__dict__", {}).keys()
-    found = [(name, getattr(thing, name)) for name in names if name not in _ADDRESSES]
-    return [(name, value) for name, value in found if isinstance(value, np.ndarray)]
+    values = [(name, getattr(thing, name)) for name in names if name not in _ADDRESSES]
+    return [(name, value) for name, value in values if isinstance(value, np.ndarray)]
 
 
-def _compare_leaves(name: str, wanted: str, sent: Sent, visits: list[Visit]) -> None:
+def _compare_leaves(name: str, condition: str, sent: Sent, visits: list[Visit]) -> None:
     """Frames of traces are among those that came out; of all packets they are those. Their text is their document."""
     out = Counter((port, frame) for _, port, frame in sent)
     leaves = Counter(
@@ -137,6 +137,6 @@ def _compare_leaves(name: str, wanted: str, sent: Sent, visits: list[Visit]) -> 
     if any(visit.tree.json() != json.dumps(visit.tree.as_json()) for visit in visits):
         raise Finding(f"{name}: the text of a trace is not its document")
     if leaves - out:
-        raise Finding(f"{name}: a trace of {wanted!r} ends in a frame that did not come out")
-    if not wanted and +out != leaves and not any(visit.tree.fork for visit in visits):
+        raise Finding(f"{name}: a trace of {condition!r} ends in a frame that did not come out")
+    if not condition and +out != leaves and not any(visit.tree.fork for visit in visits):
         raise Finding(f"{name}: frames came out that no trace ends in")

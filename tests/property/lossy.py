@@ -332,15 +332,15 @@ def check(pair: Pair) -> None:
 
 def _walk(slots: np.ndarray, head: int, tail: int, state: int) -> list[int]:
     """Indices on a list, which must end where its tail is."""
-    found: list[int] = []
+    indices: list[int] = []
     index = head
     while index != -1:
         assert slots[index]["state"] == state
-        found.append(index)
-        assert len(found) <= len(slots)
+        indices.append(index)
+        assert len(indices) <= len(slots)
         index = int(slots[index]["next"])
-    assert (found[-1] if found else -1) == tail
-    return found
+    assert (indices[-1] if indices else -1) == tail
+    return indices
 
 
 def losing(data: Container[tuple[int, int]] = (), naks: Container[int] = ()) -> Callable[[int, bytes], bytes | None]:

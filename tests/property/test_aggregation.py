@@ -102,9 +102,9 @@ def test_look_ups_are_those_of_a_route_for_each_switch(case: tuple[Topology, Fai
         for node in ids(topology):
             if node not in hosts:
                 target = node - 1
-                known = 0 <= target < len(topology.switches) and hops.reachable(target)
-                assert choice(table, node) == (hops.actions(target) if known else None)
-                total += known
+                reachable = 0 <= target < len(topology.switches) and hops.reachable(target)
+                assert choice(table, node) == (hops.actions(target) if reachable else None)
+                total += reachable
     assert total or failures
 
 

@@ -56,14 +56,14 @@ def damaged(draw: st.DrawFn, specs: list[str]) -> tuple[Topology, FlowSet, Failu
 def within(network: Topology, a: int, b: int, down: Failures, most: int) -> list[SwitchPath]:
     """All simple paths of at most so many links."""
     live = PlacementNetwork(network, down).link >= 0
-    found, stack = [], [(a,)]
+    paths, stack = [], [(a,)]
     while stack:
         path = stack.pop()
         if path[-1] == b:
-            found.append(path)
+            paths.append(path)
         elif len(path) <= most:
             stack += [(*path, y) for y in np.flatnonzero(live[path[-1]]).tolist() if y not in path]
-    return found
+    return paths
 
 
 def least_busy(network: Topology, flows: FlowSet, down: Failures, *, detours: bool = False) -> int:
@@ -83,29 +83,29 @@ def least_busy(network: Topology, flows: FlowSet, down: Failures, *, detours: bo
     loads[rows, columns] = entries
     loads[:, -1] = -1
     choice[owner, np.arange(len(owner))] = 1
-    found = milp(
+    solution = milp(
         np.eye(len(owner) + 1)[-1],
         integrality=np.append(np.ones(len(owner)), 0),
         bounds=Bounds(0, np.inf),
         constraints=[LinearConstraint(loads, -np.inf, 0), LinearConstraint(choice, 1, 1)],
     )
-    assert found.status == 0
-    return round(found.fun)
+    assert solution.status == 0
+    return round(solution.fun)
 
 
-def check(found: Placement, best: int, down: Failures) -> None:
+def check(placement: Placement, best: int, down: Failures) -> None:
     """Paths are there and lead to where they should; bounds hold."""
-    network = found.network.topology
-    for flow in range(len(found.flows)):
-        path = found.path(flow)
-        ends = (network.hosts[host[flow]].switch for host in (found.flows.source, found.flows.target))
+    network = placement.network.topology
+    for flow in range(len(placement.flows)):
+        path = placement.path(flow)
+        ends = (network.hosts[host[flow]].switch for host in (placement.flows.source, placement.flows.target))
         assert (path[0], path[-1]) == tuple(ends)
-        if not found.network.detours:
+        if not placement.network.detours:
             assert path in list(shortest_paths(network, path[0], path[-1], down))
         assert len(set(path)) == len(path)
-        assert all(found.network.link[hop] >= 0 for hop in itertools.pairwise(path))
-    assert found.bound <= best <= found.busiest
-    assert found.lower_bound <= found.collisions
+        assert all(placement.network.link[hop] >= 0 for hop in itertools.pairwise(path))
+    assert placement.bound <= best <= placement.busiest
+    assert placement.lower_bound <= placement.collisions
 
 
 PROFILE = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
@@ -116,9 +116,9 @@ PROFILE = settings(max_examples=60, deadline=None, suppress_health_check=[Health
 def test_a_small_placement_is_the_best_and_known_to_be(case: tuple[Topology, FlowSet, Failures]) -> None:
     network, flows, down = case
     best = least_busy(network, flows, down)
-    found = place(network, flows, down)
-    check(found, best, down)
-    assert found.busiest == best == found.bound
+    placement = place(network, flows, down)
+    check(placement, best, down)
+    assert placement.busiest == best == placement.bound
 
 
 @PROFILE
@@ -128,9 +128,9 @@ def test_without_the_solver_the_busiest_link_is_within_one_flow(case: tuple[Topo
     best = least_busy(network, flows, down)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact, "MAX_UNKNOWNS", 0)
-        found = place(network, flows, down)
-        check(found, best, down)
-        assert found.busiest <= best + flows.size.max()
+        placement = place(network, flows, down)
+        check(placement, best, down)
+        assert placement.busiest <= best + flows.size.max()
         repaired = repair(place(network, flows), down)
     after = repaired.placement
     assert not len(repaired.lost)
@@ -152,7 +152,7 @@ def test_what_heals_is_as_good_as_before(case: tuple[Topology, FlowSet, Failures
 def test_detours_make_the_busiest_link_less_busy(case: tuple[Topology, FlowSet, Failures]) -> None:
     network, flows, down = case
     best = least_busy(network, flows, down, detours=True)
-    found = place(network, flows, down, detours=True)
-    check(found, best, down)
-    assert found.busiest <= best + flows.size.max()
-    assert found.busiest <= place(network, flows, down).busiest
+    placement = place(network, flows, down, detours=True)
+    check(placement, best, down)
+    assert placement.busiest <= best + flows.size.max()
+    assert placement.busiest <= place(network, flows, down).busiest

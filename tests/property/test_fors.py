@@ -59,13 +59,13 @@ def plainly_right(plan: ForsPlan) -> bool:
     if any(count > most.get(what[1], fabric.speed.numerator) for what, count in seen.items()):
         return False
     servers = fabric.group or np.flatnonzero(fabric.present()).tolist()
-    wanted = {
+    expected = {
         (s, d)
         for s in servers
         for d in servers
         if s != d and frozenset((s // fabric.hosts, d // fabric.hosts)) not in cut
     }
-    return pairs == wanted
+    return pairs == expected
 
 
 @MANY

@@ -30,16 +30,16 @@ def drawn(number: int) -> FatTree:
     if number % 4 > 2:
         fabric = replace(fabric, hosts=rng.randint(1, 12), population=(), cables=rng.randint(1, 3))
         fabric = replace(fabric, population=(), speed=Fraction(rng.randint(1, 4), rng.randint(1, 4)))
-    wanted = round(rng.uniform(0.0, MOST_FAILED) * fabric.leaves * fabric.uplinks)
+    most = round(rng.uniform(0.0, MOST_FAILED) * fabric.leaves * fabric.uplinks)
     links = [(u, c) for u in range(fabric.leaves) for c in range(fabric.uplinks)]
     rng.shuffle(links)
     if number % 2:
         whole = rng.randrange(fabric.uplinks)
-        fabric = fabric.with_failed([link for link in links if link[1] != whole][:wanted])
+        fabric = fabric.with_failed([link for link in links if link[1] != whole][:most])
     else:
         for link in links:
             worse = fabric.with_failed([link])
-            if len(fabric.failed) < wanted and not worse.unreachable():
+            if len(fabric.failed) < most and not worse.unreachable():
                 fabric = worse
     if number % 3 == 0:
         population = tuple(rng.randint(0, fabric.hosts) for _ in range(fabric.leaves - 1))

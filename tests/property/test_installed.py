@@ -121,11 +121,11 @@ def walk(network: Expander, switches: list[int], rising: list[set[tuple[int, int
         for s in switches
         for column, peer in enumerate(network.channels.neighbour[s].tolist())
     }
-    found = [0]
+    priorities = [0]
     for (before, here), (_, after) in pairwise(pairwise(switches)):
         rises = (ports[here, before], ports[here, after]) in rising[here]
-        found.append(min(last, found[-1] + rises))
-    return found
+        priorities.append(min(last, priorities[-1] + rises))
+    return priorities
 
 
 @settings(max_examples=20, deadline=None)

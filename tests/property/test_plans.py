@@ -116,14 +116,14 @@ def test_planning_is_deterministic_and_differences_lead_from_state_to_state(case
     topology, failures = case
     before, after = plan(topology), plan(topology, failures=failures)
     assert after == plan(topology, failures=failures)
-    for device, wanted in after.items():
+    for device, target in after.items():
         state = {entity.key: entity for entity in before[device]}
-        change = difference(before[device], wanted)
+        change = difference(before[device], target)
         for entity in (*change.insert, *change.modify):
             state[entity.key] = entity
         for entity in change.delete:
             del state[entity.key]
-        assert set(state.values()) == set(wanted)
+        assert set(state.values()) == set(target)
 
 
 @FEW

@@ -105,8 +105,8 @@ class Switch:
         """Packets that hit a table entry."""
         query = type(entity)()
         query.direct_counter_entry.table_entry.CopyFrom(entity.table_entry)
-        (found,) = self.client.read(query)
-        return found.direct_counter_entry.data.packet_count
+        (entry,) = self.client.read(query)
+        return entry.direct_counter_entry.data.packet_count
 
     # -- packets ----------------------------------------------------------------------------------------
 
@@ -126,10 +126,10 @@ class Switch:
     def wait_for(self, port: int, expected: Mask, deadline: float) -> bytes | None:
         """Takes the first matching packet from `port`, leaving others; None after the deadline."""
         while True:
-            found = next((d for d in self._received[port] if expected.matches(d)), None)
-            if found is not None:
-                self._received[port].remove(found)
-                return found
+            packet = next((d for d in self._received[port] if expected.matches(d)), None)
+            if packet is not None:
+                self._received[port].remove(packet)
+                return packet
             if not self.collect(max(0.0, min(deadline - time.monotonic(), 1.0))) and time.monotonic() > deadline:
                 return None
 
@@ -161,8 +161,8 @@ class Switch:
             for into in sorted(self._used) or [PORTS[0]]:
                 marks = {out: self._mark(into, out) for out in PORTS}
                 for out, mark in marks.items():
-                    found = self.wait_for(out, mark, time.monotonic() + DEADLINE)
-                    assert found is not None, f"barrier packet {into}->{out} was lost"
+                    packet = self.wait_for(out, mark, time.monotonic() + DEADLINE)
+                    assert packet is not None, f"barrier packet {into}->{out} was lost"
         self._used.clear()
 
     def _mark(self, into: int, out: int) -> Mask:
@@ -185,10 +185,10 @@ def send_packet(switch: Switch, port: int, packet: Packet | bytes) -> None:
 def verify_packet(switch: Switch, packet: Expected, port: int) -> bytes:
     """The packet comes out of `port` before the deadline; returns its bytes."""
     mask = packet if isinstance(packet, Mask) else Mask(packet)
-    found = switch.wait_for(port, mask, time.monotonic() + DEADLINE)
-    if found is None:
+    received = switch.wait_for(port, mask, time.monotonic() + DEADLINE)
+    if received is None:
         raise AssertionError(f"expected at port {port}:\n{_show(mask.data)}\n{_show_all(switch)}")
-    return found
+    return received
 
 
 def verify_packets(switch: Switch, packet: Expected, ports: Iterable[int] = ()) -> None:

@@ -45,12 +45,12 @@ def _details(error: grpc.RpcError) -> list[p4r.Error]:
     for each in error.trailing_metadata() or ():
         if each.key == "grpc-status-details-bin":
             status = rpc_status.Status.FromString(each.value)
-            found = []
+            errors = []
             for detail in status.details:
                 item = p4r.Error()
                 detail.Unpack(item)
-                found.append(item)
-            return found
+                errors.append(item)
+            return errors
     return []
 
 

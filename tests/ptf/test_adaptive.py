@@ -113,7 +113,7 @@ def test_idle_links_are_equally_likely(adaptive: Switch, mode: tuple[str, dict[s
     for via, port in PORTS.items():
         assert set(seen[port]) == {bytes(packet(via, hlim=63))}
         # 40 are expected; fewer than 15 or more than 65 would be less than one in a hundred thousand.
-        assert 15 <= len(seen[port]) <= 65, {p: len(found) for p, found in seen.items()}
+        assert 15 <= len(seen[port]) <= 65, {p: len(packets) for p, packets in seen.items()}
     assert decisions(adaptive) == (0, 160)
 
 

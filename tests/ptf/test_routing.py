@@ -13,7 +13,6 @@ from tests.ptf.base_test import (
     verify_forwarded,
     verify_no_other_packets,
     verify_packet,
-    verify_packet_in,
     verify_packets,
     verify_punted,
 )
@@ -57,20 +56,6 @@ def test_no_route_goes_to_the_controller(switch: Switch, hlim: int) -> None:
     packet = frame(ip(host(7), hlim=hlim), udp())
     verify_punted(switch, 3, packet, NO_ROUTE)
     assert switch.counter("reasons", NO_ROUTE)[0] == 1
-
-
-def test_no_route_is_rate_limited(switch: Switch) -> None:
-    switch.client.modify(switch.schema.meter("punt_meter", NO_ROUTE, (1, 2, 1, 2)))
-    packet = frame(ip(host(7)), udp())
-    for _ in range(8):
-        send_packet(switch, 1, packet)
-    switch.barrier()
-    passed, dropped = (switch.counter("reasons", reason)[0] for reason in (NO_ROUTE, PUNT_LIMIT))
-    assert passed in (2, 3)
-    assert passed + dropped == 8
-    for _ in range(passed):
-        verify_packet_in(switch, packet, 1, NO_ROUTE)
-    verify_no_other_packets(switch)
 
 
 @pytest.mark.shared_p4

@@ -128,16 +128,16 @@ KEYS = {
 def test_the_port_chooses_the_table(tables: Switch, port: int) -> None:
     """Without a match packets leave by port 8, where nothing is; with one by the port that the entry says."""
     table, field = KEYS[port]
-    known, unknown = (bytes([first]) + bytes(39) for first in (1, 2))
+    listed, unknown = (bytes([first]) + bytes(39) for first in (1, 2))
     key = {1: 1 << 56, 2: (0, 8), 3: (0, (1 << 128) - 1)}[port]
     other = bytes(8) + b"\x05" * 32
     tables.insert(table, {field: key}, action=("forward", {"port": OUT}), priority=1 if port == 3 else 0)
     send_packet(tables, port, unknown if port == 1 else other)
-    send_packet(tables, port, known)
-    assert tables.take(OUT) == known
-    send_packet(tables, 4, known)
-    send_packet(tables, port, known + b"behind")
-    assert tables.take(OUT) == known + b"behind"
+    send_packet(tables, port, listed)
+    assert tables.take(OUT) == listed
+    send_packet(tables, 4, listed)
+    send_packet(tables, port, listed + b"behind")
+    assert tables.take(OUT) == listed + b"behind"
 
 
 @pytest.mark.parametrize("wrong", [None, 0, 6, 8, 11, 12, 13])

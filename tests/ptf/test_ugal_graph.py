@@ -70,12 +70,12 @@ def taken(switch: Switch) -> dict[int, int]:
 
 def test_without_queues_packets_take_a_shortest_path(graph: Switch) -> None:
     prepared(graph)
-    found = sent(graph, 40)
-    left = {port: len(packets) for port, packets in found.items()}
+    out = sent(graph, 40)
+    left = {port: len(packets) for port, packets in out.items()}
     assert sum(left.values()) == left[1] + left[2] == 40
     # Every packet draws one of the two, although all are of one connection: 1 in 10^12 that one is never drawn.
     assert left[1] > 0 < left[2]
-    assert all(bytes(each) == bytes(straight(hlim=63)) for packets in found.values() for each in packets)
+    assert all(bytes(each) == bytes(straight(hlim=63)) for packets in out.values() for each in packets)
     assert decisions(graph) == (40, 0)
     assert taken(graph) == {DIRECT_LINKS: 40}
 
@@ -83,13 +83,13 @@ def test_without_queues_packets_take_a_shortest_path(graph: Switch) -> None:
 def test_a_detour_is_one_usid_more_in_front(graph_engine: Switch) -> None:
     prepared(graph_engine)
     load(graph_engine, 100, 100, around=0)
-    found = sent(graph_engine, 120)
+    out = sent(graph_engine, 120)
     for node, (port, to, onward) in WAYS.items():
-        assert {bytes(each) for each in found[port]} == {bytes(packet(node, DESTINATION, HOST, hlim=63))}
-        assert taken(graph_engine)[to + onward] == len(found[port])
+        assert {bytes(each) for each in out[port]} == {bytes(packet(node, DESTINATION, HOST, hlim=63))}
+        assert taken(graph_engine)[to + onward] == len(out[port])
         # Three of four switches: 30 are expected of each; fewer than 8 or more than 60 would be one in a million.
-        assert 8 <= len(found[port]) <= 60
-    stayed = len(found[1]) + len(found[2])
+        assert 8 <= len(out[port]) <= 60
+    stayed = len(out[1]) + len(out[2])
     assert 8 <= stayed <= 60  # node 5 was drawn
     assert decisions(graph_engine) == (stayed, 120 - stayed)
 
@@ -110,11 +110,11 @@ def test_queues_times_links_are_compared(graph_engine: Switch, node: int, t: int
 def test_the_queue_that_is_looked_at_is_the_one_that_is_joined(graph_engine: Switch) -> None:
     prepared(graph_engine)
     load(graph_engine, 100, 0, around=1)
-    found = sent(graph_engine, 80)
-    assert len(found[2]) > 20
-    assert decisions(graph_engine)[1] == sum(len(found[port]) for port in (3, 4, 5)) > 5
+    out = sent(graph_engine, 80)
+    assert len(out[2]) > 20
+    assert decisions(graph_engine)[1] == sum(len(out[port]) for port in (3, 4, 5)) > 5
     # Whoever drew the full port and a switch to go by has left it; node 5 alone sends packets there.
-    assert len(found[1]) < 30
+    assert len(out[1]) < 30
 
 
 @pytest.mark.parametrize(
@@ -153,16 +153,16 @@ def test_ports_that_nothing_is_known_of_count_as_idle(graph_engine: Switch) -> N
     switch.insert("distances", {"destination_node": DESTINATION}, action=("far", far))
     switch.insert("host_ports", {"meta.in_port": HOST_PORT}, action=("NoAction", {}))
     load(switch, 9, 9, around=0)
-    found = sent(switch, 20)
-    assert len(found[1]) + len(found[2]) == 20
+    out = sent(switch, 20)
+    assert len(out[1]) + len(out[2]) == 20
     assert decisions(switch) == (20, 0)
     assert taken(switch) == {0: 20}
 
 
 def test_with_nobody_to_go_by_it_goes_straight(graph: Switch) -> None:
     prepared(graph, others=0)
-    found = sent(graph, 3)
-    assert len(found[1]) + len(found[2]) == 3
+    out = sent(graph, 3)
+    assert len(out[1]) + len(out[2]) == 3
     assert decisions(graph) == (3, 0)
 
 
@@ -180,7 +180,7 @@ def test_all_switches_but_both_ends_are_ways_round(graph_engine: Switch, destina
     switch.insert("distances", {"destination_node": destination}, action=("far", far))
     switch.insert("host_ports", {"meta.in_port": HOST_PORT}, action=("NoAction", {}))
     load(switch, 100, 100, around=0)
-    found = sent(switch, 80, packet(destination, HOST))
+    out = sent(switch, 80, packet(destination, HOST))
     # 1 in 2.5e9 that one of four is never drawn.
-    assert {int.from_bytes(bytes(each)[42:44]) for each in found[3]} == expected
+    assert {int.from_bytes(bytes(each)[42:44]) for each in out[3]} == expected
     assert decisions(switch) == (0, 80)

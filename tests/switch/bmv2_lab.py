@@ -137,10 +137,10 @@ class Bmv2Lab:
     def _socket(self, place: Place) -> socket.socket:
         """Of a host, or at the far end of a switch's port."""
         end = self._end(place)
-        found = self._inside.packet_socket(_interface(end))
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _ROOM)
-        found.setblocking(False)
-        return found
+        inner = self._inside.packet_socket(_interface(end))
+        inner.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _ROOM)
+        inner.setblocking(False)
+        return inner
 
     def _end(self, place: Place) -> LabEnd:
         for link in self.lab.links:

@@ -53,10 +53,10 @@ def counter(lab: Running) -> None:
         frame = bytes(Ether(src=lab.mac(f"h{number}"), dst=BROADCAST, type=0x9999) / Raw(bytes(50)))
         lab.sends(f"h{number}", *[frame] * number)
     for number in (1, 2, 3, 4):
-        (said,) = [
+        (counted,) = [
             line for line in lab.virtual.cli("s1", f"counter_read direct_port_counter {number - 1}") if "=" in line
         ]
-        assert said.endswith(f", {number} packets)")
+        assert counted.endswith(f", {number} packets)")
 
 
 def heavy_hitter(lab: Running) -> None:

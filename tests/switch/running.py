@@ -51,16 +51,16 @@ class Running:
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.out, cwd=folder)
         self._namespace: Namespace | None = None
 
-    def told(self) -> str:
+    def output(self) -> str:
         """Everything that the process has printed."""
         return (self.folder / "out").read_text()
 
     def wait_for(self, text: str) -> None:
         """Waits until the process has printed `text`."""
         end = time.monotonic() + PATIENCE_S  # the first start on a machine compiles
-        while text not in self.told():
-            assert self.process.poll() is None, f"ended with {self.process.returncode}: {self.told()}"
-            assert time.monotonic() < end, f"no {text!r} in: {self.told()}"
+        while text not in self.output():
+            assert self.process.poll() is None, f"ended with {self.process.returncode}: {self.output()}"
+            assert time.monotonic() < end, f"no {text!r} in: {self.output()}"
             time.sleep(0.02)
 
     def packet_socket(self, port: int) -> socket.socket:

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.test_listening import has_ipv6
+
 NOBODY = 65534
 WAIT_S = 120.0
 PEM = Path(__file__).parents[1] / "unit" / "p4runtime" / "tls"
@@ -62,7 +64,7 @@ class Switch:
         with self._out.open("wb") as out:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=folder)
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self._out.read_text()
 
     def wait_for(self, holds: Callable[[], object]) -> bool:
@@ -71,7 +73,7 @@ class Switch:
         while not holds():
             if self.process.poll() is not None:
                 return False
-            assert time.monotonic() < deadline, self.said()
+            assert time.monotonic() < deadline, self.output()
             time.sleep(0.01)
         return True
 
@@ -81,8 +83,8 @@ class Switch:
 
     def refusal(self) -> str:
         """What it says before it ends: one line."""
-        assert self.process.wait(WAIT_S) == 2, self.said()
-        lines = [line for line in self.said().splitlines() if "waiting up to" not in line]
+        assert self.process.wait(WAIT_S) == 2, self.output()
+        lines = [line for line in self.output().splitlines() if "waiting up to" not in line]
         assert len(lines) == 1, lines
         return lines[0]
 
@@ -118,13 +120,6 @@ def unused_port() -> int:
                 second.bind(("::1", port))
                 return port
     raise AssertionError("no port is free")
-
-
-def has_ipv6() -> bool:
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as probe:
-        probe.bind(("::1", 0))
-        return True
-    return False
 
 
 @dataclass
@@ -389,15 +384,15 @@ def options(case: Case, folder: Path) -> tuple[str, ...]:
     return ("--grpc-server-ssl", "--grpc-server-with-client-auth", *files)
 
 
-def wanted(address: str) -> list[tuple[int, object]]:
+def listeners(address: str) -> list[tuple[int, object]]:
     """What can be called when the address is had."""
     if address.startswith("unix:"):
         return [(socket.AF_UNIX, address.removeprefix("unix:").replace("%20", " "))]
     host, _, port = address.rpartition(":")
-    found: list[tuple[int, object]] = [(socket.AF_INET, ("127.0.0.1", int(port)))]
+    addresses: list[tuple[int, object]] = [(socket.AF_INET, ("127.0.0.1", int(port)))]
     if host == "localhost" and has_ipv6():
-        found.append((socket.AF_INET6, ("::1", int(port))))
-    return found
+        addresses.append((socket.AF_INET6, ("::1", int(port))))
+    return addresses
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
@@ -408,7 +403,7 @@ def test_each_cause_has_its_own_words(case: Case, folder: Path, uid: int | None)
         files = {path: path.lstat().st_ino for path in folder.iterdir()}
         with Switch(folder, address, uid, extra) as switch:
             if words == LISTENS:
-                assert switch.listens(wanted(address)), switch.said()
+                assert switch.listens(listeners(address)), switch.output()
             else:
                 assert words in switch.refusal()
                 assert {path: path.lstat().st_ino for path in files} == files
@@ -423,12 +418,12 @@ def test_a_port_that_is_let_go_is_waited_for(case: Case, folder: Path) -> None:
         world.keep = lambda sock: kept.append(sock) or stack.enter_context(sock)
         address, _ = case(world)
         with Switch(folder, address) as switch:
-            assert switch.wait_for(lambda: "waiting up to 5 s" in switch.said()), switch.said()
+            assert switch.wait_for(lambda: "waiting up to 5 s" in switch.output()), switch.output()
             for sock in kept:  # without the minute that a connection is remembered for
                 with contextlib.suppress(OSError):
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 sock.close()
-            assert switch.listens(wanted(address)), switch.said()
+            assert switch.listens(listeners(address)), switch.output()
 
 
 def test_a_live_switch_keeps_its_socket(folder: Path) -> None:

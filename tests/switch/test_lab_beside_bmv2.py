@@ -52,12 +52,12 @@ def _here() -> dict[int, bool]:
 
 
 def test_marks_and_drops_are_where_arithmetic_has_them() -> None:
-    found = _here()
+    marks = _here()
     # The queue grows by 3 packets in 10 ms, of which 4 are sent.
-    first = next(number for number, marked in found.items() if marked)
+    first = next(number for number, marked in marks.items() if marked)
     assert first == pytest.approx(_THRESHOLD * 4 / 3, abs=2)
-    assert all(marked == (number >= first) for number, marked in found.items())
-    assert len(found) == pytest.approx(_CAPACITY + _FRAMES * _GAP * _PPS, abs=2)
+    assert all(marked == (number >= first) for number, marked in marks.items())
+    assert len(marks) == pytest.approx(_CAPACITY + _FRAMES * _GAP * _PPS, abs=2)
 
 
 @_needs_bmv2

@@ -38,18 +38,18 @@ def test_the_defaults_are_those_of_simple_switch_grpc() -> None:
 
 
 def test_the_line_that_the_tutorials_use(program: Path, tmp_path: Path) -> None:
-    found = parsed(
+    parsed_options = parsed(
         f"-i 2@s1-eth2 -i 1@s1-eth1 --pcap {tmp_path} --nanolog ipc:///tmp/bm-0-log.ipc --device-id 0 {program} "
         "--log-console --thrift-port 9090 -- --grpc-server-addr 0.0.0.0:50051 --cpu-port 510 --priority-queues 3"
     )
-    assert found.interfaces == {1: "s1-eth1", 2: "s1-eth2"}
-    assert found.config == program
-    assert found.pcap == tmp_path
-    assert found.log_console
-    assert found.address == "0.0.0.0:50051"
-    assert found.cpu_port == 510
-    assert found.priorities == 3
-    assert [notice.split()[0] for notice in found.notices] == ["--nanolog"]
+    assert parsed_options.interfaces == {1: "s1-eth1", 2: "s1-eth2"}
+    assert parsed_options.config == program
+    assert parsed_options.pcap == tmp_path
+    assert parsed_options.log_console
+    assert parsed_options.address == "0.0.0.0:50051"
+    assert parsed_options.cpu_port == 510
+    assert parsed_options.priorities == 3
+    assert [notice.split()[0] for notice in parsed_options.notices] == ["--nanolog"]
 
 
 def test_short_and_adjacent_forms() -> None:
@@ -61,9 +61,9 @@ def test_short_and_adjacent_forms() -> None:
 
 
 def test_a_program_beside_no_p4_is_ignored_and_said_so(program: Path) -> None:
-    found = parsed(f"--no-p4 {program}")
-    assert found.config is None
-    assert str(program) in found.notices[0]
+    parsed_options = parsed(f"--no-p4 {program}")
+    assert parsed_options.config is None
+    assert str(program) in parsed_options.notices[0]
 
 
 @pytest.mark.parametrize("name", [*options.REFUSED])
@@ -118,9 +118,9 @@ def test_tls_files(tmp_path: Path) -> None:
 
 
 def test_help_and_versions_are_text() -> None:
-    told = parse(["--help"])
-    assert isinstance(told, str)
-    assert all(name in told for name in ("PORT@IFACE", "--grpc-server-addr", "--drop-port"))
-    assert not any(name in told for name in options.REFUSED)
+    text = parse(["--help"])
+    assert isinstance(text, str)
+    assert all(name in text for name in ("PORT@IFACE", "--grpc-server-addr", "--drop-port"))
+    assert not any(name in text for name in options.REFUSED)
     assert parse(["--version"]) == "1.15.5-detour\n"
     assert parse(["--json-version"]) == "2.24\n"

@@ -59,7 +59,7 @@ def program_fabric(controller: Client) -> None:
 def test_a_program_from_the_command_line_runs_without_a_controller(tmp_path: Path) -> None:
     with Running(tmp_path, [str(TABLES)], ports=(1, 8)) as switch:
         switch.wait_for("Server listening on ")
-        assert "Adding interface s1 as port 1\nAdding interface s8 as port 8\n" in switch.told()
+        assert "Adding interface s1 as port 1\nAdding interface s8 as port 8\n" in switch.output()
         sender, receiver = switch.packet_socket(1), switch.packet_socket(8)
         sender.send(keyed(5))
         assert receiver.recv(2000) == keyed(5)
@@ -187,7 +187,7 @@ def test_an_interface_that_is_missing_leaves_the_others(tmp_path: Path) -> None:
     line = [str(REFLECT), "--log-console", "-i", "4@nonesuch"]
     with Running(tmp_path, line, ports=(3,)) as switch:
         switch.wait_for("there is no interface nonesuch: port 4 is not attached")
-        assert "Add port operation failed" in switch.told()
+        assert "Add port operation failed" in switch.output()
         far = switch.packet_socket(3)
         far.send(keyed(1))
         assert far.recv(2000) == keyed(1)
@@ -218,7 +218,7 @@ def test_files_in_place_of_interfaces(tmp_path: Path) -> None:
     line = [str(TABLES), "--use-files", "0", "-i", "1@a", "-i", "8@b", "--log-console"]
     with Running(tmp_path, line) as switch:
         switch.wait_for("Pcap reader: end of all input files, 500 packets")
-        assert "Adding interface a as port 1 (files)" in switch.told()
+        assert "Adding interface a as port 1 (files)" in switch.output()
         assert switch.end() == 0
     assert [frame.data for frame in pcap.read(tmp_path / "b_out.pcap")] == [keyed(number) for number in range(500)]
     assert list(pcap.read(tmp_path / "a_out.pcap")) == []
@@ -228,7 +228,7 @@ def test_any_address_means_loopback(tmp_path: Path) -> None:
     with Running(tmp_path, ["--no-p4"], target=["--grpc-server-addr", "0.0.0.0:0"]) as switch:
         switch.wait_for("\nServer listening on 127.0.0.1:")
         switch.wait_for("P4Runtime is served on 127.0.0.1:0 only")
-        (target,) = re.findall(r"\nServer listening on (.*)\n", switch.told())
+        (target,) = re.findall(r"\nServer listening on (.*)\n", switch.output())
         with Client(target, 0) as controller:
             request = p4r.GetForwardingPipelineConfigRequest(device_id=0)
             assert not controller.stub.GetForwardingPipelineConfig(request).config.p4_device_config
@@ -239,7 +239,7 @@ def test_signals_end_it_and_nothing_is_left(tmp_path: Path, number: signal.Signa
     with Running(tmp_path, ["--no-p4"]) as switch:
         switch.wait_for("Server listening on ")
         assert switch.end(number) == 0
-        assert "Traceback" not in switch.told()
+        assert "Traceback" not in switch.output()
     assert os.listdir(tmp_path) == ["out"]
 
 
@@ -251,7 +251,7 @@ def test_a_signal_while_it_compiles_does_not_wait_for_that(tmp_path: Path, monke
         builders = psutil.Process(switch.process.pid).children()
         until(lambda: list(cache.rglob("loop.lock")))  # in the middle of it
         assert switch.end() == 0
-        assert "Traceback" not in switch.told()
+        assert "Traceback" not in switch.output()
     assert sorted(os.listdir(tmp_path)) == ["cache", "out"]
     assert [path.name for path in cache.rglob("loop*")] == ["loop.lock"]
     assert builders
@@ -266,7 +266,7 @@ def test_a_signal_while_it_starts_ends_it_without_a_word(tmp_path: Path, seconds
         until(lambda: _blocks_signals(switch.process.pid))
         time.sleep(seconds)
         assert switch.end() == 0
-        assert "Traceback" not in switch.told()
+        assert "Traceback" not in switch.output()
     assert not (tmp_path / "p4runtime").exists()
 
 

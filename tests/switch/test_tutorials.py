@@ -38,10 +38,10 @@ def the_switch() -> Path:
     named = os.environ.get("DETOUR_TUTORIALS_SWITCH")
     if not named:
         warm.ensure(print)  # Mininet's own time-outs are for switches that start at once
-    found = shutil.which(named) if named else str(Path(sys.executable).parent / "detour-switch-grpc")
-    if found is None:
+    path = shutil.which(named) if named else str(Path(sys.executable).parent / "detour-switch-grpc")
+    if path is None:
         pytest.skip(f"{named} is not on PATH")
-    return Path(found)
+    return Path(path)
 
 
 @pytest.fixture(autouse=True)

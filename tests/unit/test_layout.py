@@ -42,9 +42,9 @@ def test_pyright_checks_every_file() -> None:
     for entry in SETTINGS["tool"]["pyright"]["include"]:
         path = ROOT / entry
         # What pyright does with an entry: a link in it is followed, links below it are not.
-        found = [path] if path.is_file() else [p for p in path.resolve().rglob("*.py") if not p.is_symlink()]
-        checked |= {p.resolve() for p in found}
-    assert checked == {p.resolve() for p in typecheck.wanted()}
+        files = [path] if path.is_file() else [p for p in path.resolve().rglob("*.py") if not p.is_symlink()]
+        checked |= {p.resolve() for p in files}
+    assert checked == {p.resolve() for p in typecheck.source_files()}
 
 
 def test_packages_are_imported_by_the_packages_name_only() -> None:
@@ -55,13 +55,13 @@ def test_packages_are_imported_by_the_packages_name_only() -> None:
 
 
 def _imported(path: Path) -> list[str]:
-    found: list[str] = []
+    modules: list[str] = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            modules += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and not node.level:
-            found.append(node.module or "")
-    return found
+            modules.append(node.module or "")
+    return modules
 
 
 def test_the_package_is_the_one_of_this_checkout() -> None:
@@ -84,10 +84,10 @@ BELOW = {
 @cache
 def _graph() -> dict[str, set[str]]:
     """Modules of the package and the modules that they import, anywhere in them."""
-    found: dict[str, set[str]] = {}
+    graph: dict[str, set[str]] = {}
     paths = places.modules()
     names = {path: ".".join(path.relative_to(places.PACKAGE.parent).with_suffix("").parts) for path in paths}
-    known = {name.removesuffix(".__init__") for name in names.values()}
+    ours = {name.removesuffix(".__init__") for name in names.values()}
     for path, name in names.items():
         used: set[str] = set()
         for node in ast.walk(ast.parse(path.read_text())):
@@ -95,8 +95,8 @@ def _graph() -> dict[str, set[str]]:
                 used |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 used |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
-        found[name.removesuffix(".__init__")] = used & known
-    return found
+        graph[name.removesuffix(".__init__")] = used & ours
+    return graph
 
 
 def test_imports_point_one_way() -> None:

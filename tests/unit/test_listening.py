@@ -146,12 +146,12 @@ def test_a_long_folder_has_room_for_a_short_name(tmp_path: Path) -> None:
 
 
 def test_metrics_answer_at_all_addresses_of_a_name() -> None:
-    told: list[str] = []
-    server = scrape.make_server("localhost:0", str, told.append)
+    errors: list[str] = []
+    server = scrape.make_server("localhost:0", str, errors.append)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     port = server.socket.getsockname()[1]
     try:
-        for host in ("127.0.0.1", "[::1]")[: 1 + _has_ipv6()]:
+        for host in ("127.0.0.1", "[::1]")[: 1 + has_ipv6()]:
             with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=60) as answer:
                 assert answer.status == 200
         with pytest.raises(DetourError, match=f"--serve: cannot bind localhost:{port}: .* process {os.getpid()} "):
@@ -159,11 +159,11 @@ def test_metrics_answer_at_all_addresses_of_a_name() -> None:
     finally:
         server.shutdown()
         server.server_close()
-    assert told == []
+    assert errors == []
     scrape.make_server(f"localhost:{port}", str).server_close()
 
 
-def _has_ipv6() -> bool:
+def has_ipv6() -> bool:
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as probe:
         probe.bind(("::1", 0))
         return True
@@ -175,7 +175,7 @@ def test_nothing_of_a_name_is_kept_when_one_address_is_taken() -> None:
         port = other.getsockname()[1]
         with pytest.raises(DetourError, match="Address already in use"):
             take(TcpAddress("localhost", port), "x")
-        if _has_ipv6():
+        if has_ipv6():
             with socket.socket(socket.AF_INET6) as free:
                 free.bind(("::1", port))
 
@@ -184,7 +184,7 @@ def test_port_0_is_the_same_port_at_all_addresses() -> None:
     with take_tcp(TcpAddress("localhost", 0), "x") as place:
         assert isinstance(place, TcpServerSocket)
         assert place.addresses[0] == f"127.0.0.1:{place.port}"
-        assert len(place.addresses) == 1 + _has_ipv6()
+        assert len(place.addresses) == 1 + has_ipv6()
 
 
 def test_an_abstract_name_that_is_taken() -> None:
@@ -266,10 +266,10 @@ def test_each_file_of_tls_has_its_own_words(names: tuple[str, str, str | None], 
 
 
 def test_what_status_says_of_other_controllers() -> None:
-    def found(again: bool) -> DisplacedSwitch:
+    def displaced(again: bool) -> DisplacedSwitch:
         return DisplacedSwitch("11", 1.0, primary_again=again)
 
-    lines = displaced_lines({f"s{n}": found(False) for n in range(10)} | {"s10": found(True)})
+    lines = displaced_lines({f"s{n}": displaced(False) for n in range(10)} | {"s10": displaced(True)})
     assert lines == [
         "s0, s1, s2, s3, s4, s5, s6, s7 and 2 more: another controller (election id 11) has displaced detour's; "
         "detour can read but not write there",

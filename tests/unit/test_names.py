@@ -28,32 +28,32 @@ OF_AN_EXPERIMENT = {
 def names(tree: ast.Module) -> Iterator[str]:
     """What a module defines at its top level and does not hide."""
     for node in tree.body:
-        found: list[ast.expr] = []
+        targets: list[ast.expr] = []
         if isinstance(node, ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.Assign):
-            found = [e for target in node.targets for e in getattr(target, "elts", [target])]
+            targets = [e for target in node.targets for e in getattr(target, "elts", [target])]
         elif isinstance(node, ast.AnnAssign):
-            found = [node.target]
-        yield from (e.id for e in found if isinstance(e, ast.Name))
+            targets = [node.target]
+        yield from (e.id for e in targets if isinstance(e, ast.Name))
 
 
 def definitions() -> dict[str, list[Path]]:
     """Modules that define a public class, alias or constant."""
-    found: dict[str, list[Path]] = {}
+    paths: dict[str, list[Path]] = {}
     for path in modules():
         for name in set(names(ast.parse(path.read_text()))):
             if name[0].isupper():
-                found.setdefault(name, []).append(path)
-    return found
+                paths.setdefault(name, []).append(path)
+    return paths
 
 
 def test_names_that_a_module_defines_are_found() -> None:
     text = "class A: ...\nclass _B: ...\nC = list[int]\nD: int = 1\nE, F = 1, 2\nG = H = 3\nx.y = 1\ndef i(): J = 1\n"
     assert list(names(ast.parse(text))) == ["A", "_B", "C", "D", "E", "F", "G", "H"]
-    found = definitions()
-    assert len(found) > 1000
-    assert {"VirtualFabric", "HostPair", "USID_BLOCK", "MAX_TIME", "ETHERNET"} < found.keys()
+    defined = definitions()
+    assert len(defined) > 1000
+    assert {"VirtualFabric", "HostPair", "USID_BLOCK", "MAX_TIME", "ETHERNET"} < defined.keys()
 
 
 def test_a_public_type_has_one_module() -> None:
@@ -67,9 +67,9 @@ def test_a_public_constant_has_one_module() -> None:
 
 
 def test_what_experiments_may_repeat_stays_among_them() -> None:
-    found = definitions()
-    assert all("experiments" in path.parts for name in OF_AN_EXPERIMENT for path in found[name])
-    assert all(len(found[name]) > 1 for name in OF_AN_EXPERIMENT)
+    defined = definitions()
+    assert all("experiments" in path.parts for name in OF_AN_EXPERIMENT for path in defined[name])
+    assert all(len(defined[name]) > 1 for name in OF_AN_EXPERIMENT)
 
 
 def test_the_glossary_names_modules_that_exist() -> None:

@@ -36,16 +36,16 @@ def test_pins_are_what_the_project_asks_for_on_every_python() -> None:
     asked = [*project["project"]["dependencies"], *extras["dev"], *extras["plot"], *project["build-system"]["requires"]]
     for python in PYTHONS:
         environment = {"python_version": python[:4], "python_full_version": python, "sys_platform": "linux"}
-        found: dict[str, str] = {}
+        pins: dict[str, str] = {}
         for pin, _ in _pins():
             if pin.marker is None or pin.marker.evaluate(environment):
                 name = canonicalize_name(pin.name)
-                assert name not in found, (name, python)
+                assert name not in pins, (name, python)
                 (specifier,) = pin.specifier
-                found[name] = specifier.version
+                pins[name] = specifier.version
         for text in asked:
-            wanted = Requirement(text)
-            assert wanted.specifier.contains(found[canonicalize_name(wanted.name)]), (text, python)
+            requirement = Requirement(text)
+            assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), (text, python)
 
 
 def test_continuous_integration_uses_them() -> None:

@@ -77,9 +77,9 @@ def test_what_a_run_is_saved_as(tmp_path: Path) -> None:
 
 def test_placing_from_python(tmp_path: Path) -> None:
     jobs = Path(__file__).parents[2] / "docs" / "jobs" / "alltoall.yaml"
-    found = detour.place("leaf-spine:leaves=8,spines=8,hosts=8", jobs, seeds=3)
-    assert found.busiest == found.bound
-    assert (found.seeds, found.flows > 0) == (3, True)
+    placement = detour.place("leaf-spine:leaves=8,spines=8,hosts=8", jobs, seeds=3)
+    assert placement.busiest == placement.bound
+    assert (placement.seeds, placement.flows > 0) == (3, True)
 
 
 # -- docs/notebooks ------------------------------------------------------------------------------------------

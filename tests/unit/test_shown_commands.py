@@ -35,6 +35,7 @@ NOT_RUN = {
     r"detour (path h0 h5 --usid|counters s2)": "of Linux hosts; tests/fault/test_linux_programs.py",
     r"detour (flows|reroute|metrics|entries|fail s4|send h1 h2)": "of flows that the reader's jobs.yaml places",
     r"detour fors schedule --population": "its numbers go on",
+    r"detour fors schedule --skew": "a minute; tests/unit/cli/test_fors_command.py, tests/unit/control",
     r"detour trace --run": "not every run has such a packet; tests/unit/cli/test_option_effects.py",
     r"detour lab ping": "of a lab that is up; tests/unit/labs/test_lab_running.py",
     r"detour reproduce (?!--list)": "minutes; tests/unit/experiments",
@@ -48,7 +49,7 @@ NOT_RUN = {
     r"detour (trace|web) --(program|stf|live)": "of the reader's own program or traffic; tests/unit/trace",
     r"detour (switch|cli --thrift)": "needs interfaces (root), goes on; tests/switch",
     r"detour (coverage|.*--coverage)": "of the reader's own runs; tests/unit/p4_coverage",
-    r"(wireshark|tshark|simple_switch_CLI|cd docs/grafana|docker|eval|sudo) ?": "another program",
+    r"(wireshark|tshark|simple_switch_CLI|cd docs/grafana|cd lab|docker|eval|sudo) ?": "another program",
 }
 """which commands, from their beginning: why they are not run, and what tests them"""
 
@@ -113,13 +114,13 @@ def _is_command(text: str) -> bool:
 
 
 def _blocks() -> list[Block]:
-    found = []
+    blocks = []
     for page in PAGES:
         for line, lines in _indented(page):
             commands = [text for text in _commands(lines) if _is_command(text)]
             if any(re.match(r"(\S+=\S+ )*(detour|make) ", text) for text in commands):
-                found.append(Block(page, line, tuple(commands)))
-    return found
+                blocks.append(Block(page, line, tuple(commands)))
+    return blocks
 
 
 BLOCKS = _blocks()
@@ -205,8 +206,8 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 
 def _expected(command: str) -> int:
-    said = re.search(r"#.*exit code (\d)", command)
-    return int(said[1]) if said else 0
+    comment = re.search(r"#.*exit code (\d)", command)
+    return int(comment[1]) if comment else 0
 
 
 @pytest.mark.slow

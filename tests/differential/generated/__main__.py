@@ -34,7 +34,7 @@ def _one(program: str, options: argparse.Namespace) -> int:
     if options.files:
         tests = list({test.name: test for test in map(without_comments, map(Path.read_text, options.files))}.values())
     else:
-        tests = testgen.generate(program, options.tests, options.seed, lambda said: print(said, file=sys.stderr))
+        tests = testgen.generate(program, options.tests, options.seed, lambda line: print(line, file=sys.stderr))
     with StfBmv2(blob(program)) as bmv2:
         judged = judge(program, tests, bmv2)
     bad = [each for each in judged if each.verdict.bad]

@@ -49,10 +49,10 @@ class StfBmv2:
     def trace(self, frame: bytes, port: int) -> TracedPacket:
         """Sends a frame; nothing is known of its way but the end."""
         (outputs,) = self._stream.run([(port, frame)])
-        found = TracedPacket()
+        traced = TracedPacket()
         for left_by, data in outputs:
-            found.outcomes.append(Ending(1.0, [Arrived("bmv2", left_by, None, data)]))
-        return found
+            traced.outcomes.append(Ending(1.0, [Arrived("bmv2", left_by, None, data)]))
+        return traced
 
     def wait(self, duration_ps: int) -> None:
         """Not worth it: generated tests have nothing that ages."""

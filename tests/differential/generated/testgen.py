@@ -33,21 +33,21 @@ def missing() -> str | None:
     return None if shutil.which(BINARY) else f"{BINARY} is not on PATH"
 
 
-def generate(program: str, count: int, seed: int, said: Callable[[str], None]) -> list[GeneratedTest]:
+def generate(program: str, count: int, seed: int, report: Callable[[str], None]) -> list[GeneratedTest]:
     """Different tests of one of our programs: `count` of them, if seeds go on giving any. `seed`: the first one."""
-    found: dict[str, GeneratedTest] = {}
-    while len(found) < count:
-        before = len(found)
+    tests: dict[str, GeneratedTest] = {}
+    while len(tests) < count:
+        before = len(tests)
         with tempfile.TemporaryDirectory(prefix="detour-testgen-") as folder:
             _run(program, Path(folder), count - before, seed)
             for path in sorted(Path(folder).glob("*.stf"), key=lambda path: int(path.stem.rsplit("_", 1)[1])):
                 test = without_comments(path.read_text())
-                found[test.name] = test
-        said(f"{program}: seed {seed} gave {len(found) - before} new tests")
-        if len(found) - before < _LEAST:
+                tests[test.name] = test
+        report(f"{program}: seed {seed} gave {len(tests) - before} new tests")
+        if len(tests) - before < _LEAST:
             break
         seed += 1
-    return list(found.values())
+    return list(tests.values())
 
 
 def _run(program: str, folder: Path, count: int, seed: int) -> None:

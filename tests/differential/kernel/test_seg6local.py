@@ -44,7 +44,7 @@ class Kernel:
         """Flow label -> what came out."""
         for packet in sent:
             self._router.send(packet)
-        found: dict[int, list[Outcome]] = {}
+        outcomes: dict[int, list[Outcome]] = {}
         for port in router.PORTS:
             self._router.send(ipv6(number(f"fdff::{port}"), BARRIER_LABEL, 64, b"", packets.NOTHING))
             while True:
@@ -54,8 +54,8 @@ class Kernel:
                 if label == BARRIER_LABEL:
                     break
                 if label:  # the kernel has things to say of its own
-                    found.setdefault(label, []).append(Outcome(port, packet))
-        return found
+                    outcomes.setdefault(label, []).append(Outcome(port, packet))
+        return outcomes
 
     def close(self) -> None:
         """Ends the router."""
@@ -98,10 +98,10 @@ def test_random_packets(kernel: Kernel, engine: Fabric) -> None:
         answers = kernel.run(batch)
         for packet in batch:
             theirs = answers.pop(int.from_bytes(packet[:4], "big") & 0xFFFFF, [DISCARDED])
-            wanted = Linux(NODE, packet).outcome()
-            agreed += wanted.port is not None and wanted == Rfc(NODE, packet).outcome()
-            if theirs != [wanted]:
-                problems.append(f"{packet.hex()}\n  model: {wanted}\n  kernel: {theirs}")
+            expected = Linux(NODE, packet).outcome()
+            agreed += expected.port is not None and expected == Rfc(NODE, packet).outcome()
+            if theirs != [expected]:
+                problems.append(f"{packet.hex()}\n  model: {expected}\n  kernel: {theirs}")
         assert not answers, f"packets that nobody sent: {answers}"
     assert not problems, f"{len(problems)} of {PACKETS}:\n" + "\n".join(problems[:5])
     assert agreed > PACKETS // 5, f"only {agreed} packets leave both alike"
@@ -125,9 +125,9 @@ def test_both_say_the_same(
     kernel: Kernel, engine: Fabric, ids: list[int], port: int, left: list[int], hop_limit: int
 ) -> None:
     packet = ipv6(usids(ids), 7, hop_limit, udp(8), packets.UDP)
-    wanted = Outcome(port, ipv6(usids(left), 7, hop_limit - 1, udp(8), packets.UDP))
-    assert kernel.run([packet]) == {7: [wanted]}
-    assert engine.outcomes([packet]) == [wanted]
+    expected = Outcome(port, ipv6(usids(left), 7, hop_limit - 1, udp(8), packets.UDP))
+    assert kernel.run([packet]) == {7: [expected]}
+    assert engine.outcomes([packet]) == [expected]
 
 
 @pytest.mark.parametrize("ids", [[1], [0xE003], [1, 0xE003], [1, 1], [0x77, 1], [1, 0x77], [1, 0xF123, 2]])

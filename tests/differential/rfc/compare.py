@@ -29,11 +29,11 @@ def compare(switch: Fabric, sent: list[bytes], seen: Counter[str] | None = None,
     """What differs, a description a packet; `seen` counts the model's outcomes."""
     problems = []
     for packet, got in zip(sent, switch.outcomes(sent), strict=True):
-        wanted = model(NODE, packet).outcome()
+        expected = model(NODE, packet).outcome()
         if seen is not None:
-            seen[describe(wanted)] += 1
-        if got != wanted:
-            problems.append(f"{packet.hex()}\n  RFCs:   {_text(wanted)}\n  switch: {_text(got)}")
+            seen[describe(expected)] += 1
+        if got != expected:
+            problems.append(f"{packet.hex()}\n  RFCs:   {_text(expected)}\n  switch: {_text(got)}")
     return problems
 
 

@@ -76,11 +76,11 @@ class _Answered(Exception):
 
 def longest(entries: tuple[Prefix, ...], address: int) -> Prefix | None:
     """The most specific entry for an address."""
-    found = None
+    best = None
     for entry in entries:
-        if (address ^ entry.value) >> (128 - entry.length) == 0 and (found is None or entry.length > found.length):
-            found = entry
-    return found
+        if (address ^ entry.value) >> (128 - entry.length) == 0 and (best is None or entry.length > best.length):
+            best = entry
+    return best
 
 
 class Rfc:
@@ -263,8 +263,8 @@ class Linux(Rfc):
     """
 
     def outcome(self) -> Outcome:
-        found = super().outcome()
-        return found._replace(packet=found.packet[: len(found.packet) - len(self.padding)], icmp=None)
+        bare = super().outcome()
+        return bare._replace(packet=bare.packet[: len(bare.packet) - len(self.padding)], icmp=None)
 
     def _receive(self) -> None:
         super()._receive()

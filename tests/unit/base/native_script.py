@@ -38,7 +38,7 @@ def run(script: str, folder: Path, limits: Any = None, **environment: str) -> su
     )  # fmt: skip
 
 
-def told(script: str, folder: Path) -> list[str]:
+def output_lines(script: str, folder: Path) -> list[str]:
     """The lines that it prints, with the folder as its cache."""
     done = run(script, folder, XDG_CACHE_HOME=str(folder))
     assert (done.returncode, done.stderr) == (0, "")

@@ -17,7 +17,7 @@ import pytest
 from detour.base import cache, secure_dir
 from detour.base.cache import Cache
 from detour.engine.compiler.program import Program
-from tests.unit.base.native_script import run, told
+from tests.unit.base.native_script import output_lines, run
 
 pytestmark = pytest.mark.timeout(1800)  # it compiles, on a machine that may be busy
 PROGRAM = Path(__file__).resolve().parents[2] / "programs" / "compiler" / "faults.json"
@@ -55,8 +55,8 @@ def forget_what_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache that has been used."""
     folder = tmp_path_factory.mktemp("cache")
-    assert told(HITS, folder) == ["1102 0"]
-    assert told(HITS, folder) == ["1102 1"]
+    assert output_lines(HITS, folder) == ["1102 0"]
+    assert output_lines(HITS, folder) == ["1102 1"]
     return folder
 
 
@@ -70,8 +70,8 @@ def test_damaged_native_code_is_compiled_anew(compiled: Path) -> None:
         assert files
         for path in files:
             damage(path)
-        assert told(HITS, compiled) == ["1102 0"]
-        assert told(HITS, compiled) == ["1102 1"]
+        assert output_lines(HITS, compiled) == ["1102 0"]
+        assert output_lines(HITS, compiled) == ["1102 1"]
 
 
 @DAMAGES

@@ -161,9 +161,9 @@ class _Loaded:
             assert self.sections.setdefault(symbol.section, (here, there)) == (here, there)
         pending = list(self.sections)
         while pending:
-            found = dict(self.sections)
+            kept = dict(self.sections)
             self._section(pending.pop())
-            pending += self.sections.keys() - found.keys()
+            pending += self.sections.keys() - kept.keys()
 
     def _section(self, number: int) -> None:
         section = self.file.sections[number]
@@ -266,8 +266,8 @@ def test_a_file_that_was_cut_is_refused_wherever_it_ends() -> None:
 def test_processors_are_known_without_llvm() -> None:
     """And a wheel's code is taken where LLVM says that it runs."""
     code = "import sys; from detour.base.objects import processors; print('llvmlite' in sys.modules, processors())"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said.startswith("False ")
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.startswith("False ")
     features = llvm.get_host_cpu_features()
     runs = all(features.get(name) for name in ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"))
-    assert (objects.BASELINE in said) == runs
+    assert (objects.BASELINE in output) == runs

@@ -79,9 +79,9 @@ def test_a_wrong_path_is_no_lack_of_room(tmp_path: Path) -> None:
 
 
 def test_nobody_writes_results_in_another_way() -> None:
-    found = {
+    writers = {
         str(path.relative_to(PACKAGE))
         for path in modules()
         if any(_WRITES.search(line) for line in path.read_text().splitlines())
     }
-    assert found == set(_OTHERS)
+    assert writers == set(_OTHERS)

@@ -13,17 +13,17 @@ from detour.cli.asking import ANSWERED_BY, running
 from detour.fabric.operations.registry import Operations
 
 
-def _look_and_fail(scoped: Scoped[str], found: list[str]) -> None:
+def _look_and_fail(scoped: Scoped[str], values: list[str]) -> None:
     with scoped.set_to("meanwhile"):
-        found.append(scoped.value)
+        values.append(scoped.value)
         raise KeyError
 
 
 def test_it_is_back_afterwards_whatever_happened() -> None:
-    scoped, found = Scoped("before"), []
+    scoped, values = Scoped("before"), []
     with pytest.raises(KeyError):
-        _look_and_fail(scoped, found)
-    assert (found, scoped.value) == (["meanwhile"], "before")
+        _look_and_fail(scoped, values)
+    assert (values, scoped.value) == (["meanwhile"], "before")
 
 
 def test_another_thread_asks_the_same_session() -> None:
@@ -31,9 +31,9 @@ def test_another_thread_asks_the_same_session() -> None:
         def status(self) -> str:
             return "of the session"
 
-    found: list[object] = []
+    answers: list[object] = []
     with ANSWERED_BY.set_to(cast(Operations, Answers())):
-        thread = threading.Thread(target=lambda: found.append(running().status()))
+        thread = threading.Thread(target=lambda: answers.append(running().status()))
         thread.start()
         thread.join()
-    assert found == ["of the session"]
+    assert answers == ["of the session"]

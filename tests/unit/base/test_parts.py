@@ -106,7 +106,7 @@ def small(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _python(folder: Path, *arguments: str, told: bool = False, **variables: str) -> str:
+def _python(folder: Path, *arguments: str, warns: bool = False, **variables: str) -> str:
     """What it prints; `told`: it says something about it besides. `variables` are set in its environment."""
     environment = os.environ | {
         "XDG_CACHE_HOME": str(folder / "cache"),
@@ -115,7 +115,7 @@ def _python(folder: Path, *arguments: str, told: bool = False, **variables: str)
     }
     environment.pop("NUMBA_CACHE_DIR", None)
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, bool(done.stderr)) == (0, told), done.stderr
+    assert (done.returncode, bool(done.stderr)) == (0, warns), done.stderr
     return done.stdout
 
 
@@ -147,9 +147,9 @@ def test_it_is_built_where_numba_has_compiled_something_before(small: Path) -> N
 def test_what_cannot_be_built_is_one_line(small: Path) -> None:
     (small / "added.py").write_text("ADDED = object()\n")
     use = "import small\ntry:\n    small.weighted(1, 1.0, True)\nexcept Exception as error:\n    print(repr(error))"
-    said = _python(small, "-c", use)
-    assert said.startswith("DetourError('native code cannot be built (--object small small): ")
-    assert said.count("\n") == 1
+    output = _python(small, "-c", use)
+    assert output.startswith("DetourError('native code cannot be built (--object small small): ")
+    assert output.count("\n") == 1
     (small / "added.py").write_text("ADDED = 1\n")
     part = (small / "small.py").read_text()
     (small / "small.py").write_text(part.replace("pieces[row].copy()", "pieces[row].reshape(1, -1)"))
@@ -159,7 +159,7 @@ def test_what_cannot_be_built_is_one_line(small: Path) -> None:
 @native
 def test_without_a_cache_it_is_built_and_used(small: Path) -> None:
     (small / "cache").write_text("no folder")
-    assert _python(small, "-c", _USE, told=True).startswith("False 113.0 0 False\n")
+    assert _python(small, "-c", _USE, warns=True).startswith("False 113.0 0 False\n")
 
 
 @native
@@ -171,9 +171,9 @@ def test_of_many_that_need_it_one_builds_it(small: Path) -> None:
     }
     environment.pop("NUMBA_CACHE_DIR", None)
     processes = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    said = [json.loads(process.communicate()[0]) for process in processes]
-    assert {(part["name"], part["functions"]) for part in said} == {("small", 5)}
-    assert [part["cached"] for part in said].count(False) == 1
+    parts = [json.loads(process.communicate()[0]) for process in processes]
+    assert {(part["name"], part["functions"]) for part in parts} == {("small", 5)}
+    assert [part["cached"] for part in parts].count(False) == 1
 
 
 _ARRAYS = """

@@ -16,10 +16,10 @@ from detour.base.errors import DetourError
 from detour.topo.spec import TOPOLOGY_REGISTRY, parse_topology
 
 
-def _adopt(name: str, found: Any) -> int:
-    if not isinstance(found, int):
-        raise DetourError(f"{name} is a {type(found).__name__}, and not a number")
-    return found
+def _adopt(name: str, value: Any) -> int:
+    if not isinstance(value, int):
+        raise DetourError(f"{name} is a {type(value).__name__}, and not a number")
+    return value
 
 
 @pytest.fixture
@@ -98,9 +98,9 @@ def test_a_wrong_file_is_one_line(
     tmp_path: Path, numbers: plugins.Registry[int], text: str, name: str, reason: str
 ) -> None:
     path = file(tmp_path, text)
-    with pytest.raises(DetourError, match=reason) as found:
+    with pytest.raises(DetourError, match=reason) as caught:
         numbers.find(path + name)
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path, numbers: plugins.Registry[int]) -> None:
@@ -171,9 +171,9 @@ def test_topologies_of_a_file(tmp_path: Path) -> None:
 )
 def test_a_wrong_topology_of_a_file_is_one_line(tmp_path: Path, text: str, reason: str) -> None:
     path = file(tmp_path, RING)
-    with pytest.raises(DetourError, match=reason) as found:
+    with pytest.raises(DetourError, match=reason) as caught:
         parse_topology(f"{path}:{text}")
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_topologies_of_a_package(installed: list[EntryPoint]) -> None:

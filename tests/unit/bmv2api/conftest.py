@@ -55,11 +55,11 @@ def doing(api: BmRuntime | Connection) -> Do:
     scope = CommandScope(program_of(api))
 
     def do(line: str) -> list[str]:
-        said: list[str] = []
+        printed: list[str] = []
         work = understand(line, scope)
         if work is not None:
-            work(api, said.append)
-        return said
+            work(api, printed.append)
+        return printed
 
     return do
 

@@ -142,7 +142,7 @@ def test_help_shows_the_arguments() -> None:
 
 def test_the_commands_of_bmv2_are_all_there() -> None:
     """As its help lists them, but for those that ask for help, end it, or run the shell."""
-    known = (
+    names = (
         "act_prof_add_member_to_group act_prof_create_group act_prof_create_member act_prof_delete_group "
         "act_prof_delete_member act_prof_dump act_prof_dump_group act_prof_dump_member act_prof_modify_member "
         "act_prof_remove_member_from_group counter_read counter_reset counter_write get_time_elapsed "
@@ -160,7 +160,7 @@ def test_the_commands_of_bmv2_are_all_there() -> None:
         "table_modify table_num_entries table_reset_default table_set_default table_set_timeout table_show_actions "
         "write_config_to_file"
     )
-    assert sorted(COMMANDS) == known.split()
+    assert sorted(COMMANDS) == names.split()
 
 
 # -- files
@@ -169,9 +169,9 @@ def test_the_commands_of_bmv2_are_all_there() -> None:
 def test_a_file_is_carried_out(tmp_path: Path, api: BmRuntime, do: Do) -> None:
     path = tmp_path / "s1-commands.txt"
     path.write_text("# a comment\n\n// another\n  table_add exact_two forward 1 1 => 3\nmc_mgrp_create 7\n")
-    said: list[str] = []
-    assert run_file(path, api, said.append) == 2
-    assert said[-1] == "Creating multicast group 7"
+    printed: list[str] = []
+    assert run_file(path, api, printed.append) == 2
+    assert printed[-1] == "Creating multicast group 7"
     assert do("table_num_entries exact_two") == ["1"]
 
 
@@ -186,8 +186,8 @@ def test_nothing_of_a_file_with_a_mistake_is_done(tmp_path: Path, api: BmRuntime
 def test_what_the_switch_refuses_is_told_with_its_line(tmp_path: Path, api: BmRuntime) -> None:
     path = tmp_path / "c"
     path.write_text("mc_mgrp_create 1\n\ntable_add exact_two forward 1 1 => 3\ntable_add exact_two forward 1 1 => 4\n")
-    wanted = r"c:4: Invalid table operation \(DUPLICATE_ENTRY\) \(2 of 3 commands were carried out before\)$"
-    with pytest.raises(DetourError, match=wanted):
+    message = r"c:4: Invalid table operation \(DUPLICATE_ENTRY\) \(2 of 3 commands were carried out before\)$"
+    with pytest.raises(DetourError, match=message):
         run_file(path, api)
 
 

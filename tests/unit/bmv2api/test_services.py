@@ -57,17 +57,16 @@ def add(connection: Connection, address: bytes, vlan: bytes, port: bytes) -> int
 
 def test_an_entry_comes_back_as_it_was_given(connection: Connection) -> None:
     assert add(connection, b"\0\0\0\0\0\1", b"\0\5", b"\0\3") == 0
-    wanted = BmEntry(
+    entry = BmEntry(
         key(b"\0\0\0\0\0\1", b"\0\5"),
         EntryOptions(-1),
         0,
         ActionEntry(ActionType.ACTION_DATA, "MyIngress.forward", [b"\3"]),
     )
-    assert connection.standard.bm_mt_get_entries(EXACT_TWO) == [wanted]
-    assert connection.standard.bm_mt_get_entry(EXACT_TWO, 0) == wanted
+    assert connection.standard.bm_mt_get_entries(EXACT_TWO) == [entry]
+    assert connection.standard.bm_mt_get_entry(EXACT_TWO, 0) == entry
     assert (
-        connection.standard.bm_mt_get_entry_from_key(EXACT_TWO, key(bytes(5) + b"\1", b"\0\5"), EntryOptions())
-        == wanted
+        connection.standard.bm_mt_get_entry_from_key(EXACT_TWO, key(bytes(5) + b"\1", b"\0\5"), EntryOptions()) == entry
     )
 
 
@@ -153,8 +152,8 @@ def test_ports_that_come_later_get_their_queues(network: Network) -> None:
     queues.set(QueueSetting(8, None, rate=200))
     network.attach_sink((SWITCH, 9), lambda frame, time_ps: None)
     queues.added(9)
-    found = [network.queue_settings((SWITCH, 9), priority) for priority in (0, 1)]
-    assert [(s.packets, s.rate_pps) for s in found] == [(5, 100), (5, 50)]
+    settings = [network.queue_settings((SWITCH, 9), priority) for priority in (0, 1)]
+    assert [(s.packets, s.rate_pps) for s in settings] == [(5, 100), (5, 50)]
     queues.set(QueueSetting(None, None, rate=10))  # what was set for single queues is over
     network.attach_sink((SWITCH, 8), lambda frame, time_ps: None)
     queues.added(8)

@@ -30,13 +30,13 @@ def refused(do: Do, line: str) -> str:
 
 def test_entries(client: Client, both: Do, names: Names) -> None:
     both("table_add exact_two forward 1 5 => 3")
-    wanted = names.entry("exact_two", 1, 5, action=("forward", 3))
-    assert client.read(names.entry("exact_two")) == [wanted]
+    entry = names.entry("exact_two", 1, 5, action=("forward", 3))
+    assert client.read(names.entry("exact_two")) == [entry]
     client.modify(names.entry("exact_two", 1, 5, action=("forward", 4)))
     assert both("table_dump_entry exact_two 0")[-1] == "Action entry: MyIngress.forward - 04"
     client.insert(names.entry("exact_two", 2, 5, action=("drop",)))
     assert refused(both, "table_add exact_two forward 2 5 => 3") == "DUPLICATE_ENTRY"
-    client.delete(wanted)
+    client.delete(entry)
     assert refused(both, "table_delete exact_two 0") == "INVALID_HANDLE"
     both("table_delete exact_two 1")
     assert client.read(names.entry("exact_two")) == []
@@ -52,14 +52,14 @@ def test_priorities_are_turned_round(client: Client, both: Do, names: Names) -> 
 
 def test_default_entries(client: Client, both: Do, names: Names) -> None:
     both("table_set_default exact_two forward 9")
-    wanted = p4r.Entity()
-    wanted.table_entry.table_id, wanted.table_entry.is_default_action = names.ids["exact_two"], True
-    (entity,) = client.read(wanted)
+    entry = p4r.Entity()
+    entry.table_entry.table_id, entry.table_entry.is_default_action = names.ids["exact_two"], True
+    (entity,) = client.read(entry)
     assert entity.table_entry.action.action == names.action("forward", 9)
     client.modify(names.entry("exact_two", action=("drop",), is_default_action=True, metadata=b"mine"))
     assert "Action entry: MyIngress.drop - " in both("table_dump exact_two")
     both("table_reset_default exact_two")
-    (entity,) = client.read(wanted)
+    (entity,) = client.read(entry)
     assert entity.table_entry.action.action == names.action("NoAction")
     assert entity.table_entry.metadata == b""
 
@@ -92,14 +92,14 @@ def test_members_and_groups(client: Client, both: Do, names: Names) -> None:
     both("act_prof_create_group ecmp")
     both("act_prof_add_member_to_group ecmp 2 0")
     both("act_prof_add_member_to_group ecmp 1 0")
-    (found,) = client.read(group(names.ids["ecmp"], 0))
-    assert [m.member_id for m in found.action_profile_group.members] == [77, 2]
+    (group_read,) = client.read(group(names.ids["ecmp"], 0))
+    assert [m.member_id for m in group_read.action_profile_group.members] == [77, 2]
     both("table_indirect_add_with_group balanced 2001:db8::/32 => 0")
     (entity,) = client.read(names.entry("balanced"))
     assert entity.table_entry.action.action_profile_group_id == 1
-    assert refusals(lambda: client.delete(found)) == [grpc.StatusCode.FAILED_PRECONDITION.value[0]]
+    assert refusals(lambda: client.delete(group_read)) == [grpc.StatusCode.FAILED_PRECONDITION.value[0]]
     client.delete(entity)
-    client.delete(found)
+    client.delete(group_read)
     assert refused(both, "act_prof_dump_group ecmp 0") == "INVALID_GRP_HANDLE"
     client.delete(made(77, 5))
     assert both("act_prof_create_member ecmp forward 1") == ["Member has been created with handle 2"]

@@ -49,8 +49,8 @@ def _plain(spec: Any, seen: tuple[Any, ...] = ()) -> Any:
 @pytest.mark.parametrize("service", SERVICES, ids=lambda s: s.__name__)
 def test_the_services_are_those_of_bmv2(service: type) -> None:
     theirs = _bmv2(_MODULES[service.__name__])
-    found = {name.removesuffix("_args") for name in vars(theirs) if name.endswith("_args")}
-    assert set(methods(service)) == found
+    names = {name.removesuffix("_args") for name in vars(theirs) if name.endswith("_args")}
+    assert set(methods(service)) == names
     for name, method in methods(service).items():
         assert _plain(method.arguments.thrift_spec) == _plain(getattr(theirs, f"{name}_args").thrift_spec or (None,))
         _compare_results(method, getattr(theirs, f"{name}_result").thrift_spec)

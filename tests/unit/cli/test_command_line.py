@@ -14,6 +14,7 @@ import pytest
 from detour import cli
 from detour.base.errors import DetourError
 from detour.base.tables import Table, left
+from detour.cli.lifecycle import _command_of
 from detour.cli.output import present
 from detour.control.graph_files import open_topology
 from detour.fabric.daemon import client
@@ -79,14 +80,14 @@ def _nameless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
     """What commands ask of the fabric; it answers as in `ANSWERS`."""
-    found: list[tuple[str, dict[str, Any]]] = []
+    questions: list[tuple[str, dict[str, Any]]] = []
 
     def ask(do: str, progress: Any = None, state: Any = None, *, warn: Any = None, **arguments: Any) -> Any:
-        found.append((do, {key: value for key, value in arguments.items() if value is not None}))
+        questions.append((do, {key: value for key, value in arguments.items() if value is not None}))
         return ANSWERS[do]
 
     monkeypatch.setattr(client, "ask", ask)
-    return found
+    return questions
 
 
 @pytest.mark.parametrize(
@@ -252,15 +253,6 @@ def test_checks_that_fail_exit_with_1(asked, monkeypatch):
     assert cli.main(["path", "h0", "h1"]) == 1
 
 
-def test_an_interrupt_exits_with_130(monkeypatch, capsys):
-    def ask(*arguments: Any, **more: Any) -> Any:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(client, "ask", ask)
-    assert cli.main(["status"]) == 130
-    assert capsys.readouterr() == ("", "")
-
-
 def test_missing_bmv2_is_one_line(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
@@ -311,13 +303,17 @@ def test_commands_of_their_own_get_their_arguments(monkeypatch):
     assert got == [["-i", "1@veth0", "--", "--cpu-port", "510"]]
 
 
-def test_errors_of_the_fabric_are_one_line(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [(KeyboardInterrupt(), 130, ""), (DetourError("d1 has h0 to h71"), 2, "detour: d1 has h0 to h71\n")],
+)
+def test_errors_of_the_fabric_are_one_line_and_an_interrupt_none(error, code, line, monkeypatch, capsys):
     def ask(*arguments: Any, **more: Any) -> Any:
-        raise DetourError("host 'h99': d1 has h0 to h71")
+        raise error
 
     monkeypatch.setattr(client, "ask", ask)
-    assert cli.main(["probe", "h0", "h99", "--json"]) == 2
-    assert capsys.readouterr() == ("", "detour: host 'h99': d1 has h0 to h71\n")
+    assert cli.main(["probe", "h0", "h99", "--json"]) == code
+    assert capsys.readouterr() == ("", line)
 
 
 @pytest.mark.parametrize("name", ["status", "switch"])
@@ -388,3 +384,24 @@ def test_a_fabric_without_address_space_says_so(detach, mebibytes, tmp_path):
     assert done.stderr.count("\n") == 1
     assert f"{mebibytes} MiB of address space (ulimit -v)" in done.stderr
     assert not list(runtime.iterdir())
+
+
+# -- detour exec: which words are the command ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "command", "fabric"),
+    [
+        (["--", "ping", "h1"], ["ping", "h1"], None),
+        (["ping", "h1"], ["ping", "h1"], None),
+        (["--name", "lab", "--", "ping"], ["ping"], "lab"),
+        (["--name=lab", "--", "git", "log", "--", "x"], ["git", "log", "--", "x"], "lab"),
+        (["git", "log", "--", "x"], ["git", "log", "--", "x"], None),
+        (["--", "tool", "--name", "x"], ["tool", "--name", "x"], None),
+        ([], [], None),
+    ],
+)
+def test_the_command(words, command, fabric, monkeypatch):
+    monkeypatch.setenv("DETOUR_FABRIC", "")
+    assert _command_of(words) == command
+    assert (os.environ["DETOUR_FABRIC"] or None) == fabric

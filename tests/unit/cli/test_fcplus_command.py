@@ -56,20 +56,20 @@ def test_people_read(capsys, options, words):
 def test_whatever_fails_nothing_can_deadlock(capsys, priorities):
     chosen = ("--priorities", str(priorities), "--k", "4", "--json")
     code, out = run(capsys, "prove", *chosen, "--fail", "s6-s1,s0-s10,s7-s2")
-    found = json.loads(out)
+    report = json.loads(out)
     assert code == 0
-    assert found["acyclic"] == [True] * priorities
-    assert [found[part]["acyclic"] for part in ("installed", "plain_traffic", "failed")] == [True] * 3
-    assert found["failed"]["links"] == ["s0-s10", "s1-s6", "s2-s7"]
-    assert (found["plain_traffic"]["lossy"] > 0) == (priorities == 1)
-    assert found["failed"]["dependencies"] > found["plain_traffic"]["dependencies"] >= found["dependencies"]
+    assert report["acyclic"] == [True] * priorities
+    assert [report[part]["acyclic"] for part in ("installed", "plain_traffic", "failed")] == [True] * 3
+    assert report["failed"]["links"] == ["s0-s10", "s1-s6", "s2-s7"]
+    assert (report["plain_traffic"]["lossy"] > 0) == (priorities == 1)
+    assert report["failed"]["dependencies"] > report["plain_traffic"]["dependencies"] >= report["dependencies"]
 
 
 def test_without_layers_nothing_is_proven_that_has_a_cycle(capsys):
     code, out = run(capsys, "prove", "--k", "8", "--priorities", "0", "--json")
-    found = json.loads(out)
+    report = json.loads(out)
     assert code == 1
-    assert [found[part]["acyclic"] for part in ("installed", "plain_traffic", "failed")] == [False] * 3
+    assert [report[part]["acyclic"] for part in ("installed", "plain_traffic", "failed")] == [False] * 3
 
 
 def test_routes_go_around_what_is_down(capsys, tmp_path):
@@ -98,13 +98,13 @@ def test_throughput_without_what_is_down_is_less(capsys):
 
 def test_routings_beside_each_other(capsys):
     code, out = run(capsys, "compare", "--k", "4", "--bounds", "1,2", "--json")
-    found = json.loads(out)
+    report = json.loads(out)
     assert code == 0
-    assert found.keys() == {"spec", "pattern", "k", "trees", "tagger", "rows"}
-    assert [(row["scheme"], row["bound"]) for row in found["rows"]] == [
+    assert report.keys() == {"spec", "pattern", "k", "trees", "tagger", "rows"}
+    assert [(row["scheme"], row["bound"]) for row in report["rows"]] == [
         ("df-ksp", 1), ("df-ksp", 2), ("ksp-lash", None), ("lash", None), ("dfsssp", None), ("nue", 1), ("nue", 2)
     ]  # fmt: skip
-    assert all(row["acyclic"] and row["theta"] > 0 for row in found["rows"])
+    assert all(row["acyclic"] and row["theta"] > 0 for row in report["rows"])
     out = run(capsys, "compare", "--k", "4", "--routings", "nue,df-ksp")[1]
     assert all(word in out for word in ("nue, 1 given", "df-ksp, 2 given", "with Tagger: "))
     assert "lash" not in out
@@ -112,13 +112,13 @@ def test_routings_beside_each_other(capsys):
 
 def test_growth(capsys):
     code, out = run(capsys, "grow", "--k", "4", "--add", "2", "--json")
-    found = json.loads(out)
+    report = json.loads(out)
     assert code == 0
-    assert found["spec"] == "fcplus:n=12,s=6,v=3,hosts=1,seed=1,grown=2"
-    assert [(len(one["rewired"]), one["least"]) for one in found["added"]] == [(3, 3), (3, 3)]
-    assert (found["switches"], found["rewired"], found["least"], found["pairs"]) == (14, 6, 6, 14 * 13)
-    assert found["acyclic"] == [True]
-    assert 0 < found["lengthened"] < 1
+    assert report["spec"] == "fcplus:n=12,s=6,v=3,hosts=1,seed=1,grown=2"
+    assert [(len(one["rewired"]), one["least"]) for one in report["added"]] == [(3, 3), (3, 3)]
+    assert (report["switches"], report["rewired"], report["least"], report["pairs"]) == (14, 6, 6, 14 * 13)
+    assert report["acyclic"] == [True]
+    assert 0 < report["lengthened"] < 1
     out = run(capsys, "grow", "--k", "4", "--add", "2")[1]
     assert all(word in out for word in ("s12", "s13", "cannot deadlock", "of the old paths"))
 
@@ -126,10 +126,10 @@ def test_growth(capsys):
 def test_a_switch_comes_in_where_another_new_one_has_its_links(capsys):
     topology = ("--topo", "jellyfish:n=12,s=4,hosts=1", "--add", "9", "--priorities", "2", "--k", "2", "--json")
     assert cli.main(["fcplus", "grow", *topology]) == 0
-    found = json.loads(capsys.readouterr().out)
-    ends = [int(end[1:]) for one in found["added"] for link in one["rewired"] for end in link.split("-")]
+    report = json.loads(capsys.readouterr().out)
+    ends = [int(end[1:]) for one in report["added"] for link in one["rewired"] for end in link.split("-")]
     assert max(ends) >= 12
-    assert 0 < found["lengthened"] < 1
+    assert 0 < report["lengthened"] < 1
 
 
 @pytest.mark.parametrize(

@@ -48,11 +48,11 @@ def test_a_plan_goes_through_a_file(capsys, tmp_path):
 
 def test_route_knows_sizes_as_schedule_does(capsys, tmp_path):
     options = [*SMALL, "--skew", "zipf:1", "--message", "1000", "--json"]
-    found = [json.loads(run(capsys, command, *options)[1]) for command in ("route", "schedule")]
-    for one in found:
+    reports = [json.loads(run(capsys, command, *options)[1]) for command in ("route", "schedule")]
+    for one in reports:
         del one["seconds"]
-    assert found[0] == found[1]
-    assert found[0]["verified"]
+    assert reports[0] == reports[1]
+    assert reports[0]["verified"]
     code, _, err = run(capsys, "route", *options, "--keep", tmp_path / "plan.csv")
     assert (code, "--keep changes plans for messages of one size" in err) == (2, True)
 
@@ -60,9 +60,9 @@ def test_route_knows_sizes_as_schedule_does(capsys, tmp_path):
 def test_parallel_cables_go_through_a_file(capsys, tmp_path):
     path, options = tmp_path / "plan.csv", ["--topo", "ft:m0=2,m1=4,hosts=4,cables=2", "--fail", "0:0:1,3:1"]
     code, out, _ = run(capsys, "schedule", *options, "--out", path, "--json")
-    found = json.loads(out)
-    assert (code, found["fabric"], found["failed"]) == (0, "FT(2;2,4;hosts=4,cables=2)", ["0:0:1", "3:1:0", "3:1:1"])
-    assert (found["phases"], found["bound"], found["verified"]) == (24, 24, True)
+    report = json.loads(out)
+    assert (code, report["fabric"], report["failed"]) == (0, "FT(2;2,4;hosts=4,cables=2)", ["0:0:1", "3:1:0", "3:1:1"])
+    assert (report["phases"], report["bound"], report["verified"]) == (24, 24, True)
     assert path.read_text().startswith("phase,src,dst,spine,up,down\n")
     code, out, _ = run(capsys, "verify", path, *options, "--json")
     assert (code, json.loads(out)["optimal"]) == (0, True)
@@ -217,21 +217,21 @@ UNLIKE = [*SMALL, "--fail", "0:0,1:1", "--skew", "zipf:1.2", "--message", "20k"]
 def test_unlike_sizes_go_through_a_file(capsys, tmp_path):
     path, json_path = tmp_path / "plan.csv", tmp_path / "plan.json"
     code, out, _ = run(capsys, "schedule", *UNLIKE, "--out", path, "--json")
-    found = json.loads(out)
-    assert (code, found["verified"], found["messages"], found["sizes"]) == (0, True, 380, "zipf:1.2")
-    assert found["length_bytes"] >= found["bound_bytes"] == found["bound_by_servers"] > found["bound_by_links"]
-    assert found["ratio"] == pytest.approx(found["length_bytes"] / found["bound_bytes"], abs=1e-6)
+    report = json.loads(out)
+    assert (code, report["verified"], report["messages"], report["sizes"]) == (0, True, 380, "zipf:1.2")
+    assert report["length_bytes"] >= report["bound_bytes"] == report["bound_by_servers"] > report["bound_by_links"]
+    assert report["ratio"] == pytest.approx(report["length_bytes"] / report["bound_bytes"], abs=1e-6)
     assert path.read_text().startswith("phase,src,dst,spine,bytes\n")
     code, out, _ = run(capsys, "verify", path, *UNLIKE, "--json")
     again = json.loads(out)
-    assert (code, again["length_bytes"], again["phases"]) == (0, found["length_bytes"], found["phases"])
+    assert (code, again["length_bytes"], again["phases"]) == (0, report["length_bytes"], report["phases"])
     code, out, _ = run(capsys, "verify", path, *UNLIKE, "--seed", "2")
     assert code == 1
     assert "bytes instead of" in out
     assert run(capsys, "export", path, *UNLIKE, "--format", "json", "--out", json_path)[0] == 0
     exported = json.loads(json_path.read_text())
     sent = sum(flow["bytes"] for flows in exported["phases"] for flow in flows)
-    assert (exported["collective"], sent) == ("alltoallv", found["total_bytes"])
+    assert (exported["collective"], sent) == ("alltoallv", report["total_bytes"])
     code, _, err = run(capsys, "export", path, *UNLIKE, "--format", "msccl", "--out", json_path)
     assert (code, "messages of one size" in err) == (2, True)
 

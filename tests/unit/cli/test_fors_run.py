@@ -12,12 +12,12 @@ SMALL = ("fors", "run", "--topo", "ft:m0=3,m1=3", "--message", "100k")
 
 def test_a_break_in_the_midst_as_json(capsys):
     assert main([*SMALL, "--fail", "0:0,1:2", "--fail-at", "20us", "70us", "--plan-time", "10us", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["exchange"]["delivered"] == found["exchange"]["messages"] == 72
-    assert [one["links"] for one in found["detections"]] == [["0:0"], ["1:2"]]
-    assert [one["detected_by"] for one in found["detections"]] == ["port", "port"]
-    assert len(found["planning_seconds"]) == 2
-    assert found["plan_time"] == "given"
+    report = json.loads(capsys.readouterr().out)
+    assert report["exchange"]["delivered"] == report["exchange"]["messages"] == 72
+    assert [one["links"] for one in report["detections"]] == [["0:0"], ["1:2"]]
+    assert [one["detected_by"] for one in report["detections"]] == ["port", "port"]
+    assert len(report["planning_seconds"]) == 2
+    assert report["plan_time"] == "given"
 
 
 def test_hosts_that_are_late_and_planning_as_measured(capsys):
@@ -31,14 +31,14 @@ def test_hosts_that_are_late_and_planning_as_measured(capsys):
 def test_only_some_servers_take_part(capsys):
     options = ("--population", "3,2,3", "--group", "1-2,4,7", "--routing", "minhop")
     assert main([*SMALL, *options, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["servers"], found["phases"], found["exchange"]["delivered"]) == (4, 3, 12)
+    report = json.loads(capsys.readouterr().out)
+    assert (report["servers"], report["phases"], report["exchange"]["delivered"]) == (4, 3, 12)
 
 
 def test_no_flow_crosses_a_spine(capsys):
     assert main(["fors", "run", "--topo", "ft:m0=6,m1=1", "--fail", "0:*", "--message", "10k", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["phases"], found["exchange"]["delivered"]) == (5, 30)
+    report = json.loads(capsys.readouterr().out)
+    assert (report["phases"], report["exchange"]["delivered"]) == (5, 30)
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,12 @@ def test_oversubscription_and_parallel_cables(topo, fail, routing, phases, crowd
     """The addresses take every message over its own cable: without failures a phase never lasts as long as two."""
     options = ("--topo", topo, *(("--fail", fail) if fail else ()), "--message", "50k", "--routing", routing)
     assert main(["fors", "run", *options, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["phases"], found["most_flows_on_a_link"]["max"]) == (phases, crowd)
-    assert found["exchange"]["delivered"] == found["messages"] == found["servers"] * (found["servers"] - 1)
+    report = json.loads(capsys.readouterr().out)
+    assert (report["phases"], report["most_flows_on_a_link"]["max"]) == (phases, crowd)
+    assert report["exchange"]["delivered"] == report["messages"] == report["servers"] * (report["servers"] - 1)
     slow = 2 if "1/2" in topo else 1
     if routing != "minhop":
-        assert found["phase_us"]["max"] < slow * 50e3 * 8 / 200e3 + 6
+        assert report["phase_us"]["max"] < slow * 50e3 * 8 / 200e3 + 6
 
 
 @pytest.mark.parametrize(
@@ -74,37 +74,37 @@ def test_oversubscription_and_parallel_cables(topo, fail, routing, phases, crowd
 def test_breaks_on_three_levels_and_of_cables(topo, fail, links, capsys):
     options = ("--topo", topo, "--message", "50k", "--fail", fail, "--fail-at", "20us", "--plan-time", "10us")
     assert main(["fors", "run", *options, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["exchange"]["delivered"] == found["messages"] == found["servers"] * (found["servers"] - 1)
-    assert sorted(link for one in found["detections"] for link in one["links"]) == links
+    report = json.loads(capsys.readouterr().out)
+    assert report["exchange"]["delivered"] == report["messages"] == report["servers"] * (report["servers"] - 1)
+    assert sorted(link for one in report["detections"] for link in one["links"]) == links
 
 
 def test_some_servers_of_three_levels_and_links_that_failed_before(capsys):
     options = ("--topo", "fat-tree:k=4", "--group", "0-2,5,9-12", "--fail", "0:1,2/0:1", "--random-failures", "2")
     assert main(["fors", "run", *options, "--seed", "2", "--message", "50k", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["servers"], found["exchange"]["delivered"], found["failed_links"]) == (8, 56, 4)
-    assert found["most_flows_on_a_link"]["max"] == 1
+    report = json.loads(capsys.readouterr().out)
+    assert (report["servers"], report["exchange"]["delivered"], report["failed_links"]) == (8, 56, 4)
+    assert report["most_flows_on_a_link"]["max"] == 1
 
 
 @pytest.mark.parametrize("routing", ["fors", "minhop"])
 def test_messages_of_unlike_size(routing, capsys):
     options = ("--skew", "zipf:1", "--message", "1M", "--fail", "0:0", "--routing", routing)
     assert main([*SMALL, *options, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["exchange"]["delivered"] == found["messages"]
-    assert found["over_bound"] == pytest.approx(found["ms"] * 1e3 / found["bound_us"], rel=1e-3)
-    assert 1.02 < found["over_bound"] < (1.5 if routing == "fors" else 5)
+    report = json.loads(capsys.readouterr().out)
+    assert report["exchange"]["delivered"] == report["messages"]
+    assert report["over_bound"] == pytest.approx(report["ms"] * 1e3 / report["bound_us"], rel=1e-3)
+    assert 1.02 < report["over_bound"] < (1.5 if routing == "fors" else 5)
     if routing == "fors":
-        assert found["most_flows_on_a_link"]["max"] == 1
+        assert report["most_flows_on_a_link"]["max"] == 1
 
 
 def test_a_link_breaks_while_messages_of_unlike_size_are_sent(capsys):
     options = ("--skew", "moe:1", "--message", "100k", "--fail", "0:0", "--fail-at", "40us", "--plan-time", "20us")
     assert main([*SMALL, *options, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["exchange"]["delivered"] == found["messages"]
-    assert found["detections"][0]["in_force_us"] is not None
+    report = json.loads(capsys.readouterr().out)
+    assert report["exchange"]["delivered"] == report["messages"]
+    assert report["detections"][0]["in_force_us"] is not None
 
 
 def test_links_that_failed_before_and_a_table(capsys):

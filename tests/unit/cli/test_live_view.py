@@ -171,11 +171,11 @@ class Terminal:
 
 @pytest.fixture(params=[(80, 24), (60, 20), (200, 50)], ids=str)
 def terminal(request: pytest.FixtureRequest) -> Iterator[Terminal]:
-    found = Terminal(*request.param)
-    yield found
-    if found.process.poll() is None:
-        found.process.kill()
-        found.process.wait()
+    started = Terminal(*request.param)
+    yield started
+    if started.process.poll() is None:
+        started.process.kill()
+        started.process.wait()
 
 
 def test_keys(terminal):

@@ -95,15 +95,15 @@ NOT_FOR_A_TEST = {
 
 def document(capsys: pytest.CaptureFixture[str], command: str) -> Any:
     main([*command.split(), "--json"])
-    found = json.loads(capsys.readouterr().out)
-    return _without_seconds(found) if command.startswith(("fcplus", "place")) else found
+    report = json.loads(capsys.readouterr().out)
+    return _without_seconds(report) if command.startswith(("fcplus", "place")) else report
 
 
-def _without_seconds(found: Any) -> Any:
+def _without_seconds(answer: Any) -> Any:
     """Without how long a planner took, which is never the same."""
-    if isinstance(found, dict):
-        return {key: _without_seconds(value) for key, value in found.items() if key != "seconds"}
-    return [_without_seconds(each) for each in found] if isinstance(found, list) else found
+    if isinstance(answer, dict):
+        return {key: _without_seconds(value) for key, value in answer.items() if key != "seconds"}
+    return [_without_seconds(each) for each in answer] if isinstance(answer, list) else answer
 
 
 @pytest.mark.parametrize(("command", "option"), RUN, ids=lambda text: text)

@@ -4,6 +4,7 @@
 import io
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from typing import Any
@@ -13,9 +14,11 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from rich.console import Console
 
+from detour import cli
 from detour.base.errors import DetourError
 from detour.base.records import from_json
 from detour.cli.prompt import ASKING_GROUPS, CommandCompleter, Prompt, of_topology
+from detour.cli.shell_completion import SHELLS
 from detour.fabric.operations.registry import OPERATIONS
 from detour.topo import parse_topology
 from tests.unit.cli.test_command_line import ANSWERS
@@ -119,7 +122,7 @@ def completions(text: str) -> list[str]:
     session = FakeSession()
     it = Prompt(session)  # type: ignore[arg-type]
     completer = CommandCompleter(it._commands.choices, of_topology(session.topology))
-    return [found.text for found in completer.get_completions(Document(text), CompleteEvent())]
+    return [completion.text for completion in completer.get_completions(Document(text), CompleteEvent())]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +146,38 @@ def test_the_prompt_knows_every_operation():
     session = FakeSession()
     it = Prompt(session, Console(file=io.StringIO()))  # type: ignore[arg-type]
     assert len(ASKING_GROUPS) > 3
-    # By options: switches that watch flows, the placement that `status` and `metrics` show, `fcplus prove --running`,
+    # By options: switches that watch flows, jobs that run (`place --run`), the placement that `status` and `metrics` show, `fcplus prove --running`,
     # `trace --live`; by the page: `trace_frame`, `clients`.
-    others = {"watch_flows", "placement", "prove", "trace_live", "trace_frame", "clients"}
+    others = {"watch_flows", "placement", "prove", "trace_live", "trace_frame", "clients", "run_jobs"}
     assert set(OPERATIONS) - set(it._commands.choices) == others
+
+
+# -- what shells offer for the command line ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_shell_gets_the_commands(capsys, shell):
+    assert cli.main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(word in script for word in ("reproduce", "capture", "fabrics", "switch"))
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["detour", "cap"], ["capture"]),
+        (["detour", "up", "--ra"], ["--rate"]),
+        (["detour", "reproduce", "nons"], ["nonshortest"]),
+        (["detour", "up", "--target", "b"], ["bmv2"]),
+    ],
+)
+def test_bash_completes(capsys, tmp_path, words, offered):
+    assert cli.main(["completion", "bash"]) == 0
+    script = tmp_path / "detour.bash"
+    script.write_text(capsys.readouterr().out)
+    ask = f"source {script}; compopt() {{ :; }}; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; "
+    done = subprocess.run(
+        ["bash", "-c", ask + '_shtab_detour; echo "${COMPREPLY[@]}"'], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == offered

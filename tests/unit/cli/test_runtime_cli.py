@@ -69,8 +69,8 @@ def test_standard_input_is_read_to_its_end(port, capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Control utility for runtime P4 table manipulation"
     assert lines[1] == "RuntimeCmd: Adding entry to exact match table exact_two"
-    told = ["RuntimeCmd: 1", "RuntimeCmd: Error: there is no command nonsense", "RuntimeCmd: RuntimeCmd: 1"]
-    assert lines[6:] == [*told, "RuntimeCmd: "]
+    replies = ["RuntimeCmd: 1", "RuntimeCmd: Error: there is no command nonsense", "RuntimeCmd: RuntimeCmd: 1"]
+    assert lines[6:] == [*replies, "RuntimeCmd: "]
     monkeypatch.setattr("sys.stdin", io.StringIO("show_pvs\nEOF\nnonsense\n"))
     assert main(["cli", "--thrift-port", port, "-", "--json"]) == 0
     ((only,),) = [json.loads(capsys.readouterr().out)["commands"]]
@@ -121,5 +121,5 @@ def test_what_is_wrong_with_the_command_line(arguments, why, capsys):
 )  # fmt: skip
 def test_what_the_prompt_offers(text, offered):
     completer = RuntimeCompleter(CommandScope(ProgramNames(EVERYTHING.read_text())))
-    found = completer.get_completions(Document(text), CompleteEvent())
-    assert {each.text for each in found} == offered
+    completions = completer.get_completions(Document(text), CompleteEvent())
+    assert {each.text for each in completions} == offered

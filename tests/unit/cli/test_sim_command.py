@@ -29,10 +29,10 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_a_flow_file_runs(tmp_path, capsys):
     file = tmp_path / "flows.txt"
     file.write_text(FLOWS)
-    found = document(capsys, *SMALL, "--workload", str(file))
-    assert (found["flows"], found["completed"], found["bytes"], found["delivered_bytes"]) == (3, 3, 21_500, 21_500)
-    assert found["steps"] == []
-    assert 10e-6 < found["seconds"] < 30e-6  # the second flow begins 10 us after the others
+    report = document(capsys, *SMALL, "--workload", str(file))
+    assert (report["flows"], report["completed"], report["bytes"], report["delivered_bytes"]) == (3, 3, 21_500, 21_500)
+    assert report["steps"] == []
+    assert 10e-6 < report["seconds"] < 30e-6  # the second flow begins 10 us after the others
 
 
 def test_what_people_read_fits_80_columns(capsys):
@@ -45,13 +45,13 @@ def test_what_people_read_fits_80_columns(capsys):
 
 def test_a_placement_stands_beside_hashing(capsys):
     topo = ["--topo", "leaf-spine:leaves=2,spines=4,hosts=4"]
-    found = document(capsys, *topo, "--workload", "ring:bytes=1e6,shuffle=3", "--place")
+    report = document(capsys, *topo, "--workload", "ring:bytes=1e6,shuffle=3", "--place")
     alone = document(capsys, *topo, "--workload", "ring:bytes=1e6,shuffle=3", "--scheme", "LERP-shortest")
-    assert found["ecmp"] == alone
-    assert found["speedup"] == pytest.approx(found["ecmp"]["seconds"] / found["seconds"], abs=1e-3)
-    assert found["speedup"] > 1
-    (step,) = found["steps"]
-    assert step["ideal_us"] <= step["us"] <= found["ecmp"]["steps"][0]["us"]
+    assert report["ecmp"] == alone
+    assert report["speedup"] == pytest.approx(report["ecmp"]["seconds"] / report["seconds"], abs=1e-3)
+    assert report["speedup"] > 1
+    (step,) = report["steps"]
+    assert step["ideal_us"] <= step["us"] <= report["ecmp"]["steps"][0]["us"]
 
 
 SCENARIO = """\
@@ -69,10 +69,10 @@ def test_a_scenario_is_the_same_as_its_options(tmp_path, capsys):
     file = tmp_path / "run.yaml"
     file.write_text(SCENARIO)
     options = ["--workload", "permutation:bytes=50k", "--rate", "50G", "--fail", "s0-s2@5us", "--reroute-after", "20us"]
-    found = document(capsys, str(file))
-    assert found == document(capsys, *SMALL, *options)
+    report = document(capsys, str(file))
+    assert report == document(capsys, *SMALL, *options)
     assert document(capsys, str(file), "--rate", "100G") == document(capsys, *SMALL, *options, "--rate", "100G")
-    assert found != document(capsys, str(file), "--rate", "100G")
+    assert report != document(capsys, str(file), "--rate", "100G")
 
 
 WRONG_SCENARIOS = {
@@ -142,8 +142,8 @@ number = 3
 def test_a_workload_of_ones_own(tmp_path, capsys):
     file = tmp_path / "mine.py"
     file.write_text(OWN)
-    found = document(capsys, *SMALL, "--workload", f"{file}:pairs:size=5000")
-    assert (found["flows"], found["bytes"], found["completed"]) == (4, 20_000, 4)
+    report = document(capsys, *SMALL, "--workload", f"{file}:pairs:size=5000")
+    assert (report["flows"], report["bytes"], report["completed"]) == (4, 20_000, 4)
     for name, says in {
         "pairs:length=3": "length",
         "broken": "row 0 is (0, 1); wanted are source, destination, bytes",
@@ -203,6 +203,6 @@ def test_files_are_told_apart_by_what_they_are(tmp_path, capsys):
         ("jobs.yaml", "jobs: [{collective: ring-all-reduce, hosts: all, bytes: 4000}]", 24),
     ):
         (tmp_path / name).write_text(text)
-        found = document(capsys, *SMALL, "--workload", str(tmp_path / name))
-        assert (name, found["flows"], found["completed"]) == (name, flows, flows)
+        report = document(capsys, *SMALL, "--workload", str(tmp_path / name))
+        assert (name, report["flows"], report["completed"]) == (name, flows, flows)
     assert "there is no trace.0.et" in refused(capsys, *SMALL, "--workload", str(tmp_path / "trace.0.et"))

@@ -46,8 +46,8 @@ def test_what_takes_long_says_so_without_a_terminal(capsys, monkeypatch):
     monkeypatch.setattr(output, "_AGAIN_S", 0.01)
 
     def until_told(text: str) -> None:
-        told: list[str] = []
-        until(lambda: told.append(capsys.readouterr().err) or text in "".join(told))
+        messages: list[str] = []
+        until(lambda: messages.append(capsys.readouterr().err) or text in "".join(messages))
 
     with output.shown_progress(as_json=False) as progress:
         progress("counting")

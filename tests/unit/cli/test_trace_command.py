@@ -30,28 +30,28 @@ def _events(tree: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_the_document(capsys):
-    found = _run(capsys, *PLANNED)
-    assert found.keys() == {"hops", "outcomes"}
-    for hop in found["hops"]:
+    report = _run(capsys, *PLANNED)
+    assert report.keys() == {"hops", "outcomes"}
+    for hop in report["hops"]:
         assert hop.keys() == {"switch", "port", "at_ns", "trace"}
         assert {event["kind"] for event in _events(hop["trace"])} <= set(EVENT_KINDS)
         assert "output" in hop["trace"]["outcome"]
-    [outcome] = found["outcomes"]
+    [outcome] = report["outcomes"]
     assert outcome["fraction"] == 1
     assert outcome["dropped"] is None
     assert [packet["host"] for packet in outcome["packets"]] == ["h5"]
-    sources = [event["source"] for hop in found["hops"] for event in _events(hop["trace"]) if event["source"]]
+    sources = [event["source"] for hop in report["hops"] for event in _events(hop["trace"]) if event["source"]]
     assert {source.keys() == {"file", "line", "column", "text"} for source in sources} == {True}
-    lookups = [event for event in _events(found["hops"][0]["trace"]) if event["kind"] == "table_lookup"]
+    lookups = [event for event in _events(report["hops"][0]["trace"]) if event["kind"] == "table_lookup"]
     hit = next(event for event in lookups if event["entry"])
     assert hit["entry"]["key"][0]["name"] == hit["key"][0]["name"]
 
 
 def test_what_changed_has_its_line(capsys):
-    found = _run(capsys, *PLANNED)
+    report = _run(capsys, *PLANNED)
     [change] = [
         event
-        for event in _events(found["hops"][0]["trace"])
+        for event in _events(report["hops"][0]["trace"])
         if event["kind"] == "assign" and event["field"] == "ipv6.hop_limit"
     ]
     assert (change["before"], change["after"]) == (64, 63)
@@ -70,16 +70,16 @@ def test_people_see_hops_tables_and_the_end(capsys):
 
 
 def test_all_ways(capsys):
-    found = _run(capsys, "trace", "h0", "h15", "--topo", "fat-tree:k=4", "--all")
-    fork = found["hops"][0]["trace"]["fork"]
+    report = _run(capsys, "trace", "h0", "h15", "--topo", "fat-tree:k=4", "--all")
+    fork = report["hops"][0]["trace"]["fork"]
     assert not fork["all"]
     assert sum(branch["fraction"] for branch in fork["branches"]) == pytest.approx(1)
-    assert sum(outcome["fraction"] for outcome in found["outcomes"]) == pytest.approx(1)
+    assert sum(outcome["fraction"] for outcome in report["outcomes"]) == pytest.approx(1)
 
 
 def test_a_packet_that_is_dropped_has_the_line_that_dropped_it(capsys):
-    found = _run(capsys, *PROGRAM, "--packet", "00" * 14)
-    [outcome] = found["outcomes"]
+    report = _run(capsys, *PROGRAM, "--packet", "00" * 14)
+    [outcome] = report["outcomes"]
     assert outcome["dropped"]["reason"] == "dropped in ingress"
     assert "mark_to_drop" in outcome["dropped"]["source"]["text"]
 
@@ -92,8 +92,8 @@ def test_entries_and_a_capture(tmp_path, capsys):
     assert cli.main(arguments) == 2
     assert "entries.txtpb: update 1: " in capsys.readouterr().err
     (tmp_path / "entries.txtpb").write_text(text_format.MessageToString(p4r.WriteRequest()))
-    found = _run(capsys, *arguments)
-    assert found["hops"][0]["trace"]["events"][0]["bytes"] == len(frame)
+    report = _run(capsys, *arguments)
+    assert report["hops"][0]["trace"]["events"][0]["bytes"] == len(frame)
 
 
 def test_a_capture_of_ip_gets_the_addresses_that_are_said(tmp_path, capsys):
@@ -102,8 +102,8 @@ def test_a_capture_of_ip_gets_the_addresses_that_are_said(tmp_path, capsys):
     arguments = [*PROGRAM, "--packet", str(tmp_path / "ip.pcapng")]
     assert cli.main(arguments) == 2
     assert "link type 229 (RAW: IP without Ethernet); --ethernet DST/SRC" in capsys.readouterr().err
-    found = _run(capsys, *arguments, "--ethernet", "02:00:00:00:00:01/02:00:00:00:00:02")
-    assert found["hops"][0]["trace"]["events"][0]["bytes"] == 14 + len(packet)
+    report = _run(capsys, *arguments, "--ethernet", "02:00:00:00:00:01/02:00:00:00:00:02")
+    assert report["hops"][0]["trace"]["events"][0]["bytes"] == 14 + len(packet)
     assert cli.main([*arguments, "--ethernet", "02:00:00:00:00:01"]) == 2
     assert "is not two MAC addresses, DST/SRC" in capsys.readouterr().err
     assert cli.main([*PROGRAM, "--packet", "00" * 14, "--ethernet", "02:00:00:00:00:01/02:00:00:00:00:02"]) == 2

@@ -19,15 +19,15 @@ EXAMPLE = Path(__file__).parents[3] / "docs" / "scenarios" / "slow-fabric.yaml"
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[UpOptions, str]]:
     """(what would be started, the fabric's name)."""
-    found: list[tuple[UpOptions, str]] = []
+    starts: list[tuple[UpOptions, str]] = []
 
     def run(options: UpOptions, *more: Any) -> None:
-        found.append((options, os.environ["DETOUR_FABRIC"]))
+        starts.append((options, os.environ["DETOUR_FABRIC"]))
 
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("DETOUR_FABRIC", "")
     monkeypatch.setattr(daemon, "run", run)
-    return found
+    return starts
 
 
 def test_the_example(asked):

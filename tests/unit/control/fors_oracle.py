@@ -86,7 +86,7 @@ def least_phases(fabric: FatTree) -> int:
     up, down = u * fabric.spines + c, links + v * fabric.spines + c
     load = coo_array((np.ones(2 * len(paths)), (np.r_[up, down], np.r_[columns, columns])), (2 * links, len(paths)))
     most = coo_array(-room[:, None])
-    found = linprog(
+    solution = linprog(
         np.r_[np.zeros(len(paths)), 1.0],
         A_ub=hstack([load, most]),
         b_ub=np.zeros(2 * links),
@@ -94,5 +94,5 @@ def least_phases(fabric: FatTree) -> int:
         b_eq=[population[a] * population[b] for a, b in pairs],
         method="highs-ds",
     )
-    assert found.status == 0, found.message
-    return max(by_servers, int(np.ceil(found.fun - 1e-6)))
+    assert solution.status == 0, solution.message
+    return max(by_servers, int(np.ceil(solution.fun - 1e-6)))

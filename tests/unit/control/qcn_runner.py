@@ -14,8 +14,8 @@ PORT, HOST_PORT = 3, 1
 
 def make_runner() -> PacketRunner:
     """A switch of group 0 of 9; hosts of switch 0 are behind port 1, all others behind port 3."""
-    found = PacketRunner(program("qcn"))
-    tables = found.state.tables
+    runner = PacketRunner(program("qcn"))
+    tables = runner.state.tables
     tables[schema.NODE_CONFIG].set_default(schema.SET_NODE, (7, 0, 9))
     profile = tables[schema.ROUTE].profile
     assert profile is not None
@@ -23,7 +23,7 @@ def make_runner() -> PacketRunner:
         profile.add_member(number, schema.FORWARD, (port,))
         tables[schema.ROUTE].insert(((0xFD00 << 112, length),), MemberRef(number), (), 0)
     tables[qcn.OWN_HOSTS].insert((HOST_PORT,), schema.NO_ACTION, (), 0)
-    return found
+    return runner
 
 
 def pdu(feedback: int, out_port: int = PORT, priority: int = 0) -> bytes:

@@ -32,8 +32,8 @@ def entries(entities: list[Entity], table: str) -> list[TableEntry]:
 
 
 def default(entities: list[Entity]) -> Action:
-    (found,) = [e.action for e in entities if isinstance(e, DefaultAction) and e.table == schema.MODE]
-    return found
+    (action,) = [e.action for e in entities if isinstance(e, DefaultAction) and e.table == schema.MODE]
+    return action
 
 
 @pytest.mark.parametrize("text", ["d1", "d2", "dragonfly:p=2,a=3,h=2,wiring=consecutive"])
@@ -83,9 +83,9 @@ def test_failed_links_are_no_candidates():
     planned = plan(D1, UGAL, down("s0-s35"))
     assert default(planned[1])["usable"] == 0b011111110
     # Group 1 may go by way of 0 and 8, but not from one to the other.
-    found = {e.field(schema.DESTINATION_GROUP): e.members()[0]["usable"] for e in entries(planned[6], schema.MODE)}
+    usable = {e.field(schema.DESTINATION_GROUP): e.members()[0]["usable"] for e in entries(planned[6], schema.MODE)}
     assert default(planned[6])["usable"] == 0b111111101
-    assert found == {0: 0b011111101, 8: 0b111111100}
+    assert usable == {0: 0b011111101, 8: 0b111111100}
 
 
 def test_what_a_switch_with_ugal_looks_at():
@@ -115,7 +115,7 @@ def test_all_decisions_lead_to_the_right_host(names, routing):
 
 def channel_of(planned: Plan, topology: Topology, trace: Trace) -> list[int]:
     """The virtual channel that the packet leaves each switch in, from the entries."""
-    dscp, found = 0, []
+    dscp, channels = 0, []
     for hop in trace.hops:
         for entry in entries(planned[hop.switch + 1], schema.CHANNEL):
             into = entry.field(schema.IN_PORT)
@@ -125,8 +125,8 @@ def channel_of(planned: Plan, topology: Topology, trace: Trace) -> list[int]:
                 assert entry.members()[0]["priority"] == entry.members()[0]["dscp"]
                 dscp = entry.members()[0]["dscp"]
                 break
-        found.append(dscp)
-    return found
+        channels.append(dscp)
+    return channels
 
 
 @pytest.mark.parametrize(("routing", "channels"), [("adaptive", 3), ("random", 3), ("minimal", 2), ("ugal-local", 3)])
@@ -176,8 +176,8 @@ def test_one_channel_has_a_cycle():
 
 
 def test_priorities_of_channels():
-    found = {e.field(schema.DSCP_FIELD): e.members()[0]["priority"] for e in entries(PLAN[1], schema.DSCP)}
-    assert found == {0: 0, 1: 1, 2: 2, 48: 7}
+    priorities = {e.field(schema.DSCP_FIELD): e.members()[0]["priority"] for e in entries(PLAN[1], schema.DSCP)}
+    assert priorities == {0: 0, 1: 1, 2: 2, 48: 7}
     assert len(entries(PLAN[1], schema.CHANNEL)) == 2 * 2
     for off in (0, 1):
         assert not entries(plan(D1, Policy(channels=off))[1], schema.CHANNEL)

@@ -19,10 +19,10 @@ from detour.topo.failures import Failure
 
 
 def counted(ends: np.ndarray, colour: np.ndarray, vertices: int, colours: int) -> np.ndarray:
-    found = np.zeros((2, vertices, colours), np.int64)
+    counts = np.zeros((2, vertices, colours), np.int64)
     for side in range(2):
-        np.add.at(found[side], (ends[side][ends[side] >= 0], colour[ends[side] >= 0]), 1)
-    return found
+        np.add.at(counts[side], (ends[side][ends[side] >= 0], colour[ends[side] >= 0]), 1)
+    return counts
 
 
 @settings(max_examples=60, deadline=None)
@@ -84,17 +84,17 @@ def cut(network: Topology, count: int, seed: int) -> frozenset[Failure]:
 @pytest.mark.parametrize("seed", range(8))
 def test_a_ring_keeps_links_to_itself_when_a_core_is_lost_to_a_pod(seed, count):
     network = parse_topology("fat-tree:k=16")
-    wanted, down = ring(network, seed), cut(network, count, seed)
-    before = place(network, wanted)
+    flows, down = ring(network, seed), cut(network, count, seed)
+    before = place(network, flows)
     repaired = repair(before, down)
-    for found in (place(network, wanted, down), repaired.placement):
-        assert (found.cut_bound, found.busiest, found.collisions) == (1, 1, 0)
-        assert loads(found.network, found.path_rows).max() == 1
-        for flow, (source, target) in enumerate(zip(wanted.source.tolist(), wanted.target.tolist(), strict=True)):
-            path = found.path(flow)
+    for placement in (place(network, flows, down), repaired.placement):
+        assert (placement.cut_bound, placement.busiest, placement.collisions) == (1, 1, 0)
+        assert loads(placement.network, placement.path_rows).max() == 1
+        for flow, (source, target) in enumerate(zip(flows.source.tolist(), flows.target.tolist(), strict=True)):
+            path = placement.path(flow)
             assert (path[0], path[-1]) == (network.hosts[source].switch, network.hosts[target].switch)
-            assert all(found.network.link[a, b] >= 0 for a, b in pairwise(path))
-    changed = [flow for flow in range(len(wanted)) if repaired.placement.path(flow) != before.path(flow)]
+            assert all(placement.network.link[a, b] >= 0 for a, b in pairwise(path))
+    changed = [flow for flow in range(len(flows)) if repaired.placement.path(flow) != before.path(flow)]
     assert changed == repaired.moved.tolist()
     healed = repair(repaired.placement, frozenset()).placement
     assert (healed.busiest, healed.collisions) == (1, 0)
@@ -104,23 +104,23 @@ def test_a_ring_keeps_links_to_itself_when_a_core_is_lost_to_a_pod(seed, count):
 @pytest.mark.parametrize("seed", range(3))
 def test_an_all_to_all_is_within_a_flow_or_five_percent(spec, seed):
     network = parse_topology(spec)
-    wanted = flows_of({"jobs": [{"name": "a", "collective": "all-to-all", "hosts": "all"}]}, network)
+    flows = flows_of({"jobs": [{"name": "a", "collective": "all-to-all", "hosts": "all"}]}, network)
     kind = "global" if spec.startswith("fat-tree") else "local"
     links = [link.index for link in network.links if link.kind == kind]
     down = frozenset(Failure("link", link) for link in random.Random(seed).sample(links, 2))
-    found = repair(place(network, wanted), down).placement
-    assert found.busiest <= max(found.bound + 1, 1.05 * found.bound)
-    assert place(network, wanted, down).busiest <= max(found.bound + 1, 1.05 * found.bound)
+    placement = repair(place(network, flows), down).placement
+    assert placement.busiest <= max(placement.bound + 1, 1.05 * placement.bound)
+    assert place(network, flows, down).busiest <= max(placement.bound + 1, 1.05 * placement.bound)
 
 
 def test_flows_that_may_not_move_stay():
     """Pinned flows and those that somebody has moved are no part of any exchange."""
     network = parse_topology("fat-tree:k=8")
-    wanted = ring(network, 1)
-    first = place(network, wanted)
-    pinned = FlowSet(wanted.source, wanted.target, wanted.job, wanted.names, {0: first.path(0), 5: first.path(5)})
+    flows = ring(network, 1)
+    first = place(network, flows)
+    pinned = FlowSet(flows.source, flows.target, flows.job, flows.names, {0: first.path(0), 5: first.path(5)})
     before = place(network, pinned)
     for seed in range(6):
-        found = repair(before, cut(network, 1, seed))
+        repaired = repair(before, cut(network, 1, seed))
         for flow in pinned.pinned:
-            assert flow in found.lost or found.placement.path(flow) == before.path(flow)
+            assert flow in repaired.lost or repaired.placement.path(flow) == before.path(flow)

@@ -144,8 +144,8 @@ def test_a_controller_that_takes_over_gives_back(targets):
                 await reconcile(other, {3: [route(5, 1)]})
                 with pytest.raises(DetourError, match=r"s2 .*refuses writes: another controller is primary .*id 11\)"):
                     await reconcile(fabric, plan)
-                found = [switch.displaced for switch in fabric.switches.values()]
-                assert [each.election_id for each in found if each is not None] == [11, 11]
+                displaced = [switch.displaced for switch in fabric.switches.values()]
+                assert [each.election_id for each in displaced if each is not None] == [11, 11]
                 fabric.switches[3].forgive()
                 assert fabric.switches[3].displaced is not None  # the other one is still there
             async with asyncio.timeout(PATIENCE_S):

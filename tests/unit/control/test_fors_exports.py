@@ -41,18 +41,18 @@ everywhere = pytest.mark.parametrize("fabric", FABRICS + CABLES + TREES, ids=lam
 
 def cables(fabric: FatTree) -> Joined:
     """Who is at the other end of each port, as ibsim reads it."""
-    found, name = {}, ""
+    ends, name = {}, ""
     for line in simulated(fabric, made_up_guids(fabric)):
         if node := re.fullmatch(r'(?:Switch|Ca)\t\d+ "(\w+)"', line):
             name = node[1]
         elif end := re.fullmatch(r'\[(\d+)\]\t"(\w+)"\[(\d+)\]', line):
-            found[name, int(end[1])] = (end[2], int(end[3]))
-    return found
+            ends[name, int(end[1])] = (end[2], int(end[3]))
+    return ends
 
 
 def tables(fabric: FatTree) -> tuple[Ports, dict[str, int]]:
     """Ports by switch and LID, and base LIDs by name, as OpenSM's loader takes them from the lines."""
-    found: Ports = {}
+    ports: Ports = {}
     base: dict[str, int] = {}
     names = {guid: name for name, guid in made_up_guids(fabric).items()}
     table: dict[int, int] = {}
@@ -60,7 +60,7 @@ def tables(fabric: FatTree) -> tuple[Ports, dict[str, int]]:
         if line.startswith("Unicast lids"):
             header = re.search(r" guid 0x([0-9a-f]{16}) ", line)
             assert header
-            table = found.setdefault(names[int(header[1], 16)], {})
+            table = ports.setdefault(names[int(header[1], 16)], {})
             continue
         entry = re.fullmatch(r"0x([0-9a-f]{4}) (\d{3}) : \(.* portguid 0x([0-9a-f]{16}): '(\w+)'\)", line)
         assert entry
@@ -69,7 +69,7 @@ def tables(fabric: FatTree) -> tuple[Ports, dict[str, int]]:
         assert lid not in table
         table[lid] = int(entry[2])
         base[name] = min(base.get(name, lid), lid)
-    return found, base
+    return ports, base
 
 
 def walk(ports: Ports, joined: Joined, at: str, lid: int) -> tuple[list[tuple[str, int]], str]:
@@ -98,8 +98,8 @@ def test_tables_lead_every_flow_over_its_path_and_nobody_astray(fabric):
         over += [
             (f"{'agg' if fabric.cores else 'spine'}{q * fabric.spines + j}", v % fabric.leaves * fabric.cables + m + 1)
         ]
-        wanted = [*(over if j >= 0 else ()), (f"leaf{v}", dst % fabric.hosts + 1)]
-        assert walk(ports, joined, f"leaf{u}", base[f"server{dst}"] + choice) == (wanted, f"server{dst}")
+        path = [*(over if j >= 0 else ()), (f"leaf{v}", dst % fabric.hosts + 1)]
+        assert walk(ports, joined, f"leaf{u}", base[f"server{dst}"] + choice) == (path, f"server{dst}")
     # Whatever path bits somebody chooses: ports whose link is down are not in `joined`.
     for server in np.flatnonzero(fabric.present()).tolist():
         for leaf in np.flatnonzero(fabric.planes[:, server // fabric.hosts].any(axis=1)).tolist():
@@ -216,11 +216,11 @@ def test_an_msccl_algorithm_delivers_every_part_in_each_ranks_order(fabric):
 
 def test_json_has_ranks_and_spines():
     plan = solve(FABRICS[2])
-    found = json.loads(schedule_json(plan))
-    assert (found["servers"], found["failed"], found["fabric"]) == ([0, 1, 3, 7, 8, 11], ["1:1"], "FT(2;3,4)")
+    schedule = json.loads(schedule_json(plan))
+    assert (schedule["servers"], schedule["failed"], schedule["fabric"]) == ([0, 1, 3, 7, 8, 11], ["1:1"], "FT(2;3,4)")
     rows = [
-        (phase, found["servers"][one["src"]], found["servers"][one["dst"]], one["spine"])
-        for phase, flows in enumerate(found["phases"])
+        (phase, schedule["servers"][one["src"]], schedule["servers"][one["dst"]], one["spine"])
+        for phase, flows in enumerate(schedule["phases"])
         for one in flows
     ]
     spines = [None if spine == INSIDE else spine for spine in plan.spine.tolist()]
@@ -232,13 +232,13 @@ def test_json_has_ranks_and_spines():
 def test_json_has_cables():
     plan = solve(CABLES[0])
     assert plan.cables is not None
-    found = json.loads(schedule_json(plan))
-    assert found["failed"] == ["0:0:0", "1:1:1"]
+    schedule = json.loads(schedule_json(plan))
+    assert schedule["failed"] == ["0:0:0", "1:1:1"]
     inside = [plan.spine == INSIDE] * 2
-    wanted = np.where(inside, -1, plan.cables)
-    flows = [one for flows in found["phases"] for one in flows]
+    expected = np.where(inside, -1, plan.cables)
+    flows = [one for flows in schedule["phases"] for one in flows]
     ways = [[-1 if one[way] is None else one[way] for one in flows] for way in ("up", "down")]
-    assert ways == wanted.tolist()
+    assert ways == expected.tolist()
 
 
 def test_json_of_three_levels_has_aggregation_switches_and_cores(tmp_path):
@@ -246,9 +246,9 @@ def test_json_of_three_levels_has_aggregation_switches_and_cores(tmp_path):
     fabric = ["--topo", "ft3:pods=2,leaves=2,aggs=2,cores=1,hosts=2", "--group", "0,2-5", "--fail", "0:1"]
     assert main(["fors", "route", *fabric, "--out", str(csv)]) == 0
     assert main(["fors", "export", str(csv), *fabric, "--format", "json", "--out", str(out)]) == 0
-    found = json.loads(out.read_text())
-    assert (found["failed"], found["servers"]) == (["0:1"], [0, 2, 3, 4, 5])
-    flows = {(flow["src"], flow["dst"]): (flow["agg"], flow["core"]) for phase in found["phases"] for flow in phase}
+    schedule = json.loads(out.read_text())
+    assert (schedule["failed"], schedule["servers"]) == (["0:1"], [0, 2, 3, 4, 5])
+    flows = {(flow["src"], flow["dst"]): (flow["agg"], flow["core"]) for phase in schedule["phases"] for flow in phase}
     assert len(flows) == 20
     assert flows[0, 1] == (0, None)  # another leaf of the pod
     assert flows[1, 2] == (None, None)  # the same leaf

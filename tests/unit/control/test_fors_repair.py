@@ -66,10 +66,10 @@ def test_what_is_left_is_planned_without_contention(spec, seed):
     before = random_failures(parse_fabric(spec), seed, seed)
     after = random_failures(before, 1 + seed % 2, 50 + seed)
     phase, src, dst, path = rest_of(solve(before), 3)
-    found, now = repaired(after, phase, src, dst, path)
-    check(after, src, dst, found, now)
-    assert (found != GONE).all()
-    assert int(found.max()) + 1 <= 1.25 * max(fewest(after, src, dst), len(np.unique(phase))) + 1
+    new, now = repaired(after, phase, src, dst, path)
+    check(after, src, dst, new, now)
+    assert (new != GONE).all()
+    assert int(new.max()) + 1 <= 1.25 * max(fewest(after, src, dst), len(np.unique(phase))) + 1
 
 
 def planner_of(tree: FatTree) -> Callable[..., Columns]:
@@ -79,9 +79,9 @@ def planner_of(tree: FatTree) -> Callable[..., Columns]:
 @pytest.mark.parametrize("tree", [FatTree(2, 4, hosts=4, cables=2), FatTree(4, 4)])
 def test_nothing_moves_where_nothing_broke(tree):
     phase, src, dst, path = rest_of(solve(tree), 2)
-    found, now = planner_of(tree)(tree, phase, src, dst, path)
+    new, now = planner_of(tree)(tree, phase, src, dst, path)
     assert (now == path).all()
-    assert (found == phase - 2).all()
+    assert (new == phase - 2).all()
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_what_nothing_joins_any_more_is_given_up(tree, failed, size):
     """Parts 0 and 1 of `size` servers each, pods or leaves."""
     phase, src, dst, path = rest_of(solve(tree), 0)
     cut = tree.with_failed(failed)
-    found, now = planner_of(tree)(cut, phase, src, dst, path)
-    check(cut, src, dst, found, now)
+    new, now = planner_of(tree)(cut, phase, src, dst, path)
+    check(cut, src, dst, new, now)
     ends = src // size, dst // size
     parted = (np.minimum(*ends) == 0) & (np.maximum(*ends) == 1)
-    assert ((found == GONE) == parted).all()
+    assert ((new == GONE) == parted).all()
 
 
 @pytest.mark.parametrize(

@@ -175,10 +175,10 @@ def test_what_is_no_population_and_no_group(values, text):
 def test_random_failures():
     fabric = FatTree(20, 18, frozenset({(0, 0)}))
     for count in (0, 1, 50, 179):
-        found = random_failures(fabric, count, seed=4)
-        assert len(found.failed) == count + 1
-        assert found.unreachable() == []
-        assert found == random_failures(fabric, count, seed=4)
+        damaged = random_failures(fabric, count, seed=4)
+        assert len(damaged.failed) == count + 1
+        assert damaged.unreachable() == []
+        assert damaged == random_failures(fabric, count, seed=4)
     assert random_failures(fabric, 5, seed=4) != random_failures(fabric, 5, seed=5)
     with pytest.raises(DetourError, match="has 359 working links; 360 cannot fail"):
         random_failures(fabric, 360, seed=1)

@@ -124,8 +124,8 @@ def test_the_verifier_sees_faults():
     }
     assert problems(plan) == []
     for text, wrong in faults.items():
-        found = problems(wrong, most=500)
-        assert any(text in line for line in found), (text, found[:3])
+        complaints = problems(wrong, most=500)
+        assert any(text in line for line in complaints), (text, complaints[:3])
 
 
 def _taken(plan: ForsPlan, row: int) -> int:
@@ -197,14 +197,14 @@ def test_rounding_meets_links_where_the_programme_is_large(monkeypatch):
         bound, near = least_phases(demand)
         assert near is not None
         assert bound == max(loads.counting_bound(fabric), ceil(loads.fluid_bound(demand)))
-        found = whole(demand, bound, near)
-        assert found is not None
-        found = found[:, 0]
+        rounded = whole(demand, bound, near)
+        assert rounded is not None
+        rounded = rounded[:, 0]
         pair, plane = demand.paths.T
-        assert (np.bincount(pair, found) == demand.flows).all()
+        assert (np.bincount(pair, rounded) == demand.flows).all()
         load = np.zeros(fabric.alive.shape)
         for end in demand.pairs[pair].T:
-            np.add.at(load, (end, plane), found)
+            np.add.at(load, (end, plane), rounded)
         assert load.max() <= bound
 
 
@@ -215,10 +215,10 @@ def test_a_plan_is_kept_when_one_more_link_fails(tmp_path, capsys):
     before = json.loads(capsys.readouterr().out)
     options[-1] += ",2/1:0"
     assert main(["fors", "route", *options, "--keep", str(file), "--out", str(later), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["method"], found["anew"], found["verified"]) == ("incremental", False, True)
-    assert 0 < found["moved"] < found["flows"] // 4
-    assert found["phases"] <= before["phases"] + 1
+    report = json.loads(capsys.readouterr().out)
+    assert (report["method"], report["anew"], report["verified"]) == ("incremental", False, True)
+    assert 0 < report["moved"] < report["flows"] // 4
+    assert report["phases"] <= before["phases"] + 1
     assert main(["fors", "verify", *options, str(later)]) == 0
     assert main(["fors", "route", *options, "--keep", str(file), "--group", "0-3"]) == 2
     assert "is no plan for" in capsys.readouterr().err

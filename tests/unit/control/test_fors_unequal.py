@@ -68,7 +68,7 @@ def least_time(fabric: FatTree, sizes: np.ndarray) -> float:
     """The bound by one linear programme over servers' pairs and spines (dual simplex), rates as real numbers."""
     servers = np.flatnonzero(fabric.taking_part())
     alive, room = fabric.alive, fabric.working.sum(axis=2) * fabric.speed.numerator
-    wanted, columns, loads = [], [], defaultdict(list)
+    lengths, columns, loads = [], [], defaultdict(list)
     for i, j in np.argwhere(sizes > 0).tolist():
         u, v = (int(servers[k]) // fabric.hosts for k in (i, j))
         for c in [-1] if u == v else np.flatnonzero(alive[u] & alive[v]).tolist():
@@ -77,23 +77,23 @@ def least_time(fabric: FatTree, sizes: np.ndarray) -> float:
             if c >= 0:
                 loads["up", u, c].append(len(columns))
                 loads["down", v, c].append(len(columns))
-            columns.append(len(wanted))
-        wanted.append(float(sizes[i, j]))
-    if not wanted:
+            columns.append(len(lengths))
+        lengths.append(float(sizes[i, j]))
+    if not lengths:
         return 0.0
-    unit = max(wanted)
-    equal = np.zeros((len(wanted), len(columns) + 1))
+    unit = max(lengths)
+    equal = np.zeros((len(lengths), len(columns) + 1))
     equal[columns, np.arange(len(columns))] = 1
     most = np.zeros((len(loads), len(columns) + 1))
     for row, (name, members) in enumerate(loads.items()):
         most[row, members] = 1
         most[row, -1] = -(room[name[1:]] if name[0] in ("up", "down") else 1)
-    found = linprog(
+    solution = linprog(
         np.r_[np.zeros(len(columns)), 1.0], A_ub=most, b_ub=np.zeros(len(loads)), A_eq=equal,
-        b_eq=np.array(wanted) / unit, method="highs-ds",
+        b_eq=np.array(lengths) / unit, method="highs-ds",
     )  # fmt: skip
-    assert found.status == 0
-    return float(found.fun) * unit
+    assert solution.status == 0
+    return float(solution.fun) * unit
 
 
 def test_plans_are_right_and_near_a_bound_that_is_one():
@@ -121,10 +121,10 @@ def test_the_busiest_server_is_never_kept_waiting_where_leaves_have_enough_cable
     sizes = drawn_sizes(fabric.servers, skew, 100_000, 7)
     leaf = np.arange(fabric.slots) // fabric.hosts
     lanes = np.ones((fabric.leaves, fabric.uplinks * fabric.lanes), bool)
-    found = turns(sizes, Crossbars(leaf, lanes, np.zeros((fabric.leaves,) * 2)), 0, 0)
+    schedule = turns(sizes, Crossbars(leaf, lanes, np.zeros((fabric.leaves,) * 2)), 0, 0)
     busiest = max(sizes.sum(axis=0).max(), sizes.sum(axis=1).max())
-    assert found is not None
-    assert sum(turn.length for turn in found) == busiest
+    assert schedule is not None
+    assert sum(turn.length for turn in schedule) == busiest
 
 
 @pytest.mark.parametrize("failures", [0, 1, 3, 5, 9])
@@ -194,9 +194,9 @@ def test_plans_go_through_files(tmp_path):
         sizes = drawn_sizes(12, "moe:1.5", 10**10, 2)
         plan = plan_unequal(fabric, sizes)
         write_unequal(plan, tmp_path / "plan.csv")
-        found = read_unequal(fabric, tmp_path / "plan.csv", sizes)
-        assert unequal_problems(found) == []
-        assert (found.length, found.plan.lower_bound) == (plan.length, plan.plan.lower_bound)
+        read = read_unequal(fabric, tmp_path / "plan.csv", sizes)
+        assert unequal_problems(read) == []
+        assert (read.length, read.plan.lower_bound) == (plan.length, plan.plan.lower_bound)
     (tmp_path / "plan.csv").write_text("phase,src,dst,spine,up,down,bytes\n0,0,1,,,,\n")
     with pytest.raises(DetourError, match="line 2: '0,0,1,,,,' is not phase,src,dst,spine,up,down,bytes"):
         read_unequal(fabric, tmp_path / "plan.csv", sizes)
@@ -205,11 +205,11 @@ def test_plans_go_through_files(tmp_path):
 def test_sizes_from_files(tmp_path):
     fabric, path = FatTree(2, 2, group=(0, 1, 3)), tmp_path / "sizes"
     path.write_text("src,dst,bytes\n0,3,7\n3, 1 ,8\n1,1,5\n")
-    wanted = [[0, 0, 7], [0, 0, 0], [0, 8, 0]]
-    assert read_sizes(fabric, path).tolist() == wanted
+    expected = [[0, 0, 7], [0, 0, 0], [0, 8, 0]]
+    assert read_sizes(fabric, path).tolist() == expected
     for text in ("[[9,0,7],[0,0,0],[0,8,0]]", '{"sizes": [[0,0,7],[0,0,0],[0,8,0]]}'):
         path.write_text(text)
-        assert read_sizes(fabric, path).tolist() == wanted
+        assert read_sizes(fabric, path).tolist() == expected
 
 
 @pytest.mark.parametrize(

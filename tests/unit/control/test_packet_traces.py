@@ -18,20 +18,20 @@ A, B = D1.hosts[0], D1.hosts[66]
 
 
 def test_a_shortest_path():
-    found = TRACER.trace(A, B)
-    assert found.delivered
-    assert found.outcome == "delivered to h66"
-    assert found.switches == (0, 35, 33)
-    assert [(hop.in_port, hop.out_port) for hop in found.hops] == [(1, 6), (7, 4), (5, 1)]
-    assert found.hops[0].why == "fd00:8::/32 -> forward port 6"
-    assert found.hops[-1].why == "fd00:8:1::/64 -> deliver port 1"
+    trace = TRACER.trace(A, B)
+    assert trace.delivered
+    assert trace.outcome == "delivered to h66"
+    assert trace.switches == (0, 35, 33)
+    assert [(hop.in_port, hop.out_port) for hop in trace.hops] == [(1, 6), (7, 4), (5, 1)]
+    assert trace.hops[0].why == "fd00:8::/32 -> forward port 6"
+    assert trace.hops[-1].why == "fd00:8:1::/64 -> deliver port 1"
 
 
 def test_a_detour():
-    found = TRACER.trace(A, B, via_ports(0, 8, 9)[2])
-    assert found.switches == (0, 3, 8, 9, 34, 33)
-    assert [hop.table for hop in found.hops] == [schema.DETOUR] * 2 + [schema.ROUTE] * 4
-    assert found.hops[0].why == "via 2 -> towards port 5"
+    trace = TRACER.trace(A, B, via_ports(0, 8, 9)[2])
+    assert trace.switches == (0, 3, 8, 9, 34, 33)
+    assert [hop.table for hop in trace.hops] == [schema.DETOUR] * 2 + [schema.ROUTE] * 4
+    assert trace.hops[0].why == "via 2 -> towards port 5"
 
 
 def test_inside_a_group_the_source_bit_does_nothing():
@@ -42,25 +42,25 @@ def test_inside_a_group_the_source_bit_does_nothing():
 @pytest.mark.parametrize("via", range(1, 8))
 def test_uusids_pin_a_path(via):
     (way,) = via_paths(D1, A.switch, B.switch, via)
-    found = TRACER.trace(A, B, usids=path_usids(D1, way, B))
-    assert found.delivered
-    assert found.switches == way
+    trace = TRACER.trace(A, B, usids=path_usids(D1, way, B))
+    assert trace.delivered
+    assert trace.switches == way
 
 
 def test_adjacency_usids():
     # s0 to s3 by its port 5; there by the global link behind port 6; s8 sends to the host's switch.
-    found = TRACER.trace(A, B, usids=(1, 0xE005, 0xE006, B.switch + 1, B.node_id))
-    assert found.delivered
-    assert found.switches[:3] == (0, 3, 8)
-    assert [hop.table for hop in found.hops[:2]] == [schema.LOCAL_SID] * 2
+    trace = TRACER.trace(A, B, usids=(1, 0xE005, 0xE006, B.switch + 1, B.node_id))
+    assert trace.delivered
+    assert trace.switches[:3] == (0, 3, 8)
+    assert [hop.table for hop in trace.hops[:2]] == [schema.LOCAL_SID] * 2
     alone = TRACER.trace(A, B, usids=(0xE005, 0xE006, B.switch + 1, B.node_id))
-    assert alone.switches == found.switches
+    assert alone.switches == trace.switches
 
 
 def test_own_usids_in_a_row():
-    found = TRACER.trace(A, A, usids=(1, 1, 1, 1, 1, A.node_id))
-    assert found.delivered
-    assert found.switches == (0,)
+    trace = TRACER.trace(A, A, usids=(1, 1, 1, 1, 1, A.node_id))
+    assert trace.delivered
+    assert trace.switches == (0,)
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_own_usids_in_a_row():
     ],
 )
 def test_uusid_lists_that_lead_nowhere(usids, words):
-    found = TRACER.trace(A, B, usids=usids)
-    assert not found.delivered
-    assert words in found.outcome
+    trace = TRACER.trace(A, B, usids=usids)
+    assert not trace.delivered
+    assert words in trace.outcome
 
 
 def test_packets_end_where_entries_do():
@@ -93,16 +93,16 @@ def test_loops_end_with_the_hop_limit():
         everything = ((schema.DST_ADDR, Lpm(0, 0)),)
         return [TableEntry(schema.ROUTE, everything, ActionSet.of([Action.of(schema.FORWARD, port=port)]))]
 
-    found = Tracer({1: to(0, 3), 2: to(1, 3)}, D1).trace(A, B)
-    assert len(found.hops) == 64
-    assert "hop limit" in found.outcome
+    trace = Tracer({1: to(0, 3), 2: to(1, 3)}, D1).trace(A, B)
+    assert len(trace.hops) == 64
+    assert "hop limit" in trace.outcome
 
 
 def test_a_wrong_mac_is_told():
     wrong = ActionSet.of([Action.of(schema.DELIVER, port=1, mac=1)])
     route = TableEntry(schema.ROUTE, ((schema.DST_ADDR, Lpm(A.address, 64)),), wrong)
-    found = Tracer({1: [route]}, D1).trace(A, A)
-    assert found.outcome == "reaches h0 with the wrong MAC address 00:00:00:00:00:01"
+    trace = Tracer({1: [route]}, D1).trace(A, A)
+    assert trace.outcome == "reaches h0 with the wrong MAC address 00:00:00:00:00:01"
 
 
 def test_an_empty_choice_is_told():

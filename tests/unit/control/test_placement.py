@@ -55,10 +55,10 @@ def placed(topology: str, *jobs: dict[str, Any], down: tuple[str, ...] = ()) -> 
 def test_a_colouring_is_balanced_at_every_vertex(edges, colours, seed):
     ends = np.array(edges, np.int32).reshape(-1, 2)
     ends = np.random.default_rng(seed).permutation(ends)
-    found = balanced(ends[:, 0].copy(), ends[:, 1].copy(), colours)
+    balance = balanced(ends[:, 0].copy(), ends[:, 1].copy(), colours)
     for side, vertices in ((0, 5), (1, 7)):
         for vertex in range(vertices):
-            used = np.bincount(found[ends[:, side] == vertex], minlength=colours)
+            used = np.bincount(balance[ends[:, side] == vertex], minlength=colours)
             assert used.max() - used.min() <= 1
             assert len(used) == colours
 
@@ -67,13 +67,13 @@ def least(topology: str, pairs: FlowSet) -> int:
     """Fewest collisions of all placements there are."""
     network = PlacementNetwork(parse_topology(topology))
     ends = zip(network.edge_of[pairs.source].tolist(), network.edge_of[pairs.target].tolist(), strict=True)
-    found = []
+    counts = []
     for paths in itertools.product(*(shortest_paths(network.topology, a, b) for a, b in ends)):
         path_rows = np.full((len(paths), 5), -1, np.int32)
         for row, path in enumerate(paths):
             path_rows[row, : len(path)] = path
-        found.append(collisions(loads(network, path_rows)))
-    return min(found)
+        counts.append(collisions(loads(network, path_rows)))
+    return min(counts)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def least(topology: str, pairs: FlowSet) -> int:
     ],
 )
 def test_colouring_reaches_what_trying_everything_finds(topology, pairs):
-    found = placed(topology, job("point-to-point", pairs=pairs))
-    assert found.collisions == found.lower_bound == least(topology, found.flows)
+    placement = placed(topology, job("point-to-point", pairs=pairs))
+    assert placement.collisions == placement.lower_bound == least(topology, placement.flows)
 
 
 SIZES = {
@@ -110,31 +110,31 @@ JOBS = {
 @pytest.mark.parametrize("kind", JOBS)
 @pytest.mark.parametrize("topology", [name for names in SIZES.values() for name in names])
 def test_collisions_are_within_five_percent_of_the_bound(topology, kind):
-    found = placed(topology, *JOBS[kind])
-    assert len(found.network.topology.hosts) in SIZES
-    assert found.lower_bound <= found.collisions <= 1.05 * found.lower_bound
-    if found.network.tiers == 2:
-        assert found.collisions == found.lower_bound
+    placement = placed(topology, *JOBS[kind])
+    assert len(placement.network.topology.hosts) in SIZES
+    assert placement.lower_bound <= placement.collisions <= 1.05 * placement.lower_bound
+    if placement.network.tiers == 2:
+        assert placement.collisions == placement.lower_bound
 
 
 def test_figure_1():
     topology = parse_topology(LEAVES)
-    found, report = compare(topology, flows(LEAVES, job("point-to-point", pairs=FIGURE_1)))
+    placement, report = compare(topology, flows(LEAVES, job("point-to-point", pairs=FIGURE_1)))
     assert (report.collisions, report.lower_bound) == (0, 0)
     assert report.ecmp_worst == 4  # the number that the paper shows in Fig. 1a
-    assert len({found.path(flow)[1] for flow in range(3)}) == 3
+    assert len({placement.path(flow)[1] for flow in range(3)}) == 3
 
 
 @pytest.mark.parametrize("topology", [LEAVES, "fat-tree:k=4"])
 def test_usids_lead_along_the_path_through_the_tables(topology):
     network = parse_topology(topology)
     tracer = Tracer(plan(network), network)
-    found = placed(topology, job("all-to-all"))
-    for flow in range(0, len(found.flows), 7):
-        a, b = (network.hosts[ends[flow]] for ends in (found.flows.source, found.flows.target))
-        way = tracer.trace(a, b, usids=found.usids(flow))
+    placement = placed(topology, job("all-to-all"))
+    for flow in range(0, len(placement.flows), 7):
+        a, b = (network.hosts[ends[flow]] for ends in (placement.flows.source, placement.flows.target))
+        way = tracer.trace(a, b, usids=placement.usids(flow))
         assert way.delivered
-        assert way.switches == found.path(flow)
+        assert way.switches == placement.path(flow)
 
 
 @pytest.mark.parametrize(("topology", "down"), [(LEAVES, ()), ("fat-tree:k=4", ()), ("fat-tree:k=4", ("s16", "s0-s3"))])
@@ -144,12 +144,12 @@ def test_ecmp_is_what_the_tables_do(topology, down):
     tracer = Tracer(plan(network, failures=failures), network, failures)
     live, pairs = PlacementNetwork(network, failures), flows(topology, job("ring-all-reduce", shuffle=2))
     ports = np.random.default_rng([9, len(pairs)]).integers(0, PATHS, len(pairs), dtype=np.int32)
-    wanted = np.zeros(live.links, np.int64)
+    expected = np.zeros(live.links, np.int64)
     for flow, port in enumerate(ports.tolist()):
         a, b = (network.hosts[ends[flow]] for ends in (pairs.source, pairs.target))
         for one, other in itertools.pairwise(tracer.trace(a, b, port).switches):
-            wanted[live.link[one, other]] += 1
-    assert ecmp.hash_ports(live, pairs, 9)[0].tolist() == wanted.tolist()
+            expected[live.link[one, other]] += 1
+    assert ecmp.hash_ports(live, pairs, 9)[0].tolist() == expected.tolist()
 
 
 def test_the_native_hash_is_the_one_of_the_data_plane():
@@ -165,18 +165,18 @@ def test_the_native_hash_is_the_one_of_the_data_plane():
     [(LEAVES, ("s4",)), (LEAVES, ("s0-s4", "s1-s5")), ("fat-tree:k=4", ("s16",)), ("fat-tree:k=4", ("s2", "s4-s7"))],
 )
 def test_damaged_networks_are_used_as_far_as_they_go(topology, down):
-    found = placed(topology, job("ring-all-reduce", shuffle=7), down=down)
-    assert loads(found.network, found.path_rows).sum() == sum(
-        len(found.path(flow)) - 1 for flow in range(len(found.flows))
+    placement = placed(topology, job("ring-all-reduce", shuffle=7), down=down)
+    assert loads(placement.network, placement.path_rows).sum() == sum(
+        len(placement.path(flow)) - 1 for flow in range(len(placement.flows))
     )
-    again = ecmp.hashed(found.network, found.flows, 20, lambda text: None)
-    assert found.lower_bound <= found.collisions <= again.mean
+    again = ecmp.hashed(placement.network, placement.flows, 20, lambda text: None)
+    assert placement.lower_bound <= placement.collisions <= again.mean
 
 
 def test_the_solver_proves_what_the_bound_cannot():
     # h0 and h1 both must pass s4 in the end: two of the three spines have lost a leaf.
-    found = placed(LEAVES, job("point-to-point", pairs=[["h0", "h9"], ["h1", "h10"]]), down=("s3-s5", "s3-s6"))
-    assert (found.method, found.collisions, found.lower_bound) == ("solver", 2, 1)
+    placement = placed(LEAVES, job("point-to-point", pairs=[["h0", "h9"], ["h1", "h10"]]), down=("s3-s5", "s3-s6"))
+    assert (placement.method, placement.collisions, placement.lower_bound) == ("solver", 2, 1)
 
 
 def least_busy(network: PlacementNetwork, flows: FlowSet) -> int:
@@ -218,11 +218,11 @@ def test_a_solver_proves_no_more_than_it_can(sizes):
         pairs = np.array([draw.sample(range(16), 2) for _ in range(draw.randrange(6, 12))], np.int32)
         size = np.array([draw.choice(sizes) for _ in pairs], np.int64)
         flows = FlowSet(pairs[:, 0].copy(), pairs[:, 1].copy(), np.zeros(len(pairs), np.int32), ("a",), {}, size)
-        found = place(topology, flows, failures)
-        right = least_busy(found.network, flows)
-        assert found.bound <= right <= found.busiest <= right * (1 + 3e-6)
-        solved += found.method == "solver"
-        gaps.append(found.busiest / found.bound - 1)
+        placement = place(topology, flows, failures)
+        right = least_busy(placement.network, flows)
+        assert placement.bound <= right <= placement.busiest <= right * (1 + 3e-6)
+        solved += placement.method == "solver"
+        gaps.append(placement.busiest / placement.bound - 1)
     assert solved > 3
     if len(sizes) > 2:
         assert 0 < max(gaps) < 2e-5, "not proven, and how good it is"
@@ -269,20 +269,20 @@ def random_links(network: Topology, count: int, seed: int) -> frozenset[Failure]
 @pytest.mark.parametrize("kind", ["ring", "shuffled rings", "tree", "mixed"])
 def test_damage_costs_neither_optimality_nor_time(kind, count):
     network = parse_topology("fat-tree:k=16")
-    wanted = flows("fat-tree:k=16", *JOBS[kind])
+    demand = flows("fat-tree:k=16", *JOBS[kind])
     down = random_links(network, count, count)
-    before = place(network, wanted)
-    place(network, wanted, down)  # loads native code
+    before = place(network, demand)
+    place(network, demand, down)  # loads native code
     begin = time.process_time()
-    anew = place(network, wanted, down)
+    anew = place(network, demand, down)
     placing, begin = time.process_time() - begin, time.process_time()
     repaired = repair(before, down)
     repairing = time.process_time() - begin
     assert placing < 5
     assert repairing < 0.2
-    for found in (anew, repaired.placement):
-        assert found.bound <= found.busiest <= found.bound + 1
-        assert loads(found.network, found.path_rows).sum() == (found.path_rows >= 0).sum() - len(wanted)
+    for placement in (anew, repaired.placement):
+        assert placement.bound <= placement.busiest <= placement.bound + 1
+        assert loads(placement.network, placement.path_rows).sum() == (placement.path_rows >= 0).sum() - len(demand)
     assert anew.collisions <= repaired.placement.collisions <= 1.05 * anew.collisions + 3 * len(repaired.moved)
     healed = repair(repaired.placement, frozenset())
     assert healed.placement.busiest == healed.placement.bound
@@ -291,8 +291,8 @@ def test_damage_costs_neither_optimality_nor_time(kind, count):
 
 def test_what_was_placed_on_a_damaged_network_uses_what_comes_back():
     network = parse_topology("fat-tree:k=8")
-    wanted = flows("fat-tree:k=8", *JOBS["shuffled rings"])
-    damaged = place(network, wanted, random_links(network, 40, 3))
+    demand = flows("fat-tree:k=8", *JOBS["shuffled rings"])
+    damaged = place(network, demand, random_links(network, 40, 3))
     healed = repair(damaged, frozenset()).placement
     assert healed.collisions == healed.lower_bound < damaged.collisions
     assert healed.busiest == healed.bound < damaged.busiest
@@ -318,13 +318,13 @@ THREE_JOBS = [
 
 @pytest.mark.parametrize("topology", ["leaf-spine:leaves=16,spines=8,hosts=8", "fat-tree:k=8"])
 def test_the_busiest_link_is_the_one_with_most_bytes(topology):
-    found = placed(topology, *THREE_JOBS)
-    counted = place(found.network.topology, replace(found.flows, bytes=None))
-    carried = loads(counted.network, counted.path_rows, found.flows.size).max()
-    assert found.flows.unit == "bytes"
-    assert found.busiest == loads(found.network, found.path_rows, found.flows.size).max()
-    assert found.bound <= found.busiest <= 1.005 * found.bound
-    assert carried > 1.03 * found.busiest
+    placement = placed(topology, *THREE_JOBS)
+    counted = place(placement.network.topology, replace(placement.flows, bytes=None))
+    carried = loads(counted.network, counted.path_rows, placement.flows.size).max()
+    assert placement.flows.unit == "bytes"
+    assert placement.busiest == loads(placement.network, placement.path_rows, placement.flows.size).max()
+    assert placement.bound <= placement.busiest <= 1.005 * placement.bound
+    assert carried > 1.03 * placement.busiest
 
 
 @pytest.mark.parametrize("detours", [False, True])
@@ -332,27 +332,27 @@ def test_the_busiest_link_is_the_one_with_most_bytes(topology):
 def test_dragonflies_and_expanders(topology, detours):
     network = parse_topology(topology)
     tracer = Tracer(plan(network), network)
-    found = place(network, flows(topology, job("ring-all-reduce", shuffle=1)), detours=detours)
-    chance = ecmp.hashed(found.network, found.flows, 20, lambda text: None)
-    assert found.bound <= found.busiest <= min(chance.busiest) - detours
-    assert found.busiest <= found.bound + detours
+    placement = place(network, flows(topology, job("ring-all-reduce", shuffle=1)), detours=detours)
+    chance = ecmp.hashed(placement.network, placement.flows, 20, lambda text: None)
+    assert placement.bound <= placement.busiest <= min(chance.busiest) - detours
+    assert placement.busiest <= placement.bound + detours
     longer = 0
-    for flow in range(len(found.flows)):
-        a, b = (network.hosts[ends[flow]] for ends in (found.flows.source, found.flows.target))
-        way = tracer.trace(a, b, usids=found.usids(flow))
+    for flow in range(len(placement.flows)):
+        a, b = (network.hosts[ends[flow]] for ends in (placement.flows.source, placement.flows.target))
+        way = tracer.trace(a, b, usids=placement.usids(flow))
         assert way.delivered
-        assert way.switches == found.path(flow)
+        assert way.switches == placement.path(flow)
         longer += way.switches not in set(shortest_paths(network, a.switch, b.switch))
     assert (longer > 0) == detours
 
 
 def test_pinned_flows_stay_and_others_keep_away():
     pairs = [{"from": "h0", "to": "h9", "path": ["s0", "s5", "s3"]}, ["h1", "h10"], ["h2", "h11"]]
-    found = placed(LEAVES, job("point-to-point", pairs=pairs))
-    assert found.path(0) == (0, 5, 3)
-    assert found.collisions == 0
-    down = frozenset({parse_failure(found.network.topology, "s5")})
-    repaired = repair(found, down)
+    placement = placed(LEAVES, job("point-to-point", pairs=pairs))
+    assert placement.path(0) == (0, 5, 3)
+    assert placement.collisions == 0
+    down = frozenset({parse_failure(placement.network.topology, "s5")})
+    repaired = repair(placement, down)
     assert repaired.lost.tolist() == [0]
     assert repaired.placement.path(0) == ()
     assert repair(repaired.placement, frozenset()).moved.tolist() == [0]
@@ -405,21 +405,21 @@ def test_the_command_on_damaged_networks_and_with_bytes(tmp_path, capsys):
 
     jobs = tmp_path / "jobs.json"
     jobs.write_text(json.dumps({"jobs": [job("ring-all-reduce", shuffle=3)]}))
-    found = report("--topo", "fat-tree:k=4", "--fail", "s0-s2,s16-s6", "--fail", "s4-s7")
-    assert (found["busiest"], found["bound"], found["unit"], found["moved"]) == (2, 2, "flows", None)
-    assert found["seconds"] < 10
-    used = {hop for row in found["assignments"] for hop in itertools.pairwise(row["path"])}
+    placement = report("--topo", "fat-tree:k=4", "--fail", "s0-s2,s16-s6", "--fail", "s4-s7")
+    assert (placement["busiest"], placement["bound"], placement["unit"], placement["moved"]) == (2, 2, "flows", None)
+    assert placement["seconds"] < 10
+    used = {hop for row in placement["assignments"] for hop in itertools.pairwise(row["path"])}
     assert not used & {("s0", "s2"), ("s2", "s0"), ("s16", "s6"), ("s6", "s16"), ("s4", "s7"), ("s7", "s4")}
     assert report("--topo", "fat-tree:k=4", "--fail", "s0-s2", "--repair")["moved"] > 0
     d1 = report("--topo", "d1")
     assert report("--topo", "d1", "--detours")["busiest"] < d1["busiest"]
     jobs.write_text(json.dumps({"jobs": [job("ring-all-reduce", shuffle=3, bytes=7000)]}))
-    found = report("--topo", LEAVES, "--fail", "s0-s4,s0-s5")
-    assert (found["busiest"], found["bound"], found["unit"]) == (14000, 14000, "bytes")
+    placement = report("--topo", LEAVES, "--fail", "s0-s4,s0-s5")
+    assert (placement["busiest"], placement["bound"], placement["unit"]) == (14000, 14000, "bytes")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ("jobs: [", "line 1"),
         ("jobs:\n- collective: tree\n  hosts: all\n  hosts: h0-h3", "line 2: `hosts` is there twice"),
@@ -460,12 +460,12 @@ def test_the_command_on_damaged_networks_and_with_bytes(tmp_path, capsys):
         ),
     ],
 )
-def test_malformed_job_files_end_with_one_line(text, said, tmp_path, capsys):
+def test_malformed_job_files_end_with_one_line(text, reason, tmp_path, capsys):
     file, out = tmp_path / "jobs.yaml", tmp_path / "out.json"
     file.write_text(text)
     assert cli.main(["place", str(file), "--topo", LEAVES, "--out", str(out)]) == 2
     printed = capsys.readouterr()
-    assert said in printed.err
+    assert reason in printed.err
     assert len(printed.err.splitlines()) == 1
     assert printed.out == ""
     assert not out.exists()
@@ -482,7 +482,7 @@ def test_the_examples_say_with_which_command_they_work(file):
 
 def test_other_refusals(tmp_path, capsys):
     file = tmp_path / "jobs.yaml"
-    for arguments, said in (
+    for arguments, reason in (
         ([str(file), "--topo", LEAVES], "No such file"),
         ([str(file)], "needs --topo"),
         ([str(file), "--apply", "--topo", LEAVES], "those of the fabric that is up"),
@@ -491,7 +491,7 @@ def test_other_refusals(tmp_path, capsys):
         ([str(file), "--topo", LEAVES, "--fail", "s0-s4,s77"], "s77"),
     ):
         assert cli.main(["place", *arguments]) == 2
-        assert said in capsys.readouterr().err
+        assert reason in capsys.readouterr().err
     file.write_bytes(b"\xff\xfe\x00")
     assert cli.main(["place", str(file), "--topo", LEAVES]) == 2
     assert "this is not UTF-8 text" in capsys.readouterr().err

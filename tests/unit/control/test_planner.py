@@ -3,12 +3,13 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
 from detour.base.errors import DetourError
 from detour.base.p4build import BUILD
-from detour.control import schema
+from detour.control import qcn, schema
 from detour.control.entries import (
     Action,
     ActionSet,
@@ -16,6 +17,7 @@ from detour.control.entries import (
     DefaultAction,
     Lpm,
     MeterConfig,
+    Plan,
     Replica,
     TableEntry,
     difference,
@@ -40,14 +42,14 @@ def tables(entities) -> Counter[str]:
 
 
 def routes(entities) -> dict[str, ActionSet]:
-    found: dict[str, ActionSet] = {}
+    actions: dict[str, ActionSet] = {}
     for entity in entities:
         if isinstance(entity, TableEntry) and entity.table == schema.ROUTE:
             prefix = entity.match[0][1]
             assert isinstance(prefix, Lpm)
             assert isinstance(entity.action, ActionSet)
-            found[address.prefix_text(prefix.value, prefix.prefix_len)] = entity.action
-    return found
+            actions[address.prefix_text(prefix.value, prefix.prefix_len)] = entity.action
+    return actions
 
 
 def ports(action: ActionSet) -> list[int]:
@@ -64,16 +66,24 @@ PROGRAMS = {
 }  # fmt: skip
 
 
+def plans_of(program: str) -> Iterator[Plan]:
+    """A plan of every kind for a program."""
+    if program == qcn.PROGRAM:
+        yield from (qcn.plan_qcn(D1, mechanism) for mechanism in qcn.MECHANISMS.values())
+    for policy in PROGRAMS.get(program, ()):
+        assert policy.program == program
+        yield plan(D1, policy, down(D1, "s0-s35"))
+
+
 def names_of(program: str) -> set[str]:
     return set(re.findall(r'name: "([^"]+)"', (BUILD / f"{program}.p4info.txtpb").read_text()))
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", [*PROGRAMS, qcn.PROGRAM])
 def test_names_are_those_of_the_p4info(program):
     names = names_of(program)
-    for policy in PROGRAMS[program]:
-        assert policy.program == program
-        for entity in (e for entities in plan(D1, policy, down(D1, "s0-s35")).values() for e in entities):
+    for planned in plans_of(program):
+        for entity in (e for entities in planned.values() for e in entities):
             if isinstance(entity, TableEntry):
                 assert {entity.table, *(name for name, _ in entity.match)} <= names
                 for action in entity.members():
@@ -102,10 +112,10 @@ def test_sizes_are_those_of_the_p4info(program):
             assert schema.TABLE_SIZE[name[1]] == int(size[1])
         if name and name[1].endswith("_selector") and size:
             table = name[1].removesuffix("_selector")
-            (known,) = [
+            (limit,) = [
                 value for key, value in schema.SELECTOR_SIZE.items() if key.split(".")[-1] == table.split(".")[-1]
             ]
-            assert known == int(size[1])
+            assert limit == int(size[1])
             assert f"max_group_size: {schema.MAX_GROUP_SIZE}" in block
 
 
@@ -113,14 +123,15 @@ def test_constants_are_those_of_the_p4_sources():
     text = (BUILD.parent / "include" / "headers.p4").read_text()
 
     def constant(name: str) -> int:
-        found = re.search(rf"const \S+ {name} = (\w+);", text)
-        assert found is not None
-        return int(found[1], 0)
+        match = re.search(rf"const \S+ {name} = (\w+);", text)
+        assert match is not None
+        return int(match[1], 0)
 
     assert constant("USID_BLOCK") == address.USID_BLOCK
     assert constant("HOST_PREFIX") == address.HOST_PREFIX
     assert constant("USID_LOCAL_FUNCTIONS") == address.FIRST_FUNCTION
     assert constant("CPU_COPY_SESSION") == schema.CPU_COPY_SESSION
+    assert constant("NOTIFICATION_SESSION") == qcn.NOTIFICATION_SESSION
     punts = re.findall(r"const bit<8> (PUNT_\w+) = (\d+);", text)
     assert sorted(int(value) for _, value in punts) == sorted(schema.PUNT_REASONS)
     for name in ("PUNT_NO_ROUTE", "PUNT_HOP_LIMIT", "PUNT_SID_EXHAUSTED", "PUNT_BAD_SRH"):
@@ -135,14 +146,14 @@ def test_constants_are_those_of_the_p4_sources():
 def test_tables_stay_small(name, g, a, p, h):
     switches, total = g * a, 0
     for entities in plan(parse_topology(name)).values():
-        found = tables(entities)
+        sizes = tables(entities)
         # Groups, switches of the own group, own hosts by address and by uSID; uSIDs of other switches in blocks.
-        rest = found[schema.ROUTE] - ((g - 1) + (a - 1) + 2 * p)
+        rest = sizes[schema.ROUTE] - ((g - 1) + (a - 1) + 2 * p)
         assert switches // 4 < rest <= switches - 1
         total += rest
-        assert found[schema.DETOUR] == g - 1
-        assert found[schema.CUT_OFF] == 0
-        assert found[schema.LOCAL_SID] == 1 + 2 * (p + a - 1 + h)
+        assert sizes[schema.DETOUR] == g - 1
+        assert sizes[schema.CUT_OFF] == 0
+        assert sizes[schema.LOCAL_SID] == 1 + 2 * (p + a - 1 + h)
     assert total < 0.9 * switches * (switches - 1)
 
 
@@ -170,24 +181,24 @@ def test_what_a_switch_knows_of_itself():
 
 
 def test_own_hosts_get_their_own_mac():
-    found = routes(PLAN[2])
+    by_prefix = routes(PLAN[2])
     deliver = Action.of(schema.DELIVER, port=1, mac=D1.hosts[2].mac)
-    assert found["fd00:0:1::/64"].members() == (deliver,)
-    assert found["fcbb:bb00:8002::/48"].members() == (deliver,)
+    assert by_prefix["fd00:0:1::/64"].members() == (deliver,)
+    assert by_prefix["fcbb:bb00:8002::/48"].members() == (deliver,)
 
 
 def test_equal_paths_share_the_load():
-    found = routes(plan(parse_topology("leaf-spine:leaves=4,spines=3,hosts=2"))[1])
-    assert ports(found["fd00:0:1::/48"]) == [3, 4, 5]
-    found = routes(plan(parse_topology("fat-tree:k=4"))[1])
-    assert ports(found["fd00:3::/32"]) == [3, 4]
-    assert ports(found["fd00:0:1::/48"]) == [3, 4]
+    by_prefix = routes(plan(parse_topology("leaf-spine:leaves=4,spines=3,hosts=2"))[1])
+    assert ports(by_prefix["fd00:0:1::/48"]) == [3, 4, 5]
+    by_prefix = routes(plan(parse_topology("fat-tree:k=4"))[1])
+    assert ports(by_prefix["fd00:3::/32"]) == [3, 4]
+    assert ports(by_prefix["fd00:0:1::/48"]) == [3, 4]
 
 
 def test_more_equal_paths_than_a_selector_takes():
     topology = parse_topology("leaf-spine:leaves=3,spines=100,hosts=1")
-    found = routes(plan(topology)[1])
-    first, second = ports(found["fd00:0:1::/48"]), ports(found["fd00:0:2::/48"])
+    by_prefix = routes(plan(topology)[1])
+    first, second = ports(by_prefix["fd00:0:1::/48"]), ports(by_prefix["fd00:0:2::/48"])
     assert len(first) == len(second) == schema.MAX_GROUP_SIZE
     assert first != second
 
@@ -247,8 +258,8 @@ def test_a_failed_global_link_is_withdrawn():
     planned = plan(D1, failures=failures)
     link = D1.link("s0-s35")
     for switch, port in (link.a, link.b):
-        found = routes(planned[switch + 1])
-        assert all(port not in ports(action) for action in found.values())
+        by_prefix = routes(planned[switch + 1])
+        assert all(port not in ports(action) for action in by_prefix.values())
         sids = [e for e in planned[switch + 1] if isinstance(e, TableEntry) and e.table == schema.LOCAL_SID]
         assert len(sids) == 1 + 2 * 6
     # Group 0 lost its only link to group 8: no detour by way of 8, and group 0 is cut off from 8 for all others.
@@ -267,18 +278,18 @@ def test_a_failed_switch_gets_no_plan_and_no_routes():
     planned = plan(D1, failures=down(D1, "s5"))
     assert 6 not in planned
     for entities in planned.values():
-        found = routes(entities)
-        assert "fcbb:bb00:6::/48" not in found
-        assert "fd00:1:1::/48" not in found
-        assert "fd00:1::/32" not in found
+        by_prefix = routes(entities)
+        assert "fcbb:bb00:6::/48" not in by_prefix
+        assert "fd00:1:1::/48" not in by_prefix
+        assert "fd00:1::/32" not in by_prefix
     assert unreachable_hosts(D1, down(D1, "s5", "h0")) == ("h0", "h10", "h11")
 
 
 def test_a_host_without_link_has_no_route():
-    found = routes(plan(D1, failures=down(D1, "h2"))[2])
-    assert "fd00:0:1::/64" not in found
-    assert "fcbb:bb00:8002::/48" not in found
-    assert "fd00:0:1:1::/64" in found
+    by_prefix = routes(plan(D1, failures=down(D1, "h2"))[2])
+    assert "fd00:0:1::/64" not in by_prefix
+    assert "fcbb:bb00:8002::/48" not in by_prefix
+    assert "fd00:0:1:1::/64" in by_prefix
 
 
 def test_everything_down():

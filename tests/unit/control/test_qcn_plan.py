@@ -1,33 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans for qcn.p4."""
 
-import re
 from collections import Counter
 from dataclasses import fields
 
 import pytest
 
 from detour.base.errors import DetourError
-from detour.base.p4build import BUILD
 from detour.control import qcn, schema
 from detour.control.entries import Action, ActionSet, CloneSession, DefaultAction, TableEntry
-from detour.control.qcn import MECHANISMS, QCN_COMPLETE, CongestionPoints, Mechanism, plan_qcn
+from detour.control.qcn import QCN_COMPLETE, CongestionPoints, Mechanism, plan_qcn
 from detour.topo import parse_topology
+from tests.unit.control.test_planner import names_of
 
 D1 = parse_topology("d1")
 
 
-def names() -> set[str]:
-    return set(re.findall(r'name: "([^"]+)"', (BUILD / "qcn.p4info.txtpb").read_text()))
-
-
 def values_of(module: object) -> set[str]:
-    found = [value for name, value in vars(module).items() if name.isupper()]
-    return {v for v in found if isinstance(v, str)} | {v for f in found if isinstance(f, dict) for v in f.values()}
+    constants = [value for name, value in vars(module).items() if name.isupper()]
+    return {v for v in constants if isinstance(v, str)} | {
+        v for f in constants if isinstance(f, dict) for v in f.values()
+    }
 
 
 def test_every_name_is_in_the_program():
-    assert {value for value in values_of(qcn) if isinstance(value, str)} - {qcn.PROGRAM} <= names()
+    assert {value for value in values_of(qcn) if isinstance(value, str)} - {qcn.PROGRAM} <= names_of(qcn.PROGRAM)
 
 
 def test_a_parameter_has_one_name_in_planner_and_program():
@@ -39,25 +36,6 @@ def test_a_parameter_has_one_name_in_planner_and_program():
         name: getattr(points, name) for name in ("period", "q_eq", "w", "wait_ticks", "classes")
     }
     assert set(dict(mechanism.adapt(7).params)) - {field.name for field in fields(mechanism)} == {"ports", "decrease"}
-
-
-def test_constants_are_those_of_the_sources():
-    text = (BUILD.parent / "include" / "headers.p4").read_text()
-    found = re.search(r"const \S+ NOTIFICATION_SESSION = (\w+);", text)
-    assert found is not None
-    assert int(found[1]) == qcn.NOTIFICATION_SESSION
-
-
-@pytest.mark.parametrize("name", MECHANISMS)
-def test_plans_name_what_the_program_has(name):
-    known = names()
-    for entity in (e for entities in plan_qcn(D1, MECHANISMS[name]).values() for e in entities):
-        if isinstance(entity, TableEntry):
-            assert {entity.table, *(field for field, _ in entity.match)} <= known
-            for action in entity.members():
-                assert {action.name, *(field for field, _ in action.params)} <= known
-        elif isinstance(entity, DefaultAction):
-            assert {entity.table, entity.action.name, *dict(entity.action.params)} <= known
 
 
 def test_minimal_rules_lead_to_the_direct_link_or_the_switch_that_has_it():

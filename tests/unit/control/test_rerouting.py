@@ -50,8 +50,8 @@ def test_two_congested_flows_do_not_move_to_the_same_path():
     controller = ReroutingController(NETWORK, RULES)
     controller.add("a", (0, 3, 1))
     controller.add("b", (0, 3, 1))
-    found = controller.decide([report("a", 6, 0.5), report("b", 6, 0.5)], 0)
-    assert sorted(found.values()) == [(0, 4, 1), (0, 5, 1)]
+    moves = controller.decide([report("a", 6, 0.5), report("b", 6, 0.5)], 0)
+    assert sorted(moves.values()) == [(0, 4, 1), (0, 5, 1)]
 
 
 def test_it_waits_after_a_move_and_does_not_come_back_soon():

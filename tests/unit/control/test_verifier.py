@@ -33,13 +33,13 @@ def entry_for(prefix: str, bits: int, table: str = schema.ROUTE) -> Callable[[En
     return lambda entity: isinstance(entity, TableEntry) and entity.table == table and entity.match == match
 
 
-def drop(wanted: Callable[[Entity], bool]) -> Callable[[Entity], Entity | None]:
-    return lambda entity: None if wanted(entity) else entity
+def drop(chosen: Callable[[Entity], bool]) -> Callable[[Entity], Entity | None]:
+    return lambda entity: None if chosen(entity) else entity
 
 
-def redirect(wanted: Callable[[Entity], bool], *ports: int) -> Callable[[Entity], Entity]:
+def redirect(chosen: Callable[[Entity], bool], *ports: int) -> Callable[[Entity], Entity]:
     to = ActionSet.of(Action.of(schema.FORWARD, port=port) for port in ports)
-    return lambda entity: replace(entity, action=to) if wanted(entity) else entity
+    return lambda entity: replace(entity, action=to) if chosen(entity) else entity
 
 
 def test_the_papers_smallest_dragonfly_is_proven():

@@ -95,9 +95,9 @@ def test_the_class_of_a_delay(runner):
     for ticks in edges.tolist():
         leave(runner, frame(7), ticks)
         expected[np.searchsorted(CLASS_BOUNDS, ticks, side="right") - 1] += 1
-    found = cells(runner, 255)
-    assert found[2:, 0].tolist() == expected.tolist()
-    assert counts(found).tolist()[::4] == [len(edges), len(edges)]
+    after = cells(runner, 255)
+    assert after[2:, 0].tolist() == expected.tolist()
+    assert counts(after).tolist()[::4] == [len(edges), len(edges)]
     within = (CLASS_BOUNDS[1:-1] <= CLASS_MEANS[1:-1]) & (CLASS_MEANS[1:-1] < CLASS_BOUNDS[2:])
     assert within.all()
 

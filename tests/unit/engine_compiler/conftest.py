@@ -28,6 +28,6 @@ class MiniSwitch(PacketRunner):
 
     def send(self, port: int, data: bytes) -> list[tuple[int, bytes]]:
         self.now += 1
-        found = self.run(data, port, self.now)
-        self.errors += [found.error] if found.error else []
-        return [] if found.data is None else [(found.egress_spec, found.data)]
+        result = self.run(data, port, self.now)
+        self.errors += [result.error] if result.error else []
+        return [] if result.data is None else [(result.egress_spec, result.data)]

@@ -128,13 +128,13 @@ NOTHING: dict[str, Any] = {"type": "field", "value": ["h", "nothing"]}
 
 def with_nothing(name: str) -> Any:
     """A program of the corpus, with a field of 0 bits in front of each field of `h`."""
-    found = json.loads((COMPILED / f"{name}.json").read_text())
-    kind = next(h["header_type"] for h in found["headers"] if h["name"] == "h")
-    fields = next(k for k in found["header_types"] if k["name"] == kind)["fields"]
+    document = json.loads((COMPILED / f"{name}.json").read_text())
+    kind = next(h["header_type"] for h in document["headers"] if h["name"] == "h")
+    fields = next(k for k in document["header_types"] if k["name"] == kind)["fields"]
     fields[:] = [each for f in fields for each in (["nothing", 0, False], f)][1:]
     fields.insert(0, ["nothing", 0, False])
     fields[2] = ["nothing_else", 0, False]
-    return found
+    return document
 
 
 def test_it_is_read_as_0_and_takes_no_place() -> None:
@@ -152,10 +152,10 @@ def test_it_is_read_as_0_and_takes_no_place() -> None:
         if state["parser_ops"]:
             one = {"type": "hexstr", "value": "0x01"}
             state["parser_ops"].append({"op": "set", "parameters": [NOTHING, one]})
-    usual, found = (PacketRunner(Program.from_json(each)) for each in (COMPILED / "drop_rules.json", changed))
+    usual, wrapped = (PacketRunner(Program.from_json(each)) for each in (COMPILED / "drop_rules.json", changed))
     for op in range(10):
         packet = bytes([op, 7, 1, 2, 3])
-        assert found.run(packet, port=2).data == usual.run(packet, port=2).data
+        assert wrapped.run(packet, port=2).data == usual.run(packet, port=2).data
 
 
 def test_a_key_without_bits_is_refused() -> None:

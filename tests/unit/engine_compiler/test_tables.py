@@ -199,8 +199,8 @@ def test_what_an_entry_can_be_asked(matching: MiniSwitch) -> None:
     t = table(matching, "exact_table")
     wide = 0xAABBCCDD_00000000_11223344
     handle = t.insert((5, 6, 7), "TheIngress.other", (wide, 9))
-    found = look(matching, "exact_table", {"addr": 5, "odd": 6, "port": 7})
-    assert found == {"result": 0xAABBCCDD ^ 0x11223344, "hit": 9}
+    reply = look(matching, "exact_table", {"addr": 5, "odd": 6, "port": 7})
+    assert reply == {"result": 0xAABBCCDD ^ 0x11223344, "hit": 9}
     entry = t.get(handle)
     assert entry.action is not None
     assert (entry.key, entry.action.name, entry.params) == ((5, 6, 7), "TheIngress.other", (wide, 9))

@@ -44,8 +44,8 @@ def test_results_are_those_with_all_variables_in_the_phv(name: str, monkeypatch:
 
 def test_what_two_functions_mention_stays_in_the_phv() -> None:
     program = Program.from_json(BUILD / "fabric.json")
-    found = temporaries(program.model)
-    names = {function: {spec.name for spec in fields} for function, fields in found.items()}
+    by_function = temporaries(program.model)
+    names = {function: {spec.name for spec in fields} for function, fields in by_function.items()}
     assert names.keys() == {"parse", "ingress", "egress"}
     assert all(names.values())
     assert not names["parse"] & names["ingress"]

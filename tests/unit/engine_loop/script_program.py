@@ -9,6 +9,7 @@ deq_timedelta (2 bytes, little endian). The PHV holds the header after the fixed
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any
 
 import numba
@@ -28,6 +29,7 @@ _KEEP = 1
 """The field list that keeps the metadata byte."""
 
 
+@functools.cache
 def native(function: Any, arguments: int) -> Any:
     """The function with an `address` that native code may call."""
     if COMPILED:

@@ -197,15 +197,15 @@ def test_random_flows_have_their_mean_and_scatter(pair: Callable[..., IpPair], m
 
 
 def test_the_same_seed_gives_the_same_packets(pair: Callable[..., IpPair]) -> None:
-    found = []
+    samples = []
     for _ in range(2):
         p = pair(elide=True)
         port = p.h2.udp_port(samples=500)
         p.h1.udp("10.0.0.2", spacing=Spacing(1e8, sizes=((100, 0.5), (1000, 0.5)), mode="poisson"), packets=500)
         p.net.run(SECOND)
-        found.append(port.results()[0].samples)
-    assert (found[0] == found[1]).all()
-    assert set(found[0]["bytes"].tolist()) == {100, 1000}
+        samples.append(port.results()[0].samples)
+    assert (samples[0] == samples[1]).all()
+    assert set(samples[0]["bytes"].tolist()) == {100, 1000}
 
 
 def test_frames_of_scapy_go_out_as_they_are(pair: Callable[..., IpPair]) -> None:

@@ -19,19 +19,19 @@ from detour.topo.expander import Expander, fc, fcplus, jellyfish
 def admitted(network: Expander, source: int, target: int, priorities: int, most: int) -> list[list[int]]:
     """All simple paths of at most so many links that the priorities admit, by length, then in the order of columns."""
     ch = network.channels
-    found: list[list[int]] = []
+    paths: list[list[int]] = []
     stack = [([source], 0, 0)]
     while stack:
         path, position, spent = stack.pop()
         if path[-1] == target:
-            found.append(path)
+            paths.append(path)
             continue
         for c in reversed(range(ch.neighbour.shape[1])):
             y = int(ch.neighbour[path[-1], c])
             more = spent + int(ch.leave[path[-1], c] < position)
             if y >= 0 and y not in path and len(path) <= most and (not priorities or more < priorities):
                 stack.append(([*path, y], int(ch.enter[path[-1], c]), more))
-    return sorted(found, key=len)
+    return sorted(paths, key=len)
 
 
 def links(path: list[int]) -> set[frozenset[int]]:
@@ -95,11 +95,11 @@ def test_there_are_no_more_than_a_flow_finds_and_not_many_less(seed, priorities)
     network = fcplus(24, 8, hosts=1, seed=seed)
     routes = compute(network, PathPolicy(32, priorities, disjoint=True))
     flow = [max_flow(network, a, b) for a, b in routes.pairs.tolist()]
-    found = np.diff(routes.first)
-    assert (found <= flow).all()
+    counts = np.diff(routes.first)
+    assert (counts <= flow).all()
     if not priorities:
         # A path that is short can block two longer ones, but each blocks no more than it has links.
-        assert found.sum() >= 0.9 * np.sum(flow)
+        assert counts.sum() >= 0.9 * np.sum(flow)
 
 
 def expected_k2(network: Expander, routes: ExpanderRoutes) -> float:
@@ -116,25 +116,25 @@ def expected_k2(network: Expander, routes: ExpanderRoutes) -> float:
 @pytest.mark.parametrize(("network", "priorities", "most"), NETWORKS)
 def test_k2_counts_paths_until_the_last_one_that_is_taken(network, priorities, most):
     routes = compute(network, PathPolicy(32, priorities, disjoint=True, max_hops=most))
-    found = examined(routes)
-    assert found.exact
-    assert found.mean >= routes.mean_paths
-    assert found.mean == pytest.approx(expected_k2(network, routes))
+    k2 = examined(routes)
+    assert k2.exact
+    assert k2.mean >= routes.mean_paths
+    assert k2.mean == pytest.approx(expected_k2(network, routes))
 
 
 def test_the_command_ends_and_its_k2_is_a_number_of_paths(capsys):
     assert cli.main(["fcplus", "paths", "--n", "60", "--s", "14", "--k", "32", "--disjoint", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["paths"] / found["pairs"] <= 14
-    assert found["k2_mean"] >= found["paths"] / found["pairs"]
+    report = json.loads(capsys.readouterr().out)
+    assert report["paths"] / report["pairs"] <= 14
+    assert report["k2_mean"] >= report["paths"] / report["pairs"]
 
 
 @pytest.mark.parametrize("disjoint", [False, True])
 def test_threads_change_nothing(monkeypatch, disjoint):
     network, policy = fcplus(60, 14, hosts=1), PathPolicy(32, 1, disjoint=disjoint)
     monkeypatch.setattr("detour.control.expander.routes._CHUNK_ROWS", 20_000)
-    found = []
+    lists = []
     for cores in (1, 4):
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid, cores=cores: set(range(cores)))
-        found.append(list(compute(network, policy)))
-    assert found[0] == found[1]
+        lists.append(list(compute(network, policy)))
+    assert lists[0] == lists[1]

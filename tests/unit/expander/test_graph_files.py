@@ -84,8 +84,8 @@ def test_throughput_counts_what_links_carry(tmp_path):
     network = read_graph(f"graph:{path},hosts=2")
     demand = near_worst(network)
     for method in ("exact", "approximate"):
-        found = throughput(network, PathPolicy(2), demand, method)
-        assert found.theta == pytest.approx(1.5, rel=0.01)
+        result = throughput(network, PathPolicy(2), demand, method)
+        assert result.theta == pytest.approx(1.5, rel=0.01)
     assert upper_bound(network, demand) == pytest.approx(1.5)
 
 

@@ -36,23 +36,23 @@ def ends_of(network: Expander) -> set[tuple[int, int]]:
 @given(st.sampled_from(SPECS), st.integers(1, 4), st.integers(0, 99))
 def test_links_that_move_are_as_few_as_can_be(spec, count, seed):
     base = network_of(spec if "slimfly" in spec else f"{spec},seed={seed}")
-    found = grow(base, count)
-    network, old = found.network, ends_of(base)
+    growth = grow(base, count)
+    network, old = growth.network, ends_of(base)
     degree = int(base.degrees[0])
     assert network.size == base.size + count
     assert network.degrees[: base.size].tolist() == base.degrees.tolist()
     assert set(network.degrees[base.size :].tolist()) == {degree - degree % 2}
-    taken = {pair for step in found.steps for pair in step.rewired}
-    for step in found.steps:
+    taken = {pair for step in growth.steps for pair in step.rewired}
+    for step in growth.steps:
         assert len(step.rewired) == step.least == degree // 2
     assert set(old - ends_of(network)) == taken & old
     assert network.hosts[base.size :].tolist() == [2] * count
 
 
-def stretched(found: Growth, switches: list[int]) -> list[int]:
+def stretched(growth: Growth, switches: list[int]) -> list[int]:
     """An old path with the new switches in the middle of the links that made way for them."""
     path = switches
-    for step in found.steps:
+    for step in growth.steps:
         longer = [path[0]]
         for a, b in itertools.pairwise(path):
             longer += [step.switch, b] if (min(a, b), max(a, b)) in step.rewired else [b]
@@ -73,12 +73,12 @@ def turns(network: Expander, switches: list[int]) -> int:
 @pytest.mark.parametrize("spec", SPECS)
 def test_every_old_path_stays_one_in_as_many_priorities(spec):
     base = network_of(spec)
-    found = grow(base, 3)
+    growth = grow(base, 3)
     longer = 0
     for _, _, switches, priorities in compute(base, PathPolicy(3, 2)):
-        path = stretched(found, switches)
+        path = stretched(growth, switches)
         longer += len(path) > len(switches)
-        assert turns(found.network, path) == priorities[-1]
+        assert turns(growth.network, path) == priorities[-1]
     assert longer
 
 
@@ -134,16 +134,16 @@ def drawn(n: int, p: float, seed: int) -> Expander:
 @given(st.integers(6, 20), st.floats(0.2, 0.6), st.integers(0, 10**6), st.integers(1, 2), st.integers(1, 2))
 def test_any_graph_grows_by_few_links(n, p, seed, count, priorities):
     base = drawn(n, p, seed)
-    found = grow(base, count)
-    network, old = found.network, ends_of(base)
-    for step in found.steps:
+    growth = grow(base, count)
+    network, old = growth.network, ends_of(base)
+    for step in growth.steps:
         assert len(step.rewired) == max(1, sorted(base.degrees.tolist())[(n - 1) // 2] // 2)
         assert network.degrees[step.switch] >= 2
-    assert len(network.links) == len(base.links) + sum(len(step.rewired) for step in found.steps)
+    assert len(network.links) == len(base.links) + sum(len(step.rewired) for step in growth.steps)
     assert network.degrees[:n].tolist() == base.degrees.tolist()
-    assert old - ends_of(network) == {pair for step in found.steps for pair in step.rewired} & old
+    assert old - ends_of(network) == {pair for step in growth.steps for pair in step.rewired} & old
     for _, _, switches, levels in compute(base, policy_for(base, priorities), partial=True):
-        assert turns(network, stretched(found, switches)) == levels[-1]
+        assert turns(network, stretched(growth, switches)) == levels[-1]
     assert prove(compute(network, policy_for(network, priorities), partial=True)).deadlock_free
 
 
@@ -186,9 +186,9 @@ def test_a_network_from_a_file_grows_by_its_text(tmp_path, capsys):
     proven = json.loads(capsys.readouterr().out)
     assert all(proven[part]["acyclic"] for part in ("installed", "plain_traffic", "failed"))
     assert cli.main(["fcplus", "grow", "--topo", text, "--add", "3", "--priorities", "2", "--k", "4", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["spec"], found["rewired"], found["least"]) == (network.spec, 6, 6)
-    assert all(found["acyclic"])
+    report = json.loads(capsys.readouterr().out)
+    assert (report["spec"], report["rewired"], report["least"]) == (network.spec, 6, 6)
+    assert all(report["acyclic"])
     for wrong, reason in (("grown=3,grown=2", "given twice"), ("grown=-1", "less than 0"), ("grown=2000", "0 to 1000")):
         with pytest.raises(DetourError, match=reason):
             network_from(f"{text},{wrong}")

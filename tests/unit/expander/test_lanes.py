@@ -45,25 +45,25 @@ def networks(draw: st.DrawFn) -> Expander:
     return expander_of_graph(graph, f"random {n} {p} {seed} {sorted(bare)}")
 
 
-def paths(found: lanes.LaneRoutes) -> list[tuple[int, int, list[int], int]]:
+def paths(routed: lanes.LaneRoutes) -> list[tuple[int, int, list[int], int]]:
     """(source, destination, switches, lane) of every path."""
-    return [(a, b, switches, int(lane)) for (a, b, switches, _), lane in zip(found.routes, found.lane, strict=True)]
+    return [(a, b, switches, int(lane)) for (a, b, switches, _), lane in zip(routed.routes, routed.lane, strict=True)]
 
 
-def check(network: Expander, found: lanes.LaneRoutes) -> None:
+def check(network: Expander, routed: lanes.LaneRoutes) -> None:
     """Paths of all pairs, each along links to its end and simple, and lanes that networkx finds without cycles."""
-    wanted = {(a, b) for a in network.tors.tolist() for b in network.tors.tolist() if a != b}
+    pairs = {(a, b) for a in network.tors.tolist() for b in network.tors.tolist() if a != b}
     links = {frozenset(link) for link in network.links.tolist()}
-    waits = [nx.DiGraph() for _ in range(found.lanes)]
-    listed = paths(found)
-    assert {(a, b) for a, b, _, _ in listed} == wanted
+    waits = [nx.DiGraph() for _ in range(routed.lanes)]
+    listed = paths(routed)
+    assert {(a, b) for a, b, _, _ in listed} == pairs
     for a, b, switches, lane in listed:
         hops = list(pairwise(switches))
         assert (switches[0], switches[-1], len(set(switches))) == (a, b, len(switches))
         assert all(frozenset(hop) in links for hop in hops)
         waits[lane].add_edges_from(pairwise(hops))
     assert all(nx.is_directed_acyclic_graph(each) for each in waits)
-    proof = prove(found.routes, found.lane)
+    proof = prove(routed.routes, routed.lane)
     assert proof.deadlock_free
     assert [layer.dependencies for layer in proof.priorities] == [each.number_of_edges() for each in waits]
 
@@ -75,24 +75,24 @@ def test_lash_and_dfsssp_on_any_graph(network, trees, seed):
     shortest = dict(nx.all_pairs_shortest_path_length(nx.Graph(network.links.tolist())))
     assert all(len(switches) - 1 == shortest[a][b] for a, b, switches, _ in routes)
     assert all(1 <= count <= trees for count in np.diff(routes.first).tolist())
-    for found in (lanes.lash(routes), lanes.break_cycles(routes)):
-        check(network, found)
+    for routed in (lanes.lash(routes), lanes.break_cycles(routes)):
+        check(network, routed)
 
 
 @QUICK
 @given(networks(), st.integers(1, 4), st.integers(1, 3), st.integers(0, 9))
 def test_nue_on_any_graph_in_any_number_of_lanes(network, bound, trees, seed):
-    found = nue.nue(network, bound, trees, seed)
-    assert found.lanes.lanes <= bound
-    assert found.trees == trees * len(network.tors)
-    check(network, found.lanes)
+    result = nue.nue(network, bound, trees, seed)
+    assert result.lanes.lanes <= bound
+    assert result.trees == trees * len(network.tors)
+    check(network, result.lanes)
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.family)
 def test_networks_of_the_families(network):
     routes = forests.balanced(network)
-    for found in (lanes.lash(routes), lanes.break_cycles(routes), lanes.lash(compute(network, PathPolicy(4, 0)))):
-        check(network, found)
+    for routed in (lanes.lash(routes), lanes.break_cycles(routes), lanes.lash(compute(network, PathPolicy(4, 0)))):
+        check(network, routed)
     for bound in (1, 2):
         check(network, nue.nue(network, bound).lanes)
 
@@ -122,8 +122,8 @@ def test_a_ring_takes_two_lanes_for_shortest_paths_and_nue_one(n):
 
 
 def test_nue_seldom_escapes_where_there_are_many_ways():
-    found = nue.nue(NETWORKS[0], 1)
-    assert found.escaped <= found.trees // 10
+    result = nue.nue(NETWORKS[0], 1)
+    assert result.escaped <= result.trees // 10
 
 
 @QUICK
@@ -172,16 +172,16 @@ def test_paths_of_some_pairs():
 def test_all_routings_beside_each_other():
     network = NETWORKS[1]
     demand = near_worst(network)
-    found = comparison.compare(network, "near-worst", demand, comparison.Terms(6, None, (1, 3)))
-    assert [(row.scheme, row.bound) for row in found.rows] == [
+    compared = comparison.compare(network, "near-worst", demand, comparison.Terms(6, None, (1, 3)))
+    assert [(row.scheme, row.bound) for row in compared.rows] == [
         ("df-ksp", 1), ("df-ksp", 3), ("ksp-lash", None), ("lash", None), ("dfsssp", None), ("nue", 1), ("nue", 3)
     ]  # fmt: skip
-    assert all(row.acyclic for row in found.rows)
-    assert all(row.priorities <= row.bound for row in found.rows if row.bound)
-    by_name = {(row.scheme, row.bound): row for row in found.rows}
+    assert all(row.acyclic for row in compared.rows)
+    assert all(row.priorities <= row.bound for row in compared.rows if row.bound)
+    by_name = {(row.scheme, row.bound): row for row in compared.rows}
     assert by_name["lash", None].mean_hops == by_name["dfsssp", None].mean_hops
     assert by_name["df-ksp", 3].theta >= by_name["df-ksp", 1].theta * 0.999
-    assert found.trees == 2
+    assert compared.trees == 2
 
 
 @pytest.mark.parametrize(

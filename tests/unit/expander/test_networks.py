@@ -26,10 +26,10 @@ def is_simple(network: Expander) -> bool:
 
 def layer_members(network: Expander) -> dict[int, set[int]]:
     """Switches that have a link end in each layer."""
-    found: dict[int, set[int]] = {}
+    members: dict[int, set[int]] = {}
     for switch, layer in zip(network.links.ravel().tolist(), network.layer.ravel().tolist(), strict=True):
-        found.setdefault(layer, set()).add(switch)
-    return found
+        members.setdefault(layer, set()).add(switch)
+    return members
 
 
 @SOME
@@ -216,9 +216,9 @@ def test_between_parts_it_is_farther_than_any_path_goes():
     parts = network.without(cut)
     with pytest.raises(DetourError, match="there is no path from s0 to s4"):
         hop_distances(parts)
-    found = hop_distances(parts, partial=True)
+    distances = hop_distances(parts, partial=True)
     others = [x for x in range(12) if x != 4]
-    assert (found[4, others] == 12).all()
-    assert (found[others, 4] == 12).all()
-    assert found[np.ix_(others, others)].max() < 6
+    assert (distances[4, others] == 12).all()
+    assert (distances[others, 4] == 12).all()
+    assert distances[np.ix_(others, others)].max() < 6
     assert hop_distances(network, partial=True).tolist() == hop_distances(network).tolist()

@@ -48,9 +48,9 @@ def test_ksp_has_a_cycle_and_needs_more_priorities():
     proof = prove(routes)
     assert not proof.deadlock_free
     names = channel_names(network, proof.priorities[0].cycle)
-    wanted = {hop for _, _, path, _ in routes for hop in pairwise(pairwise(path))}
+    turns = {hop for _, _, path, _ in routes for hop in pairwise(pairwise(path))}
     closed = [tuple(int(end[1:]) for end in name.split(">")) for name in [*names, names[0]]]
-    assert all(pair in wanted for pair in pairwise(closed))
+    assert all(pair in turns for pair in pairwise(closed))
     tags = assign(routes)
     assert 2 <= tags.priorities <= tags.unmerged
 
@@ -82,7 +82,7 @@ def test_a_planted_cycle_is_found_and_nothing_else():
     assert find_cycle(depends, network) == ()
     for i in range(3):
         depend(cycle[i], cycle[(i + 1) % 3], cycle[(i + 2) % 3])
-    found = channel_names(network, find_cycle(depends, network))
-    assert sorted(found) == sorted(f"s{cycle[i]}>s{cycle[(i + 1) % 3]}" for i in range(3))
+    names = channel_names(network, find_cycle(depends, network))
+    assert sorted(names) == sorted(f"s{cycle[i]}>s{cycle[(i + 1) % 3]}" for i in range(3))
     depends[cycle[0], column[cycle[0], cycle[1]]] = False
     assert find_cycle(depends, network) == ()

@@ -34,15 +34,15 @@ def simple_paths(network: Expander, source: int, target: int, most: int) -> list
     for a, b in network.links.tolist():
         neighbours.setdefault(a, []).append(b)
         neighbours.setdefault(b, []).append(a)
-    found, stack = [], [[source]]
+    complete, stack = [], [[source]]
     while stack:
         path = stack.pop()
         for peer in neighbours[path[-1]]:
             if peer == target:
-                found.append([*path, peer])
+                complete.append([*path, peer])
             elif peer not in path and len(path) < most:
                 stack.append([*path, peer])
-    return found
+    return complete
 
 
 def lengths(paths: list[tuple[list[int], list[int]]]) -> list[int]:
@@ -138,9 +138,9 @@ def test_n_p4_of_table_four():
 
 def test_k2_lies_between_the_paths_kept_and_the_paths_there_are():
     routes = compute(SMALL, PathPolicy(12, 2))
-    found = examined(routes)
-    assert found.exact
-    assert found.mean >= 12
+    k2 = examined(routes)
+    assert k2.exact
+    assert k2.mean >= 12
     assert examined(compute(SMALL, PathPolicy(12, 8))).mean == pytest.approx(12, rel=0.02)  # nothing is refused
 
 

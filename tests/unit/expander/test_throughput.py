@@ -16,8 +16,8 @@ NETWORK = fcplus(30, 10, 4, hosts=5, seed=4)
 def test_two_neighbours_of_a_complete_graph():
     # K4, one server a switch, all to all: 3 demands of 1/3 over direct links only, 3 links each: theta = 3.
     network = xpander(4, 3, hosts=1)
-    found = throughput(network, PathPolicy(1, 0), all_to_all(network))
-    assert found.theta == pytest.approx(3)
+    result = throughput(network, PathPolicy(1, 0), all_to_all(network))
+    assert result.theta == pytest.approx(3)
     assert upper_bound(network, all_to_all(network)) == pytest.approx(3)
 
 
@@ -47,9 +47,9 @@ def test_what_would_take_highs_long_is_approximated(monkeypatch):
     routes = compute(NETWORK, PathPolicy(8, 2), demand.pairs)
     assert solve(routes, demand).method == "exact"
     monkeypatch.setattr("detour.control.expander.throughput.EXACT_WORK", routes.total)
-    found = solve(routes, demand, gap=0.02)
-    assert found.method == "approximate"
-    assert found.gap <= 0.02
+    result = solve(routes, demand, gap=0.02)
+    assert result.method == "approximate"
+    assert result.gap <= 0.02
 
 
 def test_more_priorities_and_more_paths_carry_more():

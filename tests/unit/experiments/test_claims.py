@@ -18,7 +18,7 @@ def cell(scheme: str, wire: float, pattern: str = "adv1", pairs: int = 64, topol
     return replace(run(scheme, wire), pattern=pattern, pairs=pairs, topology=topology)
 
 
-def found(*runs: NonshortestRun) -> dict[str, Claim]:
+def claims_of(*runs: NonshortestRun) -> dict[str, Claim]:
     return {claim.text: claim for claim in claims(runs, [], [], [])}
 
 
@@ -29,7 +29,7 @@ def test_without_runs_nothing_is_claimed() -> None:
 @pytest.mark.parametrize(("lerp", "verdict"), [(700.0, "yes"), (610.0, "partly"), (590.0, "no")])
 def test_ahead_by_so_many_percent(lerp: float, verdict: str) -> None:
     runs = [cell(name, wire, "unf", 1_152) for name, wire in (("TelemetryLERP", lerp), ("Benchmark", 600.0))]
-    claim = found(*runs)["UNF on D1: ahead at 1000 connections or more"]
+    claim = claims_of(*runs)["UNF on D1: ahead at 1000 connections or more"]
     assert claim.verdict == verdict
     assert claim.ours == f"{100 * (lerp / 600 - 1):+.1f} %"
     assert claim.letter is None
@@ -38,7 +38,7 @@ def test_ahead_by_so_many_percent(lerp: float, verdict: str) -> None:
 
 def test_the_letter_stands_beside_it() -> None:
     rates = (("TelemetryLERP", 700.0), ("Benchmark", 600.0), ("TelemetryLERP-literal", 300.0))
-    claim = found(*(cell(name, wire, "unf", 1_152) for name, wire in rates))
+    claim = claims_of(*(cell(name, wire, "unf", 1_152) for name, wire in rates))
     assert claim["UNF on D1: ahead at 1000 connections or more"].letter == "-50.0 %"
     assert claim["Ahead of Benchmark in all of Table III"].letter == "0 of 1"
     assert claim["Ahead of Benchmark in all of Table III"].ours == "1 of 1"
@@ -46,7 +46,7 @@ def test_the_letter_stands_beside_it() -> None:
 
 def test_an_unsteady_run_is_marked() -> None:
     runs = [cell("TelemetryLERP", 700.0, "unf", 1_152), replace(cell("Benchmark", 600.0, "unf", 1_152), steady=False)]
-    assert found(*runs)["UNF on D1: ahead at 1000 connections or more"].ours == "+16.7 % *"
+    assert claims_of(*runs)["UNF on D1: ahead at 1000 connections or more"].ours == "+16.7 % *"
 
 
 @pytest.mark.parametrize(("third", "verdict"), [(900.0, "yes"), (650.0, "no")])
@@ -57,7 +57,7 @@ def test_the_gain_grows_with_the_network(third: float, verdict: str) -> None:
             cell("TelemetryLERP", wire, "adv1", pairs, topology),
             cell("Benchmark", 600.0, "adv1", pairs, topology),
         ]
-    assert found(*runs)["The gain grows with the network"].verdict == verdict
+    assert claims_of(*runs)["The gain grows with the network"].verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_gain_grows_with_the_network(third: float, verdict: str) -> None:
 )
 def test_a_constant_rate(rates: tuple[float, float], verdict: str) -> None:
     runs = [cell("ShortestPath", wire, pairs=pairs) for pairs, wire in zip((8, 64), rates, strict=True)]
-    assert found(*runs)["ADV1: ShortestPath in Gb/s"].verdict == verdict
+    assert claims_of(*runs)["ADV1: ShortestPath in Gb/s"].verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,14 @@ def test_slightly_lower(others: tuple[float, float], verdict: str) -> None:
     runs = []
     for pairs, wire in zip((8, 64), others, strict=True):
         runs += [cell("TelemetryLERP", 790.0, "adv2", pairs), cell("ShortestPath", wire, "adv2", pairs)]
-    claim = found(*runs)["ADV2 on D1: ShortestPath slightly lower than TelemetryLERP"]
+    claim = claims_of(*runs)["ADV2 on D1: ShortestPath slightly lower than TelemetryLERP"]
     assert claim.verdict == verdict
 
 
 def test_buffers_are_counted() -> None:
     lerp = replace(cell("TelemetryLERP", 790.0), buffer_peak_bytes=1_395_000)
     benchmark = replace(cell("Benchmark", 790.0), buffer_peak_bytes=153_000)
-    claim = found(lerp, benchmark)["Fewer buffers in switches"]
+    claim = claims_of(lerp, benchmark)["Fewer buffers in switches"]
     assert claim.verdict == "partly"
     assert "lower at 0 of 1 points" in claim.ours
 

@@ -98,7 +98,7 @@ TIMES = ForsTimes(
     scenario="SW18,19,22,23", phases=425, lower_bound=425, optimal=True, method="exact/integer-programme",
     verified=True, seconds=PlanSeconds(1.2345, 0.0123, 0.0456),
 )  # fmt: skip
-FOUND = [
+RESULTS = [
     exchange("0F", "fors", 136.0, False), exchange("0F", "ftree", 136.0, True),
     exchange("1F SW0", "fors", 132.0, False), exchange("1F SW0", "minhop", 85.0, True),
     exchange("SW18,19,22,23", "fors", 132.0, False), exchange("SW18,19,22,23", "ftree-ar", 126.5, False),
@@ -107,7 +107,7 @@ FOUND = [
 
 
 def test_rows_relate_to_fors_without_failures(tmp_path: Path) -> None:
-    result = fors.collect(FOUND)
+    result = fors.collect(RESULTS)
     row = result.throughput[1]
     assert (row.fors_relative, row.default_relative, row.default) == (0.9706, 0.625, "minhop")
     assert (row.fors_paper, row.default_paper, row.ftree_ar_gbps) == (137.0, 87.0, None)
@@ -121,8 +121,8 @@ def test_rows_relate_to_fors_without_failures(tmp_path: Path) -> None:
 
 def test_results_come_back_from_json() -> None:
     decode = reproduce.FORS.decode
-    assert [decode(json.loads(json.dumps(as_json(one)))) for one in FOUND if one] == [one for one in FOUND if one]
-    assert "planning_seconds" not in as_json(FOUND[0])
+    assert [decode(json.loads(json.dumps(as_json(one)))) for one in RESULTS if one] == [one for one in RESULTS if one]
+    assert "planning_seconds" not in as_json(RESULTS[0])
 
 
 def test_it_is_listed_and_quick_leaves_out_what_is_dear() -> None:

@@ -19,6 +19,12 @@ from detour.experiments.store import Store, source_version
 from tests.unit.experiments.test_nonshortest import run
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where commands keep points, so that another one need not run them again."""
+    return tmp_path_factory.mktemp("kept")
+
+
 def answer(capsys: pytest.CaptureFixture[str], out: Path, *arguments: str) -> dict[str, Any]:
     """The JSON of a command that succeeds."""
     keep = ("--out", str(out / "points"), "--processes", "1")
@@ -41,9 +47,9 @@ def test_every_point_says_how_it_was_measured(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_settings_say_what_the_paper_says_and_what_additions_are_worth(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kept: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result = answer(capsys, tmp_path, "--settings", "--scheme", "ShortestPath", "--pairs", "2", "--pattern", "adv1")
+    result = answer(capsys, kept, "--settings", "--scheme", "ShortestPath", "--pairs", "2", "--pattern", "adv1")
     assert result["schemes"].keys() == {"ShortestPath"}
     rows = {row["name"]: row for row in result["settings"]}
     assert rows["timeouts"].keys() == {"scheme", "name", "paper", "ours", "chosen_on", "worth"}
@@ -52,8 +58,8 @@ def test_settings_say_what_the_paper_says_and_what_additions_are_worth(
     assert {point.get("without") for point in result["points"]} == {None, *rows}
 
 
-def test_settings_are_printed_in_words(tmp_path: Path) -> None:
-    arguments = ("--settings", "--scheme", "ShortestPath", "--pairs", "2", "--out", str(tmp_path / "points"))
+def test_settings_are_printed_in_words(kept: Path) -> None:
+    arguments = ("--settings", "--scheme", "ShortestPath", "--pairs", "2", "--out", str(kept / "points"))
     printed = io.StringIO()
     with PRINTED_TO.set_to(Console(file=printed, width=80)):
         assert cli.main(["reproduce", "nonshortest", "--quick", "--processes", "1", *arguments]) == 0

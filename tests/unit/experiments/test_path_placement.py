@@ -25,14 +25,21 @@ from detour.experiments.placement.scenario import (
     bins,
     recovery,
 )
-from detour.experiments.placement.tables import ComparedRun, collect
+from detour.experiments.placement.tables import ComparedRun
+from detour.experiments.reproduce import PATH_PLACEMENT, Means, reproduce
 
 
 @pytest.fixture(scope="module")
-def virtual() -> dict[str, ComparedRun]:
+def points(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the runs of `virtual` are kept."""
+    return tmp_path_factory.mktemp("kept") / "points"
+
+
+@pytest.fixture(scope="module")
+def virtual(points: Path) -> dict[str, ComparedRun]:
     """A short run of every mode."""
-    points = path_placement.select("quick", "virtual", 0.004)
-    return {r.mode: r for r in collect([path_placement.run(point) for point in points]).runs}
+    selected = path_placement.select("quick", "virtual", 0.004)
+    return {r.mode: r for r in reproduce(PATH_PLACEMENT, selected, Means(store=points)).collected.runs}
 
 
 def test_without_rerouting_the_throttle_costs_what_it_must(virtual: dict[str, ComparedRun]) -> None:
@@ -131,13 +138,17 @@ def test_refusals(capsys: pytest.CaptureFixture[str]) -> None:
     assert "too short" in capsys.readouterr().err
 
 
-def test_the_command_prints_json_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_json_and_draws(
+    virtual: dict[str, ComparedRun], points: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With runs that are kept already."""
     plot = tmp_path / "figure.png"
-    arguments = ["--seconds", "0.002", "--json", "--plot", str(plot), "--out", str(tmp_path / "points")]
+    arguments = ["--seconds", "0.004", "--json", "--plot", str(plot), "--out", str(points)]
     arguments += ["--processes", "1"]
     assert cli.main(["reproduce", "path-placement", *arguments]) == 0
     runs = json.loads(capsys.readouterr().out)["runs"]
     keys = {"mode", "delivered_fraction", "recovery_s", "lost_bytes", "duplicate_bytes"}
     assert [run["mode"] for run in runs] == list(MODES)
+    assert [run["delivered_fraction"] for run in runs] == [virtual[mode].delivered_fraction for mode in MODES]
     assert all(keys <= set(run) for run in runs)
     assert plot.stat().st_size > 10_000

@@ -22,7 +22,7 @@ def result(routing: str, pattern: str, load: float, accepted: float, latency_ns:
     )  # fmt: skip
 
 
-FOUND = [
+RESULTS = [
     result("VAL", "ADV", 0.1, 0.1, 4_000.0), result("VAL", "ADV", 0.4, 0.38, 16_030.0),
     result("QCN-Switch-comparison", "ADV", 0.1, 0.1, 6_000.0),
     result("QCN-Switch-comparison", "ADV", 0.4, 0.4, 1_235_160.0),
@@ -31,7 +31,7 @@ FOUND = [
 
 
 def test_landmarks_relate_to_valiant_and_to_saturation() -> None:
-    val, qcn = collect(FOUND).landmarks
+    val, qcn = collect(RESULTS).landmarks
     assert (val.routing, val.saturation["ADV"], val.saturated["ADV"], val.un_drop) == ("VAL", 0.38, True, None)
     assert (qcn.adv_latency, qcn.saturated["ADV"], qcn.saturation["ADVc"]) == (1.5, False, None)
     assert (round(qcn.un_drop or 0, 3), round(qcn.fairness or 0, 3)) == (0.1, 0.533)
@@ -39,13 +39,13 @@ def test_landmarks_relate_to_valiant_and_to_saturation() -> None:
 
 def test_results_come_back_from_json() -> None:
     decode = reproduce.QCN_SWITCH.decode
-    assert [decode(json.loads(json.dumps(as_json(one)))) for one in FOUND] == FOUND
-    assert "injected" not in as_json(collect(FOUND))["curves"][0]
+    assert [decode(json.loads(json.dumps(as_json(one)))) for one in RESULTS] == RESULTS
+    assert "injected" not in as_json(collect(RESULTS))["curves"][0]
 
 
 def test_tables_fit_a_terminal(tmp_path: Path) -> None:
     points = qcn_switch.select("quick")
-    result = annotate(collect(FOUND), points, [])
+    result = annotate(collect(RESULTS), points, [])
     text = printed(tables(result))
     assert all(cell in text for cell in ("QCN-Switch-comparison", "1235.16", "> 0.400", "UN: not measured at loads"))
     assert "123456" in printed(tables(result), wide=True)

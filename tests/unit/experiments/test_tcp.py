@@ -60,8 +60,8 @@ def test_what_cannot_be_compared_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.kernel
 def test_linux_and_our_hosts_talk_through_the_engine_alike() -> None:
     """Short: whether both kinds of flows run at all; how near they are to each other says the command."""
-    found = linux.compare("newreno", 4.0, 1)
-    assert all(row.linux > 0.2 and row.ours > 0.2 for row in found.rows)
+    comparison = linux.compare("newreno", 4.0, 1)
+    assert all(row.linux > 0.2 and row.ours > 0.2 for row in comparison.rows)
 
 
 # -- --ns3 ---------------------------------------------------------------------------------------------------
@@ -75,14 +75,14 @@ def test_the_sawtooth_of_a_known_curve_is_found() -> None:
     # From 40 to 79 in four seconds, a bottom of two samples; what lies before `settle` is something else.
     tooth = [39.0, *range(40, 79)]
     curve = Curve([500.0] * 200 + tooth * 20, 0.0)
-    found = sawtooth(curve, _ROAD)
-    assert (found.highest, found.lowest, found.period) == (78.0, 39.0, pytest.approx(4.0))
-    assert found.mean == pytest.approx(np.mean(tooth))
+    measured = sawtooth(curve, _ROAD)
+    assert (measured.highest, measured.lowest, measured.period) == (78.0, 39.0, pytest.approx(4.0))
+    assert measured.mean == pytest.approx(np.mean(tooth))
 
 
 def test_a_window_that_hardly_moves_has_no_period() -> None:
-    found = sawtooth(Curve([40.0, 41.0, 39.5, 40.5] * 250, 0.0), _ROAD)
-    assert (found.highest, found.lowest, found.period) == (41.0, 39.5, None)
+    shape = sawtooth(Curve([40.0, 41.0, 39.5, 40.5] * 250, 0.0), _ROAD)
+    assert (shape.highest, shape.lowest, shape.period) == (41.0, 39.5, None)
 
 
 @pytest.fixture(scope="module")
@@ -143,9 +143,9 @@ def test_the_command_prints_and_draws(
     monkeypatch.setattr(ns3, "compare", lambda: beside_stored)
     picture = tmp_path / "windows.svg"
     assert main(["reproduce", "tcp", "--ns3", "--json", "--plot", str(picture)]) == 0
-    said: Any = json.loads(capsys.readouterr().out)
-    assert [row["control"] for row in said["rows"]] == [control for _, _, control in ns3.NS3_CASES]
-    assert {"road", "cc", "measured", "ns3_goodput", "ns3", "goodput", "ours"} <= set(said["rows"][0])
+    report: Any = json.loads(capsys.readouterr().out)
+    assert [row["control"] for row in report["rows"]] == [control for _, _, control in ns3.NS3_CASES]
+    assert {"road", "cc", "measured", "ns3_goodput", "ns3", "goodput", "ours"} <= set(report["rows"][0])
     assert picture.read_text().count("<path") > 20
     assert main(["reproduce", "tcp", "--plot", str(picture)]) == 2
     assert "--plot is for --ns3" in capsys.readouterr().err

@@ -81,10 +81,10 @@ def test_a_program_with_the_same_tables_runs(tmp_path: Path) -> None:
 
 def test_a_program_without_them_is_refused_by_name(tmp_path: Path) -> None:
     topology = parse_topology(TOPOLOGY)
-    wanted = plan(topology, ENGINE.policy(topology))
-    PipelineConfig.fabric().require(wanted)
-    found = (entity for entities in wanted.values() for entity in entities)
-    table = next(entity.table for entity in found if isinstance(entity, TableEntry))
+    planned = plan(topology, ENGINE.policy(topology))
+    PipelineConfig.fabric().require(planned)
+    every = (entity for entities in planned.values() for entity in entities)
+    table = next(entity.table for entity in every if isinstance(entity, TableEntry))
     with pytest.raises(DetourError, match=f"the pipeline has no table '{table}'"):
         boot(UpOptions("engine", TOPOLOGY, program=own(tmp_path, table)))
     (tmp_path / "my.p4info.txtpb").write_text("{")

@@ -222,15 +222,15 @@ def test_tables_are_the_same_put_in_directly_or_over_p4runtime() -> None:
 
     with up(virtual()) as session:
         assert isinstance(session.fabric, VirtualFabric)
-        wanted = held(session)
+        entries = held(session)
         failures = frozenset({Failure("link", TOPOLOGY.link("s0-s2").index)})
         states = session.fabric.states
         assert all(state is session.fabric.network.state(device) for device, state in states.items())
         session.fail("s0-s2")
         without = held(session)
-        assert without != wanted
+        assert without != entries
         session.heal()
-        assert held(session) == wanted
+        assert held(session) == entries
     with virtual() as fabric:
         rows = {device: _sizes(fabric, device) for device in fabric.states}
         assert fabric.replan(failures) > 0

@@ -110,12 +110,12 @@ def process_at(port: int, ended: int | None = None, before: Callable[[], None] =
         before()
         return function(*arguments)
 
-    found = object.__new__(SwitchProcess)
-    found.switch = parse_topology("d1").switches[3]
-    found.process = SimpleNamespace(poll=lambda: ended)  # type: ignore[assignment]
-    found._namespace = SimpleNamespace(run=run)  # type: ignore[assignment]
-    found._thrift_port = port
-    return found
+    process = object.__new__(SwitchProcess)
+    process.switch = parse_topology("d1").switches[3]
+    process.process = SimpleNamespace(poll=lambda: ended)  # type: ignore[assignment]
+    process._namespace = SimpleNamespace(run=run)  # type: ignore[assignment]
+    process._thrift_port = port
+    return process
 
 
 def test_a_port_that_is_opened_a_little_later() -> None:
@@ -123,8 +123,8 @@ def test_a_port_that_is_opened_a_little_later() -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         attempts = iter((lambda: None, lambda: None, server.listen))
-        found = process_at(server.getsockname()[1], before=lambda: next(attempts)())
-        found.thrift().close()
+        process = process_at(server.getsockname()[1], before=lambda: next(attempts)())
+        process.thrift().close()
     assert next(attempts, None) is None
 
 

@@ -29,11 +29,11 @@ TOPOLOGY = parse_topology("leaf-spine:leaves=2,spines=2,hosts=2")
 
 
 def varint(value: int) -> bytes:
-    found = b""
+    data = b""
     while value > 0x7F:
-        found += bytes([value & 0x7F | 0x80])
+        data += bytes([value & 0x7F | 0x80])
         value >>= 7
-    return found + bytes([value])
+    return data + bytes([value])
 
 
 def number(field: int, value: int) -> bytes:
@@ -222,11 +222,11 @@ def test_sends_and_receives_match_by_tag_and_order(tmp_path: Path) -> None:
         ],
     )
     result = run(graph)
-    big, small, told, got_small, got_big, after = range(6)
+    big, small, after_ack, got_small, got_big, after = range(6)
     assert result.finish_ps[got_small] == result.finish_ps[small]
     assert result.finish_ps[got_big] == result.finish_ps[big]
     assert result.start_ps[after] == result.finish_ps[big]
-    assert result.start_ps[told] == result.acked_ps[big]
+    assert result.start_ps[after_ack] == result.acked_ps[big]
 
 
 @pytest.mark.parametrize(

@@ -121,12 +121,12 @@ def test_going_away_cancels(path: Path, operations: Operations) -> None:
 
 
 def test_others_are_served_meanwhile(path: Path, operations: Operations) -> None:
-    told: queue.Queue[str] = queue.Queue()
+    progress: queue.Queue[str] = queue.Queue()
     failure: list[BaseException] = []
 
     def ask() -> None:
         try:
-            call(path, "slow", {}, told.put)
+            call(path, "slow", {}, progress.put)
         except DetourError as error:
             failure.append(error)
 
@@ -135,7 +135,7 @@ def test_others_are_served_meanwhile(path: Path, operations: Operations) -> None
     assert operations.begun.wait(PATIENCE_S)
     assert call(path, "add", {"a": 1}) == {"sum": 2}
     assert thread.is_alive()
-    assert told.get(timeout=PATIENCE_S) == "begun"
+    assert progress.get(timeout=PATIENCE_S) == "begun"
 
 
 def test_stopping_cancels_what_is_under_way(operations: Operations, tmp_path: Path) -> None:
@@ -187,8 +187,8 @@ def make(
 
     def start(starved: tuple[int, int] | None = None, **settings: float) -> ControlServer:
         names = ("add", "slow")
-        found = {name: getattr(operations, name) for name in names}
-        server = ControlServer(tmp_path / "control.sock", found, **settings)  # type: ignore[arg-type]
+        served = {name: getattr(operations, name) for name in names}
+        server = ControlServer(tmp_path / "control.sock", served, **settings)  # type: ignore[arg-type]
         if starved is not None:
             listen = UnixServerSocket.listen
             monkeypatch.setattr(UnixServerSocket, "listen", lambda place: Starved(listen(place), *starved))
@@ -202,12 +202,12 @@ def make(
 
 
 def test_an_error_keeps_its_exit_code_and_a_warning_comes_with_any_answer(path: Path) -> None:
-    said: list[str] = []
+    warnings: list[str] = []
     with pytest.raises(WriteError, match="no room"):
-        call(path, "write", {}, warn=said.append)
-    assert said == []
-    assert call(path, "add", {"a": 1}, warn=said.append) == {"sum": 2}
-    assert said == ["look"]
+        call(path, "write", {}, warn=warnings.append)
+    assert warnings == []
+    assert call(path, "add", {"a": 1}, warn=warnings.append) == {"sum": 2}
+    assert warnings == ["look"]
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EPERM])
@@ -274,16 +274,16 @@ def test_a_long_operation_is_told_from_a_fabric_that_hangs(
     """Signs of life come, and only the limit of the operation ends it; then it is cancelled."""
     monkeypatch.setattr(control_socket, "_ALIVE_S", 0.02)
     make()
-    said = []
+    replies = []
     original = control_socket._answers
 
     def answers(*arguments: object) -> Iterator[dict]:
         for answer in original(*arguments):  # type: ignore[arg-type]
-            said.append(answer)
+            replies.append(answer)
             yield answer
 
     monkeypatch.setattr(control_socket, "_answers", answers)
     with pytest.raises(DetourError, match="does not answer `slow`"):
         call(tmp_path / "control.sock", "slow", {}, limit_s=1.0, silence_s=60.0)
-    assert {"alive": True} in said
+    assert {"alive": True} in replies
     assert operations.cancelled.wait(60)

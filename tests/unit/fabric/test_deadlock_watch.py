@@ -47,10 +47,10 @@ def test_three_failed_links_lock_up_what_has_no_class_behind_the_last_one(caplog
     assert result.goodput_gbps_after < result.goodput_gbps_before / 10
     assert isinstance(result.circle, list)
     assert len(result.circle) > 1
-    said = caplog.messages[0]
-    assert said.startswith(f"deadlock at {result.found_at_us:g} us of virtual time, {result.stuck_queues} queues")
+    message = caplog.messages[0]
+    assert message.startswith(f"deadlock at {result.found_at_us:g} us of virtual time, {result.stuck_queues} queues")
     for queue in result.circle:
-        assert f" {queue} waits for " in said
+        assert f" {queue} waits for " in message
 
 
 @pytest.mark.parametrize("network", ["FC+ 1L", "FC+ 2L"])
@@ -116,12 +116,12 @@ def test_runs_of_qcn_switch_are_watched(name: str, monkeypatch: pytest.MonkeyPat
 
 def test_runs_of_the_non_shortest_paper_say_who_waits(caplog: pytest.LogCaptureFixture) -> None:
     run = next(figure_2.run(point) for point in figure_2.select() if point.case == "PFC, 1 VC")
-    (said,) = caplog.messages
-    assert " us of virtual time, 6 queues are stuck: " in said
-    assert said.count(" waits for ") == 6
+    (message,) = caplog.messages
+    assert " us of virtual time, 6 queues are stuck: " in message
+    assert message.count(" waits for ") == 6
     assert run.found_at_us is not None
     # The run itself looks more often. Two looks: between them nothing has moved.
-    assert 0 <= float(said.split()[2]) - run.found_at_us <= 2 * WATCH_PS / US
+    assert 0 <= float(message.split()[2]) - run.found_at_us <= 2 * WATCH_PS / US
 
 
 def test_detour_sim_says_who_waits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,14 +138,14 @@ def test_detour_sim_says_who_waits(tmp_path: Path, capsys: pytest.CaptureFixture
     mine = f"{tmp_path / 'mine.py'}"
     options = ["--workload", f"{mine}:around", "--scheme", f"{mine}:pausing", "--buffer", "40k", "--duration", "5ms"]
     main(["sim", "--topo", str(tmp_path / "ring.csv"), *options])
-    said = "5 queues are stuck: s0-s1, priority 0 waits for s1-s2, priority 0 waits for s2-s3, priority 0 waits for"
-    assert said in " ".join(capsys.readouterr().out.split())
+    message = "5 queues are stuck: s0-s1, priority 0 waits for s1-s2, priority 0 waits for s2-s3, priority 0 waits for"
+    assert message in " ".join(capsys.readouterr().out.split())
 
 
 def test_what_it_says() -> None:
-    found = DeadlockFound(120 * US, ((1, 1, 0), (2, 1, 0)), ("s0-s1, priority 0", "s1-s0, priority 0"))
+    error = DeadlockFound(120 * US, ((1, 1, 0), (2, 1, 0)), ("s0-s1, priority 0", "s1-s0, priority 0"))
     text = "s0-s1, priority 0 waits for s1-s0, priority 0 waits for s0-s1, priority 0"
-    assert str(found) == f"deadlock at 120 us of virtual time, 2 queues are stuck: {text}"
+    assert str(error) == f"deadlock at 120 us of virtual time, 2 queues are stuck: {text}"
 
 
 @pytest.mark.parametrize("priorities", [1, 2])

@@ -24,13 +24,13 @@ TWO = compute(NETWORK, PathPolicy(12, 2, max_hops=5))
 
 def turning_rows(count: int) -> list[tuple[int, int, int]]:
     """(row, source, destination switch) of paths that go down and up again, long ones first."""
-    found = []
+    rows = []
     for i, (source, target) in enumerate(TWO.pairs.tolist()):
         for row in range(int(TWO.first[i]), int(TWO.first[i + 1])):
             switches, priorities = TWO.path(row, source)
             if priorities[-1] == 1:
-                found.append((-len(switches), row, source, target))
-    return [(row, source, target) for _, row, source, target in sorted(found)[:count]]
+                rows.append((-len(switches), row, source, target))
+    return [(row, source, target) for _, row, source, target in sorted(rows)[:count]]
 
 
 def port_between(a: int, b: int) -> int:
@@ -146,15 +146,15 @@ def test_links_fail_and_come_back_while_senders_send() -> None:
 
 def used(lists: np.ndarray, pairs: Sequence[tuple[int, int]]) -> list[tuple[int, ...]]:
     """The switches of uSID lists that name them."""
-    found, hosts = [], NETWORK.topology.hosts
+    paths, hosts = [], NETWORK.topology.hosts
     for (high, low), (source, _) in zip(lists.tolist(), pairs, strict=True):
         if high:
             text = f"{high & (1 << 64) - 1:016x}{low & (1 << 64) - 1:016x}"
             usids = [usid for i in range(8, 32, 4) if (usid := int(text[i : i + 4], 16))]
             switches = named_switches(NETWORK.topology, hosts[source], usids)
             assert switches is not None
-            found.append(switches)
-    return found
+            paths.append(switches)
+    return paths
 
 
 def test_connections_that_do_not_know_their_routes_cannot_be_led_around() -> None:

@@ -47,8 +47,8 @@ def dscps_on(folder: File, switch: int, neighbour: int) -> list[int]:
     port = next(n for n, peer in enumerate(ports, 1) if peer and peer.kind != "host" and peer.index == neighbour)
     own = NETWORK.topology.switches[neighbour].node_id
     with PcapNgReader(str(folder / f"s{switch}-{port}.pcapng")) as packets:
-        found = [p[IPv6] for p in packets if IPv6 in p and p[IPv6].dst.startswith(f"fcbb:bb00:{own:x}:")]
-    return [packet.tc >> 2 for packet in found]
+        headers = [p[IPv6] for p in packets if IPv6 in p and p[IPv6].dst.startswith(f"fcbb:bb00:{own:x}:")]
+    return [packet.tc >> 2 for packet in headers]
 
 
 @pytest.mark.parametrize("target", IN_REAL_TIME)
@@ -95,24 +95,24 @@ def closing(session: Session) -> tuple[int, TableEntry, TableEntry]:
 
 
 def test_a_fabric_that_runs_is_proven_from_what_it_holds(session: Session) -> None:
-    found = session.prove(8)
-    assert found.deadlock_free
-    assert (found.topology, found.switches, found.lossless) == (NETWORK.spec, 8, [0, 1])
-    assert found.entries == sum(map(len, held(session).values()))
-    assert found.failed.dependencies > found.plain_traffic.dependencies >= found.installed.dependencies > 0
-    assert (found.failed.links, found.failed.unrouted, found.senders.lists) == ([], 0, 0)
-    assert "cycle" not in json.loads(json.dumps(as_json(found)))
+    proof = session.prove(8)
+    assert proof.deadlock_free
+    assert (proof.topology, proof.switches, proof.lossless) == (NETWORK.spec, 8, [0, 1])
+    assert proof.entries == sum(map(len, held(session).values()))
+    assert proof.failed.dependencies > proof.plain_traffic.dependencies >= proof.installed.dependencies > 0
+    assert (proof.failed.links, proof.failed.unrouted, proof.senders.lists) == ([], 0, 0)
+    assert "cycle" not in json.loads(json.dumps(as_json(proof)))
 
 
 def test_a_wrong_entry_is_seen_and_its_circle_named(session: Session) -> None:
     device, right, wrong = closing(session)
     session.control.rewrite({device: [right]}, {device: [wrong]})
     try:
-        found = session.prove(8)
-        assert not found.deadlock_free
-        assert found.installed.acyclic  # listed routes never go back
-        assert not found.failed.acyclic
-        circle = found.cycle
+        proof = session.prove(8)
+        assert not proof.deadlock_free
+        assert proof.installed.acyclic  # listed routes never go back
+        assert not proof.failed.acyclic
+        circle = proof.cycle
         assert isinstance(circle, list)
         ends = [name.split(" in ")[0].split(">") for name in circle]
         assert all(a[1] == b[0] for a, b in zip(ends, [*ends[1:], ends[0]], strict=True))
@@ -129,10 +129,10 @@ def test_a_wrong_default_is_seen(session: Session) -> None:
     wrong = DefaultAction(schema.DSCP, Action.of(schema.SET_PRIORITY, priority=0))
     session.control.rewrite(before, {device: [wrong] for device in before})  # type: ignore[arg-type]
     try:
-        found = session.prove(8)
-        assert found.installed.acyclic
-        assert not found.failed.acyclic
-        assert found.cycle
+        proof = session.prove(8)
+        assert proof.installed.acyclic
+        assert not proof.failed.acyclic
+        assert proof.cycle
     finally:
         session.provision()
     assert session.prove(8).deadlock_free
@@ -143,12 +143,12 @@ def test_what_is_down_counts(session: Session) -> None:
     session.fail(link)
     session.fail("s3")
     try:
-        found = session.prove(8)
-        assert found.deadlock_free
-        assert link in found.failed.links
-        assert len(found.failed.links) == 5 - (link.split("-")[0] == "s3" or link.split("-")[1] == "s3")
-        assert found.failed.unrouted >= 2 * 7
-        assert found.switches == 7
+        proof = session.prove(8)
+        assert proof.deadlock_free
+        assert link in proof.failed.links
+        assert len(proof.failed.links) == 5 - (link.split("-")[0] == "s3" or link.split("-")[1] == "s3")
+        assert proof.failed.unrouted >= 2 * 7
+        assert proof.switches == 7
     finally:
         session.heal()
 
@@ -281,9 +281,9 @@ def test_senders_in_a_network_from_a_file_avoid_what_fails_and_return(tmp_path: 
         now = sending.lists()
         assert [i for i in range(len(own)) if now[i] != own[i]] == hit
         assert not through(now, link)
-        found = session.prove(4)
-        assert found.deadlock_free
-        assert found.senders.lists == len(own)
+        proof = session.prove(4)
+        assert proof.deadlock_free
+        assert proof.senders.lists == len(own)
         healed = session.heal()
         assert healed.senders == ReroutedSenders(moved=0, returned=len(hit), by_address=0)
         assert sending.lists() == own
@@ -311,10 +311,10 @@ def test_whom_no_list_helps_sends_by_address_until_one_does(session: Session) ->
     sending = Sending(session, [own], 40_000)
     sending.some()
     cut = [f"s{a}-s{b}" for a, b in all_links(session) if own[1] in (a, b)]
-    found = [session.fail(name).senders for name in cut]
+    rerouted = [session.fail(name).senders for name in cut]
     assert sending.lists() == [None]
-    assert isinstance(found[-1], ReroutedSenders)
-    assert sum(senders.by_address for senders in found if isinstance(senders, ReroutedSenders)) == 1
+    assert isinstance(rerouted[-1], ReroutedSenders)
+    assert sum(senders.by_address for senders in rerouted if isinstance(senders, ReroutedSenders)) == 1
     back = session.heal(cut[-1]).senders
     assert isinstance(back, ReroutedSenders)
     assert back.moved + back.returned == 1

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,44 +25,6 @@ _UNITS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Exported:
-    """A metric as Prometheus has it. `labels`: what tells its series apart."""
-
-    name: str
-    kind: str
-    text: str
-    labels: tuple[str, ...] = ()
-
-    @property
-    def unit(self) -> str:
-        """As the name says it."""
-        name = self.name.removesuffix("_total")
-        return next((unit for end, unit in _UNITS.items() if name.endswith(end)), "1")
-
-
-def catalogue() -> list[Exported]:
-    """All that can be exported, by the names that queries use."""
-    groups: tuple[tuple[str, Sequence[tuple[str, str, Any, str]], tuple[str, ...]], ...] = (
-        ("flow", metrics._FLOW, ("flow", "path")),
-        ("port", metrics._PORT, ("switch", "port", "link")),
-        ("switch_flow", metrics._SWITCH_FLOW, ("flow", "switch")),
-        ("placement", metrics._PLACEMENT, ()),
-    )
-    found = [
-        _exported(f"{of}_{name}", kind, text, labels) for of, rows, labels in groups for name, kind, _, text in rows
-    ]
-    found.append(Exported(metrics._DELAYS[0], "histogram", metrics._DELAYS[1], ("flow", "switch")))
-    return [*found, _exported(*metrics._VERDICTS, ("switch", "verdict"))]
-
-
-def _exported(name: str, kind: str, text: str, labels: tuple[str, ...]) -> Exported:
-    return Exported(f"detour_{name}{'_total' if kind == 'counter' else ''}", kind, text, labels)
-
-
-NAMES = {found.name: found for found in catalogue()}
-
-
 def exported() -> list[Any]:
     """Families of one of everything, as Prometheus reads them."""
     window = {"rate_bps": 1.0, "usual_bps": 1.0, "drop": 0.0, "ecn_share": 0.0, "delay_ps": 1.0}
@@ -77,37 +37,35 @@ def exported() -> list[Any]:
     port = metrics.PortRow(
         "s0", "1", "s0-h0", PortWindow(1.0, 0, 0.0, 0), PortCounts(*[1] * 8), PortState(True, 0, 0, 0)
     )
-    found = metrics.flow_metrics([flow]) + metrics.switch_flow_metrics([flow], 1000) + metrics.port_metrics([port])
-    found.append(metrics._metric(*metrics._VERDICTS, [({"switch": "s0", "verdict": "forwarded"}, 1)]))
-    found += metrics.placement_metrics(PlacementTotals(1, 0, 0, 0, None))
-    return list(text_string_to_metric_families(metrics.text(found)))
+    lines = metrics.flow_metrics([flow]) + metrics.switch_flow_metrics([flow], 1000) + metrics.port_metrics([port])
+    lines.append(metrics._metric(*metrics._VERDICTS, [({"switch": "s0", "verdict": "forwarded"}, 1)]))
+    lines += metrics.placement_metrics(PlacementTotals(1, 0, 0, 0, None))
+    return list(text_string_to_metric_families(metrics.text(lines)))
 
 
-def test_the_catalogue_is_what_is_exported() -> None:
-    found = {}
-    for family in exported():
-        name = f"{family.name}_total" if family.type == "counter" else family.name
-        labels = {label for sample in family.samples for label in sample.labels} - {"le"}
-        found[name] = family.type, labels, family.documentation
-    assert found == {each.name: (each.kind, set(each.labels), each.text) for each in catalogue()}
+METRICS = {f"{each.name}_total" if each.type == "counter" else each.name: each for each in exported()}
 
 
-@pytest.mark.parametrize("found", catalogue(), ids=lambda found: found.name)
-def test_conventions(found: Exported) -> None:
-    assert re.fullmatch("detour(_[a-z]+)+", found.name)
-    assert (found.kind == "counter") == found.name.endswith("_total")
-    assert not re.search("_(bps|ms|us|ns|percent|count|sum)(_|$)", found.name)
-    assert found.unit != "1"
+def _unit(name: str) -> str:
+    """As the name says it."""
+    return next(unit for end, unit in _UNITS.items() if name.removesuffix("_total").endswith(end))
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_conventions(name: str) -> None:
+    assert re.fullmatch("detour(_[a-z]+)+", name)
+    assert not re.search("_(bps|ms|us|ns|percent|count|sum)(_|$)", name)
+    assert _unit(name)
 
 
 def test_all_of_them_are_in_the_document() -> None:
     rows = re.findall(r"^\| `(detour_\w+)` \| (\w+) \| ([^|]+) \|", (DOCS / "monitoring.md").read_text(), re.MULTILINE)
-    assert rows == [(each.name, each.kind, each.unit) for each in catalogue()]
+    assert sorted(rows) == sorted((name, each.type, _unit(name)) for name, each in METRICS.items())
 
 
 def _queries() -> list[str]:
-    found = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
-    return found + [variable["definition"] for variable in DASHBOARD["templating"]["list"]]
+    queries = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+    return queries + [variable["definition"] for variable in DASHBOARD["templating"]["list"]]
 
 
 @pytest.mark.parametrize("query", _queries())
@@ -115,14 +73,14 @@ def test_the_dashboard_asks_for_what_there_is(query: str) -> None:
     asked = re.findall(r"(detour_\w+)(?:\{([^}]*)\})?", query)
     assert asked
     for name, selectors in asked:
-        histogram = NAMES.get(name.removesuffix("_bucket"))
-        found = histogram if name.endswith("_bucket") else NAMES.get(name)
-        assert found is not None, name
-        assert (found.kind == "histogram") == name.endswith("_bucket")
-        assert set(re.findall(r"(\w+)(?:=~|!=|=)", selectors)) <= set(found.labels)
+        metric = METRICS[name.removesuffix("_bucket")]
+        assert (metric.type == "histogram") == name.endswith("_bucket")
+        assert set(re.findall(r"(\w+)(?:=~|!=|=)", selectors)) <= {
+            key for each in metric.samples for key in each.labels
+        }
         counted = f"rate({name}" in query.replace(" ", "")
         if not query.startswith("count(") and "label_values" not in query:
-            assert counted == (found.kind in ("counter", "histogram")), "counters are shown as rates, gauges are not"
+            assert counted == (metric.type in ("counter", "histogram")), "counters are shown as rates, gauges are not"
 
 
 def test_the_dashboard_shows_what_grafana_can_load() -> None:

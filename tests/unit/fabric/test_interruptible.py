@@ -25,8 +25,8 @@ def until_interrupted(begin: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_a_callback_from_c_swallows_is_raised_again(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[object] = []
-    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    reported: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", reported.append)
     before = [signal.getsignal(each) for each in SIGNALS]
 
     def called_from_c() -> int:
@@ -40,8 +40,8 @@ def test_what_a_callback_from_c_swallows_is_raised_again(number: int, monkeypatc
         until_interrupted(callback)
     assert [signal.getsignal(each) for each in SIGNALS] == before
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
-    assert not told, "no traceback for what is raised again"
-    assert sys.unraisablehook == told.append
+    assert not reported, "no traceback for what is raised again"
+    assert sys.unraisablehook == reported.append
 
 
 def test_what_ends_is_not_disturbed() -> None:

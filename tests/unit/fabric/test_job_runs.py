@@ -42,7 +42,7 @@ def port_counts(fabric: VirtualFabric, name: str) -> dict[tuple[int, int], int]:
 
 def knows(graph: TaskGraph) -> list[set[int]]:
     """Whose data each host has in the end, if messages carry all that their sender knows when it may send them."""
-    known = [{host} for host in range(graph.hosts)]
+    held = [{host} for host in range(graph.hosts)]
     earlier: dict[int, list[int]] = {}
     for a, b in graph.dependencies.tolist():
         earlier.setdefault(b, []).append(a)
@@ -51,17 +51,17 @@ def knows(graph: TaskGraph) -> list[set[int]]:
         source, destination = int(graph.tasks["source"][k]), int(graph.tasks["destination"][k])
         sent[k] = {source}.union(*(sent[a] for a in earlier.get(k, ())))
         if destination >= 0:
-            known[destination] |= sent[k]
-    return known
+            held[destination] |= sent[k]
+    return held
 
 
 def between(graph: TaskGraph) -> dict[tuple[int, int], int]:
     """Bytes from host to host."""
-    found: dict[tuple[int, int], int] = {}
+    totals: dict[tuple[int, int], int] = {}
     for row in graph.tasks[graph.is_message]:
         pair = int(row["source"]), int(row["destination"])
-        found[pair] = found.get(pair, 0) + int(row["bytes"])
-    return found
+        totals[pair] = totals.get(pair, 0) + int(row["bytes"])
+    return totals
 
 
 # -- what is sent -------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def test_all_to_all_and_broadcast_send_each_part_once() -> None:
     }
     graph = job_by_name("broadcast:bytes=1000,ranks=6,chunks=3", LEAVES)
     assert between(graph) == dict.fromkeys(((0, 1), (0, 2), (1, 3), (1, 4), (2, 5)), 1000)
-    assert [0 in known for known in knows(graph)[:6]] == [True] * 6
+    assert [0 in held for held in knows(graph)[:6]] == [True] * 6
 
 
 def test_parts_are_all_there_is_and_none_is_empty() -> None:

@@ -79,8 +79,8 @@ class Inside:
             self.hosts[host.host] = host
 
     def command(self, host: str, *words: str) -> list[str]:
-        found = self.hosts[host]
-        return [*keeper.enter(found.process, found.user), *words]
+        linux_host = self.hosts[host]
+        return [*keeper.enter(linux_host.process, linux_host.user), *words]
 
     def run(self, host: str, *words: str) -> str:
         done = subprocess.run(
@@ -124,8 +124,8 @@ def booted(hosts: str, netns: str | None = None) -> Iterator[Inside]:
 
 @pytest.fixture(scope="module")
 def inside() -> Iterator[Inside]:
-    with booted(f"h0,h1,{THERE}") as found:
-        yield found
+    with booted(f"h0,h1,{THERE}") as hosts:
+        yield hosts
 
 
 def test_names_and_tcp(inside: Inside) -> None:
@@ -190,9 +190,9 @@ def test_tcp_answers_the_marks_of_the_fabric(inside: Inside) -> None:
 
 def test_frames_above_the_mtu_are_counted(inside: Inside) -> None:
     def oversized() -> int:
-        (found,) = [host for host in inside.session.status().linux or [] if host.host == "h0"]
-        assert found.oversized is not None
-        return found.oversized
+        (row,) = [host for host in inside.session.status().linux or [] if host.host == "h0"]
+        assert row.oversized is not None
+        return row.oversized
 
     before = oversized()
     inside.run("h0", "ip", "link", "set", "eth0", "mtu", "9000")
@@ -227,11 +227,11 @@ def test_other_ways_to_an_interface(
     if user and opening.kind() == "tap":
         monkeypatch.setattr(opening, "kind", lambda: "veth")  # /dev/net/tun belongs to another user there
         kind = "veth"
-    with booted(f"h0,{THERE}") as found:
-        assert [(host.kind, host.user) for host in found.hosts.values()] == [(kind, user)] * 2
-        assert "fe80" not in found.run("h0", "ip", "-6", "addr", "show", "dev", "eth0")
-        found.transfer("h0", THERE, 200_000)
-        found.transfer(THERE, "h0", 200_000)
+    with booted(f"h0,{THERE}") as hosts:
+        assert [(host.kind, host.user) for host in hosts.hosts.values()] == [(kind, user)] * 2
+        assert "fe80" not in hosts.run("h0", "ip", "-6", "addr", "show", "dev", "eth0")
+        hosts.transfer("h0", THERE, 200_000)
+        hosts.transfer(THERE, "h0", 200_000)
 
 
 @pytest.mark.bmv2
@@ -250,9 +250,9 @@ def test_a_process_with_a_namespace_of_its_own() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "there\n"
         look = ["nsenter", f"--target={process.pid}", "--net", "ip", "-brief", "addr"]
-        with booted("h0", f"{THERE}={process.pid}") as found:
+        with booted("h0", f"{THERE}={process.pid}") as hosts:
             assert "fd00:2:1:1::1" in subprocess.run(look, capture_output=True, text=True, check=True).stdout
-            found.transfer("h0", THERE, 100_000)
+            hosts.transfer("h0", THERE, 100_000)
         assert "eth0" not in subprocess.run(look, capture_output=True, text=True, check=True).stdout
         process.communicate("")
 

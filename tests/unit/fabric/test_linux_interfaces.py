@@ -14,8 +14,8 @@ D1 = parse_topology("d1")
 
 
 def test_a_host_of_the_fabric() -> None:
-    found = of_fabric(D1.hosts[71], mtu=9000, queue=64)
-    assert found.lines() == [
+    interface = of_fabric(D1.hosts[71], mtu=9000, queue=64)
+    assert interface.lines() == [
         "link set dev eth0 address 02:00:00:00:00:47 mtu 9000 txqueuelen 64",
         "link set dev lo up",
         "link set dev eth0 up",
@@ -25,17 +25,17 @@ def test_a_host_of_the_fabric() -> None:
         "route replace fcbb:bb00::/32 via fe80::1 dev eth0 onlink",
         "route replace fcbb:bb00:8047::/48 dev eth0 encap seg6local action End.DT6 table 255",
     ]
-    assert found.longest_frame == 9014
+    assert interface.longest_frame == 9014
 
 
 def test_a_host_of_a_lab() -> None:
-    found = HostInterface(
+    interface = HostInterface(
         mac="08:00:00:00:01:11",
         addresses=("10.0.1.1/24",),
         routes=(Route("default", "10.0.1.10"), Route("10.0.7.0/24")),
         neighbours=(Neighbour("10.0.1.10", "08:00:00:00:01:00"),),
     )
-    assert found.lines()[3:] == [
+    assert interface.lines()[3:] == [
         "addr add 10.0.1.1/24 dev eth0",
         "neigh replace 10.0.1.10 lladdr 08:00:00:00:01:00 dev eth0 nud permanent",
         "route replace default via 10.0.1.10 dev eth0 onlink",
@@ -54,16 +54,16 @@ def test_every_host_has_a_name() -> None:
 
 
 def test_which_hosts() -> None:
-    found = request(D1, "h0, h71", "h3=4711", mtu=1400, queue=10)
-    assert list(found.interfaces) == ["h0", "h71", "h3"]
-    assert {(each.mtu, each.queue) for each in found.interfaces.values()} == {(1400, 10)}
-    assert found.processes == {"h3": 4711}
-    assert found.longest_frame == 1418
+    requested = request(D1, "h0, h71", "h3=4711", mtu=1400, queue=10)
+    assert list(requested.interfaces) == ["h0", "h71", "h3"]
+    assert {(each.mtu, each.queue) for each in requested.interfaces.values()} == {(1400, 10)}
+    assert requested.processes == {"h3": 4711}
+    assert requested.longest_frame == 1418
     assert not request(D1, None).interfaces
 
 
 @pytest.mark.parametrize(
-    ("wanted", "netns", "mtu", "says"),
+    ("hosts", "netns", "mtu", "says"),
     [
         ("h0,h72", None, None, "--linux h72: there is no such host; the fabric has h0 to h71"),
         ("h0,h0", None, None, "--linux h0: that host is there twice"),
@@ -75,9 +75,9 @@ def test_which_hosts() -> None:
         ("h0", None, 1279, "an MTU of 1279 bytes: IPv6 needs at least 1280"),
     ],
 )
-def test_what_is_refused(wanted: str | None, netns: str | None, mtu: int | None, says: str) -> None:
+def test_what_is_refused(hosts: str | None, netns: str | None, mtu: int | None, says: str) -> None:
     with pytest.raises(DetourError, match=says):
-        request(D1, wanted, netns, mtu)
+        request(D1, hosts, netns, mtu)
 
 
 def test_an_address_that_is_none() -> None:

@@ -89,9 +89,9 @@ def test_a_queue_that_grows_is_more_delay_and_one_that_stands_soon_is_not() -> N
     more = []
     for k, ticks in enumerate([0, 0, 3000, 9000, *[9000] * 20, 1000, 2000]):
         receive(hs, 0, 100, ticks=ticks)
-        (found,) = sample(monitor, (k + 1) * MS)
-        assert found.delay_ps == ticks * 1000
-        more.append(found.more_delay_ps / 1e6)
+        (window,) = sample(monitor, (k + 1) * MS)
+        assert window.delay_ps == ticks * 1000
+        more.append(window.more_delay_ps / 1e6)
     assert more[:4] == pytest.approx([0, 0, 3, 8.25])
     assert more[-3] < 0.1, "9 us for twenty windows are usual"
     assert more[-2:] == pytest.approx([0, 1]), "and forgotten at once"

@@ -29,13 +29,13 @@ def switches_of(fabric: OpenLoop) -> list[int]:
 def test_sources_offer_what_was_asked_for() -> None:
     """Binomial: 72 hosts, 800 us, 4.9 slots a us, p = 0.3: the standard error is 0.3 %."""
     with OpenLoop(SMALL, reference("MIN"), load=0.3) as fabric:
-        found = fabric.measure(50 * US, 800 * US)
-        assert found.injected.mean() == pytest.approx(0.3, rel=0.015)
-        assert found.accepted == pytest.approx(0.3, rel=0.015)
-        assert found.minimal == 1.0
-        assert (found.lost, found.messages) == (0, 0)
-        assert found.latency_ns == pytest.approx(found.network_ns, rel=1e-3), "one packet a slot never waits"
-        assert 3.0 < found.switches < 3.5
+        result = fabric.measure(50 * US, 800 * US)
+        assert result.injected.mean() == pytest.approx(0.3, rel=0.015)
+        assert result.accepted == pytest.approx(0.3, rel=0.015)
+        assert result.minimal == 1.0
+        assert (result.lost, result.messages) == (0, 0)
+        assert result.latency_ns == pytest.approx(result.network_ns, rel=1e-3), "one packet a slot never waits"
+        assert 3.0 < result.switches < 3.5
 
 
 def test_an_idle_network_has_the_latency_of_its_cables() -> None:
@@ -43,9 +43,9 @@ def test_an_idle_network_has_the_latency_of_its_cables() -> None:
     with OpenLoop(SMALL, reference("MIN"), load=0.0) as fabric:
         configure(fabric.hs, 0, load=0.01, targets=(1, 1), frame_bytes=OPEN_LOOP_BYTES, rate_bps=40_000_000_000)
         fabric.network.kick_host(0)
-        found = fabric.measure(10 * US, 500 * US)
-        assert found.latency_ns == pytest.approx(2 * (250 + OPEN_LOOP_BYTES * 8 / 40), rel=1e-4)
-        assert found.switches == 1.0
+        result = fabric.measure(10 * US, 500 * US)
+        assert result.latency_ns == pytest.approx(2 * (250 + OPEN_LOOP_BYTES * 8 / 40), rel=1e-4)
+        assert result.switches == 1.0
 
 
 def test_patterns_go_where_they_should() -> None:
@@ -64,8 +64,8 @@ def test_patterns_go_where_they_should() -> None:
 def test_the_same_seed_gives_the_same_result() -> None:
     def once(seed: int) -> tuple[object, ...]:
         with OpenLoop(SMALL, QCN_COMPLETE, load=0.5, pattern="ADV", seed=seed) as fabric:
-            found = fabric.measure(50 * US, 50 * US)
-            return found.accepted, found.latency_ns, found.minimal, found.messages, tuple(found.injected)
+            result = fabric.measure(50 * US, 50 * US)
+            return result.accepted, result.latency_ns, result.minimal, result.messages, tuple(result.injected)
 
     assert once(1) == once(1)
     assert once(1) != once(2)
@@ -100,11 +100,11 @@ def test_notifications_turn_adversarial_traffic_away() -> None:
 
     Eight hosts at load 0.4 offer 3.2 times what the direct link carries."""
     with OpenLoop(SMALL, QCN_SOURCE, load=0.4, pattern="ADV") as fabric:
-        found = fabric.measure(1200 * US, 200 * US)
-        assert found.messages > 0
-        assert found.accepted > 0.38
-        assert found.minimal < 0.36
-        group = found.injected[:4]
+        result = fabric.measure(1200 * US, 200 * US)
+        assert result.messages > 0
+        assert result.accepted > 0.38
+        assert result.minimal < 0.36
+        group = result.injected[:4]
         assert group.min() > 0.9 * group.mean()
     with OpenLoop(SMALL, reference("MIN"), load=0.4, pattern="ADV") as fabric:
         assert fabric.measure(200 * US, 200 * US).accepted < 0.14

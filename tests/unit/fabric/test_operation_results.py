@@ -102,7 +102,7 @@ def asked_while_flows_are_placed(session: Session, folder: Path) -> Iterator[tup
     sender.join(PATIENCE_S)
 
 
-def said(*arguments: str) -> Any:
+def printed(*arguments: str) -> Any:
     """What a command prints."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
@@ -113,15 +113,15 @@ def said(*arguments: str) -> Any:
 def commanded(folder: Path) -> Iterator[tuple[str, Any]]:
     """What commands print that add something of their own."""
     place = ["place", str(folder / "jobs.json"), "--topo", LEAVES, "--seeds", "3"]
-    yield "detour place", said(*place)
-    yield "detour demo", said("demo", "--target", "engine", "--topo", DRAGONFLY)
+    yield "detour place", printed(*place)
+    yield "detour demo", printed("demo", "--target", "engine", "--topo", DRAGONFLY)
     before = os.environ.get("XDG_RUNTIME_DIR")
     os.environ["XDG_RUNTIME_DIR"] = str(folder)
     try:
-        yield "detour up", said("up", "--detach", "--target", "engine", "--topo", DRAGONFLY)
-        yield "detour status", said("status")
-        yield "detour metrics", said("metrics")
-        yield "detour down", said("down")
+        yield "detour up", printed("up", "--detach", "--target", "engine", "--topo", DRAGONFLY)
+        yield "detour status", printed("status")
+        yield "detour metrics", printed("metrics")
+        yield "detour down", printed("down")
     finally:
         cli.main(["down", "--json"])
         os.environ.pop("XDG_RUNTIME_DIR") if before is None else os.environ.update(XDG_RUNTIME_DIR=before)
@@ -129,7 +129,7 @@ def commanded(folder: Path) -> Iterator[tuple[str, Any]]:
 
 def answers(folder: Path) -> dict[str, Any]:
     """All of them, in JSON."""
-    found: dict[str, Any] = {}
+    collected: dict[str, Any] = {}
     for topology in (DRAGONFLY, LEAVES):
         with boot(UpOptions("engine", topology)) as session:
             asked = (
@@ -137,20 +137,20 @@ def answers(folder: Path) -> dict[str, Any]:
                 if topology == DRAGONFLY
                 else asked_while_flows_are_placed(session, folder)
             )
-            found |= {name: json.loads(json.dumps(as_json(answer))) for name, answer in asked}
-    return found | dict(commanded(folder))
+            collected |= {name: json.loads(json.dumps(as_json(answer))) for name, answer in asked}
+    return collected | dict(commanded(folder))
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def now(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return answers(tmp_path_factory.mktemp("answers"))
 
 
 @pytest.mark.parametrize("name", json.loads(RECORDED.read_text()) if RECORDED.exists() else [])
-def test_answers_have_the_keys_that_they_always_had(found: dict[str, Any], name: str) -> None:
+def test_answers_have_the_keys_that_they_always_had(now: dict[str, Any], name: str) -> None:
     recorded = json.loads(RECORDED.read_text())[name]
-    assert keys(found[name]) == recorded["keys"]
-    wrong = [(at, kind) for at, kind in types(found[name]) if kind not in ("NoneType", *recorded["types"].get(at, ()))]
+    assert keys(now[name]) == recorded["keys"]
+    wrong = [(at, kind) for at, kind in types(now[name]) if kind not in ("NoneType", *recorded["types"].get(at, ()))]
     assert not wrong
 
 
@@ -158,13 +158,16 @@ def record() -> None:
     """Writes down what is answered now."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o700)
-        found = answers(Path(folder))
+        collected = answers(Path(folder))
     document = {}
-    for name, answer in found.items():
+    for name, answer in collected.items():
         kinds: dict[str, set[str]] = {}
         for at, kind in types(answer):
             kinds.setdefault(at, set()).add(kind)
-        document[name] = {"keys": keys(answer), "types": {at: sorted(found) for at, found in sorted(kinds.items())}}
+        document[name] = {
+            "keys": keys(answer),
+            "types": {at: sorted(seen) for at, seen in sorted(kinds.items())},
+        }
     RECORDED.write_text(json.dumps(document, indent=1) + "\n")
 
 

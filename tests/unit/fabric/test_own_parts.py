@@ -43,12 +43,6 @@ def made():
 """
 
 
-@pytest.fixture
-def own(tmp_path: Path) -> str:
-    (tmp_path / "own.py").write_text(OWN)
-    return str(tmp_path / "own.py")
-
-
 def test_a_scheme_of_ones_own_is_called_as_it_was_found(own: str) -> None:
     mine = scheme(f"{own}:mine")
     assert mine.name.startswith(f"{own}:mine#")

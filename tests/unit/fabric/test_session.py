@@ -65,15 +65,15 @@ def test_status(session: Session) -> None:
 
 def test_a_packet_is_traced_through_the_switches_that_it_passes(session: Session) -> None:
     for sport in (0, 0x8001):
-        found = session.trace("h0", "h5", sport=sport, length=100)
+        trace = session.trace("h0", "h5", sport=sport, length=100)
         expected = session.path("h0", "h5", sport=sport)
-        assert [hop["switch"] for hop in found.hops] == [hop.switch for hop in expected.hops]
-        assert [packet["host"] for ending in found.outcomes for packet in ending["packets"]] == ["h5"]
-        times = [hop["at_ns"] for hop in found.hops]
+        assert [hop["switch"] for hop in trace.hops] == [hop.switch for hop in expected.hops]
+        assert [packet["host"] for ending in trace.outcomes for packet in ending["packets"]] == ["h5"]
+        times = [hop["at_ns"] for hop in trace.hops]
         assert times == sorted(times)
-        queues = [event for hop in found.hops for event in hop["trace"]["events"] if event["kind"] == "queue"]
-        assert len(queues) == len(found.hops)
-        assert (found.note is UNSET) == (session.fabric.target != "bmv2")
+        queues = [event for hop in trace.hops for event in hop["trace"]["events"] if event["kind"] == "queue"]
+        assert len(queues) == len(trace.hops)
+        assert (trace.note is UNSET) == (session.fabric.target != "bmv2")
     ways = session.trace("h0", "h5", sport=0x8001, all_ways=True)
     assert sum(ending["fraction"] for ending in ways.outcomes) == pytest.approx(1)
 
@@ -154,9 +154,9 @@ def test_captures_that_find_no_room_say_so(session: Session, tmp_path: Path) -> 
         session.capture(str(tmp_path))
         assert session.status().capture == session.capture() != Captured(None, [])
         assert session.capture().error is None
-        found = until(lambda: session.send("h0", "h5", 100_000) and session.capture().error)
-        assert "incomplete since" in str(found)
-        assert "File too large" in str(found)
+        error = until(lambda: session.send("h0", "h5", 100_000) and session.capture().error)
+        assert "incomplete since" in str(error)
+        assert "File too large" in str(error)
         assert session.status().capture == session.capture()
         with pytest.raises(WriteError, match="incomplete since"):
             session.capture(stop=True)
@@ -183,12 +183,12 @@ def test_packets_are_traced_as_they_pass(session: Session) -> None:
         return
     sender.start()
     try:
-        found = session.trace_live("src h1 and dst h4 and sport 3", count=2, seconds=PATIENCE_S)
+        live = session.trace_live("src h1 and dst h4 and sport 3", count=2, seconds=PATIENCE_S)
     finally:
         traced.set()
         sender.join()
-    assert len(found.packets) == 2
-    assert {packet.hops[0]["switch"] for packet in found.packets} == {session.path("h1", "h4", sport=3).hops[0].switch}
+    assert len(live.packets) == 2
+    assert {packet.hops[0]["switch"] for packet in live.packets} == {session.path("h1", "h4", sport=3).hops[0].switch}
     with pytest.raises(DetourError, match="position 5"):
         session.trace_live("src h99")
 
@@ -293,13 +293,13 @@ def test_probing(session: Session) -> None:
 
 def test_watching(session: Session) -> None:
     def busy() -> set[str]:
-        found: list[LinkUses] = []
-        watcher = threading.Thread(target=lambda: found.append(session.watch(0.5)))
+        uses: list[LinkUses] = []
+        watcher = threading.Thread(target=lambda: uses.append(session.watch(0.5)))
         watcher.start()
         while watcher.is_alive():
             session.send("h0", "h1", 20_000)
-        assert len(found[0].links) == 6 + 2 * 6
-        return {row.from_ for row in found[0].links if row.mbps > 0}
+        assert len(uses[0].links) == 6 + 2 * 6
+        return {row.from_ for row in uses[0].links if row.mbps > 0}
 
     until(busy)  # on a busy machine nothing may have been sent in half a second
 
@@ -323,10 +323,10 @@ def test_what_cannot_be_sent(session: Session, arguments: dict, says: str) -> No
 
 def test_cancelled(session: Session) -> None:
     cancelled = threading.Event()
-    told: list[str] = []
+    reports: list[str] = []
 
     def progress(text: str) -> None:
-        told.append(text)
+        reports.append(text)
         cancelled.set()
 
     with pytest.raises(DetourError, match="cancelled after"):

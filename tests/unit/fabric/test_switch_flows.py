@@ -40,7 +40,7 @@ class Switches:
         self.now_ps = until_ps
 
     def read_cells(self, cells: Mapping[int, Sequence[Cell]]) -> dict[int, list[tuple[int, int]]]:
-        return {device: [self.cells[device, cell] for cell in wanted] for device, wanted in cells.items()}
+        return {device: [self.cells[device, cell] for cell in indices] for device, indices in cells.items()}
 
     def rewrite(self, before: Plan, after: Plan) -> None:
         if self.refuse:
@@ -75,12 +75,12 @@ def test_windows_of_a_flow_at_a_switch() -> None:
     for packets in (100, 100, 60):
         switches.count(5, 0, packets, marked=packets // 4, delay=9)
         switches.window()
-    found = at(switches, "a", 5)
-    assert (found.packets, found.bytes, found.ecn_packets) == (260, 260_000, 65)
-    assert found.rate_bps == pytest.approx(60 * 8000 / 1e-3)
-    assert (found.drop, found.ecn_share) == (pytest.approx(0.4), 0.25)
-    assert found.delay_ps == CLASS_MEANS[9] * TICK_PS
-    assert found.delays == [0] * 9 + [260] + [0] * (CELLS - 12)
+    window = at(switches, "a", 5)
+    assert (window.packets, window.bytes, window.ecn_packets) == (260, 260_000, 65)
+    assert window.rate_bps == pytest.approx(60 * 8000 / 1e-3)
+    assert (window.drop, window.ecn_share) == (pytest.approx(0.4), 0.25)
+    assert window.delay_ps == CLASS_MEANS[9] * TICK_PS
+    assert window.delays == [0] * 9 + [260] + [0] * (CELLS - 12)
     assert at(switches, "a", 1).packets == 0
     assert [row.switch for row in switches.flows.rows("a")] == ["s0", "s4", "s1"], "in the order of the path"
     for _ in range(9):

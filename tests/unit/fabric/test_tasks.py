@@ -261,9 +261,9 @@ def mixed() -> TaskGraph:
     tasks = TaskList(8, serial=True)
     for k in range(120):
         a, b = random.choice(8, 2, replace=False).tolist()
-        known = [n for n in range(k) if a in ENDS[n]][-2:]
+        previous = [n for n in range(k) if a in ENDS[n]][-2:]
         ENDS.append((a, b))
-        tasks.message(a, b, int(random.integers(1, 60_000)), after=known, compute_ps=int(random.integers(2 * US)))
+        tasks.message(a, b, int(random.integers(1, 60_000)), after=previous, compute_ps=int(random.integers(2 * US)))
     return tasks.graph()
 
 
@@ -278,9 +278,9 @@ def test_every_transport_carries_tasks(scheme: Scheme) -> None:
     assert not result.failed.any()
     first, then = MIXED.dependencies.T
     same = MIXED.tasks["source"][then] == MIXED.tasks["source"][first]
-    known = np.where(same, result.acked_ps[first], result.finish_ps[first])
+    finished = np.where(same, result.acked_ps[first], result.finish_ps[first])
     last = np.zeros(len(MIXED), np.int64)
-    np.maximum.at(last, then, known)
+    np.maximum.at(last, then, finished)
     assert result.ready_ps.tolist() == last.tolist()
     ideal = ideal_ps(MIXED, wire_terms(LEAVES, LinkSettings()))
     assert (result.flow_completion_ps() >= ideal.task_ps).all()

@@ -114,11 +114,11 @@ def test_a_malformed_distribution_is_refused_by_line(tmp_path: Path, text: str) 
 
 @given(rate=st.floats(1e3, 1e7), duration=st.floats(1e-5, 1e-2), seed=st.integers(0, 1000))
 def test_arrivals_rise_and_end_in_time(rate: float, duration: float, seed: int) -> None:
-    found = poisson_starts(rate, duration, np.random.default_rng(seed), 200_000)
-    assert (np.diff(found) >= 0).all()
-    assert not len(found) or 0 <= found[0] <= found[-1] < duration
+    starts = poisson_starts(rate, duration, np.random.default_rng(seed), 200_000)
+    assert (np.diff(starts) >= 0).all()
+    assert not len(starts) or 0 <= starts[0] <= starts[-1] < duration
     expected = rate * duration
-    assert abs(len(found) - expected) <= 6 * expected**0.5 + 6
+    assert abs(len(starts) - expected) <= 6 * expected**0.5 + 6
 
 
 def test_arrivals_beyond_what_is_possible_are_refused() -> None:

@@ -228,8 +228,8 @@ def test_a_notification_is_believed_by_who_has_sent_what_it_is_about_and_has_dcq
     ):
         before = qp.stats()
         deliver(at, 0, frame)
-        told = [qp.stats()[name] - before[name] for name in ("cnps", "answers_dropped")]
-        assert told == [believed, not believed]
+        counted = [qp.stats()[name] - before[name] for name in ("cnps", "answers_dropped")]
+        assert counted == [believed, not believed]
 
 
 PROBE = {"sport": (62, 2), "qpn": (74, 4), "psn": (78, 4), "cand": (86, 2)}

@@ -14,7 +14,7 @@ from detour.hosts.cc import control as native_control
 from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.state import Hosts, make_hosts
 from tests.native import FromPython, control_all, control_state
-from tests.unit.base.native_script import told
+from tests.unit.base.native_script import output_lines
 
 cc = FromPython(native_control)
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
@@ -62,12 +62,6 @@ def fields_of(hosts: Hosts, row: int = 0) -> Any:
     return control_state(hosts)[row]
 
 
-@pytest.fixture
-def own(tmp_path: Path) -> str:
-    (tmp_path / "own.py").write_text(OWN)
-    return str(tmp_path / "own.py")
-
-
 def test_a_hook_is_told_of_the_packet_and_keeps_fields_of_its_own(own: str) -> None:
     hosts = plugged(algorithm(f"{own}:MINE"), 2)
     assert hosts.qp["cwnd"].tolist() == [10.0, 10.0]
@@ -104,12 +98,12 @@ from tests.native import from_python
 from_python(control.on_acked)(hosts.qp[0], 1000, 5, False, 0)
 print(float(hosts.qp[0]["cwnd"]), loaded)
 """
-    assert told(script, tmp_path) == ["77.0 0"]
+    assert output_lines(script, tmp_path) == ["77.0 0"]
     Path(own).write_text(OWN.replace("77", "88"))
-    assert told(script, tmp_path) == ["88.0 0"]
-    assert told(script, tmp_path) == ["88.0 1"]
+    assert output_lines(script, tmp_path) == ["88.0 0"]
+    assert output_lines(script, tmp_path) == ["88.0 1"]
     Path(own).write_text(OWN)
-    assert told(script, tmp_path) == ["77.0 1"]
+    assert output_lines(script, tmp_path) == ["77.0 1"]
 
 
 def test_native_code_on_disk_is_that_of_the_sender_and_of_computed_constants(own: str, tmp_path: Path) -> None:
@@ -138,9 +132,9 @@ for sender in (QueuePair.dtype, ConnRecord.dtype):
     print(float(q["cwnd"][0]), np.count_nonzero(q.view(np.uint8)) <= 8)
 print(int("numba" not in sys.modules))
 """
-    assert told(script.format(fixed="55.0"), tmp_path) == ["55.0 True", "55.0 True", "0"]
-    assert told(script.format(fixed="55.0"), tmp_path) == ["55.0 True", "55.0 True", "1"]
-    assert told(script.format(fixed="66.0"), tmp_path) == ["66.0 True", "66.0 True", "0"]
+    assert output_lines(script.format(fixed="55.0"), tmp_path) == ["55.0 True", "55.0 True", "0"]
+    assert output_lines(script.format(fixed="55.0"), tmp_path) == ["55.0 True", "55.0 True", "1"]
+    assert output_lines(script.format(fixed="66.0"), tmp_path) == ["66.0 True", "66.0 True", "0"]
 
 
 def test_parameters_are_given_behind_the_name(own: str) -> None:
@@ -159,9 +153,9 @@ def test_parameters_are_given_behind_the_name(own: str) -> None:
     ],
 )
 def test_what_names_no_algorithm_is_one_line(own: str, text: str, reason: str) -> None:
-    with pytest.raises(DetourError, match=reason) as found:
+    with pytest.raises(DetourError, match=reason) as caught:
         algorithm(f"{own}:{text}")
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_names_of_those_that_are_built_in() -> None:
@@ -186,9 +180,9 @@ def test_names_of_those_that_are_built_in() -> None:
 def test_a_wrong_algorithm_is_one_line(tmp_path: Path, before: str, after: str, reason: str) -> None:
     path = tmp_path / "wrong.py"
     path.write_text(OWN.replace(before, after))
-    with pytest.raises(DetourError, match=reason) as found:
+    with pytest.raises(DetourError, match=reason) as caught:
         algorithm(f"{path}:MINE")
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_hook_without_the_mark_is_told(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_keys_of_a_row_differ(n_mrs: int, keys: int) -> None:
     hs = make_hosts(1, 1, n_mrs=16)
     hs.cfg[0]["mr_mask"] = (1 << (n_mrs - 1).bit_length()) - 1
     index = min(15, n_mrs - 1)
-    found = [next_key(hs, index, 0xAB) for _ in range(keys)]
-    assert len(set(found)) == keys
-    assert all(0 <= key < 1 << 32 and (key >> 8) & int(hs.cfg[0]["mr_mask"]) == index for key in found)
-    assert found[0] == index << 8 | 0xAB
+    row_keys = [next_key(hs, index, 0xAB) for _ in range(keys)]
+    assert len(set(row_keys)) == keys
+    assert all(0 <= key < 1 << 32 and (key >> 8) & int(hs.cfg[0]["mr_mask"]) == index for key in row_keys)
+    assert row_keys[0] == index << 8 | 0xAB

@@ -44,9 +44,9 @@ def sends(name: str, fault: Fault, seed: int, size: int = 2_000_000) -> MessageO
 
 @pytest.mark.parametrize("kind", LOSS_KINDS)
 def test_what_is_lost_on_shortest_paths_arrives_by_detours_without_a_long_gap(kind: str) -> None:
-    found = gray_row(SPRAY, kind, seeds=(1, 2))
-    assert (found.failed, found.runs) == (0, 16)
-    assert found.worst_gap_rtt <= GOAL_RTT
+    row = gray_row(SPRAY, kind, seeds=(1, 2))
+    assert (row.failed, row.runs) == (0, 16)
+    assert row.worst_gap_rtt <= GOAL_RTT
 
 
 @pytest.mark.parametrize("name", [name for name in contenders() if name != SPRAY])
@@ -61,9 +61,9 @@ def test_no_scheme_fails_while_paths_work(name: str, begin: int) -> None:
 @pytest.mark.parametrize("size", [1_000, 20_000, 63_000])
 def test_a_short_message_takes_a_detour_long_before_the_first_timeout(kind: str, size: int) -> None:
     """One of fewer than `spray_ahead_mtus` packets begins on shortest paths, and of round trips nothing is known."""
-    found = sends(SPRAY, Fault(LOSS_KINDS[kind], frozenset(SHORTEST)), 1, size)
-    assert not found.failed
-    assert found.us < HostConfig().min_rto_ps / US + GOAL_RTT * ROUND_TRIP / US
+    delivery = sends(SPRAY, Fault(LOSS_KINDS[kind], frozenset(SHORTEST)), 1, size)
+    assert not delivery.failed
+    assert delivery.us < HostConfig().min_rto_ps / US + GOAL_RTT * ROUND_TRIP / US
 
 
 PROBING = [SPRAY, "REPS", "MRC-like", "Spritz-Scout", "FlowBender", "TelemetryLERP", "TelemetryGBN"]
@@ -85,9 +85,9 @@ def test_without_any_path_a_connection_gives_up(name: str, begin: int, kind: str
     scheme, choice = contenders()[name]
     patient = replace(scheme, hosts=(*scheme.hosts, *PATIENT))
     fault = Fault(LOSS_KINDS[kind], frozenset(SHORTEST + DETOURS), begin)
-    found = GrayRun(patient, fault, 1, choice).deliver(5_000_000)
-    assert found.failed
-    assert found.us < 1.2 * HostConfig().retry_ps / US
+    delivery = GrayRun(patient, fault, 1, choice).deliver(5_000_000)
+    assert delivery.failed
+    assert delivery.us < 1.2 * HostConfig().retry_ps / US
 
 
 def test_a_path_that_passes_probes_alone_gets_a_packet_at_a_time() -> None:

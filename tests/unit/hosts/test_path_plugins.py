@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path as File
-
 import pytest
 
 from detour.base.errors import DetourError
@@ -43,12 +41,6 @@ number = 7
 """
 CANDIDATES = [Path(1), Path(2), Path(0x8001), Path(0x8002)]
 PACKETS = 240
-
-
-@pytest.fixture
-def own(tmp_path: File) -> str:
-    (tmp_path / "own.py").write_text(OWN)
-    return str(tmp_path / "own.py")
 
 
 def sent(scheme: str, weather: Weather, **attributes: object) -> Pair:
@@ -91,9 +83,9 @@ def test_go_back_n_cannot_spray(own: str) -> None:
     ],
 )
 def test_what_names_no_scheme_is_one_line(own: str, text: str, reason: str) -> None:
-    with pytest.raises(DetourError, match=reason) as found:
+    with pytest.raises(DetourError, match=reason) as caught:
         path_scheme(f"{own}:{text}")
-    assert "\n" not in str(found.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_all_choices_are_in_the_registry() -> None:

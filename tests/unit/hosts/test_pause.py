@@ -24,10 +24,10 @@ def busy_pair(config: HostConfig | None = None) -> Pair:
 
 def kinds(pair: Pair, host: int, count: int = 100) -> list[str]:
     """Kinds of the frames that a host sends now."""
-    found = []
-    while len(found) < count and (frame := next_frame(pair, host)):
-        found.append(decode(frame)["kind"])
-    return found
+    seen = []
+    while len(seen) < count and (frame := next_frame(pair, host)):
+        seen.append(decode(frame)["kind"])
+    return seen
 
 
 def test_nothing_of_data_priority_goes_while_it_is_paused() -> None:

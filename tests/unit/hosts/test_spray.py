@@ -346,7 +346,7 @@ def test_a_spritz_path_that_loses_a_packet_is_forgotten() -> None:
 # -- what connections of a host know together -----------------------------------------------------------------
 
 
-def known(pair: Pair) -> Any:
+def group_row(pair: Pair) -> Any:
     """What the sender's host knows of the receiver's group."""
     rows = pair.hs.region[pair.qp_a.context.host]
     (row,) = rows[rows["owner"] > 0]
@@ -356,7 +356,7 @@ def known(pair: Pair) -> Any:
 def test_what_answers_say_is_kept_for_the_host() -> None:
     pair, net = begin(Weather())
     complete(pair, net, PACKETS)
-    row = known(pair)
+    row = group_row(pair)
     assert row["short_wait"] >= 0
     assert row["detour_wait"] >= 0, "three of four first packets of a long message take detours"
     assert 0 < row["short_time"] <= net.now
@@ -366,7 +366,7 @@ def test_a_short_message_asks_about_detours_where_shortest_paths_are_crowded() -
     crowded = Weather(queue_of=lambda sport: 100_000 if sport < 0x8000 else 0)
     pair, net = begin(crowded, packets=30)
     assert complete(pair, net, 30)["ptms"] == 1
-    assert net.run(lambda: known(pair)["detour_wait"] == 0), "the PTR comes after the last ACK"
+    assert net.run(lambda: group_row(pair)["detour_wait"] == 0), "the PTR comes after the last ACK"
     idle, net = begin(Weather(), packets=30)
     assert complete(idle, net, 30)["ptms"] == 0
 
@@ -410,10 +410,10 @@ def test_the_third_connection_to_a_group_leaves_what_two_have_filled(begun: int,
 def test_news_of_a_short_wait_and_time_make_room_again() -> None:
     pair, net = begin(Weather(), packets=30)
     complete(pair, net, 30)
-    row = known(pair)
+    row = group_row(pair)
     assert (row["begun"], row["open"]) == (1, 0), "each answer took one packet off"
     row["open"], row["begun"], row["open_time"] = 100, 3, net.now
     pair.write(1000, 2)
     net.run(lambda: net.now > 1000 * US)
     pair.write(1000, 3)
-    assert net.run(lambda: known(pair)["begun"] == 1), "what was sent so long ago is forgotten"
+    assert net.run(lambda: group_row(pair)["begun"] == 1), "what was sent so long ago is forgotten"

@@ -185,8 +185,8 @@ def test_qps_of_a_host_take_turns() -> None:
     assert order == [0, 1, 2, 3, 4, 1, 2, 3, 4, 2, 3, 4, 3, 4, 4]
 
 
-def test_ten_thousand_connections_on_two_hosts() -> None:
-    count = 10_000
+def test_thousands_of_connections_on_two_hosts() -> None:
+    count = 3_000
     config = HostConfig(elide_payload=True)
     d = device(2, 2 * count, 1 << 30, config=config, window=64, sq_depth=4, cq_depth=1 << 14, max_candidates=8)
     a, b = Context(d, 0), Context(d, 1)

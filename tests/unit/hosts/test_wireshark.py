@@ -25,8 +25,8 @@ LIST = (0x5, 0xE003, 0x24, 0x8047)
 def _missing() -> str | None:
     if shutil.which("tshark") is None:
         return "tshark is not on PATH"
-    said = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=False).stdout
-    return None if "with Lua" in " ".join(said.split()) else "this tshark has no Lua"
+    output = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=False).stdout
+    return None if "with Lua" in " ".join(output.split()) else "this tshark has no Lua"
 
 
 pytestmark = pytest.mark.skipif(_missing() is not None, reason=str(_missing()))
@@ -61,8 +61,8 @@ def fields(tmp_path: Path, frame: bytes, *names: str) -> list[str]:
 def test_a_list_of_usids_is_taken_apart(tmp_path: Path) -> None:
     frame = data_frame(100, path=HostPath(0x8123, LIST))
     names = ("detour.usid.active", "detour.usid", "detour.usid.left", "detour.usid.place")
-    found = fields(tmp_path, frame, *names)
-    assert found == ["0x0005", "0xe003,0x0024,0x8047", "4", "s4,port 3,s35,h71"]
+    values = fields(tmp_path, frame, *names)
+    assert values == ["0x0005", "0xe003,0x0024,0x8047", "4", "s4,port 3,s35,h71"]
     assert fields(tmp_path, frame, "detour.nonshortest", "detour.path") == ["1", "0x0123"]
     assert "uSID 1: 0x0005, s4  <- active\n" in shown(tmp_path, [frame], "-O", "detour")
     assert "[*s4 port 3 s35 h71]" in shown(tmp_path, [frame])
@@ -73,8 +73,8 @@ def test_lists_in_a_routing_header_and_a_packet_inside(tmp_path: Path) -> None:
     srh = IPv6ExtHdrSegmentRouting(addresses=[first, second], segleft=0, lastentry=1)
     inside = IPv6(src="fd00::1", dst="fcbb:bb00:7::") / UDP(sport=1, dport=4793) / bytes(4)
     frame = bytes(Ether(type=0x86DD) / IPv6(src="fd00::1", dst=first) / srh / inside)
-    found = fields(tmp_path, frame, "detour.usid.list", "detour.nonshortest")
-    assert found == [f"{first},{first},{second},fcbb:bb00:7::", "0"]
+    values = fields(tmp_path, frame, "detour.usid.list", "detour.nonshortest")
+    assert values == [f"{first},{first},{second},fcbb:bb00:7::", "0"]
 
 
 def test_the_transit_measurement_option(tmp_path: Path) -> None:

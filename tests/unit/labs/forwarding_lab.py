@@ -25,8 +25,8 @@ def copy_program(folder: Path) -> None:
 
 def entries(switch: str) -> dict[str, Any]:
     def entry(byte: int, port: int) -> dict[str, Any]:
-        said = {"table": "TheIngress.t", "action_name": "TheIngress.to"}
-        return said | {"match": {"hdr.h.a": byte}, "action_params": {"port": port}}
+        fields = {"table": "TheIngress.t", "action_name": "TheIngress.to"}
+        return fields | {"match": {"hdr.h.a": byte}, "action_params": {"port": port}}
 
     head = {"target": "bmv2", "p4info": f"build/{PROGRAM}.p4info.txtpb", "bmv2_json": f"build/{PROGRAM}.json"}
     return head | {"table_entries": [entry(byte, port) for byte, port in PORTS[switch].items()]}

@@ -40,42 +40,45 @@ def read(tmp_path: Path, *entries: Any, **more: Any) -> list[LabUpdate]:
     return read_entries(file, P4INFO)
 
 
-def entry(tmp_path: Path, said: dict[str, Any]) -> p4r.TableEntry:
-    return read(tmp_path, said)[0].update.entity.table_entry
+def entry(tmp_path: Path, source: dict[str, Any]) -> p4r.TableEntry:
+    return read(tmp_path, source)[0].update.entity.table_entry
 
 
 def test_an_entry_with_addresses(tmp_path: Path) -> None:
-    found = entry(tmp_path, LPM)
-    assert (found.table_id, found.priority) == (1, 0)
-    assert (found.match[0].lpm.value, found.match[0].lpm.prefix_len) == (b"\x0a\x00\x01\x00", 24)
-    assert found.action.action.action_id == 11
-    assert {p.param_id: p.value for p in found.action.action.params} == {1: bytes.fromhex("080000000111"), 2: b"\x01"}
+    read_entry = entry(tmp_path, LPM)
+    assert (read_entry.table_id, read_entry.priority) == (1, 0)
+    assert (read_entry.match[0].lpm.value, read_entry.match[0].lpm.prefix_len) == (b"\x0a\x00\x01\x00", 24)
+    assert read_entry.action.action.action_id == 11
+    assert {p.param_id: p.value for p in read_entry.action.action.params} == {
+        1: bytes.fromhex("080000000111"),
+        2: b"\x01",
+    }
 
 
 def test_ternary_and_range_by_alias(tmp_path: Path) -> None:
-    found = entry(tmp_path, ACL)
-    fields = {m.field_id: m for m in found.match}
-    assert (found.table_id, found.priority) == (2, 5)
+    read_entry = entry(tmp_path, ACL)
+    fields = {m.field_id: m for m in read_entry.match}
+    assert (read_entry.table_id, read_entry.priority) == (2, 5)
     assert fields[1].exact.value == b"\x01"
     assert (fields[2].ternary.value, fields[2].ternary.mask) == (b"\x06", b"\xff")
     assert (fields[3].range.low, fields[3].range.high) == (b"\x01", b"\x09")
 
 
 def test_fields_that_match_anything_are_left_out(tmp_path: Path) -> None:
-    found = entry(tmp_path, ACL | {"match": {"mac": 1, "proto": [0, 0], "port": [0, 65535]}})
-    assert [m.field_id for m in found.match] == [1]
+    read_entry = entry(tmp_path, ACL | {"match": {"mac": 1, "proto": [0, 0], "port": [0, 65535]}})
+    assert [m.field_id for m in read_entry.match] == [1]
     assert not entry(tmp_path, LPM | {"match": {"ip": ["0.0.0.0", 0]}}).match
 
 
 def test_the_default_action(tmp_path: Path) -> None:
-    said = read(tmp_path, {"table": "Ingress.lpm", "default_action": True} | DROP)[0].update
-    assert said.type == p4r.Update.MODIFY
-    assert said.entity.table_entry.is_default_action
+    update = read(tmp_path, {"table": "Ingress.lpm", "default_action": True} | DROP)[0].update
+    assert update.type == p4r.Update.MODIFY
+    assert update.entity.table_entry.is_default_action
 
 
 def test_negative_numbers_are_twos_complements(tmp_path: Path) -> None:
-    found = entry(tmp_path, ACL | {"match": {"mac": -1, "proto": [6, 255]}})
-    assert next(m for m in found.match if m.field_id == 1).exact.value == b"\xff" * 6
+    read_entry = entry(tmp_path, ACL | {"match": {"mac": -1, "proto": [6, 255]}})
+    assert next(m for m in read_entry.match if m.field_id == 1).exact.value == b"\xff" * 6
 
 
 def test_groups_and_sessions(tmp_path: Path) -> None:
@@ -95,7 +98,7 @@ def test_groups_and_sessions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "text"),
+    ("fields", "text"),
     [
         (LPM | {"table": "routes"}, "there is no table 'routes'; there is Ingress.lpm, Ingress.acl"),
         (LPM | {"match": {"dst": 1}}, "there is no field of table Ingress.lpm 'dst'; there is ip"),
@@ -120,9 +123,9 @@ def test_groups_and_sessions(tmp_path: Path) -> None:
         ("drop all", "an object in braces"),
     ],
 )
-def test_what_does_not_fit(tmp_path: Path, said: Any, text: str) -> None:
+def test_what_does_not_fit(tmp_path: Path, fields: Any, text: str) -> None:
     with pytest.raises(DetourError, match=rf"s1-runtime.json, line \d+: .*{text}"):
-        read(tmp_path, said)
+        read(tmp_path, fields)
 
 
 def test_the_line_is_that_of_the_entry(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_two_streams_share_a_full_queue_of_a_lab(apart: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "reason"),
     [
         (["sim", "--lab", "no/where"], "no/where: there is no such folder or file"),
         (["sim", "--lab", str(LABS / "ecn"), "--topo", "d1"], "--topo is not for labs"),
@@ -144,8 +144,8 @@ def test_two_streams_share_a_full_queue_of_a_lab(apart: str) -> None:
         (["up", "--solution"], "--solution is for labs"),
     ],
 )
-def test_what_is_refused(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_refused(arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("\n") == 1
+    err = capsys.readouterr().err
+    assert reason in err
+    assert err.count("\n") == 1

@@ -54,12 +54,12 @@ def test_which_hosts(folder: Path) -> None:
     assert chosen(lab, None) == []
     assert chosen(lab, "all") == ["h1", "h2"]
     assert chosen(lab, "h2, h1") == ["h1", "h2"]
-    for wanted, says in (
+    for names, says in (
         ("h9", "--linux h9: there is no such host; the lab has h1, h2"),
         ("h1,h1", "--linux h1: that host is there twice"),
     ):
         with pytest.raises(DetourError, match=says):
-            chosen(lab, wanted)
+            chosen(lab, names)
     with pytest.raises(DetourError, match="--mtu is that of Linux hosts"):
         request_of(lab, None, mtu=1400)
     with pytest.raises(DetourError, match="--netns h1=x: wanted is a host and the number of a process"):

@@ -28,8 +28,8 @@ def two(lab: ReadLab) -> Lab:
 
 
 def test_ping_is_between_all(two: Lab) -> None:
-    found = activities_of(two, "ping")
-    assert [(each.src, str(each.dst)) for each in found if isinstance(each, EchoTrain)] == [
+    activities = activities_of(two, "ping")
+    assert [(each.src, str(each.dst)) for each in activities if isinstance(each, EchoTrain)] == [
         ("h1", "10.0.2.2"),
         ("h2", "10.0.1.1"),
     ]
@@ -38,15 +38,15 @@ def test_ping_is_between_all(two: Lab) -> None:
 
 
 def test_streams_share_a_rate(two: Lab) -> None:
-    found = activities_of(two, "udp:src=h1,dst=h2,rate=10M,flows=2,ecn=1,tos=0xb8,time=5ms,size=500,model=poisson")
-    assert all(isinstance(each, UdpStream) for each in found)
-    assert [(each.rate_bps, each.sport) for each in found if isinstance(each, UdpStream)] == [
+    activities = activities_of(two, "udp:src=h1,dst=h2,rate=10M,flows=2,ecn=1,tos=0xb8,time=5ms,size=500,model=poisson")
+    assert all(isinstance(each, UdpStream) for each in activities)
+    assert [(each.rate_bps, each.sport) for each in activities if isinstance(each, UdpStream)] == [
         (5_000_000, 0),
         (5_000_000, 0),
     ]
     by_name = activities_of(two, "udp:src=h1,dst=h2,rate=1M,flows=2,sport=7000")
     assert [each.sport for each in by_name if isinstance(each, UdpStream)] == [7_000, 7_001]
-    first = found[0]
+    first = activities[0]
     assert isinstance(first, UdpStream)
     assert (first.tos, first.time_ps, first.size, first.model) == (0xB9, 5 * MS, 500, "poisson")
 
@@ -60,9 +60,9 @@ def test_connections_carry_bytes_or_last_a_time(two: Lab) -> None:
 
 
 def test_several_at_once_and_addresses_of_nobody(two: Lab) -> None:
-    found = activities_of(two, "ping:src=h1,dst=10.0.100.1; udp:src=h2,dst=10.0.100.1,rate=1M,dport=80")
-    assert [type(each) for each in found] == [EchoTrain, UdpStream]
-    assert {str(each.dst) for each in found if not isinstance(each, FrameTrain)} == {"10.0.100.1"}
+    activities = activities_of(two, "ping:src=h1,dst=10.0.100.1; udp:src=h2,dst=10.0.100.1,rate=1M,dport=80")
+    assert [type(each) for each in activities] == [EchoTrain, UdpStream]
+    assert {str(each.dst) for each in activities if not isinstance(each, FrameTrain)} == {"10.0.100.1"}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_frames_of_a_capture(two: Lab, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "means"),
+    ("typed", "means"),
     [
         ("pingall", "ping:count=1"),
         ("h1 ping h2", "ping:src=h1,dst=h2"),
@@ -121,5 +121,5 @@ def test_frames_of_a_capture(two: Lab, tmp_path: Path) -> None:
         ("h2 iperf -c h1 -u -b 10M -l 500 -S 0x2", "udp:src=h2,dst=h1,rate=10M,size=500,tos=0x2"),
     ],
 )
-def test_what_is_typed_in_mininet(two: Lab, said: str, means: str) -> None:
-    assert activities_of(two, said) == activities_of(two, means)
+def test_what_is_typed_in_mininet(two: Lab, typed: str, means: str) -> None:
+    assert activities_of(two, typed) == activities_of(two, means)

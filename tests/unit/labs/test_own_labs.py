@@ -35,8 +35,8 @@ def run(virtual: VirtualLab, workload: str, duration_ps: int | None = None) -> d
 
 
 def counted(virtual: VirtualLab, switch: int, counter: str, cells: int) -> list[int]:
-    found = virtual.network.state(switch).counters[counter]
-    return [found.read(index)[0] for index in range(cells)]
+    array = virtual.network.state(switch).counters[counter]
+    return [array.read(index)[0] for index in range(cells)]
 
 
 def port(document: dict[str, Any], switch: str, number: int) -> dict[str, Any]:

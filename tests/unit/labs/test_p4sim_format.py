@@ -16,25 +16,25 @@ TOPO = "2 2 3\n2 h 0 s 1000Mbps 0.1ms\n0 s 1 s 10Gbps 5us\n3 h 1 s 40Mbps 1ms\n0
 
 
 def test_nodes_ports_and_addresses(lab: ReadLab, tmp_path: Path) -> None:
-    found = lab(topo__txt=TOPO, flowtable_1__txt="")
-    assert [s.name for s in found.switches] == ["s0", "s1"]
-    assert found.switch("s1").commands == tmp_path / "flowtable_1.txt"
-    assert found.switch("s0").commands is None
-    assert [(h.name, str(h.address), h.mac) for h in found.hosts] == [
+    parsed = lab(topo__txt=TOPO, flowtable_1__txt="")
+    assert [s.name for s in parsed.switches] == ["s0", "s1"]
+    assert parsed.switch("s1").commands == tmp_path / "flowtable_1.txt"
+    assert parsed.switch("s0").commands is None
+    assert [(h.name, str(h.address), h.mac) for h in parsed.hosts] == [
         ("h0", "10.1.1.1/24", "00:00:00:00:00:01"),
         ("h1", "10.1.1.2/24", "00:00:00:00:00:05"),
     ]
-    assert [(k.a, k.b) for k in found.links] == [
+    assert [(k.a, k.b) for k in parsed.links] == [
         (LabEnd("h0", 0), LabEnd("s0", 0)),
         (LabEnd("s0", 1), LabEnd("s1", 0)),
         (LabEnd("h1", 0), LabEnd("s1", 1)),
     ]
-    assert [(k.rate_bps, k.delay_ps) for k in found.links] == [(10**9, 10**8), (10**10, 5 * 10**6), (4 * 10**7, 10**9)]
+    assert [(k.rate_bps, k.delay_ps) for k in parsed.links] == [(10**9, 10**8), (10**10, 5 * 10**6), (4 * 10**7, 10**9)]
 
 
 def test_the_flow_tables_say_which_network_hosts_have(lab: ReadLab) -> None:
-    found = lab(topo__txt=TOPO, flowtable_0="table_add arp set 0x0A010001 => 0x1\n")
-    assert [str(h.address) for h in found.hosts] == ["10.1.0.1/24", "10.1.0.2/24"]
+    parsed = lab(topo__txt=TOPO, flowtable_0="table_add arp set 0x0A010001 => 0x1\n")
+    assert [str(h.address) for h in parsed.hosts] == ["10.1.0.1/24", "10.1.0.2/24"]
 
 
 @pytest.mark.parametrize(

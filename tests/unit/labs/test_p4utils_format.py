@@ -50,7 +50,7 @@ def app(**changes: Any) -> dict[str, Any]:
     return {"cli": True, "topology": topology | changes}
 
 
-def said(lab: Lab) -> Any:
+def contents(lab: Lab) -> Any:
     """All that counts of a lab."""
     hosts = [(h.name, str(h.address), h.mac, h.gateway, dict(h.neighbours)) for h in lab.hosts]
     switches = [(s.name, s.device_id, s.grpc_port, s.thrift_port, s.cpu_port) for s in lab.switches]
@@ -61,20 +61,20 @@ def test_both_formats_say_the_same(lab: ReadLab, tmp_path: Path) -> None:
     of_app = lab(p4app__json=app())
     of_script = lab(network__py=NODES + "net.mixed()\nnet.startNetwork()\nraise SystemExit('not reached')\n")
     assert (of_app.format, of_script.format) == ("p4app", "network.py")
-    assert said(of_app) == said(of_script)
+    assert contents(of_app) == contents(of_script)
     assert json.loads(of_app.topology or "") == json.loads(of_script.topology or "")
 
 
 def test_numbers_are_those_of_p4utils(lab: ReadLab) -> None:
-    found = lab(p4app__json=app())
-    assert [(s.name, s.device_id, s.grpc_port, s.thrift_port) for s in found.switches] == [
+    parsed = lab(p4app__json=app())
+    assert [(s.name, s.device_id, s.grpc_port, s.thrift_port) for s in parsed.switches] == [
         ("s1", 1, None, 9090),
         ("s2", 2, 9559, 9091),
     ]
     # Ports over the links in natural order: h1-s1, h2-s2, s1-s2, s2-h11.
-    assert found.attachment("h2")[1] == LabEnd("s2", 1)
-    assert found.attachment("h11")[1] == LabEnd("s2", 3)
-    assert next((k.a, k.b) for k in found.links if k.a.node == "s1") == (LabEnd("s1", 2), LabEnd("s2", 2))
+    assert parsed.attachment("h2")[1] == LabEnd("s2", 1)
+    assert parsed.attachment("h11")[1] == LabEnd("s2", 3)
+    assert next((k.a, k.b) for k in parsed.links if k.a.node == "s1") == (LabEnd("s1", 2), LabEnd("s2", 2))
 
 
 @pytest.mark.parametrize(
@@ -86,38 +86,38 @@ def test_numbers_are_those_of_p4utils(lab: ReadLab) -> None:
     ],
 )
 def test_strategies(lab: ReadLab, strategy: str, addresses: list[str], gateway: str | None) -> None:
-    found = lab(p4app__json=app(assignment_strategy=strategy))
-    assert [str(host.address) for host in found.hosts] == addresses
-    h2 = found.host("h2")
+    parsed = lab(p4app__json=app(assignment_strategy=strategy))
+    assert [str(host.address) for host in parsed.hosts] == addresses
+    h2 = parsed.host("h2")
     octets = [int(part) for part in str(h2.address.ip).split(".")]
     assert h2.mac == "00:00:" + ":".join(f"{octet:02x}" for octet in octets)
     assert h2.gateway == (None if gateway is None else ip_address(gateway))
     if gateway is not None:
         assert dict(h2.neighbours)[ip_address(gateway)] == "00:01:" + h2.mac[6:]
     near = {"l2": {"h1", "h11"}, "mixed": {"h11"}, "l3": set()}[strategy]
-    assert {h.name for h in found.hosts if h.address.ip in dict(h2.neighbours)} == near
+    assert {h.name for h in parsed.hosts if h.address.ip in dict(h2.neighbours)} == near
 
 
 def test_arp_if_it_is_wanted(lab: ReadLab) -> None:
-    found = lab(p4app__json=app(assignment_strategy="l2", default={"auto_arp_tables": False}))
-    assert all(not host.neighbours for host in found.hosts)
+    parsed = lab(p4app__json=app(assignment_strategy="l2", default={"auto_arp_tables": False}))
+    assert all(not host.neighbours for host in parsed.hosts)
 
 
 def test_links_say_what_they_are_like(lab: ReadLab) -> None:
     default = {"bw": 10, "delay": "2ms", "loss": 5, "max_queue_size": 7}
-    found = lab(p4app__json=app(default=default, links=[["h1", "s1", {"bw": 0.5}], ["h2", "s2"], ["h11", "s2"]]))
-    first, second = found.links[0], next(k for k in found.links if k.a.node == "h2")
+    parsed = lab(p4app__json=app(default=default, links=[["h1", "s1", {"bw": 0.5}], ["h2", "s2"], ["h11", "s2"]]))
+    first, second = parsed.links[0], next(k for k in parsed.links if k.a.node == "h2")
     assert (first.rate_bps, second.rate_bps, second.delay_ps) == (500_000, 10**7, 2 * 10**9)
     assert (second.queue_packets, second.loss) == (7, 0.05)
 
 
 def test_a_cpu_port_is_a_port_like_others(lab: ReadLab) -> None:
     script = NODES + "net.enableCpuPortAll()\nnet.mixed()\nnet.startNetwork()\n"
-    found = lab(network__py=script)
-    assert [s.cpu_port for s in found.switches] == [3, 4]
-    nodes = {node["id"]: node for node in json.loads(found.topology or "")["nodes"]}
+    parsed = lab(network__py=script)
+    assert [s.cpu_port for s in parsed.switches] == [3, 4]
+    nodes = {node["id"]: node for node in json.loads(parsed.topology or "")["nodes"]}
     assert nodes["s1"]["cpu_port_num"] == 3
-    assert all("sw-cpu" not in (k.a.node, k.b.node) for k in found.links)
+    assert all("sw-cpu" not in (k.a.node, k.b.node) for k in parsed.links)
 
 
 def test_options_of_scripts(lab: ReadLab, tmp_path: Path) -> None:
@@ -144,17 +144,17 @@ assert net.hosts() == ['h1', 'h2', 'h11'] and net.isHost('h2') and not net.isSwi
 net.startNetwork()
 """
     )
-    found = lab(network__py=script)
-    s1, h1 = found.switch("s1"), found.host("h1")
+    parsed = lab(network__py=script)
+    s1, h1 = parsed.switch("s1"), parsed.host("h1")
     assert (s1.priorities, s1.thrift_port, s1.commands) == (8, 9999, tmp_path / "s1-commands.txt")
     assert s1.program is not None
     assert s1.program.source == tmp_path / "a.p4"
-    assert found.switch("s2").device_id == 7
+    assert parsed.switch("s2").device_id == 7
     assert (str(h1.address), h1.mac, str(h1.gateway)) == ("10.9.9.9/24", "00:00:00:00:09:09", "10.9.9.1")
-    assert found.attachment("h1")[1].port == 9
-    between = next(k for k in found.links if (k.a.node, k.b.node) == ("s1", "s2"))
+    assert parsed.attachment("h1")[1].port == 9
+    between = next(k for k in parsed.links if (k.a.node, k.b.node) == ("s1", "s2"))
     assert (between.rate_bps, between.delay_ps, between.loss, between.queue_packets) == (3_000_000, 4 * 10**9, 0.25, 11)
-    assert found.scripts == ("python controller.py",)
+    assert parsed.scripts == ("python controller.py",)
 
 
 @pytest.mark.parametrize(
@@ -238,11 +238,11 @@ def test_tasks_of_functions(lab: ReadLab, tmp_path: Path) -> None:
         DetourError, match=r"network.py, line 17: built-in hosts cannot do the task 'shout'.*--linux h2"
     ):
         lab(network__py=script)
-    found = read_lab(LabFolder.given(str(tmp_path)), linux="h2")
-    (stream,) = task_activities(found, ["h2"])
+    parsed = read_lab(LabFolder.given(str(tmp_path)), linux="h2")
+    (stream,) = task_activities(parsed, ["h2"])
     assert isinstance(stream, UdpStream)
     assert (stream.sport, stream.dport, stream.time_ps, stream.start_ps) == (7, 5001, 2 * SECOND_PS, SECOND_PS)
-    code = shlex.split(found.tasks[1].command)
+    code = shlex.split(parsed.tasks[1].command)
     assert code[:3] == ["exec", "python3", "-c"]
     assert subprocess.run([sys.executable, *code[2:]], check=False).returncode == 0
 
@@ -286,8 +286,8 @@ def test_a_script_gets_the_arguments_that_are_said(lab: ReadLab, tmp_path: Path)
     )
     with pytest.raises(DetourError, match=r"line 14: IndexError: .*; the script takes arguments: --lab-args"):
         lab(network__py=script + "net.startNetwork()\n")
-    found = read_lab(LabFolder.given(str(tmp_path), arguments="'a word' 7"))
-    assert next(link.delay_ps for link in found.links if link.a.node == "h1") == 7 * 10**9
+    parsed = read_lab(LabFolder.given(str(tmp_path), arguments="'a word' 7"))
+    assert next(link.delay_ps for link in parsed.links if link.a.node == "h1") == 7 * 10**9
     (tmp_path / "network.py").write_text("import argparse\nargparse.ArgumentParser().parse_args()\n" + script)
     with pytest.raises(DetourError, match="line 2: SystemExit: 2; the script takes arguments"):
         read_lab(LabFolder.given(str(tmp_path), arguments="--no"))
@@ -311,9 +311,9 @@ def topology(folder: Path) -> ControllerTopology:
 
 
 def test_it_is_there_while_the_lab_is_up(lab_of_app: Path) -> None:
-    said: list[str] = []
+    warnings: list[str] = []
     file, written = lab_of_app / "topology.json", topology(lab_of_app)
-    written.write(said.append)
+    written.write(warnings.append)
     document = json.loads(file.read_text())
     nodes = {node["id"]: node for node in document["nodes"]}
     assert nodes["s1"]["json_path"] == str(lab_of_app / "build" / "table_exact.json")
@@ -324,11 +324,11 @@ def test_it_is_there_while_the_lab_is_up(lab_of_app: Path) -> None:
     edge = next(each for each in document["edges"] if {each["node1"], each["node2"]} == {"h1", "s1"})
     assert (edge["addr1"], edge["port2"], edge["intfName2"]) == (MACS["h1"], 1, "s1-eth1")
     again = topology(lab_of_app)  # the file makes no other lab of the folder, and one that was left is written anew
-    again.write(said.append)
+    again.write(warnings.append)
     again.remove()
     again.remove()
     assert not file.exists()
-    assert said == []
+    assert warnings == []
 
 
 def test_what_has_been_changed_stays(lab_of_app: Path) -> None:
@@ -340,14 +340,14 @@ def test_what_has_been_changed_stays(lab_of_app: Path) -> None:
 
 
 def test_a_file_of_somebody_else_stays(lab_of_app: Path) -> None:
-    said: list[str] = []
+    warnings: list[str] = []
     written = topology(lab_of_app)
     (lab_of_app / "topology.json").write_text('{"own": 1}')
-    written.write(said.append)
+    written.write(warnings.append)
     written.remove()
     assert (lab_of_app / "topology.json").read_text() == '{"own": 1}'
-    assert len(said) == 1
-    assert "is another lab's, and stays" in said[0]
+    assert len(warnings) == 1
+    assert "is another lab's, and stays" in warnings[0]
 
 
 def test_labs_of_other_formats_have_none(tmp_path: Path) -> None:

@@ -24,19 +24,19 @@ pytestmark = pytest.mark.usefixtures("without_p4c")
 
 
 def files(lab: Lab, given: str | None = None) -> tuple[Path, Path | None]:
-    found = programs_of(lab, given)["s1"]
-    assert found is not None
-    return found.json, found.p4info
+    program = programs_of(lab, given)["s1"]
+    assert program is not None
+    return program.json, program.p4info
 
 
 def test_the_only_pair_in_the_folder(lab: ReadLab, tmp_path: Path) -> None:
-    found = lab(topology__json=tutorial(), a__json=PROGRAM, a__p4info__txtpb="", b__json=PROGRAM)
-    assert files(found) == (tmp_path / "a.json", tmp_path / "a.p4info.txtpb")
+    parsed = lab(topology__json=tutorial(), a__json=PROGRAM, a__p4info__txtpb="", b__json=PROGRAM)
+    assert files(parsed) == (tmp_path / "a.json", tmp_path / "a.p4info.txtpb")
 
 
 def test_the_only_pair_in_build(lab: ReadLab, tmp_path: Path) -> None:
-    found = lab(topology__json=tutorial(), build_in_a__json=PROGRAM, build_in_a__p4__p4info__txtpb="")
-    assert files(found) == (tmp_path / "build" / "a.json", tmp_path / "build" / "a.p4.p4info.txtpb")
+    parsed = lab(topology__json=tutorial(), build_in_a__json=PROGRAM, build_in_a__p4__p4info__txtpb="")
+    assert files(parsed) == (tmp_path / "build" / "a.json", tmp_path / "build" / "a.p4.p4info.txtpb")
 
 
 def test_a_json_alone_will_do(lab: ReadLab, tmp_path: Path) -> None:
@@ -44,19 +44,19 @@ def test_a_json_alone_will_do(lab: ReadLab, tmp_path: Path) -> None:
 
 
 def test_several_must_be_told_apart(lab: ReadLab, tmp_path: Path) -> None:
-    found = lab(topology__json=tutorial(), a__json=PROGRAM, b__json=PROGRAM)
+    parsed = lab(topology__json=tutorial(), a__json=PROGRAM, b__json=PROGRAM)
     with pytest.raises(DetourError, match=r"several programs: a.json, b.json; name one with --program"):
-        programs_of(found)
+        programs_of(parsed)
     (tmp_path / "b.p4info.txtpb").write_text("")
     given = f"{tmp_path / 'b.p4info.txtpb'},{tmp_path / 'b.json'}"
-    assert files(found, given) == (tmp_path / "b.json", tmp_path / "b.p4info.txtpb")
+    assert files(parsed, given) == (tmp_path / "b.json", tmp_path / "b.p4info.txtpb")
 
 
 def test_none_at_all(lab: ReadLab) -> None:
-    found = lab(topology__json=tutorial())
+    parsed = lab(topology__json=tutorial())
     with pytest.raises(DetourError, match=r"s1 has no program, and .* holds none; name one with --program"):
-        programs_of(found)
-    assert programs_of(found, empty=True) == {"s1": None, "s2": None}
+        programs_of(parsed)
+    assert programs_of(parsed, empty=True) == {"s1": None, "s2": None}
 
 
 def app(**switch: Any) -> dict[str, Any]:
@@ -65,45 +65,45 @@ def app(**switch: Any) -> dict[str, Any]:
 
 
 def test_a_source_that_was_compiled_earlier(lab: ReadLab, tmp_path: Path) -> None:
-    found = lab(p4app__json=app(), a__p4=P4)
+    parsed = lab(p4app__json=app(), a__p4=P4)
     with pytest.raises(DetourError, match=r"a.p4 is not compiled, and p4c-bm2-ss is not on PATH"):
-        programs_of(found)
+        programs_of(parsed)
     (tmp_path / "build").mkdir()
     (tmp_path / "build" / "a.json").write_text(PROGRAM)
-    assert files(found) == (tmp_path / "build" / "a.json", None)
+    assert files(parsed) == (tmp_path / "build" / "a.json", None)
 
 
 def test_switches_have_programs_of_their_own(lab: ReadLab, tmp_path: Path) -> None:
-    said = app(p4_src="b.p4")
-    said["topology"]["switches"]["s2"] = {}
-    found = programs_of(lab(p4app__json=said, a__p4=P4, a__json=PROGRAM, b__p4=P4, b__json=PROGRAM))
-    assert {name: files.json.name for name, files in found.items() if files} == {"s1": "b.json", "s2": "a.json"}
+    document = app(p4_src="b.p4")
+    document["topology"]["switches"]["s2"] = {}
+    programs = programs_of(lab(p4app__json=document, a__p4=P4, a__json=PROGRAM, b__p4=P4, b__json=PROGRAM))
+    assert {name: files.json.name for name, files in programs.items() if files} == {"s1": "b.json", "s2": "a.json"}
 
 
 def test_what_is_no_program_is_named(lab: ReadLab) -> None:
-    found = lab(topology__json=tutorial(), a__json=PROGRAM)
+    parsed = lab(topology__json=tutorial(), a__json=PROGRAM)
     with pytest.raises(DetourError, match=r"a.json: "):
-        contents_of(found, programs_of(found))
+        contents_of(parsed, programs_of(parsed))
     other = json.dumps({"parsers": [], "pipelines": [], "actions": [], "headers": [{"name": "psa_ingress_input"}]})
-    found = lab(topology__json=tutorial(), a__json=other)
+    parsed = lab(topology__json=tutorial(), a__json=other)
     with pytest.raises(DetourError, match=r"a.json: this is no program for v1model"):
-        contents_of(found, programs_of(found))
+        contents_of(parsed, programs_of(parsed))
 
 
 @pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="p4c-bm2-ss is not on PATH")
 def test_p4c_compiles_into_the_cache(lab: ReadLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     source = Path(__file__).parents[3] / "docs" / "labs" / "ecn" / "ecn.p4"
-    found = lab(p4app__json=app(), a__p4=source.read_text())
-    compiled, p4info = files(found)
+    parsed = lab(p4app__json=app(), a__p4=source.read_text())
+    compiled, p4info = files(parsed)
     assert tmp_path not in compiled.parents
     assert p4info is not None
     assert "LabIngress.routes" in p4info.read_text()
     written = compiled.stat().st_mtime_ns
-    assert files(found) == (compiled, p4info)
+    assert files(parsed) == (compiled, p4info)
     assert compiled.stat().st_mtime_ns == written
     (tmp_path / "a.p4").write_text(source.read_text().replace("table routes", "table ways").replace("routes.", "ways."))
-    assert files(found)[0] != compiled
+    assert files(parsed)[0] != compiled
     (tmp_path / "a.p4").write_text(P4)
     with pytest.raises(DetourError, match=r"a.p4: p4c-bm2-ss: .*a.p4\(1\).*error"):
-        programs_of(found)
+        programs_of(parsed)

@@ -21,24 +21,24 @@ ReadLab = Callable[..., Lab]
 
 
 def test_switches_hosts_and_links(lab: ReadLab) -> None:
-    found = lab(topology__json=tutorial())
-    assert [(s.name, s.device_id, s.grpc_port, s.thrift_port) for s in found.switches] == [
+    parsed = lab(topology__json=tutorial())
+    assert [(s.name, s.device_id, s.grpc_port, s.thrift_port) for s in parsed.switches] == [
         ("s1", 0, 50051, 9090),
         ("s2", 1, 50052, 9091),
     ]
-    h1 = found.host("h1")
+    h1 = parsed.host("h1")
     assert (h1.address, h1.mac, h1.gateway) == (ip_interface("10.0.1.1/24"), MacOf(1), ip_address("10.0.1.10"))
-    middle = found.links[1]
+    middle = parsed.links[1]
     assert (middle.a, middle.b) == (LabEnd("s1", 2), LabEnd("s2", 2))
     assert (middle.rate_bps, middle.delay_ps) == (500_000, 5 * 10**9)
-    assert found.links[0].rate_bps is None
-    assert found.attachment("h2")[1] == LabEnd("s2", 1)
+    assert parsed.links[0].rate_bps is None
+    assert parsed.attachment("h2")[1] == LabEnd("s2", 1)
 
 
 def test_switches_are_numbered_in_natural_order(lab: ReadLab) -> None:
     switches = {f"s{number}": {} for number in (10, 9, 2, 1)}
-    found = lab(topology__json=tutorial(switches=switches, hosts={}, links=[]))
-    assert [(s.name, s.device_id) for s in found.switches] == [("s1", 0), ("s2", 1), ("s9", 2), ("s10", 3)]
+    parsed = lab(topology__json=tutorial(switches=switches, hosts={}, links=[]))
+    assert [(s.name, s.device_id) for s in parsed.switches] == [("s1", 0), ("s2", 1), ("s9", 2), ("s10", 3)]
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def test_what_hosts_are_told(lab: ReadLab) -> None:
 
 def test_cpu_port_and_queues(lab: ReadLab) -> None:
     switches = {"s1": {"cpu_port": "510", "priority_queues": 8}, "s2": {}}
-    found = lab(topology__json=tutorial(switches=switches))
-    assert (found.switch("s1").cpu_port, found.switch("s1").priorities) == (510, 8)
-    assert (found.switch("s2").cpu_port, found.switch("s2").priorities) == (None, 1)
+    parsed = lab(topology__json=tutorial(switches=switches))
+    assert (parsed.switch("s1").cpu_port, parsed.switch("s1").priorities) == (510, 8)
+    assert (parsed.switch("s2").cpu_port, parsed.switch("s2").priorities) == (None, 1)
 
 
 def test_program_of_the_file_of_entries(lab: ReadLab, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_an_unknown_command_is_named(lab: ReadLab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         ('{"hosts": {},\n "switches": {}\n "links": []}', "line 3: Expecting ',' delimiter"),
         ('{"hosts": {},\n "hosts": {}, "switches": {}, "links": []}', "line 1: 'hosts' is there twice in this object"),
@@ -161,8 +161,8 @@ def test_an_unknown_command_is_named(lab: ReadLab) -> None:
         ("[" * 100_000, "nested too deep"),
     ],
 )
-def test_files_that_are_no_json(lab: ReadLab, text: str, said: str) -> None:
-    with pytest.raises(DetourError, match=said):
+def test_files_that_are_no_json(lab: ReadLab, text: str, reason: str) -> None:
+    with pytest.raises(DetourError, match=reason):
         lab(topology__json=text)
 
 

@@ -19,7 +19,6 @@ from scapy.utils import wrpcap
 from detour.base.cores import THREADS
 from detour.base.errors import DetourError
 from detour.cli import main
-from detour.fabric.labs import programs
 from detour.fabric.labs.boot import LinkDefaults
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import LabEnd
@@ -33,10 +32,7 @@ from detour.fabric.labs.workloads import activities_of
 MS = 10**9
 
 
-@pytest.fixture(autouse=True)
-def without_p4c(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program is compiled already; its source here is none."""
-    monkeypatch.setattr(programs.shutil, "which", lambda name: None)
+pytestmark = pytest.mark.usefixtures("without_p4c")
 
 
 @contextmanager
@@ -124,12 +120,12 @@ def test_traces_say_on_which_link_a_frame_was_lost(tutorial_lab: Path) -> None:
         virtual.network.set_faults(virtual.booted.port(LabEnd("s1", 2)), loss=0.5)
         document = run(virtual, "udp:src=h1,dst=h2,rate=4M,time=40ms")
         assert traces is not None
-        found = traces().packets
+        packets = traces().packets
     (stream,) = document["udp"]
-    assert len(found) == stream["sent"]
-    lost = [packet for packet in found if packet.outcomes[0]["dropped"] is not None]
-    assert 0 < len(lost) == stream["lost"] < len(found)
-    for packet in found:
+    assert len(packets) == stream["sent"]
+    lost = [packet for packet in packets if packet.outcomes[0]["dropped"] is not None]
+    assert 0 < len(lost) == stream["lost"] < len(packets)
+    for packet in packets:
         (outcome,) = packet.outcomes
         if packet in lost:
             assert [hop["switch"] for hop in packet.hops] == ["s1"]
@@ -146,14 +142,6 @@ def test_tables_can_be_changed_in_between(tutorial_lab: Path) -> None:
         api.standard.bm_mt_set_default_action("TheIngress.t", "TheIngress.drop", [])
         api.standard.bm_mt_clear_entries("TheIngress.t", False)
         assert run(virtual, "ping:src=h1,dst=h2,count=1")["completed"] == 0
-
-
-def test_the_same_run_twice(tutorial_lab: Path) -> None:
-    documents = []
-    for _ in range(2):
-        with booted(tutorial_lab) as virtual:
-            documents.append(run(virtual, "udp:src=h1,dst=h2,rate=9M,model=poisson,time=20ms;ping:count=1"))
-    assert documents[0] == documents[1]
 
 
 def test_nothing_is_made_of_a_lab_with_a_wrong_entry(tutorial_lab: Path) -> None:

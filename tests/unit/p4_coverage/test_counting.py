@@ -31,10 +31,10 @@ def _ipv4(ttl: int = 64) -> bytes:
 
 
 def _counts(program: Program) -> dict[tuple[str, str, str], int]:
-    found: Counter[tuple[str, str, str]] = Counter()
+    counts: Counter[tuple[str, str, str]] = Counter()
     for site, hits in zip(program.coverage_sites, program.coverage, strict=False):
-        found[site.kind, site.name, site.outcome] += int(hits)
-    return dict(found)
+        counts[site.kind, site.name, site.outcome] += int(hits)
+    return dict(counts)
 
 
 def test_each_packet_is_counted_where_it_comes_by() -> None:
@@ -44,16 +44,16 @@ def test_each_packet_is_counted_where_it_comes_by() -> None:
     runner = PacketRunner(program)
     for frame in (_ipv4(), _ipv4(), _ipv4(ttl=1), bytes(14), bytes(3)):
         runner.run(frame)
-    found = _counts(program)
+    counts = _counts(program)
     routes = "Ipv4Ingress.routes"
-    assert {outcome: n for (kind, name, outcome), n in found.items() if (kind, name) == (TABLE_OUTCOME, routes)} == {
+    assert {outcome: n for (kind, name, outcome), n in counts.items() if (kind, name) == (TABLE_OUTCOME, routes)} == {
         "hit": 0, "miss": 2, "Ipv4Ingress.forward": 0, "Ipv4Ingress.drop": 2,
     }  # fmt: skip
-    assert found[BRANCH, "state start", "0x0800 -> ipv4"] == 3
-    assert found[BRANCH, "state start", "default -> accept"] == 1
-    assert found[STATEMENT, "state start #0 extract", ""] == 5, "the frame that is too short comes to it as well"
-    assert found[STATEMENT, "state ipv4 #0 extract", ""] == 3
-    assert found[STATEMENT, "Ipv4Ingress.forward #0 assign", ""] == 0
+    assert counts[BRANCH, "state start", "0x0800 -> ipv4"] == 3
+    assert counts[BRANCH, "state start", "default -> accept"] == 1
+    assert counts[STATEMENT, "state start #0 extract", ""] == 5, "the frame that is too short comes to it as well"
+    assert counts[STATEMENT, "state ipv4 #0 extract", ""] == 3
+    assert counts[STATEMENT, "Ipv4Ingress.forward #0 assign", ""] == 0
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
@@ -95,10 +95,10 @@ def test_counters_and_events_of_a_trace_say_the_same() -> None:
         elif event["kind"] == "branch" and source:
             place = source["file"], source["line"], source["column"]
             expected[(*place, "true" if event["value"] else "false")] += 1
-    found: dict[tuple[Any, ...], int] = {(p.name, p.outcome): p.hits for p in program.of_kind(TABLE_OUTCOME)}
-    found |= {(p.file, p.line, p.column, p.outcome): p.hits for p in program.of_kind(BRANCH) if p.file}
+    counts: dict[tuple[Any, ...], int] = {(p.name, p.outcome): p.hits for p in program.of_kind(TABLE_OUTCOME)}
+    counts |= {(p.file, p.line, p.column, p.outcome): p.hits for p in program.of_kind(BRANCH) if p.file}
     assert sum(expected.values()) > 500
-    assert {key: found.get(key) for key in expected} == dict(expected)
+    assert {key: counts.get(key) for key in expected} == dict(expected)
 
 
 def test_switches_with_the_same_program_count_together(tmp_path: Path) -> None:

@@ -55,9 +55,9 @@ def test_the_document(capsys: pytest.CaptureFixture[str], files: tuple[Path, Pat
     assert one["ipv4"]["actions"] == {"covered": 2, "reachable": 8}, "a miss, and the default action"
     both = _json(capsys, *files)
     assert both["ipv4"]["actions"] == {"covered": 4, "reachable": 8}
-    for kind, said in both["ipv4"].items():
-        assert said.keys() == {"covered", "reachable"}
-        assert one["ipv4"][kind]["covered"] < said["covered"] <= said["reachable"] == one["ipv4"][kind]["reachable"]
+    for kind, totals in both["ipv4"].items():
+        assert totals.keys() == {"covered", "reachable"}
+        assert one["ipv4"][kind]["covered"] < totals["covered"] <= totals["reachable"] == one["ipv4"][kind]["reachable"]
 
 
 def test_hits_of_several_files_are_added(files: tuple[Path, Path]) -> None:
@@ -102,8 +102,8 @@ def test_a_source_that_has_changed_is_not_shown(files: tuple[Path, Path], tmp_pa
     assert file.path != tmp_path / "ipv4.p4"
     assert file.path is not None
     (tmp_path / "ipv4.p4").write_text(file.path.read_text())
-    (found,), _ = over_source(program, [tmp_path])
-    assert found.path == tmp_path / "ipv4.p4"
+    (source,), _ = over_source(program, [tmp_path])
+    assert source.path == tmp_path / "ipv4.p4"
 
 
 def test_lcov(files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_exceptions_are_taken_out(files: tuple[Path, Path], tmp_path: Path, caps
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reason"),
     [
         (_exception(f'table = "{ROUTES}"', "miss"), "is covered after all"),
         (_exception('statement = "ipv4.p4:79"'), "is covered after all"),
@@ -185,16 +185,16 @@ def test_exceptions_are_taken_out(files: tuple[Path, Path], tmp_path: Path, caps
     ],
 )
 def test_exceptions_that_are_wrong(
-    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
 ) -> None:
-    assert said in _refused(capsys, *files, "--exceptions", _rules(tmp_path, text))
+    assert reason in _refused(capsys, *files, "--exceptions", _rules(tmp_path, text))
 
 
 # -- bad input
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reason"),
     [
         (None, "No such file"),
         ("no json", "it is not JSON"),
@@ -208,21 +208,21 @@ def test_exceptions_that_are_wrong(
     ],
 )
 def test_files_that_are_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, reason: str
 ) -> None:
     if content is not None:
         (tmp_path / "f").write_text(content)
     line = _refused(capsys, tmp_path / "f")
     assert str(tmp_path / "f") in line
-    assert said in line
+    assert reason in line
 
 
 def test_another_version_of_the_program(
     files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = json.loads(files[0].read_text())
-    said["programs"][0]["digest"] = "another"
-    (tmp_path / "old").write_text(json.dumps(said))
+    document = json.loads(files[0].read_text())
+    document["programs"][0]["digest"] = "another"
+    (tmp_path / "old").write_text(json.dumps(document))
     assert "ipv4 is another version of that program" in _refused(capsys, files[0], tmp_path / "old")
 
 

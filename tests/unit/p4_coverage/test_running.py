@@ -33,8 +33,8 @@ def _lookups(program: ProgramCoverage, table: str) -> int:
     return sum(p.hits for p in program.points.values() if p.name == table and p.outcome in ("hit", "miss"))
 
 
-def _hops(found: Any) -> int:
-    return len(found.hops)
+def _hops(packet: Any) -> int:
+    return len(packet.hops)
 
 
 def test_a_traced_packet_alone_is_counted(session: Session, tmp_path: Path) -> None:

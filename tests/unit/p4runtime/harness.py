@@ -230,12 +230,12 @@ def codes(error: grpc.RpcError) -> list[int]:
         if each.key == "grpc-status-details-bin":
             status = rpc_status.Status.FromString(each.value)
             assert status.code == error.code().value[0]
-            found = []
+            canonical = []
             for detail in status.details:
                 element = p4r.Error()
                 assert detail.Unpack(element)
-                found.append(element.canonical_code)
-            return found
+                canonical.append(element.canonical_code)
+            return canonical
     return []
 
 

@@ -189,12 +189,12 @@ def test_role_is_echoed(client: Client) -> None:
 def test_role_config_limits_writes_and_reads(client: Client, names: Names) -> None:
     default = client.ready()
     stream = client.stream()
-    wanted = stratum.P4RoleConfig(exclusive_p4_ids=[names.ids["lpm_route"]], shared_p4_ids=[names.ids["fixed"]])
-    stream.arbitrate(1, 1, "routing", wanted)
+    role_config = stratum.P4RoleConfig(exclusive_p4_ids=[names.ids["lpm_route"]], shared_p4_ids=[names.ids["fixed"]])
+    stream.arbitrate(1, 1, "routing", role_config)
     message = stream.next().arbitration
     got = stratum.P4RoleConfig()
     assert message.role.config.Unpack(got)
-    assert got == wanted
+    assert got == role_config
 
     client.role = "routing"
     client.insert(names.entry("lpm_route", None, action=("to_cpu", 1)))

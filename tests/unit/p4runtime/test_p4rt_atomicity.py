@@ -103,9 +103,9 @@ def new_store() -> EntityStore:
 
 def state(store: EntityStore) -> list[str]:
     reader = Reader(store, ALL)
-    found = sorted(str(e) for r in reader.chunks() for e in r.entities)
+    entities = sorted(str(e) for r in reader.chunks() for e in r.entities)
     assert not any(reader.errors)
-    return found
+    return entities
 
 
 def test_updates_and_reads_in_process(names: Names) -> None:

@@ -34,13 +34,13 @@ def test_digests_by_size_and_with_acknowledgement(switch: Switch, names: Names) 
     switch.client.insert(digest(names.ids["learn_t"], 3, 10**15, 10**15))
     for source in (1, 2, 1, 2, 3):
         switch.send(ethernet(source=source), port=2)
-    first, found = learnt(switch.stream)
-    assert found == [(1, 2), (2, 2), (3, 2)]
+    first, sources = learnt(switch.stream)
+    assert sources == [(1, 2), (2, 2), (3, 2)]
     # In flight and unacknowledged: only what is new comes, from another port as well.
     for source, port in ((1, 2), (2, 2), (4, 2), (1, 3), (5, 2)):
         switch.send(ethernet(source=source), port=port)
-    second, found = learnt(switch.stream)
-    assert found == [(4, 2), (1, 3), (5, 2)]
+    second, sources = learnt(switch.stream)
+    assert sources == [(4, 2), (1, 3), (5, 2)]
     assert second > first
     switch.stream.send(digest_ack=p4r.DigestListAck(digest_id=names.ids["learn_t"], list_id=first))
     switch.stream.send(digest_ack=p4r.DigestListAck(digest_id=12345, list_id=first))
@@ -127,10 +127,10 @@ def count(switch: Switch, names: Names) -> int:
 
 def through(switch: Switch, names: Names, frames: list[bytes]) -> None:
     """Sends and waits until all have been counted."""
-    wanted = count(switch, names) + len(frames)
+    enough = count(switch, names) + len(frames)
     for frame in frames:
         switch.send(frame)
-    until(lambda: count(switch, names) >= wanted)
+    until(lambda: count(switch, names) >= enough)
 
 
 def test_an_indirect_meter_colours_packets(switch: Switch, names: Names) -> None:
@@ -163,14 +163,14 @@ def test_a_direct_meter_is_read_and_written_as_a_resource(switch: Switch, names:
         "acl", None, None, None, 0x86DD, action=("metered",), priority=7, meter_config=rates(0, 1, 0, 2)
     )
     switch.client.insert(metered)
-    wanted = direct_meter(metered)
-    (got,) = switch.client.read(wanted)
+    query = direct_meter(metered)
+    (got,) = switch.client.read(query)
     assert got.direct_meter_entry.config == metered.table_entry.meter_config
     through(switch, names, [ipv6(5)] * 4)
-    assert switch.client.read(wanted) == [got]  # a configuration, whatever the buckets hold
+    assert switch.client.read(query) == [got]  # a configuration, whatever the buckets hold
     changed = direct_meter(metered, rates(7, 8, 9, 10))
     switch.client.modify(changed)
-    assert switch.client.read(wanted) == [changed]
+    assert switch.client.read(query) == [changed]
 
 
 def direct_meter(entry: p4r.Entity, config: p4r.MeterConfig | None = None) -> p4r.Entity:
@@ -204,11 +204,11 @@ class Metered:
         for _ in range(frames):
             self.switch.send(bytes((a, b, 0xFF)) + bytes(size - 3), port=1)
         self.switch.send(bytes((0xEE, 0xEE, 0xFF)) + bytes(57), port=1)  # of no entry: the last to come back
-        found = []
+        seen = []
         while (frame := self.switch.receive(1))[0] != 0xEE:
-            found.append((frame[2] >> 4, frame[2] & 15))
+            seen.append((frame[2] >> 4, frame[2] & 15))
         assert frame[2] == 0
-        return found
+        return seen
 
 
 @pytest.fixture

@@ -31,8 +31,8 @@ def route(prefix: str, port: int) -> fy.P4TableEntry:
     )
 
 
-def encoded(sw: fy.Switch, *wanted: fy.P4TableEntry) -> list[Any]:
-    return [e.encode(sw.p4info) for e in wanted]
+def encoded(sw: fy.Switch, *entries: fy.P4TableEntry) -> list[Any]:
+    return [e.encode(sw.p4info) for e in entries]
 
 
 def read(sw: fy.Switch, entity: Any) -> AsyncIterator[Any]:

@@ -111,8 +111,8 @@ def test_a_long_read_holds_up_no_write(make: Callable[..., Rig], names: Names) -
     rig = make()
     before = routes(names, ROUTES)
     rig.client.insert(*before)
-    wanted = [names.entry("lpm_route")] * 20
-    call = rig.client.stub.Read(p4r.ReadRequest(device_id=1, entities=wanted))
+    entities = [names.entry("lpm_route")] * 20
+    call = rig.client.stub.Read(p4r.ReadRequest(device_id=1, entities=entities))
     first = next(iter(call))
     rig.client.delete(*before[: ROUTES // 2])
     rig.client.modify(*routes(names, ROUTES, 2)[ROUTES // 2 :])
@@ -187,10 +187,10 @@ def test_snapshots_have_a_budget(make: Callable[..., Rig], names: Names) -> None
     """Reads that are not read keep their snapshots; who finds no room in time is refused, and Writes go on."""
     rig = make(reads=4 << 20, patience_s=0.2)
     rig.client.insert(*routes(names, ROUTES))
-    wanted = p4r.ReadRequest(device_id=1, entities=[names.entry("lpm_route")] * 100)
-    stalled = rig.client.stub.Read(wanted)
+    request = p4r.ReadRequest(device_id=1, entities=[names.entry("lpm_route")] * 100)
+    stalled = rig.client.stub.Read(request)
     next(iter(stalled))
-    assert refused(lambda: list(rig.client.stub.Read(wanted))) is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert refused(lambda: list(rig.client.stub.Read(request))) is grpc.StatusCode.RESOURCE_EXHAUSTED
     rig.client.modify(*routes(names, ROUTES, 3))
     stalled.cancel()
     until(lambda: not rig.budgets.reads.held)
@@ -330,9 +330,9 @@ def test_a_status_with_many_texts_is_bounded_and_says_every_code() -> None:
     data = errors.status("write failed")
     assert len(data) < 7 << 20
     details = rpc_status.Status.FromString(data).details
-    found = [p4r.Error.FromString(d.value).canonical_code for d in details]
-    assert found == [Code.NOT_FOUND if e else Code.OK for e in errors]
-    assert found.count(Code.NOT_FOUND) == 30_000
+    codes = [p4r.Error.FromString(d.value).canonical_code for d in details]
+    assert codes == [Code.NOT_FOUND if e else Code.OK for e in errors]
+    assert codes.count(Code.NOT_FOUND) == 30_000
     assert p4r.Error.FromString(details[1].value).message == "x" * 400
 
 
@@ -351,9 +351,9 @@ def test_refusals_have_no_payload(make: Callable[..., Rig]) -> None:
         assert error.canonical_code == 3
         assert error.HasField("packet_out")
         assert error.ByteSize() < 500
-    wanted = p4r.StreamMessageRequest()
-    wanted.other.Pack(p4r.PacketOut(payload=bytes(1000)))
-    rig.stream._requests.put(wanted)
+    message = p4r.StreamMessageRequest()
+    message.other.Pack(p4r.PacketOut(payload=bytes(1000)))
+    rig.stream._requests.put(message)
     assert rig.stream.next().error.ByteSize() < 500
 
 
@@ -471,12 +471,12 @@ def test_idle_notifications_come_in_pieces(make: Callable[..., Rig], names: Name
     entries = [names.entry("ageing", i, action=("NoAction",), idle_timeout_ns=1, metadata=blob) for i in range(200)]
     rig.client.insert(*entries)
     rig.network.now_ps = 2 * 10**12
-    found: list[bytes] = []
-    while len(found) < 200:
+    keys: list[bytes] = []
+    while len(keys) < 200:
         message = rig.stream.next()
         assert message.ByteSize() < 300_000
-        found += [e.match[0].exact.value for e in message.idle_timeout_notification.table_entry]
-    assert len(set(found)) == 200
+        keys += [e.match[0].exact.value for e in message.idle_timeout_notification.table_entry]
+    assert len(set(keys)) == 200
 
 
 # -- roles
@@ -519,14 +519,14 @@ def test_the_default_role_is_never_forgotten(make: Callable[..., Rig]) -> None:
 
 def test_names_and_configs_of_roles_have_limits(make: Callable[..., Rig]) -> None:
     rig = make(role_config=1000)
-    for name, config_, wanted in (
+    for name, config_, code in (
         ("ä" * 128, None, grpc.StatusCode.INVALID_ARGUMENT),
         ("r", stratum.P4RoleConfig(shared_p4_ids=[1 << 30] * 300), grpc.StatusCode.INVALID_ARGUMENT),
         ("x" * (1 << 20), None, grpc.StatusCode.INVALID_ARGUMENT),
     ):
         stream = rig.client.stream()
         stream.arbitrate(1, 1, name, config_)
-        assert stream.error() is wanted
+        assert stream.error() is code
     stream = rig.client.stream()
     stream.arbitrate(1, 1, "x" * 255)
     assert stream.next().arbitration.status.code == 0

@@ -146,15 +146,15 @@ def test_entries_without_strings_work(stringing: Switch, string_names: Names) ->
 
 def test_a_header_that_the_program_does_not_have(stringing: Switch) -> None:
     """Nobody knows its size: packets cannot be taken apart, and that is all."""
-    wanted = config("strings")
-    wanted.p4info.controller_packet_metadata[0].metadata[0].name = "unheard"
-    stringing.client.set_pipeline(wanted)
-    packet_in, _ = header_codecs(wanted.p4info, load(read_json(wanted.p4_device_config.decode())))
+    changed = config("strings")
+    changed.p4info.controller_packet_metadata[0].metadata[0].name = "unheard"
+    stringing.client.set_pipeline(changed)
+    packet_in, _ = header_codecs(changed.p4info, load(read_json(changed.p4_device_config.decode())))
     assert not packet_in.unpack(bytes(100), p4r.PacketIn())
 
 
 def test_a_width_is_missing_only_of_strings(stringing: Switch) -> None:
-    wanted = config("strings")
-    wanted.p4info.controller_packet_metadata[0].metadata[2].bitwidth = 0
+    changed = config("strings")
+    changed.p4info.controller_packet_metadata[0].metadata[2].bitwidth = 0
     with pytest.raises(grpc.RpcError, match="without bitwidth"):
-        stringing.client.set_pipeline(wanted)
+        stringing.client.set_pipeline(changed)

@@ -50,13 +50,13 @@ def fresh(connect: Callable[..., Client]) -> Client:
     return client
 
 
-def set_refused(client: Client, wanted: p4r.ForwardingPipelineConfig | None, action: str = "VERIFY_AND_COMMIT"):
+def set_refused(client: Client, changed: p4r.ForwardingPipelineConfig | None, action: str = "VERIFY_AND_COMMIT"):
     with pytest.raises(grpc.RpcError) as caught:
-        client.set_pipeline(wanted, action)
+        client.set_pipeline(changed, action)
     return caught.value
 
 
-def said(error: grpc.RpcError) -> str:
+def message_of(error: grpc.RpcError) -> str:
     details = error.details()
     assert details is not None
     return details
@@ -70,13 +70,13 @@ def get(client: Client, response_type: str = "ALL") -> p4r.GetForwardingPipeline
 
 def test_get(fresh: Client) -> None:
     assert not get(fresh).HasField("config")
-    wanted = config(cookie=0)
-    fresh.set_pipeline(wanted)
-    assert get(fresh).config == wanted
-    assert get(fresh, "COOKIE_ONLY").config == p4r.ForwardingPipelineConfig(cookie=wanted.cookie)
-    info = p4r.ForwardingPipelineConfig(cookie=wanted.cookie, p4info=wanted.p4info)
+    expected = config(cookie=0)
+    fresh.set_pipeline(expected)
+    assert get(fresh).config == expected
+    assert get(fresh, "COOKIE_ONLY").config == p4r.ForwardingPipelineConfig(cookie=expected.cookie)
+    info = p4r.ForwardingPipelineConfig(cookie=expected.cookie, p4info=expected.p4info)
     assert get(fresh, "P4INFO_AND_COOKIE").config == info
-    device = p4r.ForwardingPipelineConfig(cookie=wanted.cookie, p4_device_config=wanted.p4_device_config)
+    device = p4r.ForwardingPipelineConfig(cookie=expected.cookie, p4_device_config=expected.p4_device_config)
     assert get(fresh, "DEVICE_CONFIG_AND_COOKIE").config == device
     fresh.set_pipeline(config())
     assert not get(fresh, "COOKIE_ONLY").config.HasField("cookie")
@@ -137,36 +137,36 @@ def test_wrong_requests(fresh: Client) -> None:
 
 
 def change(**fields: bytes) -> p4r.ForwardingPipelineConfig:
-    wanted = config()
+    changed = config()
     for name, value in fields.items():
-        setattr(wanted, name, value)
-    return wanted
+        setattr(changed, name, value)
+    return changed
 
 
 def _without_p4info() -> p4r.ForwardingPipelineConfig:
-    wanted = config()
-    wanted.ClearField("p4info")
-    return wanted
+    changed = config()
+    changed.ClearField("p4info")
+    return changed
 
 
 def _info(edit: Callable) -> p4r.ForwardingPipelineConfig:
-    wanted = config()
-    edit(wanted.p4info)
-    return wanted
+    changed = config()
+    edit(changed.p4info)
+    return changed
 
 
 def _json(edit: Callable) -> p4r.ForwardingPipelineConfig:
-    wanted = config()
-    source = json.loads(wanted.p4_device_config)
+    changed = config()
+    source = json.loads(changed.p4_device_config)
     edit(source)
-    wanted.p4_device_config = json.dumps(source).encode()
-    return wanted
+    changed.p4_device_config = json.dumps(source).encode()
+    return changed
 
 
 def _huge_register() -> p4r.ForwardingPipelineConfig:
-    wanted = _json(lambda j: j["register_arrays"][0].update(size=1 << 28))
-    wanted.p4info.registers[0].size = 1 << 28
-    return wanted
+    changed = _json(lambda j: j["register_arrays"][0].update(size=1 << 28))
+    changed.p4info.registers[0].size = 1 << 28
+    return changed
 
 
 def test_what_p4c_left_out_of_the_json_is_missed_only_when_used(fresh: Client, names: Names) -> None:
@@ -180,7 +180,7 @@ def test_what_p4c_left_out_of_the_json_is_missed_only_when_used(fresh: Client, n
 
 
 @pytest.mark.parametrize(
-    ("wanted", "text"),
+    ("changed", "text"),
     [
         pytest.param(_without_p4info(), "no P4Info", id="no P4Info"),
         pytest.param(change(p4_device_config=b""), "no p4_device_config", id="no JSON"),
@@ -215,10 +215,10 @@ def test_what_p4c_left_out_of_the_json_is_missed_only_when_used(fresh: Client, n
         pytest.param(_json(lambda j: j["pipelines"][0].update(tables=7)), "malformed", id="malformed JSON"),
     ],
 )
-def test_configs_that_cannot_be_realised(fresh: Client, wanted: p4r.ForwardingPipelineConfig, text: str) -> None:
-    error = set_refused(fresh, wanted)
+def test_configs_that_cannot_be_realised(fresh: Client, changed: p4r.ForwardingPipelineConfig, text: str) -> None:
+    error = set_refused(fresh, changed)
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert text in said(error)
+    assert text in message_of(error)
     assert not get(fresh).HasField("config")
 
 
@@ -243,8 +243,8 @@ def test_a_mistake_of_ours_is_not_blamed_on_the_config(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # or the compiler has nothing to do
     answer = set_refused(fresh, config())
     assert answer.code() is grpc.StatusCode.INTERNAL
-    assert "internal error of detour while" in said(answer)
-    assert ".py:" in said(answer)
+    assert "internal error of detour while" in message_of(answer)
+    assert ".py:" in message_of(answer)
     assert "in fail" in caplog.text, "the traceback"
     assert not get(fresh).HasField("config")
 
@@ -265,8 +265,8 @@ def test_slow_programs_hold_up_nobody_else(
     slow = [_json(lambda j, n=n: j.update(program=f"slow-{n}.p4")) for n in range(9)]
     try:
         calls = []
-        for wanted in slow[:8]:
-            request = client.pipeline_request(wanted, "VERIFY")
+        for program in slow[:8]:
+            request = client.pipeline_request(program, "VERIFY")
             calls.append(client.stub.SetForwardingPipelineConfig.future(request))
         # The calls are concurrent with the ninth, so one of the nine, whichever comes last, is refused.
         ninth = client.stub.SetForwardingPipelineConfig.future(client.pipeline_request(slow[8], "VERIFY"))
@@ -311,7 +311,7 @@ def test_a_program_that_takes_too_long(fresh: Client, monkeypatch: pytest.Monkey
     for action in ("VERIFY", "VERIFY_AND_COMMIT"):
         error = set_refused(fresh, config(), action)
         assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        assert "which is the limit" in said(error)
+        assert "which is the limit" in message_of(error)
 
 
 def test_a_failed_commit_leaves_the_old_pipeline(client: Client, names: Names) -> None:
@@ -323,17 +323,17 @@ def test_a_failed_commit_leaves_the_old_pipeline(client: Client, names: Names) -
 
 def test_the_old_wrapping_of_device_configs(fresh: Client) -> None:
     """p4.tmp.P4DeviceConfig, as p4lang's tutorials send it: reassign = true, device_data = JSON."""
-    wanted = config()
-    data = wanted.p4_device_config
+    wrapped = config()
+    data = wrapped.p4_device_config
     size = len(data)
     varint = bytearray()
     while size > 0x7F:
         varint.append(size & 0x7F | 0x80)
         size >>= 7
     varint.append(size)
-    wanted.p4_device_config = b"\x08\x01\x1a" + bytes(varint) + data
-    fresh.set_pipeline(wanted)
-    assert get(fresh).config == wanted
+    wrapped.p4_device_config = b"\x08\x01\x1a" + bytes(varint) + data
+    fresh.set_pipeline(wrapped)
+    assert get(fresh).config == wrapped
     assert (
         set_refused(fresh, change(p4_device_config=b"\x08\x01\x1a\xff\xff\x7f{")).code()
         is grpc.StatusCode.INVALID_ARGUMENT
@@ -428,7 +428,7 @@ def test_reconcile_refuses_what_it_cannot_preserve(client: Client, names: Names)
 
     error = set_refused(client, _info(drop_table), "RECONCILE_AND_COMMIT")
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "table_entry" in said(error)
+    assert "table_entry" in message_of(error)
     assert client.read(*ALL) == before
 
 

@@ -303,16 +303,16 @@ def test_time_since_last_hit(client: Client, names: Names, network: FakeNetwork)
     network.now_ps = 10**12
     client.insert(ageing(names, 1, 0))
     network.now_ps = 3 * 10**12
-    wanted = names.entry("ageing", time_since_last_hit=p4r.TableEntry.IdleTimeout())
-    (got,) = client.read(wanted)
+    query = names.entry("ageing", time_since_last_hit=p4r.TableEntry.IdleTimeout())
+    (got,) = client.read(query)
     assert got.table_entry.time_since_last_hit.elapsed_ns == 2 * 10**9
     assert not client.read(names.entry("ageing"))[0].table_entry.HasField("time_since_last_hit")
     state = network.pipelines[1][1]
     table = state.tables["MyIngress.ageing"]
     state.block[0] = 2_500_000  # a packet hits the entry at 2.5 s, in ticks of 1 us
     table.touch(0)
-    (got,) = client.read(wanted)
+    (got,) = client.read(query)
     assert got.table_entry.time_since_last_hit.elapsed_ns == 5 * 10**8
     client.modify(ageing(names, 1, 10**12))  # which is no hit
-    (got,) = client.read(wanted)
+    (got,) = client.read(query)
     assert got.table_entry.time_since_last_hit.elapsed_ns == 5 * 10**8

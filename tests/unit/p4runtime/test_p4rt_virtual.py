@@ -54,12 +54,12 @@ def learning(seed: int) -> tuple[list[tuple[int, int, bytes]], list[tuple[int, i
             source, target = rng.sample(HOSTS, 2)
             frame = ethernet(MAC + target, MAC + source, 0x0801, number.to_bytes(46, "big"))
             network.inject((1, source), frame, time_ps=rng.randrange(500 * US))
-        told = 0
+        notified = 0
         while network.run_to_event(MS) < MS:
-            assert network.notified == told + 1
-            told = network.notified
-            found = stream.next().digest
-            at, (source,) = found.timestamp, found.data
+            assert network.notified == notified + 1
+            notified = network.notified
+            digest_list = stream.next().digest
+            at, (source,) = digest_list.timestamp, digest_list.data
             address, port = (int.from_bytes(member.bitstring, "big") for member in source.struct.members)
             assert at == network.now_ps // 1000
             learnt.append((at, address))
@@ -77,9 +77,9 @@ def test_a_learning_switch_does_the_same_to_the_byte() -> None:
     assert sorted(address - MAC for _, address in learnt) == list(HOSTS), "each is learnt once: time stood still"
     assert [at for at, _ in learnt] == sorted(at for at, _ in learnt)
     assert all(frame[:6] == (MAC + port).to_bytes(6, "big") for _, port, frame in left)
-    known = {address: at for at, address in learnt}
+    learnt_at = {address: at for at, address in learnt}
     assert len(left) > 40
-    assert all(at // 1000 >= known[int.from_bytes(frame[:6], "big")] for at, _, frame in left)
+    assert all(at // 1000 >= learnt_at[int.from_bytes(frame[:6], "big")] for at, _, frame in left)
     assert learning(2) != first
 
 

@@ -228,14 +228,14 @@ def test_action_scopes(client: Client, names: Names, route: p4r.Entity) -> None:
 
 
 def test_default_entry(client: Client, names: Names) -> None:
-    wanted = names.entry("lpm_route", is_default_action=True)
+    query = names.entry("lpm_route", is_default_action=True)
     initial = names.entry("lpm_route", action=("drop",), is_default_action=True)
     changed = names.entry("lpm_route", action=("to_cpu", 3), is_default_action=True, metadata=b"m")
-    assert client.read(wanted) == [initial]
+    assert client.read(query) == [initial]
     client.modify(changed)
-    assert client.read(wanted) == [changed]
-    client.modify(wanted)  # without action: back to what the program says
-    assert client.read(wanted) == [initial]
+    assert client.read(query) == [changed]
+    client.modify(query)  # without action: back to what the program says
+    assert client.read(query) == [initial]
 
 
 @pytest.mark.parametrize(
@@ -271,9 +271,9 @@ def test_a_default_that_p4c_leaves_out_is_not_reported(connect: Callable[..., Cl
     client = connect()
     client.primary()
     client.set_pipeline(pushed)
-    wanted = names.entry("balanced", is_default_action=True)
+    query = names.entry("balanced", is_default_action=True)
     expected = names.entry("balanced", action=("NoAction",), is_default_action=True, is_const=True)
-    assert client.read(wanted) == [expected]
+    assert client.read(query) == [expected]
     wrong = names.entry("balanced", action=("drop",), is_default_action=True)
     assert client.refusals(("MODIFY", wrong)) == [DENIED]
 
@@ -345,14 +345,14 @@ def test_a_direct_meter_for_an_action_that_does_not_execute_it(client: Client, n
 
 def test_direct_meter(client: Client, names: Names, rule: p4r.Entity) -> None:
     rates = p4r.MeterConfig(cir=1000, cburst=10, pir=2000, pburst=20)
-    wanted = names.entry("acl", meter_config=p4r.MeterConfig())
+    query = names.entry("acl", meter_config=p4r.MeterConfig())
     client.insert(rule)
-    assert not client.read(wanted)[0].table_entry.HasField("meter_config")
+    assert not client.read(query)[0].table_entry.HasField("meter_config")
     client.modify(edit(rule, lambda e: e.meter_config.CopyFrom(rates)))
-    assert client.read(wanted)[0].table_entry.meter_config == rates
+    assert client.read(query)[0].table_entry.meter_config == rates
     direct = p4r.Entity(direct_meter_entry=p4r.DirectMeterEntry(table_entry=rule.table_entry, config=rates))
     client.modify(rule)  # a MODIFY without config resets the meter
-    assert not client.read(wanted)[0].table_entry.HasField("meter_config")
+    assert not client.read(query)[0].table_entry.HasField("meter_config")
     client.modify(direct)
     everything = p4r.Entity(direct_meter_entry=p4r.DirectMeterEntry(table_entry=p4r.TableEntry()))
     (got,) = client.read(everything)

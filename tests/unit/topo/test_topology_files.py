@@ -28,13 +28,13 @@ EDGES = [
 
 
 def graph(kinds: bool = True) -> nx.Graph:
-    found = nx.Graph()
+    result = nx.Graph()
     for name, kind in NODES:
-        found.add_node(name, **({"kind": kind} if kinds else {}))
+        result.add_node(name, **({"kind": kind} if kinds else {}))
     for a, b, gbps, delay_ns in EDGES:
-        said = {"gbps": gbps, "delay_ns": delay_ns}
-        found.add_edge(a, b, **{key: value for key, value in said.items() if value is not None})
-    return found
+        attributes = {"gbps": gbps, "delay_ns": delay_ns}
+        result.add_edge(a, b, **{key: value for key, value in attributes.items() if value is not None})
+    return result
 
 
 def written(folder: Path, form: str, kinds: bool = True) -> str:
@@ -73,8 +73,8 @@ def test_options_say_what_a_file_does_not(tmp_path):
     path.write_text("a,b\nh0,s0\nh1,s0\n")
     bare = open_topology(str(path))
     assert (bare.rate_bps, bare.links[0].speed, bare.links[0].delay_ps) == (0, 1.0, None)
-    said = open_topology(str(path), gbps=25, delay_ns=300)
-    assert (said.rate_bps, said.links[0].speed, said.links[0].delay_ps) == (25_000_000_000, 1.0, 300_000)
+    topology = open_topology(str(path), gbps=25, delay_ns=300)
+    assert (topology.rate_bps, topology.links[0].speed, topology.links[0].delay_ps) == (25_000_000_000, 1.0, 300_000)
 
 
 def test_a_file_that_changed_is_refused_by_its_spec(tmp_path):
@@ -193,18 +193,19 @@ REFUSED = [
     ("x.graphml", graphml().replace("undirected", "directed"), "it has no nodes"),
     ("x.graphml", graphml('<node id="a"/>', '<node id="b"/>', '<node id="c"/>', '<edge source="a" target="b"/>'),
      r"line 6: the network is disconnected: node c has no link \(FILE,drop=isolated leaves out nodes without links"),
-    ("x.yaml", "nodes: 3\nlinks: 4\n", r"in no form that is known \(GraphML: line 1: this is no XML: .*; networkx "
-     "JSON: line 1: .*; table of links: line 1: columns are .*; list of edges: tried only as graph:FILE"),
+    ("x.text", "nodes: 3\nlinks: 4\n", r"in no form that is known \(GraphML: line 1: this is no XML: .*; networkx "
+     "JSON: line 1: .*; table of links: line 1: columns are .*; containerlab: it is no containerlab file: .*; "
+     "ibnetdiscover: it has no Switch; .*; list of edges: tried only as graph:FILE"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "content", "reason"), REFUSED)
 def test_bad_files_are_one_line(tmp_path, name, content, reason):
     (tmp_path / name).write_bytes(content.encode("latin-1"))
-    with pytest.raises(DetourError, match=reason) as found:
+    with pytest.raises(DetourError, match=reason) as caught:
         open_topology(str(tmp_path / name))
-    assert str(found.value).startswith(f"{tmp_path / name}")
-    assert "\n" not in str(found.value)
+    assert str(caught.value).startswith(f"{tmp_path / name}")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_file_of_another_name_is_tried_in_every_form(tmp_path):
@@ -255,12 +256,12 @@ def test_a_network_of_the_topology_zoo(tmp_path, caplog, prefix, directed):
     assert "dropped 5: the link 2-2, a second link 0-1, node 3, node 4, node 5" in caplog.text
     assert [len(hosts) for hosts in topology.hosts_of] == [2, 2, 2]
     degree = 111_194.93  # metres of a degree of the equator, on a sphere of 6371 km
-    found = {name: (round(gbps, 6), delay) for name, (gbps, delay) in terms(topology).items()}
-    assert found["s0-h0"] == (10, None)
-    assert found["s0-s1"][0] == found["s0-s2"][0] == 10
-    assert found["s1-s2"][0] == 2.5
-    assert found["s0-s1"][1] == pytest.approx(degree * 5000, rel=1e-6)
-    assert found["s0-s2"][1] == pytest.approx(2**0.5 * degree * 5000, rel=1e-3)
+    terms_by_link = {name: (round(gbps, 6), delay) for name, (gbps, delay) in terms(topology).items()}
+    assert terms_by_link["s0-h0"] == (10, None)
+    assert terms_by_link["s0-s1"][0] == terms_by_link["s0-s2"][0] == 10
+    assert terms_by_link["s1-s2"][0] == 2.5
+    assert terms_by_link["s0-s1"][1] == pytest.approx(degree * 5000, rel=1e-6)
+    assert terms_by_link["s0-s2"][1] == pytest.approx(2**0.5 * degree * 5000, rel=1e-3)
     assert open_topology(topology.spec) == topology
     assert verify(plan(topology), topology).ok
 

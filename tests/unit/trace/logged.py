@@ -22,7 +22,7 @@ _MICROSECOND = 10**6
 
 def logged(name: str, set_up: Callable[[Api], None], frames: Iterable[tuple[int, bytes]]) -> list[LogLine]:
     """The lines of frames that come in by ports, one after the other."""
-    found: list[LogLine] = []
+    log: list[LogLine] = []
     with TraceNetwork() as switch:
         switch.add_switch(1, range(64), cpu_port=0)
         device = BmDevice(switch.network, 1)
@@ -38,5 +38,5 @@ def logged(name: str, set_up: Callable[[Api], None], frames: Iterable[tuple[int,
                     if lines is None:
                         lines = PacketLines(network.state(1).program.model, reader, phv.DROP_PORT)
                         lines.replication = lambda: network.replication(1)
-                    found += lines.lines(run)
-    return found
+                    log += lines.lines(run)
+    return log

@@ -65,6 +65,6 @@ def test_lines_are_those_of_bmv2(program: str, commands: tuple[str, ...], frames
     ],
 )
 def test_packets_are_logged_if_asked_for(arguments: list[str], level: str, packets: bool) -> None:
-    found = parse(["--no-p4", *arguments])
-    assert isinstance(found, SwitchOptions)
-    assert (found.log_level, found.log_packets) == (level, packets)
+    options = parse(["--no-p4", *arguments])
+    assert isinstance(options, SwitchOptions)
+    assert (options.log_level, options.log_packets) == (level, packets)

@@ -157,8 +157,8 @@ def test_assertions(what: int, line: int) -> None:
         assert failed.outcome.reason == "an assertion failed"
         assert failed.outcome.source is not None
         assert failed.outcome.source.line == line
-        (said,) = of_kind(failed, "assertion")
-        assert (said.facts["what"], said.facts["value"]) == ("assert" if what == 4 else "assume", 0)
+        (event,) = of_kind(failed, "assertion")
+        assert (event.facts["what"], event.facts["value"]) == ("assert" if what == 4 else "assume", 0)
         held = trace_of(switch, bytes([what, 0, 7, 0]))
         assert out(held) == (1, bytes([what, 0, 7, 0]))
 

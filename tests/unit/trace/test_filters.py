@@ -25,9 +25,9 @@ def ipv4(
     return bytes(12) + b"\x08\x00" + head + addresses + struct.pack("!HHHH", sport, dport, 8, 0)
 
 
-def holds(wanted: Filter, frame: bytes, port: int = 1) -> bool:
+def holds(condition: Filter, frame: bytes, port: int = 1) -> bool:
     """What native code would say, from the words that it gets."""
-    key, words = read_key(frame, port), wanted.words().view(np.uint64).tolist()
+    key, words = read_key(frame, port), condition.words().view(np.uint64).tolist()
     at = 1
     for _ in range(words[0]):
         count, at = words[at], at + 1
@@ -97,11 +97,11 @@ def test_headers_behind_extensions_and_tags() -> None:
     hop_by_hop = bytes([17, 0, 1, 4, 0, 0, 0, 0])
     ipv6 = struct.pack("!IHBB", (6 << 28) | (3 << 20), 16, 0, 64) + bytes(15) + b"\1" + bytes(15) + b"\2"
     key = read_key(bytes(12) + b"\x81\x00\x00\x05\x86\xdd" + ipv6 + hop_by_hop + udp, 3)
-    wanted = {
+    expected = {
         Key.ETHERTYPE: 0x86DD, Key.SOURCE_LOW: 1, Key.DESTINATION_LOW: 2, Key.PROTOCOL: 17, Key.SOURCE_PORT: 7,
         Key.DESTINATION_PORT: 8, Key.INGRESS_PORT: 3, Key.FAMILY: 6, Key.ECN: 3,
     }  # fmt: skip
-    assert {each: int(key[each]) for each in wanted} == wanted
+    assert {each: int(key[each]) for each in expected} == expected
 
 
 @given(st.binary(max_size=80), st.integers(0, 511))

@@ -26,7 +26,7 @@ from detour.experiments.sim.settings import SimOptions
 from detour.fabric.tracing.live import packets
 from detour.fabric.tracing.results import TracedPacket
 
-SAID = SimOptions(
+OPTIONS = SimOptions(
     topo="leaf-spine:leaves=3,spines=2,hosts=3", workload="incast:bytes=4e4,senders=6", buffer="12k", ecn="8k"
 )
 MOST = 4_000
@@ -34,7 +34,7 @@ MOST = 4_000
 
 @cache
 def plan() -> SimPlan:
-    return plan_of(SAID)
+    return plan_of(OPTIONS)
 
 
 @cache
@@ -53,19 +53,19 @@ def waits(chain: list[Any]) -> Iterator[int]:
                 yield event.facts["wait_ticks"]
 
 
-def hexes(found: ReplayedPacket) -> list[str]:
-    return [visit.trace.events[0].kind for visit in found.followed.hops]
+def hexes(replayed: ReplayedPacket) -> list[str]:
+    return [visit.trace.events[0].kind for visit in replayed.followed.hops]
 
 
 def events(followed: TracedPacket) -> list[Any]:
     return [hop["trace"]["events"] for hop in followed.as_json()["hops"]]
 
 
-def same(found: ReplayedPacket, chain: list[Any]) -> None:
+def same(replayed: ReplayedPacket, chain: list[Any]) -> None:
     """The packet is the one that was traced as the run went: all of its trace, but for how it ended."""
     (followed,) = packets(plan().topology, chain, 1_000)
-    assert events(found.followed) == events(followed)
-    assert found.sent_ps == chain[0].time_ticks * 1_000
+    assert events(replayed.followed) == events(followed)
+    assert replayed.sent_ps == chain[0].time_ticks * 1_000
 
 
 def test_every_packet_is_traced_from_host_to_host() -> None:
@@ -92,11 +92,11 @@ def test_a_traced_run_is_the_run() -> None:
 
 @pytest.mark.parametrize(("flow", "psn"), [(0, 0), (2, 7), (5, 39)])
 def test_a_packet_of_a_flow(flow: int, psn: int) -> None:
-    found = Replay(plan()).packet(flow, psn)
+    replayed = Replay(plan()).packet(flow, psn)
     task = plan().workload.graph.tasks[flow]
     source, target = (plan().topology.hosts[task[name]] for name in ("source", "destination"))
-    assert found.followed.hops[0].port == source.port
-    arrived = [packet for ending in found.followed.outcomes for packet in ending.packets]
+    assert replayed.followed.hops[0].port == source.port
+    arrived = [packet for ending in replayed.followed.outcomes for packet in ending.packets]
     assert [each.host for each in arrived] in ([target.name], [])
     sent = [
         (chain[0].time_ticks, name.psn)
@@ -106,7 +106,7 @@ def test_a_packet_of_a_flow(flow: int, psn: int) -> None:
     first: dict[int, int] = {}
     for at, number in sorted(sent):
         first.setdefault(number, at)
-    assert found.sent_ps // 1_000 == first[(min(first) + psn)]
+    assert replayed.sent_ps // 1_000 == first[(min(first) + psn)]
 
 
 def test_the_first_drop() -> None:
@@ -116,16 +116,16 @@ def test_the_first_drop() -> None:
             if any(isinstance(leaf.outcome, Dropped) for _, leaf in visit.tree.leaves()):
                 lost.append((visit.time_ticks, chain))
     assert lost, "the buffer is small"
-    found = Replay(plan()).first_drop()
-    same(found, min(lost, key=lambda each: each[0])[1])
-    (ending,) = found.followed.outcomes
+    replayed = Replay(plan()).first_drop()
+    same(replayed, min(lost, key=lambda each: each[0])[1])
+    (ending,) = replayed.followed.outcomes
     assert ending.dropped is not None
     assert "its queue was full" in ending.dropped.reason
 
 
 def test_the_first_mark() -> None:
-    found = Replay(plan()).first_mark()
-    (ending,) = found.followed.outcomes
+    replayed = Replay(plan()).first_mark()
+    (ending,) = replayed.followed.outcomes
     assert is_marked(ending.packets[0].frame)
     marked = []
     for chain in everything()[1]:
@@ -135,14 +135,14 @@ def test_the_first_mark() -> None:
         if name and name.is_data and ends and is_marked(ends[0].frame) and not is_marked(chain[0].frame):
             last = chain[-1].time_ticks + sum(waits(chain[-1:]))
             marked.append((last, chain))
-    same(found, min(marked, key=lambda each: each[0])[1])
+    same(replayed, min(marked, key=lambda each: each[0])[1])
 
 
 def test_the_longest_wait() -> None:
-    found = Replay(plan()).longest_wait()
-    wanted = max(max(waits(chain), default=0) for chain in everything()[1])
-    alike = [chain for chain in everything()[1] if max(waits(chain), default=0) == wanted]
-    assert any(events(packets(plan().topology, chain, 1_000)[0]) == events(found.followed) for chain in alike)
+    replayed = Replay(plan()).longest_wait()
+    longest = max(max(waits(chain), default=0) for chain in everything()[1])
+    alike = [chain for chain in everything()[1] if max(waits(chain), default=0) == longest]
+    assert any(events(packets(plan().topology, chain, 1_000)[0]) == events(replayed.followed) for chain in alike)
 
 
 def test_frames_that_links_lose() -> None:
@@ -172,8 +172,8 @@ def command(*arguments: str) -> int:
 @pytest.fixture
 def recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     file = tmp_path / "run.gz"
-    said = {name: value for name, value in as_json(SAID).items() if value}
-    options = [text for name, value in said.items() for text in (f"--{name}", str(value))]
+    given = {name: value for name, value in as_json(OPTIONS).items() if value}
+    options = [text for name, value in given.items() for text in (f"--{name}", str(value))]
     assert command("sim", *options, "--record", str(file)) == 0
     capsys.readouterr()
     return file
@@ -207,9 +207,9 @@ def test_runs_of_other_versions(
 ) -> None:
     change(recorded, **values)
     assert command("trace", "--run", str(recorded), "--first-drop") == 2
-    said = capsys.readouterr().err
-    assert text in said
-    assert said.count("\n") == 1
+    err = capsys.readouterr().err
+    assert text in err
+    assert err.count("\n") == 1
 
 
 def test_a_run_that_is_another_one(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -243,9 +243,9 @@ def test_a_file_that_has_changed(tmp_path: Path) -> None:
 def test_bad_input(recorded: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], text: str) -> None:
     given = [str(recorded) if each == "RUN" else each for each in arguments]
     assert command("trace", *given) == 2
-    said = capsys.readouterr().err
-    assert text in said
-    assert said.count("\n") == 1
+    err = capsys.readouterr().err
+    assert text in err
+    assert err.count("\n") == 1
 
 
 def test_packets_as_they_pass(capsys: pytest.CaptureFixture[str]) -> None:

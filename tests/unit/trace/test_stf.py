@@ -34,17 +34,17 @@ def test_there_are_samples() -> None:
 @pytest.mark.parametrize("stf", [pytest.param(each, id=each.stem) for each in SAMPLES])
 def test_samples_are_as_they_expect(stf: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([*_arguments(stf.stem, stf), "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert found.keys() == {"packets", "commands", "mismatches", "expected", "unchecked"}
+    report: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert report.keys() == {"packets", "commands", "mismatches", "expected", "unchecked"}
     lines = stf.read_text().splitlines()
     sent = [number for number, line in enumerate(lines, 1) if line.startswith("packet")]
-    assert [packet["line"] for packet in found["packets"]] == sent
-    assert all(packet["hops"][0]["trace"]["events"] for packet in found["packets"])
+    assert [packet["line"] for packet in report["packets"]] == sent
+    assert all(packet["hops"][0]["trace"]["events"] for packet in report["packets"])
     checks = ("expect", "no_packet", "check_counter")
     conditions = [line for line in lines if line.startswith(checks) and not line.endswith("(both)")]
-    assert found["expected"] == len(conditions)
-    assert found["mismatches"] == []
-    assert found["unchecked"] == 0
+    assert report["expected"] == len(conditions)
+    assert report["mismatches"] == []
+    assert report["unchecked"] == 0
 
 
 def test_copies_to_ports_that_are_not_named_have_queues_of_their_own(
@@ -79,9 +79,9 @@ def test_what_commands_say(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_what_is_not_as_expected(expect: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = _play(tmp_path, f"packet 1 010000\n{expect}\n")
-    said = capsys.readouterr()
+    printed = capsys.readouterr()
     assert code == (2 if "Invalid" in says else 1)
-    assert says in (said.err if code == 2 else said.out)
+    assert says in (printed.err if code == 2 else printed.out)
 
 
 def test_a_counter_that_counts_otherwise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,10 +141,10 @@ def test_statements_that_are_none(line: str, says: str, tmp_path: Path, capsys: 
 )
 def test_statements_that_do_not_fit(line: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _play(tmp_path, line) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"detour: {tmp_path / 'test.stf'}:1: ")
-    assert says in said
-    assert len(said.splitlines()) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f"detour: {tmp_path / 'test.stf'}:1: ")
+    assert says in err
+    assert len(err.splitlines()) == 1
 
 
 def test_other_options_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,8 +24,8 @@ from detour.topo.spec import parse_topology
 SPEC = "dragonfly:p=1,a=2,h=1"
 
 
-def _arrivals(found: TracedPacket) -> list[str | None]:
-    return [packet.host for ending in found.outcomes for packet in ending.packets]
+def _arrivals(traced: TracedPacket) -> list[str | None]:
+    return [packet.host for ending in traced.outcomes for packet in ending.packets]
 
 
 @pytest.mark.parametrize("sport", [0, 1, 0x8000, 0x8001, 0x8777])
@@ -33,9 +33,9 @@ def test_the_hops_are_those_of_the_tables(sport: int) -> None:
     topology = parse_topology(SPEC)
     entries = plan(topology, Policy())
     expected = Tracer(entries, topology).trace(topology.hosts[0], topology.hosts[-1], sport)
-    found = trace_planned(SPEC, "h0", topology.hosts[-1].name, sport=sport)
-    assert [hop.switch for hop in found.hops] == [f"s{each}" for each in expected.switches]
-    assert _arrivals(found) == [topology.hosts[-1].name]
+    traced = trace_planned(SPEC, "h0", topology.hosts[-1].name, sport=sport)
+    assert [hop.switch for hop in traced.hops] == [f"s{each}" for each in expected.switches]
+    assert _arrivals(traced) == [topology.hosts[-1].name]
 
 
 def test_a_list_of_usids_is_followed() -> None:
@@ -44,11 +44,11 @@ def test_a_list_of_usids_is_followed() -> None:
     usids = ",".join(topology.switches[i].name for i in (1, 2))
     assert parse_usid_list(topology, usids)
     entries = plan(topology, Policy())
-    found = trace_planned(SPEC, "h0", target.name, usid=usids)
-    names = [hop.switch for hop in found.hops]
+    traced = trace_planned(SPEC, "h0", target.name, usid=usids)
+    names = [hop.switch for hop in traced.hops]
     assert "s1" in names
     assert "s2" in names
-    assert _arrivals(found) == [target.name]
+    assert _arrivals(traced) == [target.name]
     assert entries
 
 
@@ -57,8 +57,8 @@ def test_fractions_are_those_of_real_packets() -> None:
     topology = parse_topology("d1")
     a, b = topology.hosts[0], topology.hosts[-1]
     with FabricCopy(topology, Program.from_json(BUILD / "fabric.json"), plan(topology, Policy())) as copy:
-        found = copy.trace(a, data_frame(a, b, 0x8000), all_ways=True)
-        first = found.hops[0].trace
+        traced = copy.trace(a, data_frame(a, b, 0x8000), all_ways=True)
+        first = traced.hops[0].trace
         expected: Counter[int] = Counter()
         for fraction, leaf in first.leaves():
             assert isinstance(leaf.outcome, Output)
@@ -81,10 +81,10 @@ def test_fractions_are_those_of_real_packets() -> None:
 def test_all_ways_add_up_and_arrive(spec: str, sport: int) -> None:
     topology = parse_topology(spec)
     target = topology.hosts[-1].name
-    found = trace_planned(spec, "h0", target, sport=sport, all_ways=True)
-    assert math.isclose(sum(ending.fraction for ending in found.outcomes), 1)
-    assert set(_arrivals(found)) == {target}
-    assert len(found.hops) >= 2
+    traced = trace_planned(spec, "h0", target, sport=sport, all_ways=True)
+    assert math.isclose(sum(ending.fraction for ending in traced.outcomes), 1)
+    assert set(_arrivals(traced)) == {target}
+    assert len(traced.hops) >= 2
 
 
 def test_a_link_that_is_down_is_said() -> None:
@@ -96,9 +96,9 @@ def test_a_link_that_is_down_is_said() -> None:
     assert peer is not None
     program = Program.from_json(BUILD / "fabric.json")
     with FabricCopy(topology, program, entries, is_up=lambda link: link != peer.link) as copy:
-        found = copy.trace(a, data_frame(a, b, 0))
-    assert len(found.outcomes) == 1
-    lost = found.outcomes[0].dropped
+        traced = copy.trace(a, data_frame(a, b, 0))
+    assert len(traced.outcomes) == 1
+    lost = traced.outcomes[0].dropped
     assert lost is not None
     # Its tables do not know of it, unless a selector skips members whose port is down.
     assert topology.links[peer.link].name in lost.reason or "drop" in lost.reason

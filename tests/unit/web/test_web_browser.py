@@ -311,7 +311,7 @@ def test_links_are_sorted_and_charts_have_scales(browser, url):
 
 def test_names_of_groups_lie_beside_all_nodes_and_inside_the_picture(browser, url):
     opened(browser, url)
-    found = value(
+    labels = value(
         browser,
         """(() => { const { picture, store } = window.detour, nodes = [...store.nodes.values()];
         return picture.labels.map(({ text, x, y }) => [
@@ -319,9 +319,9 @@ def test_names_of_groups_lie_beside_all_nodes_and_inside_the_picture(browser, ur
           nodes.some((node) => Math.abs(node.x - x) < 30 && Math.abs(node.y - y) < 12)]); })()""",
     )
     size = browser.find_element("id", "fabric").size
-    assert [text for text, *_ in found] == [f"group {number}" for number in range(len(found))]
-    assert len(found) == value(browser, "window.detour.store.graph.groups")
-    for _, x, y, covered in found:
+    assert [text for text, *_ in labels] == [f"group {number}" for number in range(len(labels))]
+    assert len(labels) == value(browser, "window.detour.store.graph.groups")
+    for _, x, y, covered in labels:
         assert not covered
         assert 20 < x < size["width"] - 20
         assert 5 < y < size["height"] - 30, "not below the legend either"

@@ -37,7 +37,7 @@ def session() -> Iterator[Session]:
 @pytest.fixture(scope="module")
 def address(session: Session) -> Iterator[str]:
     """Of a server that asks a fabric."""
-    found: list[str] = []
+    urls: list[str] = []
     loop_of: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
     ready = threading.Event()
 
@@ -45,7 +45,7 @@ def address(session: Session) -> Iterator[str]:
         ended = asyncio.Event()
 
         def now_up(url: str) -> None:
-            found.append(url)
+            urls.append(url)
             loop_of.append((asyncio.get_running_loop(), ended))
             ready.set()
 
@@ -54,7 +54,7 @@ def address(session: Session) -> Iterator[str]:
     thread = threading.Thread(target=run)
     thread.start()
     assert ready.wait(PATIENCE_S)
-    yield found[0].partition("?")[0].rstrip("/")
+    yield urls[0].partition("?")[0].rstrip("/")
     loop, ended = loop_of[0]
     loop.call_soon_threadsafe(ended.set)
     thread.join(PATIENCE_S)
@@ -156,18 +156,18 @@ def test_a_link_fails_and_heals_and_the_feed_says_so(address, session):
     assert (status, answer["failures"]) == (200, ["s0-s1"])
     assert session.status().failures == ["s0-s1"]
     assert done(address, "heal", name="s0-s1")[1]["failures"] == []
-    told: list[str] = []
+    texts: list[str] = []
 
     async def work(client: aiohttp.ClientSession) -> None:
         async with client.ws_connect(f"{address}/api/live", origin=address) as live:
             message = await live.receive_json()
-            told.extend(event["text"] for sample in message["history"] for event in sample["events"])
-            while "s0-s1 is back" not in told:
-                told.extend(event["text"] for event in (await live.receive_json()).get("events", ()))
+            texts.extend(event["text"] for sample in message["history"] for event in sample["events"])
+            while "s0-s1 is back" not in texts:
+                texts.extend(event["text"] for event in (await live.receive_json()).get("events", ()))
 
     asked(work)
-    assert "s0-s1 is down" in told
-    assert any(text.startswith("tables: ") for text in told)
+    assert "s0-s1 is down" in texts
+    assert any(text.startswith("tables: ") for text in texts)
 
 
 @pytest.mark.parametrize(
@@ -205,9 +205,9 @@ def test_state_switch_flow_and_path(address):
     assert state["writable"]
     assert [node["name"] for node in state["graph"]["switches"]] == [f"s{i}" for i in range(6)]
     assert {"link": "s0-s1", "from": "s0:2"} in state["directions"]
-    _, found, _ = fetched(f"{address}/api/switch?name=s3")
-    assert found["p4runtime"]["primary"] == "detour"
-    assert any(row["table"].endswith("router.route") for row in found["entries"])
+    _, switch, _ = fetched(f"{address}/api/switch?name=s3")
+    assert switch["p4runtime"]["primary"] == "detour"
+    assert any(row["table"].endswith("router.route") for row in switch["entries"])
     _, path, _ = fetched(f"{address}/api/path?source=h0&target=h5&usid=s2")
     assert path["delivered"]
     assert path["hops"][0]["address"].startswith("fcbb:bb00:3:6:")

@@ -30,17 +30,17 @@ def source(program: str) -> dict[str, Any]:
 
 def test_edges_lead_down_but_for_those_that_close_a_circle():
     edges = {"a": ["b", "c"], "b": ["d"], "c": ["d", "e"], "d": ["f"], "e": ["f"], "f": ["b"]}
-    found = layered("a", edges)
-    layer = {node: place[1] for node, place in found.place.items()}
+    graph = layered("a", edges)
+    layer = {node: place[1] for node, place in graph.place.items()}
     assert layer == {"a": 0, "b": 1, "c": 1, "d": 2, "e": 2, "f": 3}
-    assert found.layers == 4
-    assert found.bends["a", "b"] == []
-    assert set(found.bends) == {(a, b) for a, many in edges.items() for b in many}
+    assert graph.layers == 4
+    assert graph.bends["a", "b"] == []
+    assert set(graph.bends) == {(a, b) for a, many in edges.items() for b in many}
 
 
 def test_an_edge_over_layers_passes_each_of_them():
-    found = layered("a", {"a": ["b", "d"], "b": ["c"], "c": ["d"]})
-    assert [layer for _, layer in found.bends["a", "d"]] == [1, 2]
+    graph = layered("a", {"a": ["b", "d"], "b": ["c"], "c": ["d"]})
+    assert [layer for _, layer in graph.bends["a", "d"]] == [1, 2]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -85,10 +85,10 @@ def test_sources_are_there_and_only_those_of_the_program(tmp_path):
     first["source_info"] = {"filename": str(secret), "line": 1, "column": 0, "source_fragment": "quoted"}
     second["source_info"] = {"filename": "../" * 9 + "etc/passwd", "line": 3, "column": 0, "source_fragment": "x"}
     (folder / "own.json").write_text(json.dumps(blob))
-    found = pipeline_of(folder / "own.json")["sources"]
-    assert found[str(secret)] == {"lines": {"1": "quoted"}}
-    assert "nobody" not in json.dumps(found)
-    assert "root:" not in json.dumps(found)
+    sources = pipeline_of(folder / "own.json")["sources"]
+    assert sources[str(secret)] == {"lines": {"1": "quoted"}}
+    assert "nobody" not in json.dumps(sources)
+    assert "root:" not in json.dumps(sources)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"parsers": []}', '{"parsers": 3, "pipelines": []}'])
@@ -115,9 +115,9 @@ def ran(script: str, **given: Any) -> Any:
     """What a script in Node makes of what is handed in; it imports from `static`."""
     text = f"const given = {json.dumps(given)};\n{script}"
     command = [str(NODE), "--no-warnings", "--experimental-default-type=module", "--input-type=module", "-"]
-    found = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
-    assert found.returncode == 0, found.stderr
-    return json.loads(found.stdout)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not on PATH (Debian: nodejs)")
@@ -132,7 +132,7 @@ def frame() -> bytes:
 def test_every_step_of_a_trace_has_its_node_and_the_way_has_no_gap():
     files = PipelineConfig.of("fabric")
     with TracedProgram(files) as switch:
-        found = PacketShelf().keep(switch.trace(frame(), 1).as_json(), "")
+        kept = PacketShelf().keep(switch.trace(frame(), 1).as_json(), "")
     places, gaps, headers = ran(
         f"""
         import {{ Places, along, stateAfter }} from "{STATIC}/trace.js";
@@ -145,7 +145,7 @@ def test_every_step_of_a_trace_has_its_node_and_the_way_has_no_gap():
         console.log(JSON.stringify([events.map((event, i) => [event.kind, event.name ?? event.table, of[i]]), gaps,
           [...state.headers.keys()]]));
         """,
-        trace=found["hops"][0]["trace"],
+        trace=kept["hops"][0]["trace"],
         pipeline=pipeline_of(files.blob),
     )
     assert gaps == []
@@ -193,7 +193,7 @@ def test_what_people_type_into_fields():
         ["02:00:00:00:00:01", 48, 0x020000000001], ["::1", 128, 1], ["::", 128, 0], ["1:2", 128, None],
         ["1::2::3", 128, None],
     ]  # fmt: skip
-    found = ran(
+    values = ran(
         f"""
         import {{ typed }} from "{STATIC}/builder.js";
         console.log(JSON.stringify(given.rows.map(([text, bits]) => {{
@@ -203,7 +203,7 @@ def test_what_people_type_into_fields():
         """,
         rows=given,
     )
-    assert found == [value for _, _, value in given]
+    assert values == [value for _, _, value in given]
 
 
 @needs_node

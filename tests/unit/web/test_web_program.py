@@ -20,15 +20,15 @@ def answers() -> Iterator[ProgramAnswers]:
 
 
 def test_a_frame_is_traced_and_found_again(answers):
-    found = answers.do("trace_frame", {"frame": IPV4, "port": 3, "all_ways": False})
-    assert found["hops"][0]["port"] == 3
-    assert found["outcomes"][0]["dropped"]["reason"]
-    assert answers.questions["packet"]({"id": str(found["id"])}) == found
-    assert answers.questions["packets"]({}) == [{"id": found["id"], "about": "34 bytes by port 3"}]
+    traced = answers.do("trace_frame", {"frame": IPV4, "port": 3, "all_ways": False})
+    assert traced["hops"][0]["port"] == 3
+    assert traced["outcomes"][0]["dropped"]["reason"]
+    assert answers.questions["packet"]({"id": str(traced["id"])}) == traced
+    assert answers.questions["packets"]({}) == [{"id": traced["id"], "about": "34 bytes by port 3"}]
     assert answers.do("restart", {}) == {"entries": 0}
     again = answers.do("trace_frame", {"frame": IPV4, "port": 3})
-    assert again["id"] == found["id"] + 1
-    assert again["outcomes"] == found["outcomes"]
+    assert again["id"] == traced["id"] + 1
+    assert again["outcomes"] == traced["outcomes"]
 
 
 def test_the_page_knows_the_program(answers):

@@ -20,8 +20,8 @@ TOPOLOGY = "leaf-spine:leaves=2,spines=2,hosts=2"
 
 
 def planned(**more: Any) -> SimPlan:
-    said: dict[str, Any] = {"topo": TOPOLOGY, "workload": "permutation:bytes=200k"} | more
-    return plan_of(SimOptions(**said))
+    options: dict[str, Any] = {"topo": TOPOLOGY, "workload": "permutation:bytes=200k"} | more
+    return plan_of(SimOptions(**options))
 
 
 def recorded(plan: SimPlan, recorder: RunRecorder | None) -> SimRun:
@@ -32,16 +32,16 @@ def recorded(plan: SimPlan, recorder: RunRecorder | None) -> SimRun:
 def run() -> tuple[RunRecorder, SimRun, list[dict[str, Any]]]:
     heard: list[dict[str, Any]] = []
     recorder = RunRecorder("a test", heard.append)
-    found = recorded(planned(fail=("s0-s2@8us",), reroute_after="5us"), recorder)
-    return recorder, found, heard
+    result = recorded(planned(fail=("s0-s2@8us",), reroute_after="5us"), recorder)
+    return recorder, result, heard
 
 
 def test_a_run_is_recorded_sample_by_sample(run):
-    recorder, found, heard = run
+    recorder, result, heard = run
     samples = recorder.samples()
     assert len(samples) > 10
     assert [sample["t"] for sample in heard] == [sample["t"] for sample in samples]
-    assert samples[-1]["t"] == pytest.approx(found.end_ps / 1e12, abs=2e-6)
+    assert samples[-1]["t"] == pytest.approx(result.end_ps / 1e12, abs=2e-6)
     directions = recorder.head["directions"]
     assert {len(sample[key]) for sample in samples for key in ("use", "queue", "up", "drops", "marks")} == {
         len(directions)
@@ -52,7 +52,7 @@ def test_a_run_is_recorded_sample_by_sample(run):
     last: dict[str, int] = {}
     for sample in samples:
         last |= {flow["name"]: flow["bytes"] for flow in sample["flows"]}
-    assert sum(last.values()) == int(found.counts.delivered.sum())
+    assert sum(last.values()) == int(result.counts.delivered.sum())
 
 
 def test_what_happened_is_told_at_its_time(run):
@@ -68,11 +68,11 @@ def test_what_happened_is_told_at_its_time(run):
 
 
 def test_recording_changes_nothing(run):
-    _, found, _ = run
+    _, result, _ = run
     alone = recorded(planned(fail=("s0-s2@8us",), reroute_after="5us"), None)
-    assert np.array_equal(alone.tasks.finish_ps, found.tasks.finish_ps)
-    assert np.array_equal(alone.counts.packets, found.counts.packets)
-    assert alone.drops == found.drops
+    assert np.array_equal(alone.tasks.finish_ps, result.tasks.finish_ps)
+    assert np.array_equal(alone.counts.packets, result.counts.packets)
+    assert alone.drops == result.drops
 
 
 def test_a_long_run_keeps_few_looks_and_loses_nothing(monkeypatch):
@@ -80,7 +80,7 @@ def test_a_long_run_keeps_few_looks_and_loses_nothing(monkeypatch):
     monkeypatch.setattr("detour.cli.web.recorder._LEAST", 16)
     heard: list[dict[str, Any]] = []
     recorder = RunRecorder("a test", heard.append)
-    found = recorded(
+    result = recorded(
         planned(workload="incast:bytes=100k,senders=3,receivers=1", ecn="off", fail=("s0-s2@8us",)), recorder
     )
     samples = recorder.samples()
@@ -89,7 +89,7 @@ def test_a_long_run_keeps_few_looks_and_loses_nothing(monkeypatch):
         assert sum(sum(sample[key]) for sample in samples) == sum(sum(sample[key]) for sample in heard)
     assert max(max(s["queue"]) for s in samples) == max(max(s["queue"]) for s in heard)
     assert [e["kind"] for s in samples for e in s["events"]].count("fail") == 1
-    assert samples[-1]["t"] >= found.end_ps / 1e12 - 2e-6
+    assert samples[-1]["t"] >= result.end_ps / 1e12 - 2e-6
 
 
 def test_paths_of_flows_are_those_of_the_tables(run):
@@ -107,9 +107,9 @@ def test_pauses_are_told_with_who_sent_them():
     recorded(
         planned(topo="dragonfly:p=2,a=4,h=1", workload=crowd, scheme="Benchmark", buffer="100k", jitter="0"), recorder
     )
-    told = [event for sample in recorder.samples() for event in sample["events"] if event["kind"] == "pfc"]
-    assert told
-    assert all(event["count"] > 0 and event["text"].startswith("PFC: pauses sent by s") for event in told)
+    pauses = [event for sample in recorder.samples() for event in sample["events"] if event["kind"] == "pfc"]
+    assert pauses
+    assert all(event["count"] > 0 and event["text"].startswith("PFC: pauses sent by s") for event in pauses)
 
 
 def written(tmp_path: Path, run: tuple[RunRecorder, SimRun, list[dict[str, Any]]]) -> Path:
@@ -121,14 +121,14 @@ def written(tmp_path: Path, run: tuple[RunRecorder, SimRun, list[dict[str, Any]]
 
 def test_what_is_written_is_read(tmp_path, run):
     path = written(tmp_path, run)
-    found = read_run(path)
-    assert found.samples == run[0].samples()
-    assert found.head["graph"] == run[0].head["graph"]
+    read = read_run(path)
+    assert read.samples == run[0].samples()
+    assert read.head["graph"] == run[0].head["graph"]
     assert path.read_bytes() == written(tmp_path, run).read_bytes()
-    answers = RunAnswers(found.head, found.paths)
+    answers = RunAnswers(read.head, read.paths)
     assert answers.questions["state"]({})["kind"] == "run"
-    name = next(iter(found.paths))
-    assert answers.questions["flow"]({"name": name})["paths"] == list(found.paths[name])
+    name = next(iter(read.paths))
+    assert answers.questions["flow"]({"name": name})["paths"] == list(read.paths[name])
     with pytest.raises(DetourError, match="cannot be changed"):
         answers.do("fail", {"name": "s0-s2"})
 
@@ -162,9 +162,9 @@ def test_files_that_are_no_runs_are_refused_in_a_line(
     path = written(tmp_path, run)
     path.write_bytes(damage(path.read_bytes()))
     assert main(["web", "--run", str(path), "--port", "0"]) == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.count("\n") == 1
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SciPy comes with the extra `plan`: only plans by assignments need it, and they say so."""
+"""Solvers: SciPy comes with the extra `plan`, and what needs it says so; HiGHS is quiet; random numbers are NumPy's."""
 
+import subprocess
 import sys
 
 import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
+from detour.control.fors import ejection
 from detour.control.linear import heaviest_assignment
 from detour.topo import parse_topology
 from detour.topo.expander.flat import breadth_first
+from tests.native import from_python
 
 
 @pytest.fixture
@@ -37,3 +40,22 @@ def test_breadth_first_order():
 def test_heaviest_assignment():
     rows, columns = heaviest_assignment(np.array([[1, 5], [2, 9]]))
     assert list(zip(rows, columns, strict=True)) == [(0, 0), (1, 1)]
+
+
+_PROGRAM = "from detour.control.fors import parse_fabric, solve; print(solve(parse_fabric('ft:m0=2,m1=2')).phases)"
+
+
+def test_a_solver_leaves_standard_output_alone() -> None:
+    """The release 1.16.0 prints two lines in every process, whatever its options are."""
+    done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
+    assert done.stdout == "3\n"
+
+
+seeded, below = from_python(ejection.seeded), from_python(ejection.below)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 4357, 2**32 - 1])
+@pytest.mark.parametrize("limit", [2, 3, 7, 64, 1000])
+def test_random_numbers_of_native_code_are_those_of_random_state(seed, limit):
+    state, expected = seeded(seed), np.random.RandomState(seed)
+    assert [below(state, limit) for _ in range(2000)] == [expected.randint(limit) for _ in range(2000)]
