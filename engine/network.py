@@ -187,6 +187,8 @@ class Network:
             row[name] = getattr(program, f"{name}_addr")
         row["state"] = state.sw
         row["phv_size"] = program.phv_size
+        for name, offset in getattr(program, "trim_places", {}).items():
+            row[name] = offset
         row["ready"] = 1
         switch.program = program
         switch.state = state

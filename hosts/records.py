@@ -428,6 +428,7 @@ class ReceivedFrame(NativeRecord):
     end: Int64
     ack_request: Int64
     hops: Int64
+    trimmed: Int64  # a switch has cut the payload off
 
 
 class OpenLoopSource(NativeRecord):

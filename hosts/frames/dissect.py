@@ -7,7 +7,7 @@ checksums. The layout is described in `wire`.
 
 from __future__ import annotations
 
-from detour.base.dataplane import HOP_LIMIT
+from detour.base.dataplane import HOP_LIMIT, TRIMMED_DSCP
 from detour.base.jit import inner, int64
 from detour.base.memory import load8, load16be, load32, load32be, load64be
 from detour.hosts.frames import wire
@@ -34,11 +34,15 @@ def dissect(hs: Handle, host: int, frame: int, length: int) -> int:
     if udp < 0 or udp + UDP > f.end:
         return MALFORMED
     size = load16be(udp + 4)
-    if size < UDP or udp + size != f.end:
+    if size < UDP or (udp + size <= f.end if f.trimmed else udp + size != f.end):
         return MALFORMED
     roce = load16be(udp + 2) == wire.PORT_ROCE
     if not roce and load16be(udp + 2) != wire.PORT_PROBE:
         return NOT_MINE
+    if f.trimmed:  # sums cover what is gone
+        f.sport = load16be(udp)
+        whole = roce and udp + UDP + BTH + RETH + IMMDT <= f.end
+        return _roce(f, udp + UDP, size - UDP) if whole and _is_data(udp + UDP) else MALFORMED
     if not cfg_row(hs).elide_payload:
         if load16be(udp + 6) == 0 or udp_checksum(udp, size, f.src_hi, f.src_lo, f.dst_hi, f.dst_lo):
             return BAD_CHECKSUM
@@ -46,6 +50,12 @@ def dissect(hs: Handle, host: int, frame: int, length: int) -> int:
             return BAD_ICRC
     f.sport = load16be(udp)
     return _roce(f, udp + UDP, size - UDP) if roce else _probe(f, udp + UDP, size - UDP)
+
+
+@inner
+def _is_data(bth: int) -> bool:
+    opcode = load8(bth)
+    return opcode == wire.OP_WRITE_ONLY or opcode == wire.OP_WRITE_ONLY_IMM
 
 
 @inner
@@ -60,6 +70,7 @@ def _addresses(hs: Handle, host: int, f: ReceivedFrame, frame: int, length: int)
     if f.end > frame + length:
         return MALFORMED
     f.ce = 1 if (first >> 20) & 3 == wire.CE else 0
+    f.trimmed = 1 if (first >> 22) & 0x3F == TRIMMED_DSCP else 0
     f.hops = max(HOP_LIMIT - load8(ip + 7), 0)
     f.src_hi = load64be(ip + 8)
     f.src_lo = load64be(ip + 16)

@@ -17,9 +17,10 @@
   was CE marked), PSN 3 of the packet that caused this ACK, its
   transmission count 1, first PSN of the bitmap 3, accumulated forward delay in ticks 4, bitmap 8 (bit i: first
   PSN + i has arrived).
-* **NAK**: the same with AETH syndrome 0x62 (remote access error), or 0x20 (receiver not ready: no room in the
-  completion queue for an immediate); PSN and the SACK's PSN are those of the refused packet. Go-back-N's NAK has
-  syndrome 0x60 (PSN sequence error), its PSN is the expected one, the SACK's that of the packet that came early.
+* **NAK**: the same with AETH syndrome 0x62 (remote access error), 0x20 (receiver not ready: no room in the
+  completion queue for an immediate), or 0x65 (LERP: the packet came trimmed; a code that IBTA reserves); PSN and the
+  SACK's PSN are those of the refused packet. Go-back-N's NAK has syndrome 0x60 (PSN sequence error), its PSN is the
+  expected one, the SACK's that of the packet that came early.
 * **CNP** (UDP 4791): BTH opcode 0x81 with BECN set, PSN 0 | 16 bytes 0 | ICRC (IBTA annex A17), as control.
 * **PTM, PTR** (UDP 4793): magic "DT" 2, version 1 in one byte, type 1 (1 PTM, 2 PTR), requester's QPN 4,
   sequence 4, forward delay in ticks reflected by the PTR 4, candidate 2, reserved 2. PTMs carry the option and
@@ -59,7 +60,7 @@ NH_HOP_BY_HOP, NH_UDP = 0, 17
 OPTION_TRANSIT = 0x3E
 PORT_ROCE, PORT_PROBE = 4791, 4793
 OP_ACK, OP_WRITE_ONLY, OP_WRITE_ONLY_IMM, OP_CNP = 0x11, 0x0A, 0x0B, 0x81
-SYNDROME_ACK, SYNDROME_RNR, SYNDROME_SEQUENCE, SYNDROME_ACCESS = 0x1F, 0x20, 0x60, 0x62
+SYNDROME_ACK, SYNDROME_RNR, SYNDROME_SEQUENCE, SYNDROME_ACCESS, SYNDROME_TRIMMED = 0x1F, 0x20, 0x60, 0x62, 0x65
 PROBE_MAGIC, PROBE_VERSION, PTM, PTR = 0x4454, 1, 1, 2
 SACK_VERSION, SACK_DELAY, SACK_CE = 0x80, 2, 1
 SACK_HOPS, MAX_HOPS_SAID = 2, 31

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from detour.base.dataplane import TRIMMED_DSCP
 from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.state import MAX_TIME
-from detour.hosts.verbs import Path, PathChoice
-from tests.property.lossy import US, Network, Pair, Weather, complete
+from detour.hosts.verbs import Path, PathChoice, QPInitAttr, Transport
+from tests.property.lossy import US, Network, Pair, Weather, complete, through_switches
 from tests.unit.hosts.test_spray import PACKETS, ROUND_TRIP, Sent, begin
 
 SET = [Path(k) for k in range(1, 9)]
@@ -53,6 +54,32 @@ def test_shares_are_as_weights() -> None:
     complete(*sending(Weather(), keep=sent, paths=[Path(1), Path(2, weight=2), Path(3, weight=5)]), PACKETS)
     share = {sport: count / PACKETS for sport, count in Counter(sent.sports).items()}
     assert share == pytest.approx({1: 1 / 8, 2: 2 / 8, 3: 5 / 8}, abs=0.02)
+
+
+class Trims(Sent):
+    """A filter that cuts every tenth data packet to its headers, as a switch does whose queue is full."""
+
+    def __call__(self, host: int, frame: bytes) -> bytes | None:
+        super().__call__(host, frame)
+        if decode(through_switches(frame))["kind"] != "data" or len(self.sports) % 10:
+            return frame
+        first = int.from_bytes(frame[14:18], "big") & ~(0x3F << 22) | TRIMMED_DSCP << 22
+        return frame[:14] + first.to_bytes(4, "big") + (144 - 54).to_bytes(2, "big") + frame[20:144]
+
+
+@pytest.mark.parametrize("choice", [PathChoice.WEIGHTED, PathChoice.SPRAYING, PathChoice.FIXED])
+def test_trimmed_packets_are_sent_again_and_retire_no_path(choice: PathChoice) -> None:
+    dctcp = QPInitAttr(psn=0)
+    stats = complete(*begin(Weather(), choice, keep=Trims(), paths=SET, attr_a=dctcp, attr_b=dctcp), PACKETS)
+    assert stats["retransmitted"] == stats["lost"] == pytest.approx(PACKETS / 9, abs=PACKETS / 60)
+    assert (stats["failovers"], stats["rtos"], stats["spurious"]) == (0, 0, 0)
+    assert stats["cwnd"] < 64, "it is congestion"
+
+
+def test_trimmed_packets_cost_go_back_n_what_lost_ones_do() -> None:
+    gbn = QPInitAttr(psn=0, transport=Transport.GO_BACK_N)
+    stats = complete(*begin(Weather(), PathChoice.FIXED, keep=Trims(), paths=SET[:1], attr_a=gbn, attr_b=gbn), PACKETS)
+    assert stats["naks"] > 0
 
 
 def test_weights_out_of_range() -> None:
