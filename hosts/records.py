@@ -429,6 +429,7 @@ class ReceivedFrame(NativeRecord):
     ack_request: Int64
     hops: Int64
     trimmed: Int64  # a switch has cut the payload off
+    proto: Int64  # behind the IPv6 header and its options
 
 
 class OpenLoopSource(NativeRecord):

@@ -30,7 +30,7 @@ def dissect(hs: Handle, host: int, frame: int, length: int) -> int:
     bad = _addresses(hs, host, f, frame, length)
     if bad < 0:
         return bad
-    udp = _extensions(f, frame + ETHERNET + IPV6)
+    udp = _decapsulated(hs, host, f, _extensions(f, frame + ETHERNET + IPV6))
     if udp < 0 or udp + UDP > f.end:
         return MALFORMED
     size = load16be(udp + 4)
@@ -81,22 +81,23 @@ def _addresses(hs: Handle, host: int, f: ReceivedFrame, frame: int, length: int)
     h = host_row(hs, host)
     if f.dst_hi == h.addr_hi and f.dst_lo == h.addr_lo:
         return 0
-    listed = h.usid_hi != 0 and f.dst_hi == h.usid_hi and f.dst_lo == h.usid_lo
-    return 0 if listed else NOT_MINE
+    return 0 if _is_led(hs, host, f) else NOT_MINE
 
 
 @inner
 def _extensions(f: ReceivedFrame, at: int) -> int:
-    """Looks for the Transit Measurement option; returns where UDP begins, below 0 if it does not."""
+    """Looks for the Transit Measurement option; returns where UDP, or an inner IPv6 packet, begins, below 0 if none
+    does. `f.proto`: which it is."""
     f.has_delay = 0
     f.delay = 0
-    following = load8(at - IPV6 + 6)
-    if following == wire.NH_UDP:
+    f.proto = load8(at - IPV6 + 6)
+    if f.proto == wire.NH_UDP or f.proto == wire.NH_IPV6:
         return at
-    if following != wire.NH_HOP_BY_HOP or at + 8 > f.end:
+    if f.proto != wire.NH_HOP_BY_HOP or at + 8 > f.end:
         return MALFORMED
     after = at + 8 * (load8(at + 1) + 1)
-    if after > f.end or load8(at) != wire.NH_UDP:
+    f.proto = load8(at)
+    if after > f.end or (f.proto != wire.NH_UDP and f.proto != wire.NH_IPV6):
         return MALFORMED
     i = at + 2
     while i < after:
@@ -110,6 +111,35 @@ def _extensions(f: ReceivedFrame, at: int) -> int:
             f.delay = load32be(i + 2)
         i += 2 + load8(i + 1)
     return after
+
+
+@inner
+def _is_led(hs: Handle, host: int, f: ReceivedFrame) -> bool:
+    """Whether a uSID list has led the frame to this host."""
+    if host < 0:
+        return True
+    h = host_row(hs, host)
+    return h.usid_hi != 0 and f.dst_hi == h.usid_hi and f.dst_lo == h.usid_lo
+
+
+@inner
+def _decapsulated(hs: Handle, host: int, f: ReceivedFrame, at: int) -> int:
+    """Takes an outer header off that led to this host's uSID, and its addresses; returns where UDP begins."""
+    if at < 0 or f.proto == wire.NH_UDP:
+        return at
+    if at + IPV6 > f.end or at + IPV6 + load16be(at + 4) != f.end:
+        return MALFORMED
+    if load8(at) >> 4 != 6 or load8(at + 6) != wire.NH_UDP or not _is_led(hs, host, f):
+        return MALFORMED
+    f.src_hi = load64be(at + 8)
+    f.src_lo = load64be(at + 16)
+    f.dst_hi = load64be(at + 24)
+    f.dst_lo = load64be(at + 32)
+    if host >= 0:
+        h = host_row(hs, host)
+        if f.dst_hi != h.addr_hi or f.dst_lo != h.addr_lo:
+            return MALFORMED
+    return at + IPV6
 
 
 @inner

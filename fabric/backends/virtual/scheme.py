@@ -220,6 +220,7 @@ MRC_LIKE = replace(SPRAY_LERP, name="MRC-like", paths="swap")
 """arXiv 2605.04333, its choice of paths, with LERP and DCTCP below it"""
 PATH_SET = replace(SPRAY_LERP, name="PathSet", paths="set")
 """every packet on the next path of a set, with MRC's path health (`hosts.paths.sets`)"""
+PATH_SET_ENCAPS = replace(PATH_SET, name="PathSet-encaps", hosts=(*PATH_SET.hosts, ("encapsulates", True)))
 PATH_SET_TRIM, MRC_LIKE_TRIM = (replace(each, name=f"{each.name}-trim", trims=True) for each in (PATH_SET, MRC_LIKE))
 FLOWBENDER = replace(SPRAY_LERP, name="FlowBender", paths="bend")
 """Kabbani et al., CoNEXT 2014: T = 5 %, N = 1"""
@@ -251,7 +252,7 @@ SCHEMES = {s.name: s for s in (TELEMETRY_LERP, TELEMETRY_GBN, BENCHMARK, SHORTES
 """the four schemes that section IV compares"""
 OTHERS = (
     TELEMETRY_GBN_DCTCP, TELEMETRY_LERP_LITERAL, BENCHMARK_DCTCP, SPRAY_LERP, *RIVAL_SCHEMES, REPS_NSCC, OBLIVIOUS_NSCC,
-    PATH_SET, PATH_SET_TRIM, MRC_LIKE_TRIM,
+    PATH_SET, PATH_SET_ENCAPS, PATH_SET_TRIM, MRC_LIKE_TRIM,
 )  # fmt: skip
 """for comparison, by name only"""
 _ALIASES = {"telemetrygbn-dcqcn": TELEMETRY_GBN}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from ipaddress import IPv6Address
 from typing import Any
 
 import pytest
@@ -63,8 +64,11 @@ class Trims(Sent):
         super().__call__(host, frame)
         if decode(through_switches(frame))["kind"] != "data" or len(self.sports) % 10:
             return frame
-        first = int.from_bytes(frame[14:18], "big") & ~(0x3F << 22) | TRIMMED_DSCP << 22
-        return frame[:14] + first.to_bytes(4, "big") + (144 - 54).to_bytes(2, "big") + frame[20:144]
+        cut = bytearray(frame[:144])
+        for ip in (14, 62)[: 1 + (frame[54] == 41)]:  # the outer header, and an inner one
+            first = int.from_bytes(cut[ip : ip + 4], "big") & ~(0x3F << 22) | TRIMMED_DSCP << 22
+            cut[ip : ip + 6] = first.to_bytes(4, "big") + (144 - ip - 40).to_bytes(2, "big")
+        return bytes(cut)
 
 
 @pytest.mark.parametrize("choice", [PathChoice.WEIGHTED, PathChoice.SPRAYING, PathChoice.FIXED])
@@ -151,3 +155,31 @@ def test_where_nobody_answers_it_is_no_path() -> None:
 
 def test_paths_that_all_lose_go_on_being_used() -> None:
     complete(*sending(Weather(loss=0.2), config=HostConfig(every_loss_cuts=False)), PACKETS)
+
+
+LISTS = [Path(k, usids=(2, k, 0x8001)) for k in range(1, 9)]
+
+
+@pytest.mark.parametrize("trims", [False, True])
+def test_lists_may_be_outer_addresses(trims: bool) -> None:
+    """H.Encaps.Red: the peer's address is inside, and sums are over it."""
+    seen: set[tuple[int, int, str, str]] = set()
+    sent = Trims() if trims else Sent()
+
+    def keep(host: int, frame: bytes) -> bytes | None:
+        if frame[20] == 0 and frame[54] == 41 and len(frame) > 1000:
+            outer, inner = (str(IPv6Address(frame[at : at + 16])) for at in (38, 86))
+            seen.add((len(frame), int.from_bytes(frame[66:68], "big"), outer, inner))
+        return sent(host, frame)
+
+    dctcp, config = QPInitAttr(psn=0), HostConfig(encapsulates=True)
+    stats = complete(*sending(Weather(), keep=keep, paths=LISTS, config=config, attr_a=dctcp, attr_b=dctcp), PACKETS)
+    udp = 8 + 12 + 16 + 1000 + 4
+    assert seen == {(14 + 40 + 8 + 40 + udp, udp, "fcbb:bb00:8001::", "fd00:0:1:2::1")}
+    assert (stats["retransmitted"] > 0) is trims
+    assert (stats["failovers"], stats["rtos"]) == (0, 0)
+
+
+def test_encapsulated_packets_have_less_room() -> None:
+    with pytest.raises(DetourError, match="payload is 4096; it must be at most 4056"):
+        HostConfig(encapsulates=True, payload=4096)
