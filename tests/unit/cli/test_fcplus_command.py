@@ -154,6 +154,5 @@ def test_a_switch_comes_in_where_another_new_one_has_its_links(capsys):
         (("grow", "--fail", "s0-s10"), "--fail is not for grow"),
     ],
 )
-def test_what_is_refused(capsys, options, reason):
-    assert cli.main(["fcplus", *options, *SMALL]) == 2
-    assert reason in capsys.readouterr().err
+def test_what_is_refused(refused, options, reason):
+    assert reason in refused("fcplus", *options, *SMALL)
