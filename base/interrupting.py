@@ -5,13 +5,35 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 
 class Interrupted(KeyboardInterrupt):
     """SIGINT, SIGTERM or SIGHUP came, or whoever waited for a detached fabric has gone before it was up."""
+
+
+@contextmanager
+def noticed() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C is noted and not raised: a function that says whether it came, so that work stops where it may. The second
+    one is raised. Elsewhere than in the main thread, where no signal comes, it never does."""
+    came = False
+
+    def note(number: int, frame: Any) -> None:
+        nonlocal came
+        if came:
+            raise KeyboardInterrupt
+        came = True
+
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, note) if main else None
+    try:
+        yield lambda: came
+    finally:
+        if main:
+            signal.signal(signal.SIGINT, before)
 
 
 _AGAIN_S = 0.2

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from detour.cli.parser import Parser
 
 _GROUPS = (
-    "lifecycle", "operations", "sim", "lab", "place", "metrics", "fors", "demo",
+    "lifecycle", "operations", "sim", "lab", "place", "job", "metrics", "fors", "demo",
     "bench", "reproduce", "fcplus", "trace", "coverage", "web.command", "runtime_cli", "shell_completion",
 )  # fmt: skip
 

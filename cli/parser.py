@@ -178,6 +178,11 @@ mtu_bytes = _whole(1280, 9000, "an MTU in bytes")
 draws = _whole(1, 10**6, "a number of draws")
 
 
+def whole_count(text: str) -> int:
+    """A whole number of things, from 1 on."""
+    return _number(text, 1, 10**9, "a whole number")
+
+
 def byte_count(text: str) -> int:
     """A number of bytes; k, M and G stand for thousands, millions and milliards."""
     factor = {"k": 10**3, "M": 10**6, "G": 10**9}.get(text[-1:], 1)
@@ -221,6 +226,13 @@ def output_folder(text: str) -> Path:
         _need_folder(path)
     else:
         _need_folder(path.absolute().parent)
+    return path
+
+
+def output_path(text: str) -> Path:
+    """A file or a folder to write, as another option says; the folder around it is there."""
+    path = Path(text)
+    _need_folder(path if path.is_dir() else path.parent)
     return path
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -14,16 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.files import write_file
+from detour.base.records import as_json
 from detour.base.tables import Table, left, right
 from detour.cli.asking import running
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import draws, operation, output_file, refuse
+from detour.cli.parser import draws, operation, output_path, refuse
+from detour.cli.place_run import RUN_OPTIONS, add_run_options, exit_code, run_placed, show_runs
 
 if TYPE_CHECKING:
     from detour.control.placement.placement import Assignment
     from detour.control.placement.report import PlacementReport
 
 _SHOWN = 16
+_FORMATS = ("frr", "sonic", "linux", "p4runtime", "json", "csv")
 _LISTED = 20_000  # assignments that --json prints; beyond that they need --out
 
 
@@ -38,27 +40,35 @@ def register(commands: Any) -> None:
     place.add_argument("--repair", action="store_true", help="place before --fail, and repair that afterwards")
     place.add_argument("--detours", action="store_true", help="also longer paths than the shortest, of 6 uSIDs at most")
     place.add_argument("--seeds", type=draws, default=100, metavar="N", help="draws of ports for ECMP (100)")
-    place.add_argument("--out", type=output_file, metavar="FILE", help="writes all assignments as JSON")
+    place.add_argument(
+        "--out", type=output_path, metavar="FILE|DIR", help="writes all assignments as JSON; with --format a folder"
+    )
+    text = "what --out DIR gets: router configuration (frr: a containerlab lab), table entries, assignments"
+    place.add_argument("--format", choices=_FORMATS, help=text)
     place.add_argument("--reroute", action="store_true", help="with --apply: the controller moves congested flows")
     place.add_argument("--watch", action="store_true", help="with --apply: switches count every flow by itself")
     place.add_argument("--apply", action="store_true", help="give them to the fabric that is up, whose topology counts")
+    add_run_options(place)
 
 
-def _place(options: argparse.Namespace) -> None:
+def _place(options: argparse.Namespace) -> int:
+    if not options.run_jobs:
+        refuse(options, RUN_OPTIONS, "is for --run")
     if options.apply:
         if options.topo or options.fail:
             raise DetourError("with --apply topology and failures are those of the fabric that is up")
-        refuse(options, ("repair", "detours"), "is for --topo, not for --apply")
+        refuse(options, ("repair", "detours", "format"), "is for --topo, not for --apply")
         _apply(options)
-        return
+        return 0
     refuse(options, ("reroute", "watch"), "is for the fabric that is up: it needs --apply")
     if options.topo is None:
         raise DetourError("place needs --topo SPEC, or --apply for the fabric that is up")
-    from detour.base.records import as_json
+    _check_output(options)
     from detour.control.graph_files import open_topology
     from detour.control.native import PLACEMENT
     from detour.control.placement.jobs import read_jobs
     from detour.control.placement.report import compare
+    from detour.control.routers import PLACEMENT_FORMATS, document
     from detour.topo import parse_failure
 
     topology = open_topology(options.topo)
@@ -75,11 +85,30 @@ def _place(options: argparse.Namespace) -> None:
         )
         listed = range(len(flows)) if options.out or len(flows) <= _LISTED else range(_SHOWN)
         rows = placement.assignments(listed)
-    if options.out:
-        document = {"topology": topology.spec, "failures": names, "assignments": as_json(rows)}
-        write_file(options.out, json.dumps(document))
+    if options.format:
+        options.out.mkdir(exist_ok=True)
+        for name, text in PLACEMENT_FORMATS[options.format](topology, failures, placement):
+            write_file(options.out / name, text)
+    elif options.out:
+        write_file(options.out, document(topology, names, placement))
     report = replace(report, assignments=rows if len(flows) <= _LISTED else None)
+    if options.run_jobs:
+        runs = run_placed(options, topology, failures)
+        present(as_json(report) | {"runs": as_json(runs)}, options, lambda page: show_runs(page, runs, topology.spec))
+        return exit_code(options, runs)
     present(report, options, lambda page: show_placement(page, report, rows))
+    return 0
+
+
+def _check_output(options: argparse.Namespace) -> None:
+    """With `--format`, `--out` is a folder, otherwise a file. What is wrong is told before any work is done."""
+    out = options.out
+    if options.format and out is None:
+        raise DetourError("--format needs a folder to write to: --out DIR")
+    if options.format and out.exists() and not out.is_dir():
+        raise DetourError(f"argument --out: {out} is no folder; --format writes several files")
+    if out and out.is_dir() and not options.format:
+        raise DetourError(f"argument --out: {out} is a folder; wanted is a file")
 
 
 def show_placement(page: Page, report: PlacementReport, rows: Sequence[Assignment]) -> None:

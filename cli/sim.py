@@ -198,15 +198,16 @@ def _files(options: argparse.Namespace, run: SimRun) -> None:
 
 def _meter(update: Callable[[float, float, str], None], plan: SimPlan) -> SimProgress:
     """How far a run is: by bytes, or by time where that is further."""
-    begun, total = time.monotonic(), max(plan.workload.graph.message_bytes, 1)
+    begun, total, tasks = time.monotonic(), max(plan.workload.graph.message_bytes, 1), len(plan.workload.graph)
     duration_ps = plan.settings.duration_ps
 
-    def report(arrived: float, seconds: float) -> None:
+    def report(arrived: float, seconds: float, share: float) -> None:
         passed = max(time.monotonic() - begun, 1e-9)
         fraction = arrived / total
         if duration_ps is not None:
             fraction = max(fraction, seconds * 1e12 / duration_ps)
-        update(fraction, 1.0, f"{arrived / passed / 1e6:.0f} MB/s, {seconds * 1e6:.0f} us")
+        over = f"{round(share * tasks)} of {tasks} tasks"
+        update(fraction, 1.0, f"{over}, {arrived / passed / 1e6:.0f} MB/s, {seconds * 1e6:.0f} us")
 
     return report
 

@@ -3,8 +3,9 @@
 
 GraphML (`.graphml`, `.xml`), networkx's JSON of nodes and links (`.json`), a table of links (`.csv`, with columns `a`,
 `b` and, if there is more to say, `gbps` and `delay_ns`), or a list of edges (`.edges`): two names a line, and a
-dictionary if there is more to say, like `a b {'speed': 4, 'delay_us': 0.5}`. A file whose name ends otherwise is tried
-in every form.
+dictionary if there is more to say, like `a b {'speed': 4, 'delay_us': 0.5}`. Also what other tools write
+(`control.lab_files`): containerlab's YAML (`.yml`, `.yaml`) and ibnetdiscover's output (`.ibnetdiscover`, `.ibnet`). A
+file whose name ends otherwise is tried in every form.
 
 Links of a directed graph carry both ways; an edge each way is one link. What the Topology Zoo says counts where nothing
 else is said: `LinkSpeedRaw` (bit/s) of an edge is its rate, and `Latitude` and `Longitude` of its ends give its delay,
@@ -25,6 +26,7 @@ from typing import Any, TypeAlias
 from xml.parsers import expat
 
 from detour.base.errors import DetourError
+from detour.control.lab_files import network_of_ibnetdiscover, network_of_lab
 from detour.topo.listed import BETWEEN_KEYS, ListedEdge, ListedNetwork, ListedNode
 
 Nodes: TypeAlias = list[ListedNode]
@@ -291,6 +293,12 @@ FORMS: tuple[tuple[str, tuple[str, ...], _Reader], ...] = (
     ("GraphML", (".graphml", ".xml"), _from_graphml),
     ("networkx JSON", (".json",), _from_json),
     ("table of links", (".csv",), _from_csv),
+    ("containerlab", (".yml", ".yaml"), lambda path, content: network_of_lab(path, _text(path, content))),
+    (
+        "ibnetdiscover",
+        (".ibnetdiscover", ".ibnet"),
+        lambda path, content: network_of_ibnetdiscover(path, _text(path, content)),
+    ),
     ("list of edges", (".edges",), _from_edges),
 )
 """what each form is called, how its files end, and what reads it"""

@@ -40,3 +40,8 @@ def final_words(node_ids: Iterable[int]) -> Int64Array:
     """(n,) the first words of what is left of lists that end at these nodes."""
     nodes, place = np.unique(np.array(list(node_ids), np.int64), return_inverse=True)
     return np.array([to_words(final_address((node,)))[0] for node in nodes.tolist()], np.int64)[place]
+
+
+def list_words(usids: Sequence[int]) -> tuple[int, int, int]:
+    """A uSID list as an address, and the first word of what is left of it in the end."""
+    return (*to_words(usid_address(usids)), to_words(final_address(usids))[0]) if usids else (0, 0, 0)

@@ -146,6 +146,8 @@ class HostConfig:
     """spraying: time after which a dead path is asked again for the first time (`multipath`), and for which MRC's rule
     and `spray` bar paths that lose packets"""
 
+    restore_probes: int = 3
+    """a weighted set: answers to probes in a row after which a retired path takes data again (`sets`)"""
     spray_memory_ps: int = 100 * US
     """spraying: how long what a connection met on detours counts for new ones of the same host (`memory`)"""
 

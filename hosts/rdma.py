@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.arrays import Int64s1
+from detour.base.arrays import CACHE_LINE, Int64s1
 from detour.base.jit import inner, int64
 from detour.base.memory import load8, load32, load64, prefetch_lines, store64
 from detour.base.memory import prefetch as prefetch_line
 from detour.base.parts import Part
 from detour.base.pointers import record_address
+from detour.base.structs import offsets
 from detour.hosts import draws, nic, openloop, tasks, timers
 from detour.hosts.cc import control
 from detour.hosts.frames import dissect, wire
@@ -25,19 +26,22 @@ from detour.hosts.frames.sizes import ETHERNET, IPV6, TRANSIT, UDP
 from detour.hosts.paths import paths, plugin
 from detour.hosts.paths.probes import send_ptm
 from detour.hosts.records import ControlMessage, QueuePair, RdmaHost
-from detour.hosts.rows import cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row, slot_row
+from detour.hosts.rows import cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row, slot_row, wqe_row
 from detour.hosts.stacks import STORED_SHIFT, record_of
 from detour.hosts.state import DTYPES, FIRST_QPN, MAX_TIME, NIL, QPS_RTS, WQE_SIGNALED, Handle, Hosts, hosts_at
 from detour.hosts.transport import ack_validation, blackhole, multipath, queues, responder, sender
 
 RDMA = Part("rdma", __name__)
 
-_HOST_BYTES, _QP_BYTES, _SLOT_BYTES, _CTL_BYTES = (DTYPES[name].itemsize for name in ("host", "qp", "slot", "ctl"))
+_HOST_BYTES, _SLOT_BYTES, _CTL_BYTES, _WQE_BYTES = (DTYPES[name].itemsize for name in ("host", "slot", "ctl", "wqe"))
+_REQUESTER_BYTES, _RESPONDER_AT, _HOT_BYTES = (offsets(QueuePair)[name] for name in ("rcv_nxt", "qpn", "generation"))
+"""of a QP what most packets touch; so do the beginnings of what its congestion control and its path scheme have"""
+_CC_AT, _PATH_AT = QueuePair.CC_AT, QueuePair.CC_AT + QueuePair.CC_BYTES
 _ANSWERED = 4
 """packets in flight that answers may take off a QP in a window"""
 _NEXT_HEADER = ETHERNET + 6
-_QPN_BEHIND_IP = UDP + 4
-"""from the UDP header on: the word of the BTH that ends with the destination QP"""
+_QPN = 4
+"""in the BTH: the word that ends with the destination QP"""
 
 
 def stack_of(hs: Hosts, worker: int = 0) -> tuple[np.ndarray, Any]:
@@ -168,6 +172,8 @@ def _data(hs: Handle, host: int, h: RdmaHost, frame: int, now: int) -> int:
             length = paths.write_ptm(hs, frame, h, m, now)
     while length == 0 and h.active_head != NIL:
         i = nic.take_active(hs, h)
+        if h.active_head != NIL:
+            _prefetch_requester(hs, h.active_head)
         q = qp_row(hs, i)
         length = sender.next_frame(hs, i, q, frame, now)
         if length and sender.can_send(hs, q):
@@ -209,6 +215,7 @@ def _first_deadline(hs: Handle, host: int) -> int:
         q = qp_row(hs, i)
         when = sender.deadline(hs, i, q)
         if when <= q.heap_key:
+            _prefetch_sent(hs, i, q)
             return q.heap_key
         if when == MAX_TIME:
             timers.remove(hs, q)
@@ -258,30 +265,48 @@ def pause(state: int, host: int, mask: int) -> int:
 def prefetch(state: int, host: int, frame: int, step: int) -> int:
     """Step 0: the rows of the host and of the QP that the frame is for; 1: what these lead to."""
     hs = hosts_at(state, 0)
-    i = _qp_of(hs, frame)
+    bth = frame + ETHERNET + IPV6 + UDP
+    if load8(frame + _NEXT_HEADER) == 0:
+        bth += TRANSIT
+    i, writes = _qp_of(hs, bth), load8(bth) <= wire.OP_WRITE_ONLY_IMM
     if step == 0:
         prefetch_lines(record_address(host_row(hs, host)), _HOST_BYTES)
-        if i >= 0:
-            prefetch_lines(record_address(qp_row(hs, i)), _QP_BYTES)
-        return 0
-    _prefetch_answer(hs, host)
-    if i >= 0:
+        if i >= 0 and writes:
+            prefetch_lines(record_address(qp_row(hs, i)) + _RESPONDER_AT, _HOT_BYTES - _RESPONDER_AT)
+        elif i >= 0:
+            _prefetch_requester(hs, i)
+    elif writes:
+        _prefetch_answer(hs, host)
+    elif i >= 0:
         _prefetch_flight(hs, i)
     return 0
 
 
 @inner()
-def _qp_of(hs: Handle, frame: int) -> int:
-    """The QP that a frame is for, -1 if it does not look like one for any."""
-    at = frame + ETHERNET + IPV6
-    if load8(frame + _NEXT_HEADER) == 0:
-        at += TRANSIT
-    word = load32(at + _QPN_BEHIND_IP)
+def _qp_of(hs: Handle, bth: int) -> int:
+    """The QP that a BTH names, -1 if it does not look like one for any."""
+    word = load32(bth + _QPN)
     number = ((word >> 8) & 0xFF) << 16 | ((word >> 16) & 0xFF) << 8 | ((word >> 24) & 0xFF)
     row = (number - FIRST_QPN) & cfg_row(hs).qpn_mask
     if number < FIRST_QPN or row >= cfg_row(hs).n_qps:
         return -1
     return row
+
+
+@inner()
+def _prefetch_requester(hs: Handle, i: int) -> None:
+    """What sending and answers touch of a QP."""
+    row = record_address(qp_row(hs, i))
+    prefetch_lines(row, _REQUESTER_BYTES)
+    prefetch_lines(row + _CC_AT, 2 * CACHE_LINE)
+    prefetch_line(row + _PATH_AT)
+
+
+@inner()
+def _prefetch_sent(hs: Handle, i: int, q: QueuePair) -> None:
+    """The place and the work request of the next packet of a QP."""
+    prefetch_line(record_address(slot_row(hs, i, q.snd_nxt & (cfg_row(hs).window - 1))))
+    prefetch_lines(record_address(wqe_row(hs, i, q.sq_nxt & (cfg_row(hs).sq_depth - 1))), _WQE_BYTES)
 
 
 @inner()
@@ -294,11 +319,11 @@ def _prefetch_answer(hs: Handle, host: int) -> None:
 
 @inner()
 def _prefetch_flight(hs: Handle, i: int) -> None:
-    """The first packets in flight of a QP and the place of the next one to send."""
+    """The first packets in flight of a QP, and its next one."""
     q = qp_row(hs, i)
     if q.flight_head != NIL:
         prefetch_lines(record_address(slot_row(hs, i, q.flight_head)), _ANSWERED * _SLOT_BYTES)
-        prefetch_line(record_address(slot_row(hs, i, q.snd_nxt & (cfg_row(hs).window - 1))))
+        _prefetch_sent(hs, i, q)
 
 
 # -- for Python, while nothing runs -------------------------------------------------------------------------

@@ -129,27 +129,8 @@ class QueuePair(Sender):
     PATH_BYTES: ClassVar[int] = 152
     CC_AT: ClassVar[int] = 0
 
-    qpn: Int64  # its number on the wire, 0 while the row is free
-    generation: Int64  # how often the row was used before (`qp_numbers`)
-    host: Int64
-    state: Int64
-    pd: Int64
-    send_cq: Int64
-    recv_cq: Int64
-    telemetry: Int64
-    flow_label: Int64  # of data packets
-    transport: Int64
-    cc_told: Int64  # congestion control wants to know of each packet what its answer says
-    rate_based: Int64  # congestion control limits its rate, and receivers send CNPs
-    in_order: Int64  # the receiver drops what comes early (go-back-N without reordering)
-    tasks_of: Int64  # tasks: the peer's row and 1 if it sends messages of tasks, else 0
-
-    # -- connection: number, address and uSID address of the peer
-    peer_qpn: Int64
-    peer_hi: Int64
-    peer_lo: Int64
-
-    # -- requester: sequence numbers; counters of the work queue (index = counter mod depth)
+    # -- requester, what packets and answers touch: sequence numbers, counters of the work queue (index = counter mod
+    # depth)
     snd_una: Int64
     snd_nxt: Int64
     snd_end: Int64
@@ -157,45 +138,97 @@ class QueuePair(Sender):
     sq_nxt: Int64
     sq_end: Int64
     nak_seq: Int64  # of a remote access error, and the end of what was sent before it
-    nak_end: Int64
-    # transmissions in order: in flight (first, first of this epoch, last), lost (first, last)
+    # transmissions in order: in flight (first, first of this epoch, last), lost
     flight_head: Int64
     flight_tail: Int64
     epoch_head: Int64
-    lost_head: Int64
-    lost_tail: Int64
     n_lost: Int64
-
-    # -- round trips and timeouts
+    # round trips and timeouts
     rttvar: Int64
     rtt_peak: Int64  # the longest recent one
     rtt_epoch: Int64
-    left_rto: Int64  # of the paths that were left
     last_progress: Int64
     last_sent: Int64
     retries: Int64
     epoch_rtos: Int64
     tail_probe: Int64
-    probes: Int64  # of the tail since then
     newest_sent: Int64  # when the newest packet that has arrived was sent
-    retry_ps: Int64  # time without progress before the QP fails (0: the hosts' parameter)
-    quiet_since: Int64  # its begin if `retries` is not 0
-
-    # -- losses (`loss_classification`)
-    reorder_ps: Int64  # how late packets may be
     mark_wait: Int64  # least delay of a marked packet of this path (-1: none was)
-    reorder_left: Int64  # round trips with losses for which `reorder_ps` holds
-    reorder_round: Int64  # the transmission that ends such a one
-
-    # -- paths
+    # paths
     path_row: Int64  # address of what it has of its path scheme (`plugins`), 0: nobody chooses
     sprays: Int64  # every packet has a path of its own
-    watches: Int64  # a path that alone is silent is left (`blackhole`)
     path_timer: Int64  # when on_timer of the scheme wants to be called
-    n_cand: Int64
-    n_short: Int64  # how many of the candidates are shortest paths, if packets are sprayed (they come first)
     cand: Int64  # the current one
     delay: Int64  # its queuing delay (-1: not known yet)
+    # scheduling and deadlines
+    active: Int64
+    active_next: Int64
+    heap_pos: Int64
+    heap_key: Int64
+    telemetry: Int64
+    flow_label: Int64  # of data packets
+    cc_told: Int64  # congestion control wants to know of each packet what its answer says
+    # counters
+    st_packets: Int64
+    st_spurious: Int64
+    st_ecn_marked: Int64
+    st_delay_samples: Int64
+    st_delay_sum: Int64
+    st_delay_min: Int64
+    st_delay_max: Int64
+
+    # -- of both sides
+    qpn: Int64  # its number on the wire, 0 while the row is free
+    host: Int64
+    state: Int64
+    pd: Int64
+    transport: Int64
+    rate_based: Int64  # congestion control limits its rate, and receivers send CNPs
+    # number, address and uSID address of the peer
+    peer_qpn: Int64
+    peer_hi: Int64
+    peer_lo: Int64
+
+    # -- responder, what packets touch
+    rcv_nxt: Int64
+    rcv_top: Int64  # the packet behind the newest one
+    rcv_refused: Int64
+    rcv_early: Int64
+    rcv_msn: Int64
+    rcv_length: Int64
+    rcv_nak: Int64  # the gap was reported
+    st_rx_packets: Int64
+    st_rx_bytes: Int64  # in place
+    st_rx_ecn_marked: Int64
+    st_rx_delay_sum: Int64  # of data packets in queues, with `HostConfig.monitor`
+    st_rx_delay_samples: Int64
+    st_rx_delivered: Int64  # bytes in order
+
+    # -- rarely used
+    generation: Int64  # how often the row was used before (`qp_numbers`)
+    send_cq: Int64
+    recv_cq: Int64
+    in_order: Int64  # the receiver drops what comes early (go-back-N without reordering)
+    tasks_of: Int64  # tasks: the peer's row and 1 if it sends messages of tasks, else 0
+
+    # -- requester
+    nak_end: Int64
+    # transmissions that are lost, in order (first, last)
+    lost_head: Int64
+    lost_tail: Int64
+    # round trips and timeouts
+    left_rto: Int64  # of the paths that were left
+    probes: Int64  # of the tail since then
+    retry_ps: Int64  # time without progress before the QP fails (0: the hosts' parameter)
+    quiet_since: Int64  # its begin if `retries` is not 0
+    # losses (`loss_classification`)
+    reorder_ps: Int64  # how late packets may be
+    reorder_left: Int64  # round trips with losses for which `reorder_ps` holds
+    reorder_round: Int64  # the transmission that ends such a one
+    # paths
+    watches: Int64  # a path that alone is silent is left (`blackhole`)
+    n_cand: Int64
+    n_short: Int64  # how many of the candidates are shortest paths, if packets are sprayed (they come first)
     ptm_seq: Int64
     detours_known: Int64  # spraying: something is known of detours
     # a silent path (`blackhole`): since when it was when others were asked, the first PTM then, who answered best,
@@ -209,51 +242,24 @@ class QueuePair(Sender):
     silence_due: Int64
     probe_at: Int64
     probe_by: Int64
-
-    # -- responder
-    rcv_nxt: Int64
-    rcv_top: Int64  # the packet behind the newest one
-    rcv_refused: Int64
-    rcv_early: Int64
-    rcv_msn: Int64
-    rcv_length: Int64
-    rcv_nak: Int64  # the gap was reported
-    rcv_held: Int64  # bytes that came early
-    cnp_next: Int64  # time from which a CNP may go
-
-    # -- scheduling and deadlines
-    active: Int64
-    active_next: Int64
-    heap_pos: Int64
-    heap_key: Int64
-
-    # -- counters of the requester
     st_bytes: Int64
-    st_packets: Int64
     st_retransmitted: Int64
     st_lost: Int64
-    st_spurious: Int64
-    st_ecn_marked: Int64
     st_rtos: Int64
     st_tail_probes: Int64
     st_reroutes: Int64
     st_ptms: Int64
     st_ptrs: Int64
-    st_delay_samples: Int64
-    st_delay_sum: Int64
-    st_delay_min: Int64
-    st_delay_max: Int64
     st_cnps: Int64
     st_naks: Int64
     st_first_done_ps: Int64  # times of the first and the last completion; 0: none yet
     st_last_done_ps: Int64
-    # -- of the responder; first what every packet changes, so that it shares cache lines
-    st_rx_packets: Int64
-    st_rx_bytes: Int64  # in place
-    st_rx_ecn_marked: Int64
-    st_rx_delay_sum: Int64  # of data packets in queues, with `HostConfig.monitor`
-    st_rx_delay_samples: Int64
-    st_rx_delivered: Int64  # bytes in order
+    st_answers_dropped: Int64  # ACKs, NAKs, CNPs and PTRs that cannot be answers to what was sent (`ack_validation`)
+    st_failovers: Int64  # paths left because they alone were silent
+
+    # -- responder
+    rcv_held: Int64  # bytes that came early
+    cnp_next: Int64  # time from which a CNP may go
     st_rx_duplicates: Int64
     st_rx_refused: Int64
     st_rx_not_ready: Int64
@@ -262,9 +268,6 @@ class QueuePair(Sender):
     st_rx_cnps: Int64
     st_rx_held_peak: Int64
     st_rx_held_bytes_peak: Int64
-    # -- of the requester again
-    st_answers_dropped: Int64  # ACKs, NAKs, CNPs and PTRs that cannot be answers to what was sent (`ack_validation`)
-    st_failovers: Int64  # paths left because they alone were silent
 
 
 QueuePair.dtype, QueuePair.CC_AT = _with_room(QueuePair, QueuePair.CC_BYTES + QueuePair.PATH_BYTES)
@@ -322,7 +325,8 @@ class Candidate(NativeRecord):
     packets: Int64
     asked: Int64
     answered: Int64
-    better: Int64  # probes in a row that found it better than the current path
+    better: Int32  # probes in a row that found it better than the current path
+    flying: Int32  # spraying: packets in flight on it
     # spraying: packets in flight on it (first, last), when the newest of those that have arrived was sent and how long
     # its round trip was (0: none has)
     head: Int64
@@ -332,7 +336,9 @@ class Candidate(NativeRecord):
     # failures of the path in a row, until when they count, what speaks for it since (`health`)
     silent: Int64
     ask_next: Int64
-    trust: Int64
+    trust: Int32
+    weight: Int16  # of a set: packets in a round; how often it was retired soon after it had been restored
+    strikes: Int16
 
 
 class CompletionQueue(NativeRecord):

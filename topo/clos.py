@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clos networks: two-level leaf-spine, three-level fat-tree (Al-Fares et al., SIGCOMM 2008), and one with a plane for
-every rail of GPU servers."""
+"""Clos networks: two-level leaf-spine, three-level fat-tree (Al-Fares et al., SIGCOMM 2008), one with a plane for
+every rail of GPU servers, and one of planes that meet in the NICs of hosts alone."""
 
 from __future__ import annotations
 
@@ -106,3 +106,41 @@ def rail_clos(pods: int, rails: int, servers: int, spines: int, cores: int = 1) 
             up = leaves + rail * spines + spine
             builder.connect("local", (up, pods + 1 + turn), (leaves + above + core, rail + 1))
     return builder.build(groups=1)
+
+
+def clos(planes: int, leaves: int, spines: int, hosts: int, rails: int = 1) -> Topology:
+    """`planes` leaf-spine networks side by side, each of `leaves` leaves with `hosts` hosts, and `spines` spines; every
+    host has a NIC with a port in each plane.
+
+    A NIC is a switch with a single host: what enters it leaves by the port that the first uSID, or a hash of the source
+    port, says. The host's link is `planes` times as fast as a port and takes no time. NICs come first, so NIC i is
+    switch i; its port p + 2 leads to plane p. With `rails`, servers have so many NICs: NIC r of server s is host
+    s * rails + r, and the NICs of a rail have leaves of their own. One group. Raises `DetourError`: the rule that the
+    parameters break."""
+    given = {"planes": planes, "leaves": leaves, "spines": spines, "hosts": hosts, "rails": rails}
+    check_counts("clos", **given)
+    if leaves % rails:
+        raise DetourError(f"clos: leaves={leaves} of a plane cannot be shared out among rails={rails}")
+    spec = "clos:" + ",".join(f"{name}={value}" for name, value in given.items() if (name, value) != ("rails", 1))
+    nics, of_plane = leaves * hosts, leaves + spines
+    ports = max(planes + 1, hosts + spines, leaves)
+    check_limits(spec, nics + planes * of_plane, nics, ports)
+    builder = Builder("clos", spec)
+    for index in range(nics + planes * of_plane):
+        builder.add_switch(group=0, position=index, tier=_tier_in_plane(index - nics, leaves, of_plane))
+        builder.add_hosts(index, int(index < nics), terms=[(float(planes), 0)])
+    for plane in range(planes):
+        first = nics + plane * of_plane
+        for nic in range(nics):
+            server, rail = divmod(nic, rails)
+            block, place = divmod(server, hosts)
+            builder.connect("local", (nic, plane + 2), (first + block * rails + rail, place + 1))
+        for leaf in range(leaves):
+            for spine in range(spines):
+                builder.connect("local", (first + leaf, hosts + 1 + spine), (first + leaves + spine, leaf + 1))
+    return builder.build(groups=1, nics=nics)
+
+
+def _tier_in_plane(index: int, leaves: int, of_plane: int) -> int:
+    """Of a switch by its number behind the NICs, which are below 0."""
+    return 0 if index < 0 else 1 + (index % of_plane >= leaves)

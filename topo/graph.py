@@ -8,6 +8,7 @@ switches have the same number of hops.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -50,7 +51,17 @@ def live_graph(topology: Topology, failures: Failures = NONE) -> Graph:
     return Graph(used + 1, neighbour[:, used], weight[:, used], group)
 
 
-def _shortest(neighbour: Matrix, weight: Matrix) -> Matrix:
+def _offered(distance: Matrix, nics: Sequence[int]) -> Matrix:
+    """Distances as neighbours of a switch offer them: a NIC leads to itself alone."""
+    if not nics:
+        return distance
+    offered = distance.copy()
+    offered[list(nics)] = FAR
+    offered[nics, nics] = 0
+    return offered
+
+
+def _shortest(neighbour: Matrix, weight: Matrix, nics: Sequence[int]) -> Matrix:
     """All-pairs distances by relaxation over whole rows: as many rounds as the longest path has hops."""
     n, width = neighbour.shape
     distance = np.full((n + 1, n), FAR, dtype=np.int32)  # the last row is what port "none" leads to
@@ -58,7 +69,7 @@ def _shortest(neighbour: Matrix, weight: Matrix) -> Matrix:
     for _ in range(n):
         before = distance[:n].copy()
         for column in range(width):
-            through = distance[neighbour[:, column]] + weight[:, column, None]
+            through = _offered(distance, nics)[neighbour[:, column]] + weight[:, column, None]
             np.minimum(distance[:n], through, out=distance[:n])
         if np.array_equal(before, distance[:n]):
             break
@@ -69,7 +80,13 @@ def _shortest(neighbour: Matrix, weight: Matrix) -> Matrix:
 def distances(topology: Topology, failures: Failures = NONE) -> Matrix:
     """(switches, switches) distances, FAR where there is no path."""
     graph = live_graph(topology, failures)
-    return _shortest(graph.neighbour, graph.weight)
+    return _shortest(graph.neighbour, graph.weight, topology.nics)
+
+
+@lru_cache(maxsize=16)
+def offered_distances(topology: Topology, failures: Failures = NONE) -> Matrix:
+    """(switches, switches) distances as neighbours of a switch offer them: a NIC leads to itself alone."""
+    return _offered(distances(topology, failures), topology.nics)
 
 
 @lru_cache(maxsize=16)
@@ -77,7 +94,8 @@ def local_distances(topology: Topology, failures: Failures = NONE) -> Matrix:
     """(switches, switches) local hops on paths that stay inside a group, FAR where there is none."""
     graph = live_graph(topology, failures)
     local = graph.weight == LOCAL
-    return _shortest(np.where(local, graph.neighbour, -1), np.where(local, graph.weight, FAR).astype(np.int32))
+    weight = np.where(local, graph.weight, FAR).astype(np.int32)
+    return _shortest(np.where(local, graph.neighbour, -1), weight, topology.nics)
 
 
 def hops(distance: Matrix) -> Matrix:

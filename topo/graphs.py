@@ -5,10 +5,11 @@ for networks of no family that is built in.
 A graph's nodes are switches, but for those with `kind="host"`, which have one edge, to a switch. What may be said of
 switches: `group` (an int; default 0: one group), `tier` (default 0); of edges: `kind` ("local" or "global"; default by
 the groups of its ends), `ports`, a mapping from both ends to port numbers (the end that is named first is the link's
-`a`), `index`, by which links are ordered if all of them have one, `gbps`, the rate in Gb/s, and `delay_ns`, both for
-one direction; who says nothing of the rate has 100 Gb/s if others do, and else what the fabric's settings say, as with
-the delay. Switches and hosts are numbered in the graph's order; where no ports are given, hosts have the first ones,
-then come links inside the group, then global ones.
+`a`), `index`, by which links are ordered if all of them have one, `interfaces`, a mapping from both ends to what their
+ports are called where the graph comes from, `gbps`, the rate in Gb/s, and `delay_ns`, both for one direction; who says
+nothing of the rate has 100 Gb/s if others do, and else what the fabric's settings say, as with the delay. Switches and
+hosts are numbered in the graph's order; where no ports are given, hosts have the first ones, then come links inside the
+group, then global ones.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Hashable
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -84,17 +86,37 @@ def from_networkx(
     for switch, (group, position, tier) in enumerate(place):
         builder.add_switch(group, position, tier)
         builder.add_hosts(switch, count[switch], list(islice(host_terms, count[switch])))
-    links = [link for link in links if link[1] in names]
+    every, links = links, [link for link in links if link[1] in names]
     link_kinds: list[LinkKind] = [_kind(a, b, data, place[names[a]][0] == place[names[b]][0]) for a, b, data in links]
     numbers = _Ports(names, count).of_links(links, link_kinds)
     for (a, b, data), kind in zip(links, link_kinds, strict=True):
         one, other = numbers[id(data)]
         builder.connect(kind, (names[a], one), (names[b], other), *terms[id(data)])
     groups = len({place[switch][0] for switch in order})
-    return builder.build(groups, int(graph.graph.get("valiant_groups", 0)), rate_bps)
+    topology = builder.build(groups, int(graph.graph.get("valiant_groups", 0)), rate_bps)
+    return replace(topology, outside=_outside(topology, names, hosts, every, numbers))
 
 
 _Edge = tuple[Hashable, Hashable, dict[str, Any]]
+
+
+def _outside(
+    topology: Topology,
+    names: dict[Hashable, int],
+    hosts: list[Hashable],
+    links: list[_Edge],
+    numbers: dict[int, tuple[int, int]],
+) -> dict[str, str]:
+    """`Topology.outside`; `numbers`: ports of links between switches."""
+    host_of = dict(zip(hosts, topology.hosts, strict=True))
+    outside = {f"s{index}": str(node) for node, index in names.items()}
+    outside |= {host.name: str(node) for node, host in host_of.items()}
+    for a, b, data in links:
+        at, there = numbers[id(data)] if b in names else (host_of[b].port, 0)
+        ours = {a: f"s{names[a]}:{at}", b: f"s{names[b]}:{there}" if b in names else f"{host_of[b].name}:0"}
+        if isinstance(interfaces := data.get("interfaces"), dict):
+            outside |= {ours[end]: str(name) for end, name in interfaces.items() if end in ours}
+    return outside
 
 
 def _link(names: dict[Hashable, int], a: Hashable, b: Hashable, data: dict[str, Any]) -> _Edge:

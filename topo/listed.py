@@ -71,7 +71,8 @@ def topology_of_lists(
     for node in network.in_order(hosts):
         graph.add_node(node, kind="host" if node in hosts else "switch")
     for edge in network.edges:
-        graph.add_edge(edge.a, edge.b, **{key: edge.data[key] for key in EDGE_KEYS if edge.data.get(key) is not None})
+        said = {key: edge.data[key] for key in (*EDGE_KEYS, "interfaces") if edge.data.get(key) is not None}
+        graph.add_edge(edge.a, edge.b, **said)
     return from_networkx(graph, gbps, delay_ns, spec)
 
 

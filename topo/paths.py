@@ -12,7 +12,17 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.topo import address
 from detour.topo.failures import NONE, Failures, dead_switches
-from detour.topo.graph import FAR, columns_into, distances, exit_distances, exits, hops, live_graph, local_distances
+from detour.topo.graph import (
+    FAR,
+    columns_into,
+    distances,
+    exit_distances,
+    exits,
+    hops,
+    live_graph,
+    local_distances,
+    offered_distances,
+)
 from detour.topo.topology import Host, Topology
 
 SwitchPath: TypeAlias = tuple[int, ...]
@@ -51,7 +61,7 @@ def _any_group_split(topology: Topology, failures: Failures) -> bool:
 def next_hops(topology: Topology, at: int, to: int, failures: Failures = NONE) -> list[int]:
     """Ports of switch `at` that begin shortest paths to switch `to`, ascending."""
     graph, distance = live_graph(topology, failures), distances(topology, failures)
-    near = distance[graph.neighbour[at], to] + graph.weight[at] == distance[at, to]
+    near = offered_distances(topology, failures)[graph.neighbour[at], to] + graph.weight[at] == distance[at, to]
     live = (graph.neighbour[at] >= 0) & (distance[at, to] < FAR)
     return [int(port) for port in graph.ports[near & live]]
 
@@ -70,11 +80,6 @@ def shortest_paths(topology: Topology, source: int, target: int, failures: Failu
             seen.add(peer.index)
             for rest in shortest_paths(topology, peer.index, target, failures):
                 yield (source, *rest)
-
-
-def host_paths(topology: Topology, source: Host, target: Host, failures: Failures = NONE) -> list[SwitchPath]:
-    """All shortest paths between the switches of two hosts."""
-    return list(shortest_paths(topology, source.switch, target.switch, failures))
 
 
 def via_paths(

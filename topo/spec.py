@@ -17,7 +17,7 @@ from typing import Any
 
 from detour.base import plugins
 from detour.base.errors import DetourError
-from detour.topo.clos import fat_tree, leaf_spine, rail_clos
+from detour.topo.clos import clos, fat_tree, leaf_spine, rail_clos
 from detour.topo.dragonfly import dragonfly
 from detour.topo.expander.booted import booted
 from detour.topo.grids import hyperx, torus
@@ -44,6 +44,7 @@ FAMILIES: dict[str, Family | str] = {
     "leaf-spine": Family(leaf_spine, ("leaves", "spines", "hosts")),
     "fat-tree": Family(fat_tree, ("k",), ("blocking",)),
     "rail-clos": Family(rail_clos, ("pods", "rails", "servers", "spines"), ("cores",)),
+    "clos": Family(clos, ("planes", "leaves", "spines", "hosts"), ("rails",)),
     "torus": Family(torus, ("dims",), ("hosts",), ("dims",)),
     "hyperx": Family(hyperx, ("dims",), ("hosts",), ("dims",)),
     "fcplus": Family(booted("fcplus"), ("n", "s"), ("v", "hosts", "p", "seed", "grown")),

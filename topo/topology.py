@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -40,13 +40,16 @@ class Behind:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A switch. `position` counts in its group; `tier` is 0 where hosts are, 1 and 2 above (Clos)."""
+    """A switch. `position` counts in its group; `tier` is 0 where hosts are, 1 and 2 above (Clos). `is_nic`: it is the
+    NIC of a host that has a port in each of several planes; it forwards for that host alone, and is no way between
+    other switches."""
 
     index: int
     group: int
     position: int
     tier: int
     ports: tuple[Peer | None, ...]  # What is behind port p is `ports[p - 1]`; None: nothing.
+    is_nic: bool = field(default=False, repr=False)  # not in `repr`, of which digests of networks are made
 
     @property
     def name(self) -> str:
@@ -117,7 +120,8 @@ class Topology:
 
     `groups` counts the groups that have hosts; `valiant_groups` is the number of groups among which a packet
     may be sent by way of a third one, 0 if that makes no sense in this family. `rate_bps`: the rate of which links'
-    speeds are multiples, where the network says it (a file with rates); 0: the fabric's settings say."""
+    speeds are multiples, where the network says it (a file with rates); 0: the fabric's settings say. `outside`: what
+    the file calls switches and hosts (`s3`, `h0`) and, where it says so, their ports (`s3:1`, `h0:0`)."""
 
     family: str
     spec: str
@@ -127,6 +131,7 @@ class Topology:
     hosts: tuple[Host, ...]
     links: tuple[Link, ...]
     rate_bps: int = 0
+    outside: Mapping[str, str] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Topology) and self.spec == other.spec
@@ -152,6 +157,16 @@ class Topology:
         for switch in self.switches:
             by_group[switch.group].append(switch.index)
         return tuple(map(tuple, by_group))
+
+    @cached_property
+    def nics(self) -> tuple[int, ...]:
+        """Switches that are NICs."""
+        return tuple(switch.index for switch in self.switches if switch.is_nic)
+
+    @cached_property
+    def planes(self) -> int:
+        """Networks side by side, in each of which every host's NIC has a port."""
+        return len(self.switches[0].ports) - 1 if self.nics else 1
 
     @cached_property
     def _link_by_name(self) -> dict[str, Link]:
@@ -256,10 +271,10 @@ class Builder:
         self._ports[a[0]][a[1]] = Peer(kind, b[0], b[1], link.index)
         self._ports[b[0]][b[1]] = Peer(kind, a[0], a[1], link.index)
 
-    def build(self, groups: int, valiant_groups: int = 0, rate_bps: int = 0) -> Topology:
-        """The finished topology."""
+    def build(self, groups: int, valiant_groups: int = 0, rate_bps: int = 0, nics: int = 0) -> Topology:
+        """The finished topology. `nics`: how many of the first switches are NICs."""
         switches = tuple(
-            Switch(i, *place, tuple(ports.get(port) for port in range(1, 1 + max(ports, default=0))))
+            Switch(i, *place, tuple(ports.get(port) for port in range(1, 1 + max(ports, default=0))), i < nics)
             for i, (place, ports) in enumerate(zip(self._place, self._ports, strict=True))
         )
         hosts, links = tuple(self._hosts), tuple(self._links)

@@ -3,7 +3,7 @@
 
     jobs:
       - name: train                  # default: job0, job1...
-        collective: ring-all-reduce  # or tree, all-to-all, all-gather, reduce-scatter
+        collective: ring-all-reduce  # or tree, double-tree, all-to-all, all-gather, reduce-scatter, or of `training`
         hosts: h0-h63                # or [h5, h0, h8-h15], in the order of the ring; or all
         connections: 2               # queue pairs for each pair of hosts (default 1)
         bytes: 64000000              # that each of its flows carries; all jobs give this or none
@@ -34,6 +34,7 @@ import yaml
 from detour.base.arrays import Int32Array, Int64Array
 from detour.base.errors import DetourError
 from detour.base.files import read_text
+from detour.control.placement.training import LAYOUTS, layout_of
 from detour.topo import Topology
 from detour.topo.paths import SwitchPath, path_usids
 
@@ -167,6 +168,7 @@ def flows_of(document: Any, topology: Topology) -> FlowSet:
     if isinstance(document, dict) and (extra := set(document) - {"jobs"}):
         raise DetourError(f"{_listed(extra)}: the only key besides the jobs is `jobs`")
     parts: list[_Pairs] = []
+    sizes: list[Int64Array | None] = []
     names: list[str] = []
     pinned: dict[int, SwitchPath] = {}
     total = 0
@@ -175,7 +177,7 @@ def flows_of(document: Any, topology: Topology) -> FlowSet:
         if name in names:
             raise DetourError(f"job {name}: the name is there twice")
         try:
-            pairs, paths = _job(job, topology)
+            pairs, paths, size = _job(job, topology)
         except DetourError as error:
             raise DetourError(f"job {name}: {error}") from None
         pinned |= {total + place: path for place, path in paths.items()}
@@ -184,22 +186,31 @@ def flows_of(document: Any, topology: Topology) -> FlowSet:
             raise DetourError(f"job {name}: more than {MAX_FLOWS} flows in all")
         names.append(name)
         parts.append(pairs)
+        sizes.append(size)
     pairs = np.concatenate(parts)
     job_of = np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts])
-    return FlowSet(pairs[:, 0].copy(), pairs[:, 1].copy(), job_of, tuple(names), pinned, _bytes(jobs, names, job_of))
+    return FlowSet(pairs[:, 0].copy(), pairs[:, 1].copy(), job_of, tuple(names), pinned, _bytes(sizes, names))
 
 
-def _bytes(jobs: list[dict[Any, Any]], names: list[str], job_of: Int32Array) -> Int64Array | None:
+def _bytes(sizes: list[Int64Array | None], names: list[str]) -> Int64Array | None:
     """(flows,) what each flow carries, None if no job says so."""
-    given = [job.get("bytes") for job in jobs]
-    if all(value is None for value in given):
+    given = [size for size in sizes if size is not None]
+    if not given:
         return None
-    for name, value in zip(names, given, strict=True):
-        if value is None:
-            raise DetourError(f"job {name}: there is no `bytes`, but other jobs say what their flows carry")
-        if type(value) is not int or not 1 <= value <= MAX_BYTES:
-            raise DetourError(f"job {name}: bytes is {value!r}; it must be a whole number from 1 to {MAX_BYTES}")
-    return np.array(given, np.int64)[job_of]
+    if len(given) < len(names):
+        name = names[next(k for k, size in enumerate(sizes) if size is None)]
+        raise DetourError(f"job {name}: there is no `bytes`, but other jobs say what their flows carry")
+    return np.concatenate(given)
+
+
+def _size(job: dict[Any, Any], flows: int) -> Int64Array | None:
+    """(flows,) of a job in which all are alike."""
+    value = job.get("bytes")
+    if value is None:
+        return None
+    if type(value) is not int or not 1 <= value <= MAX_BYTES:
+        raise DetourError(f"bytes is {value!r}; it must be a whole number from 1 to {MAX_BYTES}")
+    return np.full(flows, value, np.int64)
 
 
 def _name(job: Any, number: int) -> str:
@@ -211,13 +222,19 @@ def _name(job: Any, number: int) -> str:
     return name
 
 
-def _job(job: dict[Any, Any], topology: Topology) -> tuple[_Pairs, dict[int, SwitchPath]]:
-    """(flows, 2) pairs of hosts, and the paths that are demanded."""
+_JobFlows = tuple[_Pairs, dict[int, SwitchPath], Int64Array | None]
+"""(flows, 2) pairs of hosts, the paths that are demanded, and what each flow carries (None: nobody says)"""
+
+
+def _job(job: dict[Any, Any], topology: Topology) -> _JobFlows:
     kind = job.get("collective")
-    if kind != POINT_TO_POINT and (not isinstance(kind, str) or kind not in COLLECTIVES):
-        raise DetourError(f"there is no collective {kind!r}; allowed: {', '.join(COLLECTIVES)}, {POINT_TO_POINT}")
+    if not isinstance(kind, str) or kind not in (*COLLECTIVES, *LAYOUTS, POINT_TO_POINT):
+        known = ", ".join((*COLLECTIVES, *LAYOUTS))
+        raise DetourError(f"there is no collective {kind!r}; allowed: {known}, {POINT_TO_POINT}")
     needed = "pairs" if kind == POINT_TO_POINT else "hosts"
     allowed = _COMMON | ({"pairs"} if kind == POINT_TO_POINT else {"hosts", "shuffle"})
+    if kind in LAYOUTS:
+        allowed = allowed - {"connections", "bytes"} | LAYOUTS[kind]
     if extra := set(job) - allowed:
         raise DetourError(f"{_listed(extra)}; allowed: {', '.join(sorted(allowed))}")
     if needed not in job:
@@ -226,16 +243,29 @@ def _job(job: dict[Any, Any], topology: Topology) -> tuple[_Pairs, dict[int, Swi
     if type(times) is not int or not 1 <= times <= 1024:
         raise DetourError(f"connections is {times!r}; it must be a whole number from 1 to 1024")
     if kind == POINT_TO_POINT:
-        return _elephants(job["pairs"], times, topology)
-    hosts = _shuffled(_hosts(job["hosts"], topology), job.get("shuffle"))
+        pairs, paths = _elephants(job["pairs"], times, topology)
+        return pairs, paths, _size(job, len(pairs))
+    hosts = job_hosts(job, topology)
+    if kind in LAYOUTS:
+        flows = list(layout_of(job, len(hosts)).flows())
+        if not flows:
+            raise DetourError(f"{kind} sends nothing between hosts")
+        ends = hosts[np.array([(flow.source, flow.target) for flow in flows])]
+        return ends, {}, np.array([flow.bytes for flow in flows], np.int64)
     count = len(hosts) * (len(hosts) - 1 if kind == "all-to-all" else 2) * times
     if count > MAX_FLOWS:
         raise DetourError(f"{count} flows; at most {MAX_FLOWS} are possible")
-    return np.repeat(COLLECTIVES[kind](hosts), times, axis=0), {}
+    pairs = np.repeat(COLLECTIVES[kind](hosts), times, axis=0)
+    return pairs, {}, _size(job, len(pairs))
 
 
 def _listed(keys: set[Any]) -> str:
     return "unknown key " + ", ".join(f"`{key}`" for key in sorted(map(str, keys)))
+
+
+def job_hosts(job: dict[Any, Any], topology: Topology) -> Int32Array:
+    """(ranks,) the hosts of a job that is no point-to-point one, by rank. Raises `DetourError`: what is wrong."""
+    return _shuffled(_hosts(job["hosts"], topology), job.get("shuffle"))
 
 
 def _hosts(value: Any, topology: Topology) -> _Pairs:

@@ -12,7 +12,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import BoolArray, FloatArray, Floats1, IndexArray, Int32Array, Int32s1, Int32s2, Int64Array
+from detour.base.arrays import (
+    BoolArray,
+    Bools1,
+    FloatArray,
+    Floats1,
+    IndexArray,
+    Int32Array,
+    Int32s1,
+    Int32s2,
+    Int64Array,
+)
+from detour.base.errors import DetourError
 from detour.control.native import PLACEMENT
 from detour.control.routes.routing import NextHops
 from detour.topo import Topology
@@ -68,9 +79,12 @@ class SearchGraph(NamedTuple):
 
 
 class PlacementNetwork:
-    """See the module. `detours`: paths may be longer than the shortest, as far as six uSIDs lead."""
+    """See the module. `detours`: paths may be longer than the shortest, as far as six uSIDs lead. Raises `DetourError`:
+    hosts have NICs with several ports, through which no others' packets go."""
 
     def __init__(self, topology: Topology, failures: Failures = NONE, *, detours: bool = False) -> None:
+        if detours and topology.nics:
+            raise DetourError(f"{topology.spec}: longer paths than the shortest would lead through NICs")
         self.topology, self.failures, self.detours = topology, failures, detours
         self.tiers = TIERS.get(topology.family, 0)  # of a Clos network, else 0
         self.edge_of = np.array([host.switch for host in topology.hosts], np.int32)
@@ -117,7 +131,8 @@ class PlacementNetwork:
         row_of = np.full(switches, -1, np.int32)
         row_of[ends] = np.arange(len(ends))
         distance = np.empty((len(ends), switches), np.int32)
-        _distances(self._live, self._cost, ends, distance)
+        carries = np.array([not switch.is_nic for switch in self.topology.switches])
+        _distances(self._live, self._cost, ends, carries, distance)
         return SearchGraph(
             self._live, self.wiring.number, self._cost, row_of, distance, MAX_USIDS - 1 if self.detours else 0
         )
@@ -190,8 +205,9 @@ class PlacementNetwork:
 
 
 @PLACEMENT.entry
-def _distances(neighbour: Int32s2, weight: Int32s2, ends: Int32s1, distance: Int32s2) -> None:
-    """Fills in (ends, switches) distance of every switch to each end, relaxed from the end until nothing changes."""
+def _distances(neighbour: Int32s2, weight: Int32s2, ends: Int32s1, carries: Bools1, distance: Int32s2) -> None:
+    """Fills in (ends, switches) distance of every switch to each end, relaxed from the end until nothing changes.
+    `carries`: (switches,) whether packets of others may pass a switch."""
     n, width = neighbour.shape
     distance[:] = FAR
     queue, waiting = np.empty(n, np.int32), np.zeros(n, np.bool_)
@@ -204,6 +220,8 @@ def _distances(neighbour: Int32s2, weight: Int32s2, ends: Int32s1, distance: Int
             head = (head + 1) % n
             held -= 1
             waiting[x] = False
+            if not carries[x] and x != ends[row]:
+                continue
             for c in range(width):
                 y = neighbour[x, c]
                 if y >= 0 and distance[row, x] + weight[x, c] < distance[row, y]:

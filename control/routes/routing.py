@@ -24,7 +24,7 @@ from detour.control.entries import Action, ActionSet, Lpm, TableEntry
 from detour.control.routes.aggregation import aggregate
 from detour.topo import address
 from detour.topo.failures import Failures, dead_links, dead_switches
-from detour.topo.graph import FAR, GLOBAL, columns_into, distances, exit_distances, exits, live_graph
+from detour.topo.graph import FAR, GLOBAL, columns_into, distances, exit_distances, exits, live_graph, offered_distances
 from detour.topo.topology import Switch, Topology
 
 
@@ -33,7 +33,7 @@ class NextHops:
 
     def __init__(self, topology: Topology, failures: Failures, at: int) -> None:
         graph, distance = live_graph(topology, failures), distances(topology, failures)
-        through = distance[graph.neighbour[at]] + graph.weight[at][:, None]
+        through = offered_distances(topology, failures)[graph.neighbour[at]] + graph.weight[at][:, None]
         near = (through == distance[at]) & (graph.neighbour[at] >= 0)[:, None] & (distance[at] < FAR)
         self._reachable: list[bool] = near.any(axis=0).tolist()
         self._masks = [bytes(row) for row in np.packbits(near.T, axis=1)]

@@ -138,7 +138,9 @@ def _prefetch_third(g: LoopGlobals, index: int, end: int) -> None:
     elif channel.kind == TO_HOST:
         nic = nic_at(g.nics, channel.index)
         prefetch(g.entities + channel_at(g.channels, nic.channel).entity * _ENTITY)
-        _prefetch_host(g, nic, channel.head, int64(0))
+        _prefetch_host(g, channel, channel.head, int64(0))
+        if channel.count > 1:
+            _prefetch_host(g, channel, slot_at(g.slots, channel.head).next, int64(0))
 
 
 @inner(forceinline=True)
@@ -148,15 +150,27 @@ def _prefetch_fourth(g: LoopGlobals, index: int, end: int) -> None:
     if channel.kind == TO_PORT:
         _prefetch_outputs(g, port_at(g.ports, channel.index).switch, end)
     elif channel.kind == TO_HOST:
-        _prefetch_host(g, nic_at(g.nics, channel.index), channel.head, int64(1))
+        _prefetch_host(g, channel, channel.head, int64(1))
 
 
 @inner(forceinline=True)
-def _prefetch_host(g: LoopGlobals, nic: NicRecord, slot: int, step: int) -> None:
-    """What the host's stack will do with a packet."""
+def _prefetch_host(g: LoopGlobals, channel: ChannelRecord, slot: int, step: int) -> None:
+    """What the host's stack will do with a packet of its channel."""
+    nic = nic_at(g.nics, channel.index)
     stack = stack_at(nic.stack, 0)
     if stack.prefetch != 0:
         call4(stack.prefetch, stack.state, nic.host, pool.address(g, slot), step)
+
+
+@inner(forceinline=True)
+def prefetch_arrivals(g: LoopGlobals, channel: ChannelRecord) -> None:
+    """Of the packets behind one that arrives at a host, each one step more: host and QP, what these lead to."""
+    if channel.count > 1:
+        second = slot_at(g.slots, channel.head).next
+        _prefetch_host(g, channel, channel.head, int64(1))
+        _prefetch_host(g, channel, second, int64(0))
+        if channel.count > 2:
+            pool.prefetch_next(g, slot_at(g.slots, second).next)
 
 
 @inner(forceinline=True)

@@ -57,6 +57,7 @@ def _channel_event(g: LoopGlobals, index: int) -> int:
     channel = channel_at(g.channels, index)
     kind, where, traffic_class = channel.kind, channel.index, _NO_CLASS
     if kind == TO_HOST:
+        prefetch.prefetch_arrivals(g, channel)
         nic.arrive(g, where, slot)
         return -1
     if kind > TO_INPUT and (kind != TO_INGRESS or channel.up == 0):
@@ -154,11 +155,13 @@ def _take_in(g: LoopGlobals) -> None:
 
 
 @inner()
-def _run_nodes(g: LoopGlobals, side: int, end: int) -> int:
+def _run_nodes(g: LoopGlobals, side: int, end: int, backwards: bool) -> int:
     """A worker's nodes of one side up to the end of a window; returns when the first event after it is, of those that
-    they have when it is their turn."""
+    they have when it is their turn. Every other time backwards, for the last ones are still in the cache."""
     first = MAX_TIME
-    for node in range(g.begin_0 if side == 0 else g.begin_1, g.end_0 if side == 0 else g.end_1):
+    begin, behind = (g.begin_0, g.end_0) if side == 0 else (g.begin_1, g.end_1)
+    for k in range(behind - begin):
+        node = behind - 1 - k if backwards else begin + k
         if node_at(g.nodes, node).side != side:
             continue
         time = heap.first_time(g, node)
@@ -179,7 +182,7 @@ def _run_nodes(g: LoopGlobals, side: int, end: int) -> int:
 @inner()
 def _first_event(g: LoopGlobals, side: int) -> int:
     """Of a worker's nodes of one side."""
-    return _run_nodes(g, side, _NEVER)
+    return _run_nodes(g, side, _NEVER, False)
 
 
 @inner()
@@ -192,6 +195,7 @@ def run_windows(g: LoopGlobals, until: int, budget: int) -> int:
     events_before, drops_before = g.events, g.pool_drops
     side, why = int64(0), int64(REACHED)
     first, other = _first_event(g, int64(0)), _first_event(g, int64(1))  # events of this side, and of the other one
+    turns = int64(0)
     known = int64(0)  # the other side has been executed up to here
     g.first_arrival = MAX_TIME
     while True:
@@ -223,7 +227,8 @@ def run_windows(g: LoopGlobals, until: int, budget: int) -> int:
         g.first_arrival = MAX_TIME
         if g.workers > 1:
             mail.share_slots(g)
-        first = _run_nodes(g, side, end)
+        first = _run_nodes(g, side, end, turns // g.sides % 2 == 1)
+        turns += 1
         known = end
         g.now = end - 1
         if g.sides == 2:

@@ -58,7 +58,9 @@ GROWTH = 1.25
 """From one offered load to the next."""
 LOSS, LOSSLESS = 0.05, 1e-4
 """Shares of lost packets: from which on a switch counts as overloaded, and up to which a load was without loss."""
-_STEPS = 4
+_STEPS, _TRIES = 3, 3
+_APART = 1.05
+"""Loads that differ by less are one."""
 _PATIENCE = 3
 _AGAIN = 3
 
@@ -100,19 +102,30 @@ def lossless(rates: list[Rate]) -> float:
 
 
 def narrow(offer: Callable[[float], Rate], rates: list[Rate]) -> None:
-    """Offers loads between the highest without loss and the lowest above it with some; where one is lost, once more,
-    for whatever else the machine did meanwhile."""
+    """Looks for the highest load without loss: first upwards through the loads that lost packets, then between the
+    highest without loss and the next one. A load that is lost is offered again, for whatever else the machine did
+    meanwhile."""
+
+    def passes(load: float) -> bool:
+        for _ in range(_TRIES):
+            rates.append(offer(load))
+            if rates[-1].lost <= LOSSLESS:
+                return True
+        return False
+
     good = max((rate.offered for rate in rates if rate.lost <= LOSSLESS), default=0.0)
-    bad = min((rate.offered for rate in rates if rate.offered > good), default=good)
-    for _ in range(_STEPS if good > 0 else 0):
+    if good == 0:
+        return
+    bad = good
+    for load in sorted(each.offered for each in rates):
+        if load > good * _APART:
+            bad = load
+            if not passes(load):
+                break
+            good = load
+    for _ in range(_STEPS if bad > good else 0):
         middle = (good + bad) / 2
-        rates.append(offer(middle))
-        if rates[-1].lost > LOSSLESS:
-            rates.append(offer(middle))
-        if rates[-1].lost <= LOSSLESS:
-            good = middle
-        else:
-            bad = middle
+        good, bad = (middle, bad) if passes(middle) else (good, middle)
 
 
 SIZES = (64, 512, 1500)

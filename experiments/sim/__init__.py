@@ -2,6 +2,6 @@
 """`detour sim`: any topology, scheme and workload in virtual time, and what becomes of every flow."""
 
 __all__ = [
-    "figures", "lab_figures", "placed", "plan", "replay", "report", "results", "run", "settings", "tables",
+    "figures", "job_runs", "lab_figures", "placed", "plan", "replay", "report", "results", "run", "settings", "tables",
     "watching",
 ]  # fmt: skip

@@ -22,17 +22,18 @@ from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.quantities import time_text
 from detour.base.times import US
+from detour.control.placement.placement import Placement
 from detour.experiments.sim.settings import SimSettings, TimedFailure
 from detour.experiments.sim.watching import Watcher
 from detour.experiments.sim.workloads import SimWorkload
 from detour.fabric.backends.virtual.fabric import VirtualFabric
-from detour.fabric.traffic.placed_tasks import place_tasks
+from detour.fabric.traffic.placed_tasks import PlacedTasks
 from detour.fabric.traffic.tasks import TaskResult, TaskRun, connections_of
 from detour.fabric.workloads.ideal import IdealTimes, ideal_ps, wire_terms
 from detour.fabric.workloads.tasks import TaskGraph
 from detour.hosts.frames.sizes import DATA_OVERHEAD
 from detour.topo import Topology
-from detour.topo.failures import NONE, Failures, failure_name
+from detour.topo.failures import Failures, failure_name
 
 FIRST_PS = US
 _MOST = 512
@@ -137,10 +138,10 @@ MOST_CONNECTIONS = 400_000
 _PATIENCE = 4
 """times a connection's own, for which nothing arrives in a run that is stuck"""
 
-EndReason = Literal["delivered", "duration", "stuck"]
+EndReason = Literal["delivered", "duration", "stuck", "interrupted"]
 
-SimProgress = Callable[[float, float], None]
-"""told (bytes that have arrived, virtual time in s) now and then"""
+SimProgress = Callable[[float, float, float], None]
+"""told (bytes that have arrived, virtual time in s, share of tasks that are over) now and then"""
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,8 @@ class ConnectionCounts:
 @dataclass(frozen=True)
 class SimRun:
     """One run. `wire_bytes`: of data frames that came to hosts; `queues`: `Sampler.queues`; `drops`: frames that
-    switches dropped or links lost; `deadlock`: of PFC, in words."""
+    switches dropped or links lost; `deadlock`: of PFC, in words; `stopped`: somebody ended it; `packet_bytes`: of the
+    longest packet's payload; `placement`: the paths of connections that have been placed, in the end."""
 
     topology: Topology
     settings: SimSettings
@@ -179,6 +181,9 @@ class SimRun:
     deadlock: str | None
     threads: int
     """that executed it, which changes no result"""
+    packet_bytes: int
+    stopped: bool = False
+    placement: Placement | None = None
 
     @property
     def graph(self) -> TaskGraph:
@@ -195,6 +200,8 @@ class SimRun:
         """Why the run ended: all is over, its time was, or it could not go on."""
         if self.tasks.completed:
             return "delivered"
+        if self.stopped:
+            return "interrupted"
         duration_ps = self.settings.duration_ps
         return "stuck" if duration_ps is None or self.end_ps < duration_ps else "duration"
 
@@ -218,14 +225,15 @@ def run_workload(
     topology: Topology,
     workload: SimWorkload,
     settings: SimSettings,
-    progress: SimProgress = lambda arrived, seconds: None,
+    progress: SimProgress = lambda arrived, seconds, share: None,
     *,
     placed: bool = False,
     watcher: Watcher | None = None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> SimRun:
-    """Runs a workload until all is over, nothing can move any more, or the time of the run has passed. `placed`: on the
-    paths of a placement, instead of those that hashes pick. Raises `DetourError`: the scheme does not fit the topology,
-    a parameter is out of range, there are too many connections, or nothing is sent at all."""
+    """Runs a workload until all is over, nothing can move any more, the time of the run has passed, or `stop` says so.
+    `placed`: on the paths of a placement, instead of those that hashes pick. Raises `DetourError`: the scheme does not
+    fit the topology, a parameter is out of range, there are too many connections, or nothing is sent at all."""
     if not workload.graph.is_message.any():
         tasks = len(workload.graph)
         raise DetourError(f"workload {workload.text!r}: none of its {tasks} tasks is a message between hosts")
@@ -236,25 +244,29 @@ def run_workload(
     chosen = settings.of_run(connections)
     pairs = max(connections, 1)
     with VirtualFabric(topology, settings.scheme, chosen, queue_pairs=pairs, own=settings.program) as fabric:
+        if settings.down:
+            fabric.apply_failures(settings.down)
+            fabric.replan(settings.down)
         tasks = TaskRun(fabric, workload.graph, lanes=lanes)
-        if placed:
-            place_tasks(tasks, workload.pinned)
+        placement = PlacedTasks(tasks, workload.pinned) if placed else None
         sampler = Sampler(fabric)
         watcher = watcher or Watcher()
         watcher.begin(fabric)
-        _go(fabric, tasks, sampler, TimedFaults(fabric, settings, watcher), settings.until_ps, progress, watcher)
-        return _found(fabric, workload, tasks.result(), sampler, settings)
+        faults = TimedFaults(fabric, settings, watcher, placement)
+        _go(fabric, tasks, sampler, faults, settings.until_ps, progress, watcher, stop)
+        run = _found(fabric, workload, tasks.result(), sampler, settings)
+        return replace(run, stopped=stop(), placement=None if placement is None else placement.placement)
 
 
 def _go(
     fabric: VirtualFabric, tasks: TaskRun, sampler: Sampler, faults: TimedFaults, until_ps: int, progress: SimProgress,
-    watcher: Watcher,
+    watcher: Watcher, stop: Callable[[], bool],
 ) -> None:  # fmt: skip
     arrived, moved_ps, patience_ps = -1, 0, _PATIENCE * fabric.config.retry_ps
     while not tasks.over and fabric.now_ps < until_ps and fabric.deadlock_found is None:
         # Senders may ask dead paths for ever.
         at_rest = fabric.network.idle or fabric.now_ps - moved_ps > patience_ps
-        if watcher.enough or (at_rest and faults.due_ps >= until_ps):
+        if stop() or watcher.enough or (at_rest and faults.due_ps >= until_ps):
             break
         faults.act()
         fabric.run(min(until_ps, faults.due_ps, sampler.due_ps, watcher.due_ps))
@@ -265,7 +277,7 @@ def _go(
             before, arrived = arrived, int(fabric.column("st_rx_bytes").sum())
             if arrived != before or tasks.to_begin:
                 moved_ps = fabric.now_ps
-            progress(float(arrived), fabric.now_ps / 1e12)
+            progress(float(arrived), fabric.now_ps / 1e12, tasks.share)
     sampler.look()
     watcher.end()
 
@@ -298,6 +310,7 @@ def _found(
         queues=sampler.queues,
         deadlock=None if fabric.deadlock_found is None else str(fabric.deadlock_found),
         threads=fabric.network.threads,
+        packet_bytes=min(fabric.config.payload, int(sizes.max())),
     )
 
 
@@ -317,16 +330,20 @@ def _counts(fabric: VirtualFabric) -> ConnectionCounts:
 
 
 class TimedFaults:
-    """Links and switches that go down at their times, and the controller that writes routes around them."""
+    """Links and switches that change at their times, and the controller that writes routes around what is down and
+    gives placed connections other paths."""
 
-    def __init__(self, fabric: VirtualFabric, settings: SimSettings, watcher: Watcher) -> None:
-        self._fabric, self._watcher = fabric, watcher
+    def __init__(
+        self, fabric: VirtualFabric, settings: SimSettings, watcher: Watcher, placement: PlacedTasks | None = None
+    ) -> None:
+        self._fabric, self._watcher, self._placement = fabric, watcher, placement
         self._waiting: list[tuple[int, TimedFailure | None]] = [(one.at_ps, one) for one in settings.failures]
         if settings.reroute_after_ps is not None:
-            self._waiting += [(one.at_ps + settings.reroute_after_ps, None) for one in settings.failures]
+            late_ps = settings.reroute_after_ps
+            self._waiting += [(one.at_ps + late_ps, None) for one in settings.failures if one.change != "rate"]
         self._waiting.sort(key=lambda entry: entry[0])
         self._never = settings.until_ps
-        self._down: Failures = NONE
+        self._down: Failures = settings.down
 
     @property
     def due_ps(self) -> int:
@@ -339,11 +356,22 @@ class TimedFaults:
             _, one = self._waiting.pop(0)
             if one is None:
                 written = self._fabric.replan(self._down)
+                if self._placement is not None:
+                    self._placement.repair(self._down)
                 self._tell("routes", f"the controller wrote {written} entries: routes around what is down")
             else:
-                self._down = self._down | {one.failure}
-                self._fabric.apply_failures(self._down)
-                self._tell("fail", f"{failure_name(self._fabric.topology, one.failure)} is down")
+                self._change(one)
+
+    def _change(self, one: TimedFailure) -> None:
+        name = failure_name(self._fabric.topology, one.failure)
+        if one.change == "rate":
+            self._fabric.throttle(one.failure.index, one.fraction)
+            self._tell("slow", f"{name} carries {one.fraction:g} of its rate")
+            return
+        down = one.change == "down"
+        self._down = self._down | {one.failure} if down else self._down - {one.failure}
+        self._fabric.apply_failures(self._down)
+        self._tell("fail" if down else "heal", f"{name} is {'down' if down else 'back'}")
 
     def _tell(self, kind: str, text: str) -> None:
         names = sorted(failure_name(self._fabric.topology, each) for each in self._down)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
@@ -18,7 +18,7 @@ from detour.experiments.running import window
 from detour.fabric.backends.virtual.own_program import OwnProgram, read_program
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory, scheme
 from detour.topo import Topology, parse_failure
-from detour.topo.failures import Failure, failure_name
+from detour.topo.failures import NONE, Failure, Failures, failure_name
 
 T = TypeVar("T")
 
@@ -30,10 +30,13 @@ DEFAULT_SCHEME = "SprayLERP"
 
 @dataclass(frozen=True, order=True)
 class TimedFailure:
-    """A link or switch that goes down at a time."""
+    """A link or switch that changes at a time: it goes down, comes back, or from then on carries `fraction` of its rate
+    (a link: 1 is all of it)."""
 
     at_ps: int
     failure: Failure
+    change: Literal["down", "up", "rate"] = "down"
+    fraction: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +76,8 @@ class SimSettings:
 
     `duration_ps` None: until all is over. `reroute_after_ps`: the controller writes routes around a failure so long
     after it; None: nobody but senders does anything about it. `connections`: of two hosts at most, where messages of
-    jobs share them; flows have one each. `jitter_ps`: of senders (`RunSettings`)."""
+    jobs share them; flows have one each. `jitter_ps`: of senders (`RunSettings`). `down`: is so from the beginning, and
+    routes lead around it."""
 
     scheme: Scheme
     program: OwnProgram | None = None
@@ -82,6 +86,7 @@ class SimSettings:
     loss: float = 0.0
     seed: int = 1
     failures: tuple[TimedFailure, ...] = ()
+    down: Failures = NONE
     reroute_after_ps: int | None = None
     duration_ps: int | None = None
     connections: int = 1
@@ -181,6 +186,27 @@ def _failure(topology: Topology, text: str) -> TimedFailure:
 def failure_text(topology: Topology, one: TimedFailure) -> str:
     """What `_failure` understands."""
     return f"{failure_name(topology, one.failure)}@{one.at_ps / US:g}us"
+
+
+_EVENT = "wanted is fail:LINK, heal:LINK, slow:LINK:FRACTION or flap:LINK:TIME, like flap:s0-s4:50us"
+
+
+def events_of(topology: Topology, when: str, event: str) -> list[TimedFailure]:
+    """What `--at 1ms fail:s0-s4` means. `fail` takes a link or switch down and `heal` brings it back; `slow` leaves a
+    link that fraction of its rate; what `flap`s is down for that long. Raises `DetourError`: it means nothing."""
+    at_ps = time_ps_of(when)
+    kind, _, rest = event.partition(":")
+    name, _, value = rest.rpartition(":") if kind in ("slow", "flap") else (rest, "", "")
+    if kind not in ("fail", "heal", "slow", "flap") or not name:
+        raise DetourError(f"{event!r}: {_EVENT}")
+    failure = parse_failure(topology, name)
+    if kind == "slow":
+        fraction = fraction_of(value)
+        if not fraction or failure.kind != "link":
+            raise DetourError(f"{event!r}: only a link slows down, to a fraction above 0 of its rate")
+        return [TimedFailure(at_ps, failure, "rate", fraction)]
+    first = TimedFailure(at_ps, failure, "up" if kind == "heal" else "down")
+    return [first, TimedFailure(at_ps + _time(value), failure, "up")] if kind == "flap" else [first]
 
 
 def _with_ecn(scheme: Scheme, text: str) -> Scheme:

@@ -18,13 +18,13 @@ from typing import Any
 
 from detour.base import plugins
 from detour.base.errors import DetourError
-from detour.base.files import read_text
+from detour.base.files import read_bytes, read_text
 from detour.experiments.sim.patterns import NAMED_WORKLOADS, DrawnFor, PatternKind, flows_of_pattern
 from detour.fabric.traffic.placed_tasks import ConnectionName
 from detour.fabric.workloads.chakra import read_chakra
 from detour.fabric.workloads.flow_files import read_flow_file
 from detour.fabric.workloads.flow_table import FlowTable, check_flows, flow_table
-from detour.fabric.workloads.goal import is_goal, read_goal
+from detour.fabric.workloads.goal import is_binary_goal, is_goal, read_goal
 from detour.fabric.workloads.jobs import JOB_NAMES, job_by_name, read_job_run
 from detour.fabric.workloads.tasks import TaskGraph, flow_graph
 from detour.topo import Topology
@@ -65,7 +65,7 @@ def open_workload(text: str, topology: Topology, rate_bps: int, seed: int) -> Si
     if file.suffix.lower() in _JOB_FILES:
         run = read_job_run(file, topology)
         return SimWorkload(text, run.graph, False, run.pinned)
-    if file.suffix.lower() == ".goal" or is_goal(read_text(file)[:_BEGINNING]):
+    if file.suffix.lower() == ".goal" or is_binary_goal(read_bytes(file)) or is_goal(read_text(file)[:_BEGINNING]):
         return SimWorkload(text, read_goal(file, hosts), False)
     return _of_flows(text, read_flow_file(file, hosts), topology)
 

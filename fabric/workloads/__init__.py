@@ -1,4 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a fabric in virtual time is to carry: messages and computations that wait for each other."""
 
-__all__ = ["chakra", "flow_files", "flow_table", "goal", "ideal", "jobs", "sizes", "tasks"]
+__all__ = [
+    "chakra",
+    "exports",
+    "flow_files",
+    "flow_table",
+    "goal",
+    "ideal",
+    "jobs",
+    "models",
+    "sizes",
+    "tasks",
+]

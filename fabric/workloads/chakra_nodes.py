@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -117,6 +117,41 @@ def read_nodes(file: Path) -> list[ChakraNode]:
         twice = next(k for place, k in enumerate(numbers) if k in set(numbers[:place]))
         raise DetourError(f"Chakra trace {file}: node {twice} is there twice")
     return nodes
+
+
+def encoded_nodes(nodes: Sequence[ChakraNode]) -> bytes:
+    """A protobuf file of one NPU. Numbers of attributes have the types that Chakra's feeder asks for."""
+    metadata, node_class = _messages()
+    parts = [metadata(version="0.0.4").SerializeToString()]
+    for node in nodes:
+        attributes = [{"name": name, _type_of(name, value): value} for name, value in node.attributes.items()]
+        kind = NODE_TYPES.index(node.kind)
+        message = node_class(
+            id=node.number,
+            name=node.name,
+            type=kind,
+            data_deps=node.after,
+            duration_micros=node.micros,
+            attr=attributes,
+        )
+        parts.append(message.SerializeToString())
+    return b"".join(part for each in parts for part in (_as_varint(len(each)), each))
+
+
+def _type_of(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool_val"
+    if name == "tensor_size":
+        return "uint64_val"
+    return "int64_val" if name in ("comm_size", "num_ops") else "int32_val"
+
+
+def _as_varint(value: int) -> bytes:
+    encoded = b""
+    while value > 0x7F:
+        encoded += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return encoded + bytes([value])
 
 
 # -- protobuf -----------------------------------------------------------------------------------------------

@@ -17,11 +17,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from detour.base.errors import DetourError
+from detour.control.placement.training import Rails, double_trees
 from detour.fabric.workloads.tasks import TaskList
 
 RankWaits = list[list[int]]
 """tasks that every rank waits for"""
 
+TREE_CHUNKS = 8
+"""that follow each other along double trees, so that all levels work at once"""
 MAX_TASKS = 4_000_000
 """of a workload: memory and time are linear in it"""
 
@@ -142,53 +145,85 @@ def ring_all_reduce(tasks: TaskList, ranks: Ranks, size: int) -> RankWaits:
     return all_gather(tasks, ranks.then(reduce_scatter(tasks, ranks, size)), size)
 
 
+def tree_all_reduce(
+    tasks: TaskList, ranks: Ranks, size: int, *, chunks: int = 1, parents: Sequence[int] | None = None
+) -> RankWaits:
+    """Each rank has `size` bytes, and gets their sum: up a binary tree to its root, and down again. `parents`: of the
+    ranks in another tree (-1: it is the root)."""
+    sizes, tree = parts(size, chunks), parents or _binary(len(ranks))
+    return _down(tasks, ranks, sizes, _up(tasks, ranks, sizes, tree), tree)
+
+
+def double_tree_all_reduce(
+    tasks: TaskList, ranks: Ranks, size: int, *, chunks: int = 1,
+    over: Sequence[Callable[[int, int], int]] = (any_connection, any_connection),
+) -> RankWaits:  # fmt: skip
+    """The same along two trees, each with a half. `over`: of each tree, see `Ranks`."""
+    waits: RankWaits = [[] for _ in ranks.hosts]
+    for half, parents, how in zip(parts(size, 2), double_trees(len(ranks)), over, strict=True):
+        some = tree_all_reduce(tasks, replace(ranks, over=how), half, chunks=chunks, parents=parents)
+        for rank, more in enumerate(some):
+            waits[rank] += more
+    return ranks.done(waits)
+
+
 def broadcast(tasks: TaskList, ranks: Ranks, size: int, *, chunks: int = 1) -> RankWaits:
-    """`size` bytes from rank 0 down a binary tree, in chunks that follow each other."""
-    return _down(tasks, ranks, parts(size, chunks), [list(ranks.after[0])] * chunks)
-
-
-def tree_all_reduce(tasks: TaskList, ranks: Ranks, size: int, *, chunks: int = 1) -> RankWaits:
-    """Each rank has `size` bytes, and gets their sum: up a binary tree to rank 0, and down again."""
-    sizes = parts(size, chunks)
-    return _down(tasks, ranks, sizes, _up(tasks, ranks, sizes))
+    """Rank 0 has `size` bytes, and all get them, down a binary tree."""
+    return _down(tasks, ranks, parts(size, chunks), [list(ranks.after[0])] * chunks, _binary(len(ranks)))
 
 
 def reduce(tasks: TaskList, ranks: Ranks, size: int, *, chunks: int = 1) -> RankWaits:
     """Rank 0 gets the sum, up a binary tree; the others are done when they have sent."""
     waits = ranks.done()
-    sum_of = _up(tasks, ranks, parts(size, chunks))
+    sum_of = _up(tasks, ranks, parts(size, chunks), _binary(len(ranks)))
     waits[0] += [task for chunk in sum_of for task in chunk]
     return ranks.done(waits)
 
 
-def _up(tasks: TaskList, ranks: Ranks, sizes: list[int]) -> RankWaits:
-    """The sum of every chunk at rank 0: what that waits for, by chunk."""
+def _binary(count: int) -> list[int]:
+    """Parents in a binary tree, level by level."""
+    return [(rank - 1) // 2 for rank in range(count)]
+
+
+def _downward(parents: Sequence[int]) -> list[int]:
+    """Ranks of a tree, each after its parent."""
+    children: dict[int, list[int]] = {}
+    for rank, parent in enumerate(parents):
+        children.setdefault(parent, []).append(rank)
+    ordered = list(children[-1])
+    for rank in ordered:  # grows while it is gone through
+        ordered += children.get(rank, [])
+    return ordered
+
+
+def _up(tasks: TaskList, ranks: Ranks, sizes: list[int], parents: Sequence[int]) -> RankWaits:
+    """The sum of every chunk at the root: what that waits for, by chunk."""
     check_room(tasks, 2 * len(ranks) * len(sizes))
     sums: RankWaits = []
     for size in sizes:
         arrived: dict[int, list[int]] = {}
-        for rank in reversed(range(len(ranks))):
-            children = arrived.get(rank, [])
+        for rank in reversed(_downward(parents)):
+            children, parent = arrived.get(rank, []), parents[rank]
             after = [*ranks.after[rank], *children]
-            if rank == 0:
-                sums.append(_reduced(tasks, ranks.some([0]), [after])[0] if children else after)
+            if parent < 0:
+                sums.append(_reduced(tasks, ranks.some([rank]), [after])[0] if children else after)
                 break
-            parent = (rank - 1) // 2
             sent = ranks.send(tasks, rank, parent, size, after, ranks.reduce_ps if children else 0)
             arrived.setdefault(parent, []).append(sent)
     return sums
 
 
-def _down(tasks: TaskList, ranks: Ranks, sizes: list[int], root: RankWaits) -> RankWaits:
-    """Chunks from rank 0, which has each after what `root` says of it, to all."""
+def _down(tasks: TaskList, ranks: Ranks, sizes: list[int], root: RankWaits, parents: Sequence[int]) -> RankWaits:
+    """Chunks from the root, which has each after what `root` says of it, to all."""
     check_room(tasks, len(ranks) * len(sizes))
     done: RankWaits = [[] for _ in ranks.hosts]
+    first, *others = _downward(parents)
     for size, has in zip(sizes, root, strict=True):
-        got: dict[int, list[int]] = {0: has}
-        done[0] += has
-        for rank in range(1, len(ranks)):
-            parent = (rank - 1) // 2
-            own = ranks.after[parent] if parent else ()
+        got: dict[int, list[int]] = {first: has}
+        done[first] += has
+        for rank in others:
+            parent = parents[rank]
+            own = ranks.after[parent] if parent != first else ()
             sent = ranks.send(tasks, parent, rank, size, [*got[parent], *own])
             got[rank] = [sent]
             done[rank].append(sent)
@@ -198,19 +233,69 @@ def _down(tasks: TaskList, ranks: Ranks, sizes: list[int], root: RankWaits) -> R
 def all_to_all(tasks: TaskList, ranks: Ranks, size: int, *, at_once: int = 0) -> RankWaits:
     """Each rank has `size` bytes, and a part of it for every other one, and one for itself. It begins with the rank
     behind it; `at_once`: parts that it has under way at most (0: all)."""
+    return all_to_all_v(tasks, ranks, [parts(size, len(ranks))] * len(ranks), at_once=at_once)
+
+
+def all_to_all_v(tasks: TaskList, ranks: Ranks, sizes: Sequence[Sequence[int]], *, at_once: int = 0) -> RankWaits:
+    """The same, with what each rank has for each other one."""
     n = len(ranks)
     check_room(tasks, n * (n - 1))
-    sizes = parts(size, n)
     waits: RankWaits = [[] for _ in range(n)]
     for rank in range(n):
         mine: list[int] = []
         for turn in range(1, n):
             other = (rank + turn) % n
             before = [mine[-at_once]] if at_once and len(mine) >= at_once else []
-            sent = ranks.send(tasks, rank, other, sizes[other], [*ranks.after[rank], *before])
+            sent = ranks.send(tasks, rank, other, sizes[rank][other], [*ranks.after[rank], *before])
             mine.append(sent)
             waits[other].append(sent)
     return ranks.done(waits)
+
+
+def computed(tasks: TaskList, ranks: Ranks, times_ps: Sequence[int]) -> RankWaits:
+    """Each rank computes for its time."""
+    named = zip(ranks.hosts, times_ps, ranks.after, strict=True)
+    return [[tasks.compute(host, time, after=after, step=ranks.step)] for host, time, after in named]
+
+
+def experts(
+    tasks: TaskList, ranks: Ranks, tokens: Sequence[Sequence[int]], expert_ps: int, computing: str | None = None
+) -> RankWaits:
+    """Tokens go to the experts of other ranks and, when these have computed, back. `tokens`: bytes from each rank to
+    each other one; `expert_ps`: what a rank computes on average, so one that more goes to takes longer. `computing`:
+    the step that this counts to."""
+    there = ranks.then(all_to_all_v(tasks, ranks, tokens))
+    come = [sum(row[rank] for row in tokens) for rank in range(len(ranks))]
+    mean = max(sum(come) / len(come), 1)
+    if expert_ps:
+        own = there.then(list(map(list, there.after)), computing)
+        there = there.then(computed(tasks, own, [round(expert_ps * each / mean) for each in come]))
+    return all_to_all_v(tasks, there, [list(column) for column in zip(*tokens, strict=True)])
+
+
+def rails(
+    tasks: TaskList, ranks: Ranks, layout: Rails, nvlink_bps: int, over: Callable[[str], Callable[[int, int], int]]
+) -> RankWaits:
+    """All-reduce of `layout.bytes` of each rank: a reduce-scatter inside machines, which takes its time at the rate of
+    NVLink, an all-reduce of each channel's part across machines, and an all-gather inside. `over`: by what a channel,
+    and a tree of it, is called."""
+    inside_ps = layout.bytes * (layout.group - 1) // layout.group * 8 * 10**12 // nvlink_bps
+    begun = ranks.then(computed(tasks, ranks, [inside_ps] * len(ranks))) if inside_ps else ranks
+    waits: RankWaits = [list(after) for after in begun.after]
+    for number, (place, part) in enumerate(
+        zip(layout.channels, parts(layout.bytes, len(layout.channels)), strict=True)
+    ):
+        members = layout.members(place)
+        some, name = begun.some(members), f"channel {number}"
+        if layout.tree:
+            both = [over(f"{name} tree {which}") for which in (0, 1)]
+            done = double_tree_all_reduce(tasks, some, part, chunks=TREE_CHUNKS, over=both)
+        else:
+            done = ring_all_reduce(tasks, replace(some, over=over(name)), part)
+        for rank, more in zip(members, done, strict=True):
+            waits[rank] += more
+    reduced = ranks.then([list(dict.fromkeys(each)) for each in waits])
+    return ranks.done(computed(tasks, reduced, [inside_ps] * len(ranks)) if inside_ps else reduced.done())
 
 
 def hierarchical(tasks: TaskList, ranks: Ranks, size: int, *, group: int) -> RankWaits:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GOAL schedules as tasks: the text that LogGOPSim's `txt2bin` reads, and ATLAHS writes.
+"""GOAL schedules as tasks: the text that LogGOPSim's `txt2bin` reads, and ATLAHS writes, and what it makes of it.
 
     num_ranks 2
     rank 0 {
@@ -26,9 +26,13 @@ Hoefler, Schneider and Lumsdaine, "LogGOPSim - Simulating Large-Scale Applicatio
 from __future__ import annotations
 
 import re
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
+
+import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.times import NS
@@ -49,6 +53,18 @@ _SYNTAX = (
     "[cpu 0]`, `label requires label`, `label irequires label` or `}`"
 )
 _LONGEST_NS = 1 << 50
+
+COOKIE = 4223
+"""at the beginning of a binary schedule (LogGOPSim's Parser.hpp)"""
+HEAD = struct.Struct("<IBB")
+"""behind it: ranks, the highest processor and network interface; then where each rank's section begins and ends"""
+SEND, RECV, CALC = 1, 2, 3
+NODE = np.dtype([
+    ("waits", "<u4"), ("kind", "u1"), ("peer", "<u4"), ("size", "<u8"), ("tag", "<u4"), ("cpu", "u1"), ("nic", "u1"),
+    ("done_count", "<u4"), ("done_first", "<u4"), ("start_count", "<u4"), ("start_first", "<u4"),
+])  # fmt: skip
+"""an operation: for how many it waits, what it is, and where those are listed that wait for its end and beginning"""
+_ANY = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
@@ -87,10 +103,13 @@ def read_goal(file: Path, hosts: int) -> TaskGraph:
     """The tasks of a schedule, on a fabric with so many hosts. Raises DetourError with the file, the line and the rule
     that is broken; also for receives from any source or with any tag, and messages that nobody receives or sends."""
     try:
-        text = file.read_text()
+        data = file.read_bytes()
+        text = "\n".join(_lines_of(data)) if is_binary_goal(data) else data.decode()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text; binary schedules are not read"
+        reason = error.strerror if isinstance(error, OSError) else "it is neither text nor a binary schedule"
         raise DetourError(f"GOAL schedule {file}: {reason}") from None
+    except (struct.error, ValueError, IndexError):
+        raise DetourError(f"GOAL schedule {file}: it is cut off, or damaged") from None
     schedule: _Schedule | None = None
     for number, line in _statements(text):
         if schedule is None:
@@ -111,6 +130,45 @@ def is_goal(text: str) -> bool:
     """Whether a text begins like a schedule."""
     first = next((line for _, line in _statements(text)), "")
     return _HEAD.fullmatch(first) is not None
+
+
+def is_binary_goal(data: bytes) -> bool:
+    """Whether a file begins like a binary schedule."""
+    return data[:8] == struct.pack("<Q", COOKIE)
+
+
+def _lines_of(data: bytes) -> Iterator[str]:
+    """The text of a binary schedule, a line an operation; errors name these. Raises struct.error, ValueError or
+    IndexError if something is not there."""
+    data = data[8:]
+    ranks, _, _ = HEAD.unpack_from(data)
+    yield f"num_ranks {ranks}"
+    for rank in range(ranks):
+        begin, end = struct.unpack_from("<QQ", data, HEAD.size + 16 * rank)
+        count, roots = struct.unpack_from("<II", data, begin)
+        at = begin + 8 + 4 * roots
+        nodes = np.frombuffer(data, NODE, count, at)
+        at += NODE.itemsize * count
+        later = np.frombuffer(data[at:end], "<u4")
+        if int(nodes["done_count"].sum() + nodes["start_count"].sum()) != len(later):
+            raise ValueError
+        yield f"rank {rank} {{"
+        yield from map(_line_of, range(count), nodes.tolist())
+        for name, word in (("done", "requires"), ("start", "irequires")):
+            for number in np.flatnonzero(nodes[f"{name}_count"]).tolist():
+                first = int(nodes[f"{name}_first"][number])
+                some = later[first : first + int(nodes[f"{name}_count"][number])]
+                yield from (f"l{then} {word} l{number}" for then in some.tolist())
+        yield "}"
+
+
+def _line_of(number: int, node: tuple[int, ...]) -> str:
+    _, kind, peer, size, tag, cpu, nic, *_ = node
+    if kind == CALC:
+        return f"l{number}: calc {size} cpu {cpu}"
+    name, way = {SEND: ("send", "to"), RECV: ("recv", "from")}.get(kind, ("operation", str(kind)))
+    peer, tag = (-1 if value == _ANY else value for value in (peer, tag))
+    return f"l{number}: {name} {size}b {way} {peer} tag {tag} cpu {cpu} nic {nic}"
 
 
 def _statements(text: str) -> list[tuple[int, str]]:

@@ -48,7 +48,8 @@ class WireTerms:
 def wire_terms(topology: Topology, links: LinkSettings, payload: int = PAYLOAD) -> WireTerms:
     """Of a fabric with these links (`RunSettings.links`), whose hosts send packets of `payload` bytes at most."""
     links = links.of(topology)
-    rate = [links.rate_of(link) for link in topology.links]
+    # A message may take all planes at once.
+    rate = [links.rate_of(link) * (1 if link.kind == "host" else topology.planes) for link in topology.links]
     delay = [links.delay_of(link) for link in topology.links]
     overhead = DATA_OVERHEAD + links.overhead_bytes
     return WireTerms(topology, np.array(rate, np.int64), np.array(delay, np.int64), payload, overhead)
@@ -68,13 +69,17 @@ class IdealTimes:
 
 def ideal_ps(graph: TaskGraph, wire: WireTerms) -> IdealTimes:
     """Times on an empty fabric. Raises DetourError: a message between hosts that are not connected."""
-    ways = _Ways(wire)
-    alone, back = ways.messages(graph)
+    alone, back = _Ways(wire).messages(graph)
     task = np.where(graph.is_message, alone, graph.tasks["compute_ps"])
-    everybody = np.ones(len(graph), np.bool_)
-    steps = [_span(graph, wire, graph.tasks["step"] == k, alone, back, False) for k in range(len(graph.steps))]
-    total = _span(graph, wire, everybody, alone, back, True)
-    return IdealTimes(task, np.array(steps, np.int64), total)
+    steps = _spans(graph, wire, graph.tasks["step"], len(graph.steps), (alone, back), False)
+    (total,) = _spans(graph, wire, np.zeros(len(graph), np.int64), 1, (alone, back), True)
+    return IdealTimes(task, steps, int(total))
+
+
+def group_ideals_ps(graph: TaskGraph, wire: WireTerms, group: Int64Array, count: int) -> Int64Array:
+    """(count,) the least times of groups of tasks, each alone: `group` (n,) says to which one a task belongs, -1: to
+    none. Raises DetourError as `ideal_ps` does."""
+    return _spans(graph, wire, group, count, _Ways(wire).messages(graph), True)
 
 
 class _Ways:
@@ -170,42 +175,55 @@ class _Ways:
         return at
 
 
-def _span(
-    graph: TaskGraph, wire: WireTerms, among: NDArray[np.bool_], alone: Int64Array, back: Int64Array, timed: bool
-) -> int:
-    """The least time of some tasks that begin at once (`timed`: not before their time)."""
-    if not among.any():
-        return 0
-    return max(_chain(graph, among, alone, back, timed), _busiest(graph, wire, among))
+def _spans(
+    graph: TaskGraph, wire: WireTerms, group: Int64Array, count: int, times: tuple[Int64Array, Int64Array], timed: bool
+) -> Int64Array:
+    """(count,) the least time of each group of tasks, which begin at once (`timed`: not before their time)."""
+    pairs, starts = graph.dependencies, graph.starts
+    inside = np.flatnonzero((group[pairs[:, 0]] == group[pairs[:, 1]]) & (group[pairs[:, 0]] >= 0))
+    inside = inside[np.argsort(group[pairs[inside, 0]], kind="stable")]
+    order = np.argsort(group, kind="stable")
+    # A task's place among those of its group.
+    first = np.searchsorted(group[order], np.arange(count + 1))
+    place = np.empty(len(graph), np.int64)
+    place[order] = np.arange(len(graph)) - first[np.maximum(group[order], 0)]
+    edges = np.searchsorted(group[pairs[inside, 0]], np.arange(count + 1))
+    spans = np.zeros(count, np.int64)
+    for k in range(count):
+        mine, own = order[first[k] : first[k + 1]], inside[edges[k] : edges[k + 1]]
+        if len(mine):
+            tasks, alone, back = graph.tasks[mine], times[0][mine], times[1][mine]
+            chain = _chain(tasks, place[pairs[own]], starts[own], alone, back, timed)
+            spans[k] = max(chain, _busiest(tasks, wire))
+    return spans
 
 
-def _chain(graph: TaskGraph, among: NDArray[np.bool_], alone: Int64Array, back: Int64Array, timed: bool) -> int:
-    """The longest chain of tasks among some that wait for each other."""
-    tasks = graph.tasks
+def _chain(
+    tasks: NDArray[np.void], pairs: Int64Array, starts: NDArray[np.bool_], alone: Int64Array, back: Int64Array,
+    timed: bool,
+) -> int:  # fmt: skip
+    """The longest chain of tasks that wait for each other."""
     start = np.where(timed, tasks["start_ps"], 0).astype(np.int64)
-    pairs = graph.dependencies
-    kept = among[pairs[:, 0]] & among[pairs[:, 1]]
     length = tasks["compute_ps"] + alone
-    if not kept.any():
-        return int((start + length)[among].max() - start[among].min())
-    pairs, starts = pairs[kept], graph.starts[kept]
-    sends = graph.is_message & (length > 0)
+    if not len(pairs):
+        return int((start + length).max() - start.min())
+    sends = (tasks["destination"] >= 0) & (length > 0)
     same = tasks["source"][pairs[:, 0]] == tasks["source"][pairs[:, 1]]
     lag = np.where(starts, 0, length[pairs[:, 0]] + np.where(same & sends[pairs[:, 0]], back[pairs[:, 0]], 0))
     begin = start.tolist()
     waits: dict[int, list[tuple[int, int]]] = {}
-    for (first, then), late in zip(pairs.tolist(), lag.tolist(), strict=True):
-        waits.setdefault(first, []).append((then, late))
-    for task in topological(len(graph), pairs):
+    for (before, then), late in zip(pairs.tolist(), lag.tolist(), strict=True):
+        waits.setdefault(before, []).append((then, late))
+    for task in topological(len(tasks), pairs):
         for then, late in waits.get(task, ()):
             begin[then] = max(begin[then], begin[task] + late)
     begun = np.array(begin, np.int64)
-    return int((begun + length)[among].max() - begun[among].min())
+    return int((begun + length).max() - begun.min())
 
 
-def _busiest(graph: TaskGraph, wire: WireTerms, among: NDArray[np.bool_]) -> int:
+def _busiest(tasks: NDArray[np.void], wire: WireTerms) -> int:
     """What the host with most to send, to get or, one thing after the other, to compute needs for that alone."""
-    tasks, hosts = graph.tasks[among], len(wire.topology.hosts)
+    hosts = len(wire.topology.hosts)
     packets = -(-tasks["bytes"] // wire.payload)
     on_wire = (tasks["bytes"] + packets * wire.overhead).astype(np.float64)
     rates = np.zeros(hosts)

@@ -26,24 +26,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.errors import DetourError, told_of
-from detour.base.quantities import bytes_of, time_ps_of, whole_number_of
-from detour.control.placement.jobs import POINT_TO_POINT, FlowSet, job_documents, read_jobs
+from detour.base.quantities import bytes_of, rate_bps_of, time_ps_of, whole_number_of
+from detour.control.placement.jobs import POINT_TO_POINT, FlowSet, job_documents, job_hosts, read_jobs
+from detour.control.placement.training import LAYOUTS, Experts, JobLayout, Rails, TrainingShape, layout_of
 from detour.fabric.workloads import collectives
+from detour.fabric.workloads.bandwidth import JobStep, all_reduce_factor, share_factor
 from detour.fabric.workloads.collectives import Ranks, RankWaits
 from detour.fabric.workloads.tasks import TaskGraph, TaskList
+from detour.fabric.workloads.training import TrainingStep
 from detour.topo import Topology
 from detour.topo.paths import SwitchPath
 from detour.topo.spec import check_keys, split_spec, whole_number
 
 MAX_ITERATIONS = 10_000
+NVLINK = "3.6T"
+"""of each GPU and direction: 450 GB/s, the fourth generation"""
 
 _Collective = Callable[[TaskList, Ranks, int], RankWaits]
-_NAMES = {
-    "ring": "", "tree": "chunks", "all-to-all": "at_once", "all-gather": "", "reduce-scatter": "",
-    "broadcast": "chunks", "hierarchical": "group",
+_NAMES: dict[str, tuple[str, ...]] = {
+    "ring": (), "tree": ("chunks",), "all-to-all": ("at_once",), "all-gather": (), "reduce-scatter": (),
+    "broadcast": ("chunks",), "hierarchical": ("group",), "double-tree": ("chunks",), "rail": ("group", "nvlink"),
+    "moe": ("skew", "seed", "expert"), "pipeline": ("microbatches", "forward", "backward"),
 }  # fmt: skip
 JOB_NAMES = tuple(_NAMES)
-"""collectives that are known by name; each with the parameter of its own, if it has one"""
+"""collectives that are known by name; each with the parameters of its own"""
 _SIMPLE: dict[str, _Collective] = {
     "ring": collectives.ring_all_reduce,
     "all-gather": collectives.all_gather,
@@ -70,11 +76,14 @@ class _Course:
         count = partial(whole_number_of, most=MAX_ITERATIONS)
         return _Course(iterations=_quantity(count, values.get("iterations", 1), f"{where}: iterations"), **times)
 
+    def steps(self, name: str) -> list[str]:
+        """What the iterations of a job are called."""
+        return [name] if self.iterations == 1 else [f"{name} #{number + 1}" for number in range(self.iterations)]
+
     def run(self, tasks: TaskList, ranks: Ranks, once: Callable[[TaskList, Ranks], RankWaits]) -> None:
         """Adds all iterations."""
-        name, waits, had = ranks.step or "job", ranks.done(), len(tasks)
-        for iteration in range(self.iterations):
-            step = name if self.iterations == 1 else f"{name} #{iteration + 1}"
+        waits, had = ranks.done(), len(tasks)
+        for iteration, step in enumerate(self.steps(ranks.step or "job")):
             now = ranks.then(waits, step)
             if self.compute_ps or (self.start_ps and not iteration):
                 start_ps = 0 if iteration else self.start_ps
@@ -98,7 +107,7 @@ def job_by_name(text: str, topology: Topology) -> TaskGraph:
     if name not in _NAMES:
         raise DetourError(f"{text!r}: there is no collective {name!r}; allowed: {', '.join(JOB_NAMES)}")
     own = _NAMES[name]
-    optional = ("ranks", "shuffle", "compute", "reduce", "iterations", "start", *([own] if own else []))
+    optional = ("ranks", "shuffle", "compute", "reduce", "iterations", "start", *own)
     check_keys(text, values, ("bytes",), optional)
     hosts = _hosts(text, values, topology)
     size = _quantity(bytes_of, values["bytes"], f"{text!r}: bytes")
@@ -116,9 +125,23 @@ def _named(text: str, name: str, values: dict[str, str], topology: Topology, ran
             raise DetourError(f"{text!r}: {key}={value}; it must be at least {least}")
         return value
 
+    def time(key: str) -> int:
+        return _quantity(time_ps_of, values.get(key, 0), f"{text!r}: {key}")
+
     match name:
         case "tree":
             return partial(collectives.tree_all_reduce, chunks=number("chunks", 1, 1))
+        case "double-tree":
+            chunks = number("chunks", collectives.TREE_CHUNKS, 1)
+            return partial(collectives.double_tree_all_reduce, chunks=chunks)
+        case "rail":
+            group = number("group", len(topology.hosts_of[topology.hosts[0].switch]), 1)
+            rate = _quantity(rate_bps_of, values.get("nvlink", NVLINK), f"{text!r}: nvlink")
+            return partial(_rail, group, rate)
+        case "moe":
+            return partial(_moe, values.get("skew", "uniform"), number("seed", 1, 0), time("expert"))
+        case "pipeline":
+            return partial(_pipeline, number("microbatches", ranks, 1), time("forward"), time("backward"))
         case "broadcast":
             return partial(collectives.broadcast, chunks=number("chunks", 1, 1))
         case "all-to-all":
@@ -129,6 +152,28 @@ def _named(text: str, name: str, values: dict[str, str], topology: Topology, ran
                 raise DetourError(f"{text!r}: {ranks} ranks do not make up whole groups of {group}; give group=")
             return partial(collectives.hierarchical, group=group)
     return _SIMPLE[name]
+
+
+def _any(what: str) -> Callable[[int, int], int]:
+    return collectives.any_connection
+
+
+def _rail(group: int, nvlink_bps: int, tasks: TaskList, ranks: Ranks, size: int) -> RankWaits:
+    machines = len(ranks) // group
+    each = max(1, 2 * (machines - 1) * size // max(group * machines, 1))
+    return collectives.rails(tasks, ranks, Rails(len(ranks), group, each, tuple(range(group))), nvlink_bps, _any)
+
+
+def _moe(skew: str, seed: int, expert_ps: int, tasks: TaskList, ranks: Ranks, size: int) -> RankWaits:
+    tokens = Experts(len(ranks), max(1, size // len(ranks)), skew, seed).tokens.tolist()
+    return collectives.experts(tasks, ranks, tokens, expert_ps)
+
+
+def _pipeline(
+    microbatches: int, forward_ps: int, backward_ps: int, tasks: TaskList, ranks: Ranks, size: int
+) -> RankWaits:
+    shape = TrainingShape(pp=len(ranks), microbatches=microbatches, stage_bytes=size)
+    return TrainingStep(shape, forward_ps, backward_ps, 0, 0, _any).run(tasks, ranks)
 
 
 def _hosts(text: str, values: dict[str, str], topology: Topology) -> list[int]:
@@ -149,10 +194,26 @@ def _hosts(text: str, values: dict[str, str], topology: Topology) -> list[int]:
 
 @dataclass(frozen=True)
 class JobRun:
-    """A job file that runs: its tasks, and the paths that it demands, by source, destination and connection."""
+    """A job file that runs: its tasks, the paths that it demands, by source, destination and connection, what jobs are
+    called, how many iterations each has, and what the steps of the graph are."""
 
     graph: TaskGraph
     pinned: dict[tuple[int, int, int], SwitchPath]
+    jobs: tuple[str, ...]
+    iterations: tuple[int, ...]
+    operations: tuple[JobStep, ...]
+
+    @property
+    def job(self) -> NDArray[np.int64]:
+        """(tasks,) number of the job that each belongs to."""
+        return np.array([operation.job for operation in self.operations], np.int64)[self.graph.tasks["step"]]
+
+    def alone(self, job: int) -> JobRun:
+        """One of the jobs without the others."""
+        graph = self.graph.some(np.flatnonzero(self.job == job))
+        hosts = {(int(row["source"]), int(row["destination"])) for row in graph.tasks}
+        pinned = {name: path for name, path in self.pinned.items() if name[:2] in hosts}
+        return replace(self, graph=graph, pinned=pinned)
 
 
 def read_job_run(file: Path, topology: Topology) -> JobRun:
@@ -163,15 +224,29 @@ def read_job_run(file: Path, topology: Topology) -> JobRun:
         raise DetourError(f"job file {file}: jobs that run need `bytes`, what each of their flows carries")
     connection = _connections(flows)
     tasks = TaskList(len(topology.hosts), serial=True)
+    operations: dict[str, JobStep] = {}
+    iterations: list[int] = []
     for number, job in enumerate(job_documents(file)):
         name = flows.names[number]
         course = _Course.of(job, f"job file {file}: job {name}")
         mine = np.flatnonzero(flows.job == number)
         collectives.check_room(tasks, course.iterations * len(mine))
-        _FileJob(name, flows, mine, connection, job.get("connections", 1)).run(tasks, job["collective"], course)
+        steps = dict.fromkeys(course.steps(name), JobStep(number, "compute"))
+        if job["collective"] in LAYOUTS:
+            laid = _LaidOut(
+                name, job, job_hosts(job, topology).tolist(), connection[mine], f"job file {file}: job {name}"
+            )
+            steps |= laid.run(tasks, course)
+        else:
+            one = _FileJob(name, flows, mine, connection, job.get("connections", 1))
+            steps |= dict.fromkeys(steps, one.run(tasks, job["collective"], course))
+        operations |= {step: replace(which, job=number) for step, which in steps.items()}
+        iterations.append(course.iterations)
+    graph = tasks.graph()
     names = zip(flows.source.tolist(), flows.target.tolist(), connection.tolist(), strict=True)
     pinned = {name: flows.pinned[flow] for flow, name in enumerate(names) if flow in flows.pinned}
-    return JobRun(tasks.graph(), pinned)
+    by_step = tuple(operations[step] for step in graph.steps)
+    return JobRun(graph, pinned, flows.names, tuple(iterations), by_step)
 
 
 def _connections(flows: FlowSet) -> NDArray[np.int64]:
@@ -188,14 +263,16 @@ def _flow_of_ring(size: int, ranks: int) -> int:
     return max(1, size * ranks // (ranks - 1))
 
 
-# What each rank must have so that each flow carries `bytes`, and the collective.
-_FILES: dict[str, tuple[Callable[[int, int], int], _Collective]] = {
-    "ring-all-reduce": (lambda size, n: max(1, size * n // (2 * (n - 1))), collectives.ring_all_reduce),
-    "tree": (lambda size, n: size, collectives.tree_all_reduce),
-    "all-to-all": (lambda size, n: size * n, collectives.all_to_all),
-    "all-gather": (_flow_of_ring, collectives.all_gather),
-    "reduce-scatter": (_flow_of_ring, collectives.reduce_scatter),
-}
+# What each rank must have so that each flow carries `bytes`, the collective, and its factor.
+_FILES: dict[str, tuple[Callable[[int, int], int], _Collective, Callable[[int], float]]] = {
+    "ring-all-reduce": (
+        lambda size, n: max(1, size * n // (2 * (n - 1))), collectives.ring_all_reduce, all_reduce_factor
+    ),
+    "tree": (lambda size, n: size, collectives.tree_all_reduce, all_reduce_factor),
+    "all-to-all": (lambda size, n: size * n, collectives.all_to_all, share_factor),
+    "all-gather": (_flow_of_ring, collectives.all_gather, share_factor),
+    "reduce-scatter": (_flow_of_ring, collectives.reduce_scatter, share_factor),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -208,13 +285,14 @@ class _FileJob:
     connection: NDArray[np.int64]
     times: int
 
-    def run(self, tasks: TaskList, kind: str, course: _Course) -> None:
+    def run(self, tasks: TaskList, kind: str, course: _Course) -> JobStep:
         """Adds the job's tasks. Parallel connections carry shares of their own: they are as many collectives."""
         source, target = self.flows.source[self.mine], self.flows.target[self.mine]
         if kind == POINT_TO_POINT:
             hosts = np.unique(np.concatenate([source, target])).tolist()
             course.run(tasks, Ranks.fresh(hosts, self.name, course.reduce_ps), self._elephants)
-            return
+            sent = np.bincount(source, self.flows.size[self.mine])
+            return JobStep(0, kind, len(hosts), int(sent.max()), 1.0)
         first = slice(None, None, self.times)
         if kind == "tree":
             # The children come first, in order, and the first one's parent is the root.
@@ -223,7 +301,7 @@ class _FileJob:
             hosts = list(dict.fromkeys(source[first].tolist()))
         pairs = zip(source[first].tolist(), target[first].tolist(), strict=True)
         flow_of = dict(zip(pairs, self.mine[first].tolist(), strict=True))
-        size_of, collective = _FILES[kind]
+        size_of, collective, factor = _FILES[kind]
         size = size_of(int(self.flows.size[self.mine[0]]), len(hosts))
 
         def once(tasks: TaskList, ranks: Ranks) -> RankWaits:
@@ -235,6 +313,7 @@ class _FileJob:
             return waits
 
         course.run(tasks, Ranks.fresh(hosts, self.name, course.reduce_ps), once)
+        return JobStep(0, kind, len(hosts), size * self.times, factor(len(hosts)))
 
     def _elephants(self, tasks: TaskList, ranks: Ranks) -> RankWaits:
         """Messages between pairs; a host is done when it has got what is for it."""
@@ -253,3 +332,41 @@ def _quantity(of: Callable[[str], int], value: Any, what: str) -> int:
     """A quantity of a name or a file (`base.quantities`); an error says which."""
     with told_of(what):
         return of(str(value))
+
+
+class _LaidOut:
+    """A job of which flows are unlike (`control.placement.training`). `connection`: (flows,) in the layout's order."""
+
+    def __init__(
+        self, name: str, job: dict[str, Any], hosts: list[int], connection: NDArray[np.int64], where: str
+    ) -> None:
+        self._name, self._job, self._hosts, self._where = name, job, hosts, where
+        self._layout: JobLayout = layout_of(job, len(hosts))
+        ends = ((flow.what, hosts[flow.source], hosts[flow.target]) for flow in self._layout.flows())
+        self._connection = dict(zip(ends, connection.tolist(), strict=True))
+
+    def run(self, tasks: TaskList, course: _Course) -> dict[str, JobStep]:
+        """Adds the job's tasks; steps of the graph that it has beside those of its iterations, or instead."""
+        ranks = Ranks.fresh(self._hosts, self._name, course.reduce_ps)
+        n, layout = len(ranks), self._layout
+        if isinstance(layout, TrainingShape):
+            times = (self._time(key) for key in ("forward", "backward", "head", "expert"))
+            training = TrainingStep(layout, *times, over=self._over)
+            course.run(tasks, ranks, training.run)
+            return training.steps
+        if isinstance(layout, Experts):
+            tokens, over = layout.tokens.tolist(), replace(ranks, over=self._over("expert"))
+            course.run(tasks, over, partial(collectives.experts, tokens=tokens, expert_ps=self._time("expert")))
+            step = JobStep(0, "moe", n, 2 * n * layout.mean, share_factor(n))
+        else:
+            assert isinstance(layout, Rails)
+            rate = _quantity(rate_bps_of, self._job.get("nvlink", NVLINK), f"job {self._name}: nvlink")
+            course.run(tasks, ranks, partial(collectives.rails, layout=layout, nvlink_bps=rate, over=self._over))
+            step = JobStep(0, self._job["collective"], n, layout.bytes, all_reduce_factor(n))
+        return dict.fromkeys(course.steps(self._name), step)
+
+    def _time(self, key: str) -> int:
+        return _quantity(time_ps_of, self._job.get(key, 0), f"job {self._name}: {key}")
+
+    def _over(self, what: str) -> Callable[[int, int], int]:
+        return lambda source, target: self._connection[what, source, target]

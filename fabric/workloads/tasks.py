@@ -16,7 +16,7 @@ bytes are in memory. So every dependency is met where it is waited for, and no h
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -91,6 +91,17 @@ class TaskGraph:
         """Of all messages together."""
         return int(self.tasks["bytes"].sum())
 
+    def some(self, which: Int64Array) -> TaskGraph:
+        """These tasks, in order, and who of them waits for whom."""
+        place = np.full(len(self), -1, np.int32)
+        place[which] = np.arange(len(which))
+        pairs = place[self.dependencies]
+        kept = (pairs >= 0).all(axis=1)
+        labels = None if self.labels is None else tuple(self.labels[task] for task in which.tolist())
+        return replace(
+            self, tasks=self.tasks[which], dependencies=pairs[kept], on_start=self.starts[kept], labels=labels
+        )
+
     # -- checks -----------------------------------------------------------------------------------------
 
     def _first(self, wrong: NDArray[np.bool_]) -> int | None:
@@ -147,7 +158,7 @@ class TaskGraph:
         raise DetourError(f"tasks wait for each other in a circle: {' -> '.join(shown)}")
 
 
-def successors(n: int, dependencies: NDArray[np.int32]) -> tuple[Int64Array, Int64Array]:
+def successors(n: int, dependencies: NDArray[np.integer]) -> tuple[Int64Array, Int64Array]:
     """Dependencies by their first task: (n + 1,) where those of a task begin, and (m,) their indices in order."""
     order = np.argsort(dependencies[:, 0], kind="stable")
     first = np.zeros(n + 1, np.int64)
@@ -155,7 +166,7 @@ def successors(n: int, dependencies: NDArray[np.int32]) -> tuple[Int64Array, Int
     return first, order.astype(np.int64)
 
 
-def topological(n: int, dependencies: NDArray[np.int32]) -> list[int]:
+def topological(n: int, dependencies: NDArray[np.integer]) -> list[int]:
     """Tasks in an order in which everyone comes after those that it waits for; those in circles and behind them are
     left out (Kahn, 1962)."""
     if not len(dependencies):

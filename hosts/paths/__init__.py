@@ -18,6 +18,7 @@ PATH_REGISTRY = PluginRegistry(
         "probing": "detour.hosts.paths.probing:PROBING_PATHS",
         "reacting": "detour.hosts.paths.reacting:REACTING_PATHS",
         "spraying": "detour.hosts.paths.spray:SPRAYING_PATHS",
+        "weighted": "detour.hosts.paths.sets:WEIGHTED_PATHS",
         "oblivious": "detour.hosts.paths.built_in:OBLIVIOUS_PATHS",
         "bending": "detour.experiments.rivals.paths:BENDING_PATHS",
         "reps": "detour.experiments.rivals.paths:REPS_PATHS",

@@ -9,6 +9,7 @@ from detour.hosts.paths import plugin
 from detour.hosts.paths.plugin import PathNews, PathScheme, hook
 from detour.hosts.paths.probing import PROBING_PATHS
 from detour.hosts.paths.reacting import REACTING_PATHS
+from detour.hosts.paths.sets import WEIGHTED_PATHS
 from detour.hosts.paths.spray import SPRAYING_PATHS
 from detour.hosts.paths.tokens import draw
 from detour.hosts.plugins import build_in
@@ -33,4 +34,4 @@ def build(part: Part, *schemes: PathScheme) -> None:
         build_in(part, scheme, Config.dtype, QueuePair.dtype, plugin.entry_of)
 
 
-build(PATH_SCHEMES, PROBING_PATHS, REACTING_PATHS, SPRAYING_PATHS, OBLIVIOUS_PATHS)
+build(PATH_SCHEMES, PROBING_PATHS, REACTING_PATHS, SPRAYING_PATHS, OBLIVIOUS_PATHS, WEIGHTED_PATHS)

@@ -146,6 +146,16 @@ def on_lost(hs: Handle, i: int, q: QueuePair, cand: int, congested: bool, now: i
 
 
 @inner
+def on_silent(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> bool:
+    """Spraying: candidate `cand` is silent while others answer. Whether the scheme sees to it."""
+    if not plugin.has(q, plugin.PATH_SILENT):
+        return False
+    plugin.news_of(q).cand = cand
+    plugin.call(hs, i, q, plugin.PATH_SILENT, now)
+    return True
+
+
+@inner
 def on_deadline(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """Does what is due."""
     if q.path_timer <= now:

@@ -26,6 +26,7 @@ has `choose`; any other stays on a path until it calls `paths.move`.
 | `on_probe_sent` | PTM number `seq` leaves the host |
 | `on_move` | the QP has left its path for candidate `q.cand` |
 | `on_timer` | `q.path_timer` has passed |
+| `on_silent` | `cand` is silent and others are not (schemes that spray); default: it is asked, and takes no data |
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ from detour.hosts.state import Handle, hosts_at
 
 PATH_HOOKS = (
     "on_candidates", "choose", "on_new", "on_sent", "on_idle", "on_answer", "on_lost", "on_timeout", "on_probe",
-    "on_probe_sent", "on_move", "on_timer",
+    "on_probe_sent", "on_move", "on_timer", "on_silent",
 )  # fmt: skip
 PATH_CANDIDATES, PATH_CHOOSE, PATH_NEW, PATH_SENT, PATH_IDLE, PATH_ANSWER = range(6)
-PATH_LOST, PATH_TIMEOUT, PATH_PROBE, PATH_PROBE_SENT, PATH_MOVE, PATH_TIMER = range(6, 12)
+PATH_LOST, PATH_TIMEOUT, PATH_PROBE, PATH_PROBE_SENT, PATH_MOVE, PATH_TIMER, PATH_SILENT = range(6, 13)
 
 
 class PathNews(NativeRecord):

@@ -48,6 +48,7 @@ def append(hs: Handle, i: int, q: QueuePair, index: int, now: int) -> None:
         if c.tail == NIL:
             c.head = index
         c.tail = index
+        c.flying += 1
         return
     _link(hs, i, index, q.flight_tail)
     if q.flight_tail == NIL:
@@ -79,6 +80,7 @@ def _take_from_flight(hs: Handle, i: int, q: QueuePair, index: int) -> None:
             c.head = after
         if after == NIL:
             c.tail = before
+        c.flying -= 1
         q.inflight -= 1
         return
     if q.epoch_head == index:

@@ -193,7 +193,7 @@ def look(hs: Handle, i: int, q: QueuePair, now: int) -> int:
                 quiet = min(quiet, max(sent, q.last_progress))
                 break
             flight.lose(hs, i, q, c.head)
-            if c.silent == 0:
+            if c.silent == 0 and not paths.on_silent(hs, i, q, cand, now):
                 _ask(hs, i, q, cand, rtt.timeout(cfg_row(hs), q), now)
         if c.silent > 0:
             if c.ask_next <= now:

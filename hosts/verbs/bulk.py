@@ -77,6 +77,7 @@ def connect_many(
     reordering: bool = False,
     telemetry: bool = True,
     ports: NDArray[Any] | None = None,
+    lists: NDArray[Any] | None = None,
     shortest: int = 1,
     non_shortest: int = 0,
     auto: bool | None = None,
@@ -87,9 +88,9 @@ def connect_many(
     """Connects host `sources[k]` to host `destinations[k]` for every k, ready for `post_many`.
 
     `ports`: candidate source ports, shape (n, candidates); by default `draw_ports` draws them. A flow begins with the
-    first one; if `auto` (default: if there are several) the sender chooses among them as `choice` says. The other
-    parameters are those of `verbs.QPInitAttr`. Raises `DetourError` for what cannot be, and if the tables are too
-    small."""
+    first one; `lists`: words of their uSID lists (`addresses.list_words`), one more axis. If `auto` (default: if there
+    are several) the sender chooses among them as `choice` says. The other parameters are those of `verbs.QPInitAttr`.
+    Raises `DetourError` for what cannot be, and if the tables are too small."""
     hs = device.hs
     src, dst = np.asarray(sources, np.int64), np.asarray(destinations, np.int64)
     if src.ndim != 1 or src.shape != dst.shape:
@@ -119,7 +120,7 @@ def connect_many(
     def change() -> None:
         _fill(device, flows.sender, src, flows.receiver, dst, psn[0], psn[1], values)
         _fill(device, flows.receiver, dst, flows.sender, src, psn[1], psn[0], values)
-        set_candidates(hs, flows.sender, chosen, how)
+        set_candidates(hs, flows.sender, chosen, how, lists)
         algorithms.give_paths(hs, flows.sender, how)
         set_candidates(hs, flows.receiver, hs.candidate["sport"][flows.sender, :1], FIXED_PATH)
         algorithms.give_paths(hs, flows.receiver, FIXED_PATH)
@@ -172,16 +173,25 @@ def _fill(
     )  # fmt: skip
 
 
-def lead(device: Device, rows: Int64Array, lists: Int64Array, finals: Int64Array) -> None:
+def lead(
+    device: Device, rows: Int64Array, lists: Int64Array, finals: Int64Array, *, moved_ps: int | None = None
+) -> None:
     """Packets of these QPs, which stay on one path, go by these uSID lists from the next one on. `lists`: (n, 2) words
-    of addresses, 0: plain ones; `finals`: (n,) first words of what is left of a list in the end."""
+    of addresses, 0: plain ones; `finals`: (n,) first words of what is left of a list in the end. `moved_ps`: it is this
+    time, and what is on the old path counts as left behind: LERP sends again what does not arrive."""
     candidate = device.hs.candidate
 
     def change() -> None:
         candidate["dst_hi"][rows, 0], candidate["dst_lo"][rows, 0] = lists[:, 0], lists[:, 1]
         candidate["final_hi"][rows, 0] = np.where(lists[:, 0] != 0, finals, 0)
+        if moved_ps is not None:
+            for row in rows.tolist():
+                rdma.move(device.hs.listing, row, 0, moved_ps)
 
     device.call(change)
+    if moved_ps is not None:
+        for host in np.unique(device.hs.qp["host"][rows]).tolist():
+            device.kick(host)
 
 
 def post_many(

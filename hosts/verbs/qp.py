@@ -15,7 +15,7 @@ from detour.base.arrays import Int64Array
 from detour.base.dataplane import MAX_FLOW_LABEL
 from detour.base.errors import DetourError
 from detour.hosts import nic, rdma, state
-from detour.hosts.addresses import final_address, to_text, to_words
+from detour.hosts.addresses import list_words, to_text, to_words
 from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.records import QP_COUNTERS, Candidate, QueuePair
@@ -24,7 +24,6 @@ from detour.hosts.transport import queues
 from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.device import CQ, PD, Context, assign
 from detour.hosts.verbs.types import SGE, CongestionControl, Endpoint, Path, PathChoice, QPState, SendWR, Transport
-from detour.topo.address import usid_address
 
 FIXED_PATH = algorithms.scheme_of(PathChoice.FIXED)
 REFUSALS = {
@@ -181,9 +180,9 @@ class QP:
     def _set_candidates(self, some: list[Path], scheme: PathScheme) -> None:
         """The QP's list of candidates, of which nothing is known yet. (PTMs of an earlier list are not sent.)"""
         self._withdraw("ptm")
-        lists = [_words(path.usids) for path in some]
-        ports = np.array([[path.sport for path in some]])
-        set_candidates(self.context.hs, np.array([self.index]), ports, scheme, np.array([lists]))
+        lists = [list_words(path.usids) for path in some]
+        ports, weights = np.array([[path.sport for path in some]]), np.array([[path.weight for path in some]])
+        set_candidates(self.context.hs, np.array([self.index]), ports, scheme, np.array([lists]), weights)
         assign(self._row(), {name: _FRESH[name] for name in _OF_PATHS.split()})
         algorithms.give_paths(self.context.hs, np.array([self.index]), scheme)
         self.path_scheme = scheme
@@ -394,18 +393,15 @@ def reset(hs: Hosts, rows: int | Int64Array, **values: Any) -> None:
         hs.qp[name][rows] = value
 
 
-def _words(usids: Sequence[int]) -> tuple[int, int, int]:
-    """A uSID list as an address, and the first word of what is left of it in the end."""
-    return (*to_words(usid_address(usids)), to_words(final_address(usids))[0]) if usids else (0, 0, 0)
-
-
 def set_candidates(
-    hs: Hosts, rows: Int64Array, ports: NDArray[Any], scheme: PathScheme, lists: NDArray[Any] | None = None
-) -> None:
+    hs: Hosts, rows: Int64Array, ports: NDArray[Any], scheme: PathScheme, lists: NDArray[Any] | None = None,
+    weights: NDArray[Any] | int = 1,
+) -> None:  # fmt: skip
     """Candidates of QPs, of which nothing is known yet; of one that sprays shortest paths come first. `ports`: source
-    ports, shape (n, candidates); `lists`: the words of uSID lists (`_words`), one more axis."""
+    ports, shape (n, candidates); `weights`: the same, or one for all; `lists`: the words of uSID lists (`list_words`),
+    one more axis."""
     fresh = np.zeros(ports.shape, Candidate.dtype)
-    fresh["sport"] = ports
+    fresh["sport"], fresh["weight"] = ports, weights
     if lists is not None:
         fresh["dst_hi"], fresh["dst_lo"], fresh["final_hi"] = np.moveaxis(lists, -1, 0)
     for name in ("delay", "asked", "answered", "head", "tail"):

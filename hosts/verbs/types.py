@@ -83,19 +83,27 @@ class PathChoice(IntEnum):
     """packets take the shortest path that answered without marks (Spritz-Scout, arXiv 2602.19567)"""
     RECYCLING = 9
     """every packet has a path that answered without a mark, or one drawn by its length (Spritz-Spray)"""
+    WEIGHTED = 10
+    """packets take turns on a weighted set of paths; a loss retires one, probes restore it (MRC 1.0)"""
+
+
+MAX_WEIGHT = 255
 
 
 @dataclass(frozen=True)
 class Path:
     """A way through the fabric: UDP source port (most significant bit: non-shortest) and, optionally, one to six
-    uSIDs of which the last is the destination host's."""
+    uSIDs of which the last is the destination host's. `weight`: its share in a weighted set, 1 to 255."""
 
     sport: int = 0
     usids: tuple[int, ...] = ()
+    weight: int = 1
 
     def __post_init__(self) -> None:
         if not 0 <= self.sport <= 0xFFFF:
             raise DetourError(f"source port {self.sport} must be 0 to 65535")
+        if not 1 <= self.weight <= MAX_WEIGHT:
+            raise DetourError(f"weight {self.weight} of a path must be 1 to {MAX_WEIGHT}")
         if self.usids:
             usid_address(self.usids)
 

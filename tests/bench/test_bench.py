@@ -99,6 +99,20 @@ def test_the_highest_load_without_loss_is_narrowed_down() -> None:
     assert switch.lossless([Rate(1000, 900, 0.1)]) == 0
 
 
+def test_loads_that_were_lost_once_are_offered_again() -> None:
+    """Two of three loads are disturbed, those that rise too."""
+    offers = iter(range(1000))
+
+    def disturbed(rate: float) -> Rate:
+        delivered = min(rate, 100_000 if next(offers) % 3 == 2 else 0.9 * rate)
+        return Rate(rate, delivered, 1 - delivered / rate)
+
+    rates = [Rate(rate, 0.9 * rate, 0.1) for rate in (64_000, 80_000, 120_000)]
+    rates.append(Rate(50_000, 50_000, 0.0))
+    switch.narrow(disturbed, rates)
+    assert 95_000 < switch.lossless(rates) <= 100_000
+
+
 def test_a_generator_at_its_limit_ends_the_search() -> None:
     rates = switch.best_rate(lambda rate: Rate(min(rate, 50_000), min(rate, 50_000), 0.0), 20_000)
     assert switch.best(rates) == 50_000

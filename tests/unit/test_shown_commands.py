@@ -49,7 +49,7 @@ NOT_RUN = {
     r"detour (trace|web) --(program|stf|live)": "of the reader's own program or traffic; tests/unit/trace",
     r"detour (switch|cli --thrift)": "needs interfaces (root), goes on; tests/switch",
     r"detour (coverage|.*--coverage)": "of the reader's own runs; tests/unit/p4_coverage",
-    r"(wireshark|tshark|simple_switch_CLI|cd docs/grafana|docker|eval|sudo) ?": "another program",
+    r"(wireshark|tshark|simple_switch_CLI|cd docs/grafana|cd lab|docker|eval|sudo) ?": "another program",
 }
 """which commands, from their beginning: why they are not run, and what tests them"""
 

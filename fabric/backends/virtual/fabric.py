@@ -49,15 +49,17 @@ from detour.fabric.backends.settings import BackendChanges, FabricTerms
 from detour.fabric.backends.virtual.load import install, read_back, rewrite
 from detour.fabric.backends.virtual.own_program import OwnProgram, read_program
 from detour.fabric.backends.virtual.pace import PacedClock, TimePace
+from detour.fabric.backends.virtual.path_sets import path_set
 from detour.fabric.backends.virtual.scheme import LERP_WITHOUT_PFC, LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.fabric.backends.virtual.watch import DeadlockFound, DeadlockWatch
+from detour.hosts.addresses import list_words
 from detour.hosts.cc import algorithm
 from detour.hosts.config import HostConfig
 from detour.hosts.frames.sizes import DATA_OVERHEAD
 from detour.hosts.paths import path_scheme
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.state import Hosts, make_hosts
-from detour.hosts.verbs import Device, PathChoice, Transport
+from detour.hosts.verbs import Device, PathChoice, Transport, algorithms
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
@@ -98,6 +100,7 @@ PATH_CHOICES = {
     "telemetry": PathChoice.PROBING, "spray": PathChoice.SPRAYING, "oblivious": PathChoice.OBLIVIOUS,
     "valiant": PathChoice.OBLIVIOUS, "reps": PathChoice.REPS, "swap": PathChoice.SWAPPING,
     "scout": PathChoice.SCOUTING, "spritz": PathChoice.RECYCLING, "bend": PathChoice.BENDING,
+    "set": PathChoice.WEIGHTED,
 }  # fmt: skip
 
 
@@ -138,7 +141,8 @@ class VirtualFabric(NetworkFabric):
         self._own, self._served_by = own, serving
         settings = settings or RunSettings()
         self.scheme, self.settings = scheme, replace(settings, links=settings.links.of(topology))
-        self.config = self.settings.host_config(scheme)
+        config = self.settings.host_config(scheme)
+        self.config = replace(config, line_rate_cwnd=config.line_rate_cwnd * topology.planes)
         terms = FabricTerms(scheme.policy, self.config, self.settings.links.rate_bps, self.settings.seed)
         hs = _make_hosts(topology, self.config, self.settings, queue_pairs)
         super().__init__(topology, terms, address_hosts(hs, topology))
@@ -287,7 +291,7 @@ class VirtualFabric(NetworkFabric):
     def connect(self, pairs: Sequence[tuple[int, int]]) -> None:
         """Connections between pairs of hosts; they send nothing yet. To be called once."""
         ends = np.array(pairs, np.int64).reshape(-1, 2)
-        ports = np.array([self._source_ports(int(a), int(b)) for a, b in ends], np.uint16)
+        ports, lists = self._candidates(ends)
         self._flows = connect_many(
             self.device,
             ends[:, 0],
@@ -296,6 +300,7 @@ class VirtualFabric(NetworkFabric):
             congestion_control=algorithm(self.scheme.control),
             reordering=self.scheme.reorder,
             ports=ports,
+            lists=lists,
             auto=self._choice is not PathChoice.FIXED,
             choice=self._choice,
             seed=self.settings.seed,
@@ -307,6 +312,17 @@ class VirtualFabric(NetworkFabric):
         """Who chooses among candidates."""
         paths = self.scheme.paths
         return path_scheme(paths) if ".py:" in paths else PATH_CHOICES.get(paths, PathChoice.FIXED)
+
+    def _candidates(self, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Source ports of connections, and, of senders that spray over several planes, words of uSID lists."""
+        hosts = self.topology.hosts
+        if self.topology.planes == 1 or not algorithms.scheme_of(self._choice).sprays:
+            return np.array([self._source_ports(int(a), int(b)) for a, b in ends], np.uint16), None
+        sets = [path_set(self.topology, hosts[a], hosts[b], _SPRAY_CANDIDATES, self._rng) for a, b in ends.tolist()]
+        most = max(map(len, sets), default=1)
+        even = [[one[k % len(one)] for k in range(most)] for one in sets]
+        ports = np.array([[path.sport for path in one] for one in even], np.uint16)
+        return ports, np.array([[list_words(path.usids) for path in one] for one in even])
 
     def _source_ports(self, source: int, target: int) -> tuple[int, ...]:
         """The candidates of a connection; as many for every one of a scheme."""

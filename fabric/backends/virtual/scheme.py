@@ -101,8 +101,8 @@ class Scheme:
     `paths`: how the sender picks source ports: `telemetry` (it probes), `shortest` (one that means a shortest path),
     `detour` (one that means a random non-shortest one), `pinned` (any; uSID lists say the path), or another one for
     every packet (`hosts.paths.spray`, `experiments.rivals.paths`): `spray`, `oblivious`, `valiant` (of the detours
-    alone), `reps`, `swap`, `scout` or `spritz`; with `bend` it leaves a path by its marks. `routing`: what switches
-    make of that (`Policy.routing`).
+    alone), `set` (`hosts.paths.sets`), `reps`, `swap`, `scout` or `spritz`; with `bend` it leaves a path by its marks.
+    `routing`: what switches make of that (`Policy.routing`).
     `channels`: virtual channels, one more with every global hop, or in FC+ the lossless priorities; `guarded`: a single
     one as well has a class behind it for packets that would close a circle (`expander.rising`). `reorder`: the receiver
     puts packets in order before it looks at them. `threshold`: T of PiggyBack's rule, in packets. `hosts`: changes to
@@ -215,6 +215,8 @@ REPS = replace(SPRAY_LERP, name="REPS", paths="reps")
 """arXiv 2407.21625, with LERP and DCTCP below it"""
 MRC_LIKE = replace(SPRAY_LERP, name="MRC-like", paths="swap")
 """arXiv 2605.04333, its choice of paths, with LERP and DCTCP below it"""
+PATH_SET = replace(SPRAY_LERP, name="PathSet", paths="set")
+"""every packet on the next path of a set, with MRC's path health (`hosts.paths.sets`)"""
 FLOWBENDER = replace(SPRAY_LERP, name="FlowBender", paths="bend")
 """Kabbani et al., CoNEXT 2014: T = 5 %, N = 1"""
 PLB = replace(FLOWBENDER, name="PLB", hosts=(*FLOWBENDER.hosts, ("bend_share", 0.5), ("bend_rounds", 12)))
@@ -245,6 +247,7 @@ SCHEMES = {s.name: s for s in (TELEMETRY_LERP, TELEMETRY_GBN, BENCHMARK, SHORTES
 """the four schemes that section IV compares"""
 OTHERS = (
     TELEMETRY_GBN_DCTCP, TELEMETRY_LERP_LITERAL, BENCHMARK_DCTCP, SPRAY_LERP, *RIVAL_SCHEMES, REPS_NSCC, OBLIVIOUS_NSCC,
+    PATH_SET,
 )  # fmt: skip
 """for comparison, by name only"""
 _ALIASES = {"telemetrygbn-dcqcn": TELEMETRY_GBN}

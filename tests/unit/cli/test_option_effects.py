@@ -30,6 +30,7 @@ JOB = f"{SIM} ring:bytes=2M --scheme LERP-shortest"
 SMALL = "--n 16 --s 6 --p 8"
 LAB = f"sim --lab {ROOT}/docs/labs/ecn --workload udp:src=h1,dst=h3,rate=20M,ecn=1,time=20ms"
 MESSAGES = "--topo ft:m0=2,m1=3 --skew zipf:1.2"
+PLACED = f"place {ROOT}/docs/jobs/ring16.yaml --topo leaf-spine:leaves=4,spines=4,hosts=4 --run"
 
 PROGRAM = BUILD / "ugal"
 
@@ -50,7 +51,9 @@ RUN = [
     (f"fcplus compare {SMALL} --k 4 --routings dfsssp,nue", "--trees 1"),
     (f"fcplus compare {SMALL} --k 4 --routings nue --bounds 1", "--order-seed 2"),
     (f"fors schedule {MESSAGES}", "--phase-cost 1M"), (f"fors schedule {MESSAGES}", "--message 1M"),
-    (f"fors schedule {MESSAGES}", "--seed 2"),
+    (f"fors schedule {MESSAGES}", "--seed 2"), (f"{PLACED} --scheme placed", "--rate 50G"),
+    (f"{PLACED} --scheme placed", "--at 20us fail:s0-s4"), (PLACED, "--scheme spray"),
+    (f"{PLACED} --scheme placed --at 20us fail:s0-s4", "--reroute-after 50us"),
 ]  # fmt: skip
 """a command, and an option with which it prints another document"""
 
@@ -93,7 +96,7 @@ NOT_FOR_A_TEST = {
 def document(capsys: pytest.CaptureFixture[str], command: str) -> Any:
     main([*command.split(), "--json"])
     report = json.loads(capsys.readouterr().out)
-    return _without_seconds(report) if command.startswith("fcplus") else report
+    return _without_seconds(report) if command.startswith(("fcplus", "place")) else report
 
 
 def _without_seconds(answer: Any) -> Any:

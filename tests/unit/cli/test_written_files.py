@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from detour import cli
-from detour.cli.parser import output_file, output_folder
+from detour.cli.parser import output_file, output_folder, output_path
 from tests.full_disk import small_files
 
 OPTIONS = {"--plot", "--out", "--store", "--write"}
@@ -30,7 +30,7 @@ WRITTEN = list(written(cli.make_parser()))
 def test_there_are_such_options():
     assert len(WRITTEN) > 15
     assert {action.option_strings[0] for _, action in WRITTEN} == OPTIONS
-    assert {action.type for _, action in WRITTEN} == {output_file, output_folder}
+    assert {action.type for _, action in WRITTEN} == {output_file, output_folder, output_path}
 
 
 @pytest.mark.parametrize(("words", "action"), WRITTEN, ids=lambda value: value if isinstance(value, str) else "")
@@ -46,11 +46,13 @@ def test_what_may_be_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert output_file("plot.png") == Path("plot.png")
     assert output_folder("new") == Path("new")
-    assert output_folder(str(tmp_path)) == tmp_path
+    assert output_folder(str(tmp_path)) == output_path(str(tmp_path)) == tmp_path
+    assert output_path("plot.png") == Path("plot.png")
     (tmp_path / "file").touch()
     for check, text, says in (
         (output_file, str(tmp_path), f"{tmp_path} is a folder; wanted is a file"),
         (output_file, "file/plot.png", "file is no folder"),
+        (output_path, "file/plot.png", "file is no folder"),
         (output_folder, "file", "file is no folder"),
         (output_folder, "no/new", f"there is no folder {tmp_path / 'no'}"),
     ):

@@ -134,7 +134,7 @@ def test_what_is_malformed_is_refused_with_its_line(tmp_path: Path, text: str, s
 
 def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "s.bin").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DetourError, match="binary schedules are not read"):
+    with pytest.raises(DetourError, match="neither text nor a binary schedule"):
         read_goal(tmp_path / "s.bin", 4)
     with pytest.raises(DetourError, match="No such file"):
         read_goal(tmp_path / "none.goal", 4)

@@ -11,13 +11,14 @@ import pytest
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.times import MS, US
+from detour.control.placement.training import double_trees
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import SHORTEST_LERP, SPRAY_LERP, LinkSettings
-from detour.fabric.traffic.placed_tasks import place_tasks
+from detour.fabric.traffic.placed_tasks import PlacedTasks
 from detour.fabric.traffic.tasks import TaskResult, TaskRun, connections_of, run_tasks
 from detour.fabric.workloads.collectives import parts
 from detour.fabric.workloads.ideal import ideal_ps, wire_terms
-from detour.fabric.workloads.jobs import job_by_name, read_job_run
+from detour.fabric.workloads.jobs import JobRun, job_by_name, read_job_run
 from detour.fabric.workloads.tasks import TaskGraph, topological
 from detour.topo import Topology, parse_topology
 
@@ -229,7 +230,7 @@ def test_a_placement_makes_a_shuffled_ring_faster_than_hashes() -> None:
     hashed = run(graph).finish_ps.max()
     with VirtualFabric(LEAVES, SHORTEST_LERP, queue_pairs=connections_of(graph, 1)) as fabric:
         started = TaskRun(fabric, graph, lanes=1)
-        placement = place_tasks(started)
+        placement = PlacedTasks(started).placement
         fabric.run(20 * MS)
         result = started.result()
         uplinks = [(s, p) for s in range(1, 5) for p in range(5, 9)]
@@ -250,7 +251,7 @@ def test_a_demanded_path_is_taken(tmp_path: Path) -> None:
     job = read_job_run(file, LEAVES)
     with VirtualFabric(LEAVES, SHORTEST_LERP, queue_pairs=1) as fabric:
         started = TaskRun(fabric, job.graph, lanes=1)
-        place_tasks(started, job.pinned)
+        PlacedTasks(started, job.pinned)
         fabric.run(MS)
         assert started.over
         sent = port_counts(fabric, "tx_packets")
@@ -263,4 +264,104 @@ def test_senders_that_choose_paths_take_no_placement() -> None:
     with VirtualFabric(LEAVES, SPRAY_LERP, queue_pairs=2) as fabric:
         started = TaskRun(fabric, graph, lanes=1)
         with pytest.raises(DetourError, match="scheme SprayLERP picks paths itself"):
-            place_tasks(started)
+            PlacedTasks(started)
+
+
+# -- rails, trees and NCCL's channels -----------------------------------------------------------------------
+
+NCCL = """<graphs version="1">
+  <graph id="0" pattern="4" crossnic="0" nchannels="2" speedintra="20" speedinter="20" typeintra="NVL" samechannels="1">
+    <channel><net dev="0"/><gpu dev="0"/><gpu dev="3"/><gpu dev="2"/><gpu dev="1"/><net dev="0"/></channel>
+    <channel><net dev="2"/><gpu dev="2"/><gpu dev="1"/><gpu dev="0"/><gpu dev="3"/><net dev="2"/></channel>
+  </graph>
+  <graph id="1" pattern="3" nchannels="1">
+    <channel><net dev="1"/><gpu dev="1"/><gpu dev="0"/><gpu dev="2"/><gpu dev="3"/><net dev="1"/></channel>
+  </graph>
+</graphs>
+"""
+
+
+def laid_out(tmp_path: Path, text: str) -> JobRun:
+    file = tmp_path / "jobs.yaml"
+    file.write_text(f"jobs: [{{name: job, hosts: all, bytes: 1000, {text}}}]")
+    return read_job_run(file, LEAVES)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 7, 16])
+def test_two_trees_reach_all_and_share_the_work(count):
+    both = double_trees(count)
+    for parents in both:
+        for rank in range(count):
+            way = [rank]
+            while parents[way[-1]] >= 0:
+                way.append(parents[way[-1]])
+            assert len(way) <= int(np.log2(count)) + 2
+            assert way[-1] == parents.index(-1)
+        assert max(parents.count(rank) for rank in range(count)) <= 2
+    assert len(set(both[0]) & set(both[1]) - {-1}) <= 1, "who passes on in one tree is a leaf in the other"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["double-tree:bytes=1001,ranks=5", "double-tree:bytes=1000,chunks=3", "rail:bytes=4000,group=4,ranks=12,nvlink=1T"],
+)
+def test_these_reduce_everything_everywhere(text):
+    graph = job_by_name(text, LEAVES)
+    ranks = int(graph.tasks["source"].max()) + 1
+    # Inside machines nothing is sent: what a rank knows, its machine knows.
+    group = 4 if text.startswith("rail") else 1
+    for host, known in enumerate(knows(graph)[:ranks]):
+        assert {other for other in range(ranks) if other % group == host % group} <= known
+    assert run(graph).completed
+
+
+def test_rails_send_across_machines_only(tmp_path):
+    jobs = laid_out(tmp_path, "collective: rail-all-reduce, group: 4, nvlink: 800G")
+    sent = between(jobs.graph)
+    assert set(sent) == {(host, (host + 4) % 16) for host in range(16)}
+    assert set(sent.values()) <= {999, 1000, 1001, 1002}
+    (step,) = jobs.operations
+    # Rings of 4 with flows of 1000 bytes: 4 * 1000 * 4 / 6 bytes of each rank; a byte takes 10 ps by NVLink.
+    assert step.bytes == 2667
+    computed = set(jobs.graph.tasks["compute_ps"].tolist())
+    assert computed == {0, 2000 * 10}
+
+
+def test_nccl_says_which_places_reduce_across_machines(tmp_path):
+    file = tmp_path / "graph.xml"
+    file.write_text(NCCL)
+    ring = laid_out(tmp_path, f"collective: rail-all-reduce, graph: {file}")
+    assert set(between(ring.graph)) == {(host, (host + 4) % 16) for host in range(16) if host % 4 in (0, 2)}
+    file.write_text(NCCL.replace('pattern="4"', 'pattern="5"'))
+    tree = laid_out(tmp_path, f"collective: rail-all-reduce, graph: {file}")
+    assert {host % 4 for pair in between(tree.graph) for host in pair} == {1}
+    assert run(tree.graph).completed
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('pattern="4"', 'pattern="9"'), None),
+        (('<net dev="0"/></channel>', '<net dev="3"/></channel>'), r"devices \[0, 3\]; one for both"),
+        (("</graphs>", ""), "graph.xml: "),
+        (('net dev="2"', 'net dev="7"'), "each needs a GPU"),
+        (('net dev="2"', 'net dev="x"'), "device 'x', which is no number"),
+    ],
+)
+def test_nccl_graphs_that_are_none(tmp_path, change, message):
+    file = tmp_path / "graph.xml"
+    file.write_text(NCCL.replace(*change) if message else "<graphs/>")
+    with pytest.raises(DetourError, match=message or "no graph with pattern"):
+        laid_out(tmp_path, f"collective: rail-all-reduce, graph: {file}")
+
+
+def test_tokens_go_to_hot_experts_and_back(tmp_path):
+    jobs = laid_out(tmp_path, "collective: moe, skew: 'moe:1.2', expert: 10us, iterations: 2")
+    sent = between(jobs.graph)
+    assert len(sent) == 16 * 15
+    assert sum(sent.values()) == pytest.approx(2 * 2 * 16 * 15 * 1000, rel=1e-3)
+    come = np.zeros(16)
+    for (_, host), size in between(job_by_name("moe:bytes=16000,skew=moe:1.2", LEAVES)).items():
+        come[host] += size
+    assert come.max() > 2 * come.mean()
+    assert [step.name for step in jobs.operations] == ["moe", "moe"]

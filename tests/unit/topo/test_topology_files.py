@@ -192,8 +192,9 @@ REFUSED = [
     ("x.graphml", graphml().replace("undirected", "directed"), "it has no nodes"),
     ("x.graphml", graphml('<node id="a"/>', '<node id="b"/>', '<node id="c"/>', '<edge source="a" target="b"/>'),
      r"line 6: the network is disconnected: node c has no link \(FILE,drop=isolated leaves out nodes without links"),
-    ("x.yaml", "nodes: 3\nlinks: 4\n", r"in no form that is known \(GraphML: line 1: this is no XML: .*; networkx "
-     "JSON: line 1: .*; table of links: line 1: columns are .*; list of edges: tried only as graph:FILE"),
+    ("x.text", "nodes: 3\nlinks: 4\n", r"in no form that is known \(GraphML: line 1: this is no XML: .*; networkx "
+     "JSON: line 1: .*; table of links: line 1: columns are .*; containerlab: it is no containerlab file: .*; "
+     "ibnetdiscover: it has no Switch; .*; list of edges: tried only as graph:FILE"),
 ]  # fmt: skip
 
 

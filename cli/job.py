@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`job`: job files from the shape of a model, and jobs for other simulators."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from detour.base.errors import DetourError
+from detour.base.files import write_file
+from detour.base.quantities import bytes_of, fraction_of, rate_bps_of
+from detour.cli.output import present
+from detour.cli.parser import Parser, command, output_file, quantity, whole_count
+
+if TYPE_CHECKING:
+    from detour.fabric.workloads.models import ModelRun
+
+_WRITTEN = "`detour place FILE --topo T --run` runs it"
+
+
+def register(commands: Any) -> None:
+    text = "job files of training steps from a model's shape; jobs for astra-sim and LogGOPSim"
+    job = commands.add_parser("job", help=text, description=text[0].upper() + text[1:] + ".")
+    kinds = job.add_subparsers(dest="kind", metavar="KIND", required=True)
+    gpt = command(kinds, "gpt", "a training step of a dense transformer", _model)
+    _shape(gpt)
+    moe = command(kinds, "moe", "a training step of a transformer whose layers have experts", _model)
+    _shape(moe)
+    moe.option("--experts", "of each layer (8)", "N", whole_count, default=8)
+    moe.option("--top-k", "experts that each token takes (2)", "N", whole_count, default=2)
+    moe.option("--ep", "ranks of a data-parallel group that share the experts (8)", "N", whole_count, default=8)
+    moe.option("--skew", "of tokens over experts: uniform, moe:S or zipf:S", "KIND", default="uniform")
+    export = command(kinds, "export", "a job file as a Chakra trace or a GOAL schedule", _export)
+    export.add_argument("jobs", type=Path, metavar="JOBS", help="job file that gives bytes")
+    export.option("--topo", "whose hosts are meant", "SPEC", required=True)
+    text = "FILE.et: a file a host for astra-sim; FILE.goal, FILE.bin: GOAL as text, or binary"
+    export.option("--out", text, "FILE", output_file, required=True)
+
+
+def _shape(parser: Parser) -> None:
+    parser.option("--params", "of the model, like 13B (moe: of the same with one expert)", "N", _count, required=True)
+    parser.option("--layers", "(those of the published model that is next)", "N", whole_count)
+    parser.option("--hidden", "width (what makes up the parameters)", "N", whole_count)
+    parser.option("--sequence", "tokens of a sequence (2048)", "N", whole_count, default=2048)
+    for name, text in (("tp", "tensor"), ("pp", "pipeline"), ("dp", "data")):
+        parser.option(f"--{name}", f"ranks of {text} parallelism (1)", "N", whole_count, default=1)
+    parser.option("--batch", "sequences of a step, all ranks together", "N", whole_count, required=True)
+    parser.option("--micro-batch", "sequences of a microbatch (1)", "N", whole_count, default=1)
+    parser.option("--tflops", "of a GPU at its peak (989, an H100 in bf16)", "N", float, default=989.0)
+    parser.option("--efficiency", "share of the peak that it reaches (0.4)", "F", quantity(fraction_of), default=0.4)
+    parser.option("--nvlink", "rate of a GPU inside its machine, or none (3.6T)", "RATE", default="3.6T")
+    parser.flag("--recompute", "backward passes compute activations again")
+    parser.option("--out", "the job file", "FILE", output_file, required=True)
+
+
+def _count(text: str) -> int:
+    """`13B`, `1.3e9`, `175G`."""
+    try:
+        return bytes_of(text.replace("B", "G"))
+    except DetourError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of parameters, like 13B") from None
+
+
+def _model(options: argparse.Namespace) -> None:
+    from detour.control.placement.training import SHAPE_KEYS, TrainingShape
+    from detour.fabric.workloads.models import ModelRun
+
+    if not options.tflops > 0 or not options.efficiency:
+        raise DetourError("--tflops and --efficiency must be above 0")
+    more = ("experts", "top_k", "ep", "skew") if options.kind == "moe" else ()
+    names = ("params", "layers", "hidden", "sequence", "tp", "pp", "dp", "batch", "micro_batch", "efficiency", *more)
+    run = ModelRun(
+        flops=options.tflops * 1e12,
+        nvlink_bps=None if options.nvlink == "none" else rate_bps_of(options.nvlink),
+        recompute=options.recompute,
+        **{name: getattr(options, name) for name in names},
+    )
+    job = run.job(options.kind)
+    shape = TrainingShape(**{key: value for key, value in job.items() if key in SHAPE_KEYS})
+    if shape.ep > 1:
+        _ = shape.tokens  # a skew that is none is told before anything is written
+    _write(options.out, run, job)
+    layers, hidden = run.shape()
+    result = {"file": str(options.out), "parameters": run.parameters(), "layers": layers, "hidden": hidden, **job}
+    text = f"{result['parameters'] / 1e9:.3g}B parameters, {layers} layers of width {hidden}, {shape.ranks} hosts"
+    present(result, options, lambda page: page.print(f"{options.out}: {text}; {_WRITTEN}"))
+
+
+def _write(file: Path, run: ModelRun, job: dict[str, Any]) -> None:
+    import yaml
+
+    head = f"# {run.parameters() / 1e9:.4g}B parameters; {run}\n"
+    write_file(file, head + yaml.safe_dump({"jobs": [job]}, sort_keys=False))
+
+
+def _export(options: argparse.Namespace) -> None:
+    from detour.control.graph_files import open_topology
+    from detour.fabric.workloads import exports
+    from detour.fabric.workloads.jobs import read_job_run
+
+    writers = {
+        ".et": exports.write_chakra, ".goal": exports.write_goal, ".bin": partial(exports.write_goal, binary=True)
+    }  # fmt: skip
+    writer = writers.get(options.out.suffix)
+    if writer is None:
+        raise DetourError(f"--out {options.out}: its ending says what it is; known are {', '.join(writers)}")
+    graph = read_job_run(options.jobs, open_topology(options.topo)).graph
+    files = writer(options.out, graph)
+    result = {"files": [str(file) for file in files], "tasks": len(graph)}
+    present(result, options, lambda page: page.print(f"{len(graph)} tasks in {len(files)} files from {files[0]} on"))

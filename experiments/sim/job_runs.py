@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour place --run`: a job file in virtual time, by several schemes, each job's steps beside their ideal.
+
+A scheme is `ecmp` (LERP on one path a connection, which hashes pick), `placed` (the same on the paths of a placement),
+`spray` (SprayLERP), or any other of the simulator. Where several jobs share the fabric each also runs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from detour.base.times import US
+from detour.experiments.columns import cell, row, shown
+from detour.experiments.sim.placed import PLACED_SCHEME
+from detour.experiments.sim.recovery import RecoveryWatch
+from detour.experiments.sim.run import EndReason, SimProgress, SimRun, run_workload
+from detour.experiments.sim.settings import DEFAULT_SCHEME, SimOptions, SimSettings, TimedFailure, settings_of
+from detour.experiments.sim.workloads import SimWorkload
+from detour.fabric.workloads.ideal import group_ideals_ps, wire_terms
+from detour.fabric.workloads.jobs import JobRun, JobStep, read_job_run
+from detour.topo import Topology
+from detour.topo.failures import NONE, Failures
+
+_NAMED = {"ecmp": (PLACED_SCHEME, False), "placed": (PLACED_SCHEME, True), "spray": (DEFAULT_SCHEME, False)}
+"""schemes by the names that are theirs here: the simulator's, and whether connections are placed"""
+DEFAULT_SCHEMES = tuple(_NAMED)
+_DIGITS = 3
+
+SchemeProgress = Callable[[str], SimProgress]
+"""of what is run next, in words"""
+
+
+@row
+class RunJob:
+    """A job in a run: the time of one of its iterations, that of an empty fabric, bus bandwidth over all of its
+    collectives, and its time without the other jobs. None: it was not completed, or there is nothing to say."""
+
+    scheme: str = shown("scheme")
+    job: str = shown("job")
+    step_us: float | None = shown("step us", ".1f", means="from the first task of an iteration to the end of the last")
+    ideal_us: float = shown("ideal us", ".1f", means="in an empty fabric")
+    busbw_gbps: float | None = shown("busbw Gb/s", ".1f", means="bus bandwidth as nccl-tests define it")
+    alone_us: float | None = shown("alone us", ".1f", means="without the other jobs")
+
+    @cell("slowdown")
+    def _slowdown(self) -> str | None:
+        return f"{self.step_us / self.ideal_us:.2f}" if self.step_us and self.ideal_us else None
+
+
+@row
+class RunCollective:
+    """The collectives of one kind of a job: how many, of how many ranks and bytes, and on average their time, from the
+    first message to the end of the last, that of an empty fabric, and their bus bandwidth."""
+
+    scheme: str = shown("scheme")
+    job: str = shown("job")
+    name: str = shown("collective")
+    count: int = shown("number")
+    ranks: int = shown("ranks")
+    bytes: int = shown("bytes")
+    us: float | None = shown("us", ".1f")
+    ideal_us: float = shown("ideal us", ".1f", means="in an empty fabric")
+    busbw_gbps: float | None = shown("busbw Gb/s", ".1f")
+
+
+@row
+class RunLink:
+    """A direction of a link between switches: all bytes on it, and how much of the time it was busy."""
+
+    scheme: str = shown("scheme")
+    link: str = shown("link")
+    bytes: int = shown("bytes")
+    use: float = shown("use", ".1%", means="of its rate, over the whole run")
+
+
+@row
+class JobsRun:
+    """A run by one scheme. Step, ideal and bus bandwidth are those of the job with the longest step; `lost_bytes` and
+    `retransmitted` are payload; `recover_us`: see `recovery`, None without an event or if a connection was still silent
+    in the end; `ended_by`: `SimRun.ended_by`; `completed`: share of tasks."""
+
+    scheme: str = shown("scheme")
+    step_us: float | None = shown("step us", ".1f")
+    ideal_us: float = shown("ideal us", ".1f", means="in an empty fabric")
+    busbw_gbps: float | None = shown("busbw Gb/s", ".1f", means="bus bandwidth as nccl-tests define it")
+    busiest_link_bytes: int = shown("busiest link", means="bytes on the busiest link between switches")
+    lost_bytes: int = shown("lost bytes")
+    retransmitted: int = shown("sent again", means="bytes that were sent again")
+    recover_us: float | None = shown("recover us", ".1f", means="until what --at interrupted went on")
+    ended_by: EndReason
+    completed: float
+    virtual_us: float
+    jobs: Sequence[RunJob]
+    collectives: Sequence[RunCollective]
+    links: Sequence[RunLink]
+
+
+@dataclass(frozen=True)
+class JobsPlan:
+    """What is to be run: `events` in the middle of it, `down` from the beginning, `rate`: of links, as text,
+    `reroute_after_ps`: the controller's time after an event (None: it does nothing)."""
+
+    topology: Topology
+    file: Path
+    schemes: Sequence[str]
+    events: Sequence[TimedFailure] = ()
+    down: Failures = NONE
+    rate: str | None = None
+    reroute_after_ps: int | None = None
+    settings: dict[str, SimSettings] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raises `DetourError`: there is no such scheme."""
+        for name in self.schemes:
+            known, _ = _NAMED.get(name.lower(), (name, False))
+            chosen = settings_of(self.topology, SimOptions(scheme=known, rate=self.rate))
+            self.settings[name] = replace(
+                chosen, failures=tuple(sorted(self.events)), down=self.down, reroute_after_ps=self.reroute_after_ps
+            )
+
+
+def run_jobs(plan: JobsPlan, progress: SchemeProgress, stop: Callable[[], bool] = lambda: False) -> Iterator[JobsRun]:
+    """Runs the jobs by every scheme, one after the other, until `stop` says so. Raises `DetourError`: see
+    `read_job_run` and `run_workload`."""
+    jobs = read_job_run(plan.file, plan.topology)
+    for scheme, settings in plan.settings.items():
+        if stop():
+            return
+        run, recovery = _run(plan, jobs, scheme, settings, progress(scheme), stop)
+        alone: dict[int, float | None] = {}
+        if len(jobs.jobs) > 1:
+            for job, name in enumerate(jobs.jobs):
+                one = jobs.alone(job)
+                if stop() or not one.graph.is_message.any():
+                    break
+                only, _ = _run(plan, one, scheme, settings, progress(f"{scheme}, {name} alone"), stop)
+                alone[job] = _step_us(only, one, job)
+        yield _result(scheme, run, jobs, alone, recovery)
+
+
+def _run(
+    plan: JobsPlan, jobs: JobRun, scheme: str, settings: SimSettings, progress: SimProgress, stop: Callable[[], bool]
+) -> tuple[SimRun, RecoveryWatch]:
+    workload = SimWorkload(str(plan.file), jobs.graph, False, jobs.pinned)
+    placed, recovery = _NAMED.get(scheme.lower(), ("", False))[1], RecoveryWatch(settings)
+    run = run_workload(plan.topology, workload, settings, progress, placed=placed, watcher=recovery, stop=stop)
+    return run, recovery
+
+
+def _step_us(run: SimRun, jobs: JobRun, job: int) -> float | None:
+    """Time of an iteration of a job: all of them follow each other, so it is the time of all over their number."""
+    mine = jobs.job == job
+    if not run.tasks.finished[mine].all():
+        return None
+    span = run.tasks.finish_ps[mine].max() - run.tasks.ready_ps[mine].min()
+    return _us(span / jobs.iterations[job])
+
+
+def _us(ps: float) -> float:
+    return round(float(ps) / US, _DIGITS)
+
+
+def _result(scheme: str, run: SimRun, jobs: JobRun, alone: dict[int, float | None], recovery: RecoveryWatch) -> JobsRun:
+    wire = wire_terms(run.topology, run.settings.links)
+    ideal = group_ideals_ps(run.graph, wire, jobs.job, len(jobs.jobs)) / np.array(jobs.iterations)
+    spans = _collective_spans(run)
+    rows = [
+        RunJob(scheme=scheme, job=name, step_us=_step_us(run, jobs, k), ideal_us=_us(ideal[k]),
+               busbw_gbps=_bus_gbps(jobs, spans, lambda operation, k=k: operation.job == k), alone_us=alone.get(k))
+        for k, name in enumerate(jobs.jobs)
+    ]  # fmt: skip
+    longest = max(rows, key=lambda one: (one.step_us is None, one.step_us or 0))
+    links, counts = _links(scheme, run), run.counts
+    lost = min(int((counts.packets - counts.received - counts.duplicates).sum()), run.drops)
+    recover_ps = recovery.recover_ps if run.settings.failures and run.ended_by != "stuck" else None
+    return JobsRun(
+        scheme=scheme, step_us=longest.step_us, ideal_us=longest.ideal_us, busbw_gbps=longest.busbw_gbps,
+        busiest_link_bytes=max((one.bytes for one in links), default=0), lost_bytes=max(lost, 0) * run.packet_bytes,
+        retransmitted=int(counts.retransmitted.sum()) * run.packet_bytes,
+        recover_us=None if recover_ps is None else _us(recover_ps), ended_by=run.ended_by,
+        completed=round(float(run.tasks.finished.mean()), 6), virtual_us=_us(run.end_ps), jobs=rows,
+        collectives=list(_collectives(scheme, run, jobs, spans)), links=links,
+    )  # fmt: skip
+
+
+def _collective_spans(run: SimRun) -> np.ndarray:
+    """(steps,) ps from the first message of each step to the end of the last; -1: it has none, or is not over."""
+    step, sent = run.graph.tasks["step"], run.graph.is_message & (run.graph.tasks["step"] >= 0)
+    first = np.full(len(run.graph.steps), np.iinfo(np.int64).max)
+    last = np.full(len(first), -1, np.int64)
+    began = sent & (run.tasks.start_ps >= 0)
+    np.minimum.at(first, step[began], run.tasks.start_ps[began])
+    np.maximum.at(last, step[sent], run.tasks.finish_ps[sent])
+    last[step[sent & ~run.tasks.finished]] = -1
+    return np.where(last >= 0, last - first, -1)
+
+
+def _bus_gbps(jobs: JobRun, spans: np.ndarray, chosen: Callable[[JobStep], bool]) -> float | None:
+    """Bus bandwidth of some collectives, each weighted by its time; None if one is not over."""
+    some = [(one, int(span)) for one, span in zip(jobs.operations, spans, strict=True) if one.factor and chosen(one)]
+    if not some or any(span <= 0 for _, span in some):
+        return None
+    carried = sum(one.bytes * one.factor for one, _ in some)
+    return round(carried * 8_000 / sum(span for _, span in some), _DIGITS)
+
+
+def _collectives(scheme: str, run: SimRun, jobs: JobRun, spans: np.ndarray) -> Iterator[RunCollective]:
+    wire = wire_terms(run.topology, run.settings.links)
+    messages = np.where(run.graph.is_message, run.graph.tasks["step"], -1)
+    ideal = group_ideals_ps(run.graph, wire, messages, len(jobs.operations))
+    for kind in dict.fromkeys(one for one in jobs.operations if one.factor):
+        which = [k for k, one in enumerate(jobs.operations) if one == kind and spans[k]]
+        taken = spans[which]
+        if which:
+            yield RunCollective(
+                scheme=scheme, job=jobs.jobs[kind.job], name=kind.name, count=len(which), ranks=kind.ranks,
+                bytes=kind.bytes, us=_us(taken.mean()) if (taken > 0).all() else None,
+                ideal_us=_us(ideal[which].mean()),
+                busbw_gbps=_bus_gbps(jobs, spans, lambda one, kind=kind: one == kind),
+            )  # fmt: skip
+
+
+def _links(scheme: str, run: SimRun) -> list[RunLink]:
+    """Directions of links between switches that carried something, the busiest first."""
+    series = run.links
+    seconds = max(int(series.times_ps[-1]), 1) / 1e12
+    rows = [
+        RunLink(scheme=scheme, link=name, bytes=int(sent), use=round(float(sent * 8 / (rate * seconds)), 6))
+        for name, sent, rate, host in zip(series.names, series.sent[-1], series.rates_bps, series.hosts, strict=True)
+        if sent and not host
+    ]
+    return sorted(rows, key=lambda one: -one.bytes)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A weighted set of paths, sprayed packet by packet, with path health as in MRC 1.0 (OCP, 2026; arXiv 2605.04333).
+
+* **Choice.** A packet takes the path that has the fewest packets in flight for its weight; of equals the next in turn.
+  So equal paths take turns, and one that is slower to answer gets less.
+* **Loss retires a path at once**: a packet that a later one of the path has overtaken, unless a full queue explains it,
+  or silence while other paths answer. Trimmed packets say that a queue is full, and retire nothing.
+* **Probes restore it, with hysteresis.** A retired path is asked every two round trips, and takes data again once
+  `restore_probes` answers in a row have come. A path that is retired again within 64 of these times is asked half as
+  often as the time before, down to one 64th.
+* Where all paths are retired, an answer restores its own: then it is not the path that is to blame.
+
+Of a candidate, `answered` is MAX_TIME while it is retired, `ask_next` when it is asked then, and afterwards until when
+it is on parole; `better` counts answers in a row.
+"""
+
+from __future__ import annotations
+
+from detour.base.jit import int64
+from detour.base.structs import Int64, NativeRecord
+from detour.hosts.draws import random_below
+from detour.hosts.nic import activate
+from detour.hosts.paths import health
+from detour.hosts.paths.plugin import PathNews, PathScheme, hook
+from detour.hosts.paths.probes import send_ptm
+from detour.hosts.records import Candidate, Config, QueuePair
+from detour.hosts.rows import candidate_row, host_row
+from detour.hosts.state import MAX_TIME, NIL, Handle
+
+
+class SetState(NativeRecord):
+    """What a QP has of the scheme."""
+
+    turn: Int64  # the candidate that was last taken
+    retired: Int64  # candidates
+
+
+@hook
+def on_candidates(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> None:
+    s.turn = random_below(host_row(hs, q.host), q.n_cand)
+    s.retired = 0
+
+
+@hook
+def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> int:
+    best, flying, weight = NIL, 0, 0
+    for step in range(1, q.n_cand + 1):
+        cand = s.turn + step if s.turn + step < q.n_cand else s.turn + step - q.n_cand
+        c = candidate_row(hs, i, cand)
+        if health.is_alive(hs, i, cand, now) and (best == NIL or c.flying * weight < flying * c.weight):
+            best, flying, weight = cand, int64(c.flying), int64(c.weight)
+    if best != NIL:
+        s.turn = best
+    return s.turn
+
+
+@hook
+def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> None:
+    c = candidate_row(hs, i, news.cand)
+    if c.answered == MAX_TIME and s.retired == q.n_cand:
+        _restore(q, p, s, c, now)
+
+
+@hook
+def on_lost(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> None:
+    if not news.congested:
+        _retire(hs, i, q, p, s, news.cand, now)
+
+
+@hook
+def on_silent(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> None:
+    _retire(hs, i, q, p, s, news.cand, now)
+
+
+@hook
+def _wait(q: QueuePair, p: Config) -> int:
+    """Time between two probes of a path that is retired for the first time."""
+    return 2 * max(q.srtt, p.min_silence_ps)
+
+
+@hook
+def _retire(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, cand: int, now: int) -> None:
+    c = candidate_row(hs, i, cand)
+    if c.answered == MAX_TIME:
+        return
+    c.strikes = min(c.strikes + 1, health.DOUBLINGS) if now < c.ask_next else 0
+    c.answered = MAX_TIME
+    s.retired += 1
+    q.st_failovers += 1
+    _ask(hs, i, q, p, cand, now)
+    q.path_timer = min(q.path_timer, c.ask_next)
+
+
+@hook
+def _ask(hs: Handle, i: int, q: QueuePair, p: Config, cand: int, now: int) -> None:
+    c = candidate_row(hs, i, cand)
+    c.ask_next = now + (_wait(q, p) << c.strikes)
+    c.better = 0 if c.asked != NIL else c.better
+    send_ptm(hs, i, q, cand)
+    activate(hs, i, q)
+
+
+@hook
+def _restore(q: QueuePair, p: Config, s: SetState, c: Candidate, now: int) -> None:
+    c.answered = now
+    c.better = 0
+    health.on_data(c)
+    c.ask_next = now + (_wait(q, p) << health.DOUBLINGS)
+    s.retired -= 1
+
+
+@hook
+def on_timer(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> None:
+    """Nobody is asked while there is nothing to send."""
+    q.path_timer = MAX_TIME
+    if q.snd_una == q.snd_end:
+        return
+    for cand in range(q.n_cand):
+        c = candidate_row(hs, i, cand)
+        if c.answered == MAX_TIME:
+            if c.ask_next <= now:
+                _ask(hs, i, q, p, cand, now)
+            q.path_timer = min(q.path_timer, c.ask_next)
+
+
+@hook
+def on_new(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> None:
+    if s.retired > 0 and q.path_timer == MAX_TIME:
+        q.path_timer = now
+
+
+@hook
+def on_probe(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> None:
+    c = candidate_row(hs, i, news.cand)
+    if c.answered != MAX_TIME:
+        return
+    c.better += 1
+    if c.better >= p.restore_probes:
+        _restore(q, p, s, c, now)
+
+
+WEIGHTED_PATHS = PathScheme(
+    None,
+    SetState,
+    (on_candidates, choose, on_answer, on_lost, on_silent, on_timer, on_new, on_probe),
+    name="weighted",
+    sprays=True,
+)

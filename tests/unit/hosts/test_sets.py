@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A weighted set of paths: whose turn it is, what retires a path and what restores it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from detour.base.errors import DetourError
+from detour.hosts.config import HostConfig
+from detour.hosts.decode import decode
+from detour.hosts.state import MAX_TIME
+from detour.hosts.verbs import Path, PathChoice
+from tests.property.lossy import US, Network, Pair, Weather, complete
+from tests.unit.hosts.test_spray import PACKETS, ROUND_TRIP, Sent, begin
+
+SET = [Path(k) for k in range(1, 9)]
+
+
+def sending(weather: Weather, **options: Any) -> tuple[Pair, Network]:
+    return begin(weather, PathChoice.WEIGHTED, paths=options.pop("paths", SET), **options)
+
+
+def candidate(pair: Pair, sport: int) -> Any:
+    rows = pair.hs.candidate[pair.qp_a.index]
+    return next(rows[k] for k in range(len(SET)) if rows[k]["sport"] == sport)
+
+
+class Frames(Sent):
+    """Remembers (kind, source port) of what went by one port, and its times."""
+
+    def __init__(self, lose: Any) -> None:
+        super().__init__(lose)
+        self.seen: list[tuple[str, int]] = []
+
+    def __call__(self, host: int, frame: bytes) -> bytes | None:
+        f = decode(frame)
+        self.seen.append((f["kind"], f["sport"]))
+        return super().__call__(host, frame)
+
+
+def test_equal_paths_have_equal_shares() -> None:
+    sent = Sent()
+    complete(*sending(Weather(), keep=sent), PACKETS)
+    counts = Counter(sent.sports)
+    assert max(counts.values()) - min(counts.values()) <= len(SET)
+
+
+def test_shares_are_as_weights() -> None:
+    sent = Sent()
+    complete(*sending(Weather(), keep=sent, paths=[Path(1), Path(2, weight=2), Path(3, weight=5)]), PACKETS)
+    share = {sport: count / PACKETS for sport, count in Counter(sent.sports).items()}
+    assert share == pytest.approx({1: 1 / 8, 2: 2 / 8, 3: 5 / 8}, abs=0.02)
+
+
+def test_weights_out_of_range() -> None:
+    with pytest.raises(DetourError, match="weight 0 of a path must be 1 to 255"):
+        Path(1, weight=0)
+
+
+def test_a_path_that_takes_longer_gets_less() -> None:
+    sent = Sent()
+    complete(*sending(Weather(delay_of=lambda sport: (20 if sport == 3 else 5) * US), keep=sent), PACKETS)
+    counts = Counter(sent.sports)
+    assert counts[3] < 0.5 * counts[4]
+
+
+def test_one_loss_retires_a_path_until_three_probes_in_a_row_are_answered() -> None:
+    gone: list[int] = []
+
+    def loses(f: dict[str, Any], number: int) -> bool:
+        first = f["kind"] == "data" and f["sport"] == 3 and number > 200 and not gone
+        second_probe = f["kind"] == "ptr" and f["sport"] == 3 and frames.seen.count(("ptr", 3)) == 2
+        gone.extend([number] * first)
+        return first or second_probe
+
+    frames = Frames(loses)
+    stats = complete(*sending(Weather(), keep=frames), PACKETS)
+    assert (stats["failovers"], stats["lost"], stats["rtos"]) == (1, 1, 0)
+    of_path = [kind for kind, sport in frames.seen if sport == 3 and kind != "ack"]
+    begin_, last = of_path.index("ptm"), len(of_path) - of_path[::-1].index("ptm")
+    assert of_path[begin_:last].count("data") == 0, "no data while it is asked"
+    assert of_path.count("ptm") == 5, "the second one is not answered, and counting begins anew"
+    assert "data" in of_path[last:], "and then it carries data again"
+
+
+def test_a_path_that_flaps_is_asked_less_and_less_often() -> None:
+    """It breaks whenever it has been restored."""
+    nets: list[Network] = []
+    weather = Weather(dead=lambda sport, now: sport == 3 and now > 60 * US and bool(nets) and carries())
+    pair, net = sending(weather)
+    nets.append(net)
+    c = candidate(pair, 3)
+
+    def carries() -> bool:
+        return int(c["answered"]) != MAX_TIME
+
+    strikes: list[int] = []
+    for _ in range(2):
+        assert net.run(lambda: not carries()), net.schedule()
+        strikes.append(int(c["strikes"]))
+        assert net.run(carries), net.schedule()
+    assert strikes == [0, 1]
+
+
+def test_a_dead_path_is_left_in_less_than_two_round_trips_and_comes_back() -> None:
+    sent = Sent()
+    weather = Weather(dead=lambda sport, now: sport == 3 and 60 * US < now < 150 * US)
+    pair, net = sending(weather, keep=sent)
+    c = candidate(pair, 3)
+    assert net.run(lambda: int(c["answered"]) == MAX_TIME), net.schedule()
+    assert net.now < 60 * US + 2 * ROUND_TRIP
+    stats = complete(pair, net, PACKETS)
+    assert (stats["failovers"], stats["rtos"]) == (1, 0)
+    assert 3 in sent.sports[-50:]
+
+
+def test_where_nobody_answers_it_is_no_path() -> None:
+    weather = Weather(dead=lambda sport, now: 60 * US < now < 60 * US + 8 * ROUND_TRIP)
+    complete(*sending(weather), PACKETS)
+
+
+def test_paths_that_all_lose_go_on_being_used() -> None:
+    complete(*sending(Weather(loss=0.2), config=HostConfig(every_loss_cuts=False)), PACKETS)
