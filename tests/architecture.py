@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from html import escape
 from pathlib import Path
 from textwrap import wrap
@@ -28,19 +29,21 @@ def imports() -> nx.DiGraph:
     graph.add_nodes_from(places.PACKAGES)
     for package in places.PACKAGES:
         for path in places.modules(package):
-            used = {name.split(".")[1] for name in _imported(path) if name.startswith("detour.")}
+            used = {name.split(".")[1] for name in imported(path) if name.startswith("detour.")}
             graph.add_edges_from((package, other) for other in used & set(places.PACKAGES) - {package})
     return graph
 
 
-def _imported(path: Path) -> set[str]:
+@cache
+def imported(path: Path) -> frozenset[str]:
+    """The modules that one imports anywhere, and all that it takes from them, with their names."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return names
+    return frozenset(names)
 
 
 def subpackages(package: str) -> list[str]:

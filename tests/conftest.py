@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from detour.base.cores import PROCESSES
-from detour.cli import output
+from detour.cli import main, output
 from detour.engine.compiler.covering import Collector
 from detour.engine.coverage.document import CoverageDocument, document_of
 from detour.fabric.backends.bmv2.switch import missing
@@ -35,6 +38,33 @@ def own(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The file with a module's `OWN`: code of a user's own."""
     (tmp_path / "own.py").write_text(request.module.OWN)
     return str(tmp_path / "own.py")
+
+
+@pytest.fixture
+def run_json(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """Runs a command line that succeeds; what `--json` prints."""
+
+    def run(*arguments: object) -> Any:
+        capsys.readouterr()
+        assert main([*map(str, arguments), "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs a command line that is refused; the line that says why."""
+
+    def run(*arguments: object) -> str:
+        capsys.readouterr()
+        assert main([*map(str, arguments)]) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1), err
+        assert err.startswith("detour: ")
+        return err
+
+    return run
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

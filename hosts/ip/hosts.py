@@ -20,7 +20,7 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.hosts.ip import stack
-from detour.hosts.ip.addressing import IpHostConfig, fields_of, words
+from detour.hosts.ip.addressing import IpHostConfig, fields_of
 from detour.hosts.ip.connections import TcpConnection, TcpListener
 from detour.hosts.ip.host import StackHost
 from detour.hosts.ip.memory import StackMemory
@@ -127,8 +127,3 @@ class IpStack:
         if which not in by_name:
             raise DetourError(f"there is no host {which}; there are {', '.join(by_name)}")
         return by_name[which]
-
-    def host_of(self, address: str) -> IpHost | None:
-        """Who has an address."""
-        pair = words(address)
-        return next((host for host in self._hosts if pair in host.addresses), None)

@@ -8,14 +8,15 @@ once, `hang` does not end. `slow` is none: it takes long and ends.
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from detour.base.cache import Cache
 from detour.engine.compiler import native, parser
 from detour.engine.p4runtime import service
 from detour.engine.tables import MatchTable
@@ -61,10 +62,10 @@ _PLANTS: dict[str, tuple[Callable[..., dict[str, Any]], Callable[[], Any]]] = {
 def run(fault: str, board: Board, seed: int, budget: Budget) -> dict[str, Any]:
     """Runs the target that is to find the fault."""
     target, plant = _PLANTS[fault]
-    # Code with a fault must not get into the cache, nor sound code be taken out of it.
+    # Programs with a fault must not get into the cache, nor sound ones be taken out of it.
     with (
         tempfile.TemporaryDirectory(prefix="detour-fuzz-") as folder,
-        mock.patch.dict(os.environ, XDG_CACHE_HOME=folder),
+        mock.patch.object(native, "_programs", Cache("programs", top=lambda: Path(folder))),
         plant(),
     ):
         return target(board, seed, budget)

@@ -59,7 +59,7 @@ def test_other_faults(fault: str, text: str, tmp_path: Path) -> None:
 
 def test_a_child_that_hangs(tmp_path: Path) -> None:
     """It is killed."""
-    outcome, kept = _find("hang", tmp_path, silence=10.0)
+    outcome, kept = _find("hang", tmp_path, silence=6.0)
     assert outcome.failure == "it does not come to an end"
     assert kept["note"]["program"] == "fabric"
 

@@ -16,6 +16,7 @@ import pytest
 import detour
 from detour.base import places
 from tests import architecture, typecheck
+from tests.architecture import imported
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -50,18 +51,8 @@ def test_pyright_checks_every_file() -> None:
 def test_packages_are_imported_by_the_packages_name_only() -> None:
     """`import control` works at the top of the repository and nowhere else."""
     files = [*places.modules(), *(ROOT / "tests").rglob("*.py")]
-    wrong = [f"{path}: {name}" for path in files for name in _imported(path) if name.split(".")[0] in places.PACKAGES]
+    wrong = [f"{path}: {name}" for path in files for name in imported(path) if name.split(".")[0] in places.PACKAGES]
     assert not wrong
-
-
-def _imported(path: Path) -> list[str]:
-    modules: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            modules += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            modules.append(node.module or "")
-    return modules
 
 
 def test_the_package_is_the_one_of_this_checkout() -> None:
@@ -84,19 +75,9 @@ BELOW = {
 @cache
 def _graph() -> dict[str, set[str]]:
     """Modules of the package and the modules that they import, anywhere in them."""
-    graph: dict[str, set[str]] = {}
-    paths = places.modules()
-    names = {path: ".".join(path.relative_to(places.PACKAGE.parent).with_suffix("").parts) for path in paths}
-    ours = {name.removesuffix(".__init__") for name in names.values()}
-    for path, name in names.items():
-        used: set[str] = set()
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                used |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                used |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
-        graph[name.removesuffix(".__init__")] = used & ours
-    return graph
+    names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in places.modules()}
+    ours = {name.removesuffix(".__init__"): path for path, name in names.items()}
+    return {name: set(imported(path) & ours.keys()) for name, path in ours.items()}
 
 
 def test_imports_point_one_way() -> None:
@@ -113,7 +94,7 @@ def test_imports_point_one_way() -> None:
 
 def test_imports_have_no_circles() -> None:
     """But for a package that gathers what its own modules define."""
-    graph = nx.DiGraph([(a, b) for a, others in _graph().items() for b in others])
+    graph = nx.DiGraph(_graph())
     graph.remove_edges_from([(a, b) for a, b in graph.edges if b.startswith(f"{a}.") or a.startswith(f"{b}.")])
     assert not [circle for circle in nx.strongly_connected_components(graph) if len(circle) > 1]
 

@@ -182,13 +182,8 @@ def test_commands_ask_and_print(asked, capsys, line, do, arguments):
         ("fcplus prove --running --max-hops 3", "--max-hops is not for --running"),
     ],
 )
-def test_what_is_wrong_takes_one_line(capsys, line, says):
-    assert cli.main(line.split()) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("detour: ")
-    assert err.count("\n") == 1
-    assert says in err
+def test_what_is_wrong_takes_one_line(refused, line, says):
+    assert says in refused(*line.split())
 
 
 @pytest.mark.parametrize(("line", "command"), [("", "place"), ("fors", "route"), ("fcplus", "prove")])
@@ -200,11 +195,10 @@ def test_without_a_command_help_lists_them(capsys, line, command):
     assert f"    {command} " in out
 
 
-def test_topologies_of_files_go_by_their_names_but_not_in_json(capsys, tmp_path):
+def test_topologies_of_files_go_by_their_names_but_not_in_json(capsys, refused, tmp_path):
     file = tmp_path / "ring.csv"
     file.write_text("a,b\nh0,s0\nh1,s0\n")
-    assert cli.main(["trace", "h0", "h9", "--topo", str(file)]) == 2
-    assert f"host 'h9': {file} has h0 to h1" in capsys.readouterr().err
+    assert f"host 'h9': {file} has h0 to h1" in refused("trace", "h0", "h9", "--topo", str(file))
     spec = open_topology(str(file)).spec
     assert "#" in spec
     options = argparse.Namespace(json=False)
@@ -262,10 +256,9 @@ def test_missing_bmv2_is_one_line(monkeypatch, capsys, tmp_path):
         assert err.startswith("detour: simple_switch_grpc is not on PATH: install p4lang-bmv2") or "p4lang-bmv2" in err
 
 
-def test_the_engine_has_one_endpoint_and_bmv2_has_many(capsys, monkeypatch, tmp_path):
+def test_the_engine_has_one_endpoint_and_bmv2_has_many(refused, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert cli.main(["up", "--target", "bmv2", "--grpc", "127.0.0.1:1"]) == 2
-    assert "--grpc names the engine's one endpoint" in capsys.readouterr().err
+    assert "--grpc names the engine's one endpoint" in refused("up", "--target", "bmv2", "--grpc", "127.0.0.1:1")
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path):
@@ -334,15 +327,12 @@ def test_a_mistake_of_ours_is_one_line_and_a_traceback_in_a_file(name, monkeypat
     assert kept.parent.stat().st_mode & 0o77 == 0
 
 
-def test_out_of_memory_says_what_it_lacked(monkeypatch, capsys):
+def test_out_of_memory_says_what_it_lacked(monkeypatch, refused):
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError("Unable to allocate 2.00 GiB for an array")
 
     monkeypatch.setattr(client, "ask", fail)
-    assert cli.main(["status"]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert "out of memory: Unable to allocate 2.00 GiB for an array: " in error
+    assert "out of memory: Unable to allocate 2.00 GiB for an array: " in refused("status")
 
 
 def limited(mebibytes: int, *arguments: str) -> list[str]:

@@ -53,11 +53,9 @@ def test_people_read(capsys, options, words):
 
 
 @pytest.mark.parametrize("priorities", [1, 2, 3, 6])
-def test_whatever_fails_nothing_can_deadlock(capsys, priorities):
-    chosen = ("--priorities", str(priorities), "--k", "4", "--json")
-    code, out = run(capsys, "prove", *chosen, "--fail", "s6-s1,s0-s10,s7-s2")
-    report = json.loads(out)
-    assert code == 0
+def test_whatever_fails_nothing_can_deadlock(run_json, priorities):
+    chosen = ("--priorities", priorities, "--k", "4", "--fail", "s6-s1,s0-s10,s7-s2")
+    report = run_json("fcplus", "prove", *chosen, *SMALL)
     assert report["acyclic"] == [True] * priorities
     assert [report[part]["acyclic"] for part in ("installed", "plain_traffic", "failed")] == [True] * 3
     assert report["failed"]["links"] == ["s0-s10", "s1-s6", "s2-s7"]
@@ -72,13 +70,12 @@ def test_without_layers_nothing_is_proven_that_has_a_cycle(capsys):
     assert [report[part]["acyclic"] for part in ("installed", "plain_traffic", "failed")] == [False] * 3
 
 
-def test_routes_go_around_what_is_down(capsys, tmp_path):
+def test_routes_go_around_what_is_down(run_json, tmp_path):
     kept = []
     for fail in ((), ("--fail", "s0-s10,s1-s6")):
         file = tmp_path / "paths.csv"
-        code, out = run(capsys, "paths", "--k", "4", "--priorities", "2", "--out", str(file), "--json", *fail)
-        assert code == 0
-        kept.append((json.loads(out)["paths"], file.read_text()))
+        report = run_json("fcplus", "paths", "--k", "4", "--priorities", "2", "--out", file, *fail, *SMALL)
+        kept.append((report["paths"], file.read_text()))
     hops = [{pair for line in text.splitlines()[1:] for pair in links_of(line)} for _, text in kept]
     assert hops[0] - hops[1] >= {("0", "10"), ("10", "0"), ("1", "6"), ("6", "1")}
     assert hops[1] < hops[0]
@@ -89,17 +86,15 @@ def links_of(line: str) -> list[tuple[str, str]]:
     return list(pairwise(switches))
 
 
-def test_throughput_without_what_is_down_is_less(capsys):
-    chosen = ("throughput", "--k", "4", "--priorities", "2", "--pattern", "all-to-all", "--json")
-    whole, broken = (json.loads(run(capsys, *chosen, *fail)[1]) for fail in ((), ("--fail", "s0-s10,s1-s6")))
+def test_throughput_without_what_is_down_is_less(run_json):
+    chosen = ("throughput", "--k", "4", "--priorities", "2", "--pattern", "all-to-all", *SMALL)
+    whole, broken = (run_json("fcplus", *chosen, *fail) for fail in ((), ("--fail", "s0-s10,s1-s6")))
     assert broken["theta"] < whole["theta"]
     assert broken["upper_bound"] < whole["upper_bound"]
 
 
-def test_routings_beside_each_other(capsys):
-    code, out = run(capsys, "compare", "--k", "4", "--bounds", "1,2", "--json")
-    report = json.loads(out)
-    assert code == 0
+def test_routings_beside_each_other(capsys, run_json):
+    report = run_json("fcplus", "compare", "--k", "4", "--bounds", "1,2", *SMALL)
     assert report.keys() == {"spec", "pattern", "k", "trees", "tagger", "rows"}
     assert [(row["scheme"], row["bound"]) for row in report["rows"]] == [
         ("df-ksp", 1), ("df-ksp", 2), ("ksp-lash", None), ("lash", None), ("dfsssp", None), ("nue", 1), ("nue", 2)
@@ -110,10 +105,8 @@ def test_routings_beside_each_other(capsys):
     assert "lash" not in out
 
 
-def test_growth(capsys):
-    code, out = run(capsys, "grow", "--k", "4", "--add", "2", "--json")
-    report = json.loads(out)
-    assert code == 0
+def test_growth(capsys, run_json):
+    report = run_json("fcplus", "grow", "--k", "4", "--add", "2", *SMALL)
     assert report["spec"] == "fcplus:n=12,s=6,v=3,hosts=1,seed=1,grown=2"
     assert [(len(one["rewired"]), one["least"]) for one in report["added"]] == [(3, 3), (3, 3)]
     assert (report["switches"], report["rewired"], report["least"], report["pairs"]) == (14, 6, 6, 14 * 13)
@@ -154,6 +147,5 @@ def test_a_switch_comes_in_where_another_new_one_has_its_links(capsys):
         (("grow", "--fail", "s0-s10"), "--fail is not for grow"),
     ],
 )
-def test_what_is_refused(capsys, options, reason):
-    assert cli.main(["fcplus", *options, *SMALL]) == 2
-    assert reason in capsys.readouterr().err
+def test_what_is_refused(refused, options, reason):
+    assert reason in refused("fcplus", *options, *SMALL)

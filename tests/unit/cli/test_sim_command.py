@@ -18,23 +18,10 @@ SMALL = ["--topo", "leaf-spine:leaves=2,spines=2,hosts=2"]
 FLOWS = "3\n0 1 3 1000 2.0\n1 2 3 20000 2.00001\n3 0 3 500 2.0\n"
 
 
-def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
-    assert main(["sim", *arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["sim", *arguments]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("detour: ")
-    assert error.count("\n") == 1
-    return error
-
-
-def test_a_flow_file_runs(tmp_path, capsys):
+def test_a_flow_file_runs(tmp_path, run_json):
     file = tmp_path / "flows.txt"
     file.write_text(FLOWS)
-    report = document(capsys, *SMALL, "--workload", str(file))
+    report = run_json("sim", *SMALL, "--workload", str(file))
     assert (report["flows"], report["completed"], report["bytes"], report["delivered_bytes"]) == (3, 3, 21_500, 21_500)
     assert report["steps"] == []
     assert 10e-6 < report["seconds"] < 30e-6  # the second flow begins 10 us after the others
@@ -48,10 +35,10 @@ def test_what_people_read_fits_80_columns(capsys):
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_a_placement_stands_beside_hashing(capsys):
+def test_a_placement_stands_beside_hashing(run_json):
     topo = ["--topo", "leaf-spine:leaves=2,spines=4,hosts=4"]
-    report = document(capsys, *topo, "--workload", "ring:bytes=1e6,shuffle=3", "--place")
-    alone = document(capsys, *topo, "--workload", "ring:bytes=1e6,shuffle=3", "--scheme", "LERP-shortest")
+    report = run_json("sim", *topo, "--workload", "ring:bytes=1e6,shuffle=3", "--place")
+    alone = run_json("sim", *topo, "--workload", "ring:bytes=1e6,shuffle=3", "--scheme", "LERP-shortest")
     assert report["ecmp"] == alone
     assert report["speedup"] == pytest.approx(report["ecmp"]["seconds"] / report["seconds"], abs=1e-3)
     assert report["speedup"] > 1
@@ -70,14 +57,14 @@ reroute-after: 20us
 """
 
 
-def test_a_scenario_is_the_same_as_its_options(tmp_path, capsys):
+def test_a_scenario_is_the_same_as_its_options(tmp_path, run_json):
     file = tmp_path / "run.yaml"
     file.write_text(SCENARIO)
     options = ["--workload", "permutation:bytes=50k", "--rate", "50G", "--fail", "s0-s2@5us", "--reroute-after", "20us"]
-    report = document(capsys, str(file))
-    assert report == document(capsys, *SMALL, *options)
-    assert document(capsys, str(file), "--rate", "100G") == document(capsys, *SMALL, *options, "--rate", "100G")
-    assert report != document(capsys, str(file), "--rate", "100G")
+    report = run_json("sim", str(file))
+    assert report == run_json("sim", *SMALL, *options)
+    assert run_json("sim", str(file), "--rate", "100G") == run_json("sim", *SMALL, *options, "--rate", "100G")
+    assert report != run_json("sim", str(file), "--rate", "100G")
 
 
 WRONG_SCENARIOS = {
@@ -100,10 +87,10 @@ WRONG_SCENARIOS = {
 
 
 @pytest.mark.parametrize("text", WRONG_SCENARIOS)
-def test_what_is_wrong_in_a_scenario_is_named_by_line(tmp_path, capsys, text):
+def test_what_is_wrong_in_a_scenario_is_named_by_line(tmp_path, refused, text):
     file = tmp_path / "run.yaml"
     file.write_text(text)
-    assert WRONG_SCENARIOS[text] in refused(capsys, str(file))
+    assert WRONG_SCENARIOS[text] in refused("sim", str(file))
 
 
 @pytest.mark.parametrize(
@@ -121,8 +108,8 @@ def test_what_is_wrong_in_a_scenario_is_named_by_line(tmp_path, capsys, text):
         (["no.yaml"], "no.yaml: No such file or directory"),
     ],
 )
-def test_wrong_commands_are_one_line(capsys, arguments, says):
-    assert says in refused(capsys, *arguments)
+def test_wrong_commands_are_one_line(refused, arguments, says):
+    assert says in refused("sim", *arguments)
 
 
 OWN = '''
@@ -144,10 +131,10 @@ number = 3
 '''
 
 
-def test_a_workload_of_ones_own(tmp_path, capsys):
+def test_a_workload_of_ones_own(tmp_path, run_json, refused):
     file = tmp_path / "mine.py"
     file.write_text(OWN)
-    report = document(capsys, *SMALL, "--workload", f"{file}:pairs:size=5000")
+    report = run_json("sim", *SMALL, "--workload", f"{file}:pairs:size=5000")
     assert (report["flows"], report["bytes"], report["completed"]) == (4, 20_000, 4)
     for name, says in {
         "pairs:length=3": "length",
@@ -156,7 +143,7 @@ def test_a_workload_of_ones_own(tmp_path, capsys):
         "number": "is a int, and not a function",
         "absent": "has no 'absent'",
     }.items():
-        assert says in refused(capsys, *SMALL, "--workload", f"{file}:{name}")
+        assert says in refused("sim", *SMALL, "--workload", f"{file}:{name}")
 
 
 def written(folder: Path, name: str, change: tuple[str, str] = ("", "")) -> str:
@@ -168,23 +155,23 @@ def written(folder: Path, name: str, change: tuple[str, str] = ("", "")) -> str:
     return f"{info},{json_}"
 
 
-def test_a_program_of_ones_own_carries_the_hosts(tmp_path, capsys):
+def test_a_program_of_ones_own_carries_the_hosts(tmp_path, run_json):
     flows = [*SMALL, "--workload", "permutation:bytes=20k"]
-    assert document(capsys, *flows, "--program", written(tmp_path, "fabric")) == document(capsys, *flows)
+    assert run_json("sim", *flows, "--program", written(tmp_path, "fabric")) == run_json("sim", *flows)
 
 
-def test_a_program_that_lacks_something_is_refused(tmp_path, capsys):
+def test_a_program_that_lacks_something_is_refused(tmp_path, refused):
     flows = [*SMALL, "--workload", "permutation:bytes=20k", "--program"]
     without = written(tmp_path, "fabric", (".router.route", ".router.elsewhere"))
-    assert "FabricIngress.router.route" in refused(capsys, *flows, without)
+    assert "FabricIngress.router.route" in refused("sim", *flows, without)
     info, json_ = written(tmp_path, "fabric").split(",")
-    assert "is not a P4Info and a BMv2 JSON" in refused(capsys, *flows, info)
-    assert "no.json: there is no such file" in refused(capsys, *flows, f"{info},no.json")
-    assert f"{json_} is not P4Info in text format" in refused(capsys, *flows, f"{json_},{json_}")
+    assert "is not a P4Info and a BMv2 JSON" in refused("sim", *flows, info)
+    assert "no.json: there is no such file" in refused("sim", *flows, f"{info},no.json")
+    assert f"{json_} is not P4Info in text format" in refused("sim", *flows, f"{json_},{json_}")
     other = BUILD / "adaptive.p4info.txtpb"
-    assert f"{other} and {json_}: P4Info" in refused(capsys, *flows, f"{other},{json_}")
+    assert f"{other} and {json_}: P4Info" in refused("sim", *flows, f"{other},{json_}")
     dragonfly = ["--topo", "d1", "--workload", "adv1", "--scheme", "Benchmark", "--program"]
-    assert "the scheme runs adaptive.p4" in refused(capsys, *dragonfly, f"{info},{json_}")
+    assert "the scheme runs adaptive.p4" in refused("sim", *dragonfly, f"{info},{json_}")
 
 
 GOAL = """\
@@ -200,7 +187,7 @@ l1: recv 1000b from 0 tag 3
 """
 
 
-def test_files_are_told_apart_by_what_they_are(tmp_path, capsys):
+def test_files_are_told_apart_by_what_they_are(tmp_path, run_json, refused):
     for name, text, flows in (
         ("a.goal", GOAL, 1),
         ("schedule", GOAL, 1),
@@ -208,9 +195,9 @@ def test_files_are_told_apart_by_what_they_are(tmp_path, capsys):
         ("jobs.yaml", "jobs: [{collective: ring-all-reduce, hosts: all, bytes: 4000}]", 24),
     ):
         (tmp_path / name).write_text(text)
-        report = document(capsys, *SMALL, "--workload", str(tmp_path / name))
+        report = run_json("sim", *SMALL, "--workload", str(tmp_path / name))
         assert (name, report["flows"], report["completed"]) == (name, flows, flows)
-    assert "there is no trace.0.et" in refused(capsys, *SMALL, "--workload", str(tmp_path / "trace.0.et"))
+    assert "there is no trace.0.et" in refused("sim", *SMALL, "--workload", str(tmp_path / "trace.0.et"))
 
 
 def test_ctrl_c_tells_how_far_it_came(capsys, monkeypatch):

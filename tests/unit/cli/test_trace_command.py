@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`detour trace`: the document, and what people read."""
 
-import json
 from typing import Any
 
 import pytest
@@ -19,18 +18,13 @@ PLANNED = ["trace", "h0", "h5", "--topo", "dragonfly:p=1,a=2,h=1", "--sport", "0
 PROGRAM = ["trace", "--program", f"{BUILD / 'fabric.p4info.txtpb'},{BUILD / 'fabric.json'}"]
 
 
-def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    assert cli.main([*arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
 def _events(tree: dict[str, Any]) -> list[dict[str, Any]]:
     branches = tree["fork"]["branches"] if "fork" in tree else []
     return [*tree["events"], *(event for branch in branches for event in _events(branch["trace"]))]
 
 
-def test_the_document(capsys):
-    report = _run(capsys, *PLANNED)
+def test_the_document(run_json):
+    report = run_json(*PLANNED)
     assert report.keys() == {"hops", "outcomes"}
     for hop in report["hops"]:
         assert hop.keys() == {"switch", "port", "at_ns", "trace"}
@@ -47,8 +41,8 @@ def test_the_document(capsys):
     assert hit["entry"]["key"][0]["name"] == hit["key"][0]["name"]
 
 
-def test_what_changed_has_its_line(capsys):
-    report = _run(capsys, *PLANNED)
+def test_what_changed_has_its_line(run_json):
+    report = run_json(*PLANNED)
     [change] = [
         event
         for event in _events(report["hops"][0]["trace"])
@@ -69,45 +63,43 @@ def test_people_see_hops_tables_and_the_end(capsys):
     assert len(capsys.readouterr().out.splitlines()) > 2 * len(out.splitlines()) - 40
 
 
-def test_all_ways(capsys):
-    report = _run(capsys, "trace", "h0", "h15", "--topo", "fat-tree:k=4", "--all")
+def test_all_ways(run_json):
+    report = run_json("trace", "h0", "h15", "--topo", "fat-tree:k=4", "--all")
     fork = report["hops"][0]["trace"]["fork"]
     assert not fork["all"]
     assert sum(branch["fraction"] for branch in fork["branches"]) == pytest.approx(1)
     assert sum(outcome["fraction"] for outcome in report["outcomes"]) == pytest.approx(1)
 
 
-def test_a_packet_that_is_dropped_has_the_line_that_dropped_it(capsys):
-    report = _run(capsys, *PROGRAM, "--packet", "00" * 14)
+def test_a_packet_that_is_dropped_has_the_line_that_dropped_it(run_json):
+    report = run_json(*PROGRAM, "--packet", "00" * 14)
     [outcome] = report["outcomes"]
     assert outcome["dropped"]["reason"] == "dropped in ingress"
     assert "mark_to_drop" in outcome["dropped"]["source"]["text"]
 
 
-def test_entries_and_a_capture(tmp_path, capsys):
+def test_entries_and_a_capture(tmp_path, run_json, refused):
     frame = bytes(12) + b"\x86\xdd" + bytes([0x60]) + bytes(3) + b"\0\0\x3b\x40" + bytes.fromhex("fd" + "00" * 15) * 2
     (tmp_path / "in.pcap").write_bytes(pcap.header() + pcap.packet(0, frame))
     (tmp_path / "entries.txtpb").write_text("updates { type: INSERT entity { table_entry { table_id: 1 } } }")
     arguments = [*PROGRAM, "--packet", str(tmp_path / "in.pcap"), "--entries", str(tmp_path / "entries.txtpb")]
-    assert cli.main(arguments) == 2
-    assert "entries.txtpb: update 1: " in capsys.readouterr().err
+    assert "entries.txtpb: update 1: " in refused(*arguments)
     (tmp_path / "entries.txtpb").write_text(text_format.MessageToString(p4r.WriteRequest()))
-    report = _run(capsys, *arguments)
+    report = run_json(*arguments)
     assert report["hops"][0]["trace"]["events"][0]["bytes"] == len(frame)
 
 
-def test_a_capture_of_ip_gets_the_addresses_that_are_said(tmp_path, capsys):
+def test_a_capture_of_ip_gets_the_addresses_that_are_said(tmp_path, run_json, refused):
     packet = bytes([0x60]) + bytes(3) + b"\0\0\x3b\x40" + bytes.fromhex("fd" + "00" * 15) * 2
     wrpcapng(str(tmp_path / "ip.pcapng"), [IPv6(packet)])
     arguments = [*PROGRAM, "--packet", str(tmp_path / "ip.pcapng")]
-    assert cli.main(arguments) == 2
-    assert "link type 229 (RAW: IP without Ethernet); --ethernet DST/SRC" in capsys.readouterr().err
-    report = _run(capsys, *arguments, "--ethernet", "02:00:00:00:00:01/02:00:00:00:00:02")
+    assert "link type 229 (RAW: IP without Ethernet); --ethernet DST/SRC" in refused(*arguments)
+    report = run_json(*arguments, "--ethernet", "02:00:00:00:00:01/02:00:00:00:00:02")
     assert report["hops"][0]["trace"]["events"][0]["bytes"] == 14 + len(packet)
-    assert cli.main([*arguments, "--ethernet", "02:00:00:00:00:01"]) == 2
-    assert "is not two MAC addresses, DST/SRC" in capsys.readouterr().err
-    assert cli.main([*PROGRAM, "--packet", "00" * 14, "--ethernet", "02:00:00:00:00:01/02:00:00:00:00:02"]) == 2
-    assert "--ethernet is for capture files" in capsys.readouterr().err
+    assert "is not two MAC addresses, DST/SRC" in refused(*arguments, "--ethernet", "02:00:00:00:00:01")
+    assert "--ethernet is for capture files" in refused(
+        *PROGRAM, "--packet", "00" * 14, "--ethernet", "02:00:00:00:00:01/02:00:00:00:00:02"
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,14 +111,12 @@ def test_a_capture_of_ip_gets_the_addresses_that_are_said(tmp_path, capsys):
         ("/nowhere/x.pcap", "/nowhere/x.pcap cannot be read"),
     ],
 )
-def test_packets_that_are_none(packet, says, capsys):
-    assert cli.main([*PROGRAM, "--packet", packet]) == 2
-    assert says in capsys.readouterr().err
+def test_packets_that_are_none(packet, says, refused):
+    assert says in refused(*PROGRAM, "--packet", packet)
 
 
-def test_a_capture_that_ends_too_early(tmp_path, capsys):
+def test_a_capture_that_ends_too_early(tmp_path, refused):
     whole = pcap.header() + pcap.packet(0, bytes(60))
     for size in (10, 30, len(whole) - 1):
         (tmp_path / "cut.pcap").write_bytes(whole[:size])
-        assert cli.main([*PROGRAM, "--packet", str(tmp_path / "cut.pcap")]) == 2
-        assert "cut.pcap" in capsys.readouterr().err
+        assert "cut.pcap" in refused(*PROGRAM, "--packet", str(tmp_path / "cut.pcap"))

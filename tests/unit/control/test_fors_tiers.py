@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """FORS on three levels: plans are right, as few phases as an integer programme needs, and the verifier sees faults."""
 
-import json
 from dataclasses import replace
 from math import ceil
 
@@ -134,13 +133,11 @@ def _taken(plan: ForsPlan, row: int) -> int:
     return int(plan.phase[np.flatnonzero(same)[0]])
 
 
-def test_files_and_the_command(tmp_path, capsys):
+def test_files_and_the_command(tmp_path, capsys, run_json):
     options = ["--topo", "ft3:pods=3,leaves=2,aggs=2,cores=2", "--random-failures", "2", "--seed", "3"]
     file = tmp_path / "plan.csv"
-    assert main(["fors", "schedule", *options, "--out", str(file), "--json"]) == 0
-    made = json.loads(capsys.readouterr().out)
-    assert main(["fors", "verify", *options, str(file), "--json"]) == 0
-    seen = json.loads(capsys.readouterr().out)
+    made = run_json("fors", "schedule", *options, "--out", str(file))
+    seen = run_json("fors", "verify", *options, str(file))
     assert {made[key] == seen[key] for key in ("phases", "bound", "failed", "flows", "optimal", "gap")} == {True}
     assert made["servers"] == 12
     assert len(made["failed"]) == 2
@@ -208,20 +205,17 @@ def test_rounding_meets_links_where_the_programme_is_large(monkeypatch):
         assert load.max() <= bound
 
 
-def test_a_plan_is_kept_when_one_more_link_fails(tmp_path, capsys):
+def test_a_plan_is_kept_when_one_more_link_fails(tmp_path, refused, run_json):
     options = ["--topo", "ft3:pods=3,leaves=2,aggs=3,cores=3,hosts=2", "--fail", "0:0"]
     file, later = tmp_path / "plan.csv", tmp_path / "later.csv"
-    assert main(["fors", "route", *options, "--out", str(file), "--json"]) == 0
-    before = json.loads(capsys.readouterr().out)
+    before = run_json("fors", "route", *options, "--out", str(file))
     options[-1] += ",2/1:0"
-    assert main(["fors", "route", *options, "--keep", str(file), "--out", str(later), "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = run_json("fors", "route", *options, "--keep", str(file), "--out", str(later))
     assert (report["method"], report["anew"], report["verified"]) == ("incremental", False, True)
     assert 0 < report["moved"] < report["flows"] // 4
     assert report["phases"] <= before["phases"] + 1
     assert main(["fors", "verify", *options, str(later)]) == 0
-    assert main(["fors", "route", *options, "--keep", str(file), "--group", "0-3"]) == 2
-    assert "is no plan for" in capsys.readouterr().err
+    assert "is no plan for" in refused("fors", "route", *options, "--keep", str(file), "--group", "0-3")
 
 
 @pytest.mark.parametrize(
@@ -243,11 +237,8 @@ def test_a_plan_is_kept_when_one_more_link_fails(tmp_path, capsys):
         (["--topo", "fat-tree:k=4", "--algorithm", "xor"], "--algorithm xor is for fat-trees of two levels"),
     ],
 )
-def test_refusals_of_three_levels(options, text, capsys):
-    assert main(["fors", "schedule", *options]) == 2
-    err = capsys.readouterr().err
-    assert text in err
-    assert err.count("\n") == 1
+def test_refusals_of_three_levels(options, text, refused):
+    assert text in refused("fors", "schedule", *options)
 
 
 @pytest.mark.parametrize(

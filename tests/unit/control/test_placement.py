@@ -379,11 +379,10 @@ def test_pairs_without_a_path_are_named():
         placed(LEAVES, job("point-to-point", pairs=FIGURE_1), down=("h9",))
 
 
-def test_the_command_prints_and_writes(tmp_path, capsys):
+def test_the_command_prints_and_writes(tmp_path, capsys, run_json):
     jobs, out = tmp_path / "jobs.json", tmp_path / "out.json"
     jobs.write_text(json.dumps({"jobs": [job("ring-all-reduce", shuffle=3)]}))
-    assert cli.main(["place", str(jobs), "--topo", LEAVES, "--json", "--out", str(out), "--seeds", "10"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = run_json("place", str(jobs), "--topo", LEAVES, "--out", str(out), "--seeds", "10")
     assert {"flows", "collisions", "lower_bound", "ecmp_mean", "ecmp_worst", "seconds"} <= set(report)
     assert (report["flows"], report["collisions"], report["lower_bound"]) == (12, 0, 0)
     assert report["ecmp_worst"] >= report["ecmp_mean"] > 0
@@ -398,10 +397,9 @@ def test_the_command_prints_and_writes(tmp_path, capsys):
     assert "collisions: 0 (no placement can have less than 0)" in capsys.readouterr().out
 
 
-def test_the_command_on_damaged_networks_and_with_bytes(tmp_path, capsys):
+def test_the_command_on_damaged_networks_and_with_bytes(tmp_path, run_json):
     def report(*arguments: str) -> dict[str, Any]:
-        assert cli.main(["place", str(jobs), *arguments, "--json", "--seeds", "2"]) == 0
-        return json.loads(capsys.readouterr().out)
+        return run_json("place", str(jobs), *arguments, "--seeds", "2")
 
     jobs = tmp_path / "jobs.json"
     jobs.write_text(json.dumps({"jobs": [job("ring-all-reduce", shuffle=3)]}))
@@ -480,7 +478,7 @@ def test_the_examples_say_with_which_command_they_work(file):
     assert len(read_jobs(file, topology)) > 0
 
 
-def test_other_refusals(tmp_path, capsys):
+def test_other_refusals(tmp_path, refused):
     file = tmp_path / "jobs.yaml"
     for arguments, reason in (
         ([str(file), "--topo", LEAVES], "No such file"),
@@ -490,16 +488,15 @@ def test_other_refusals(tmp_path, capsys):
         ([str(file), "--topo", LEAVES, "--repair"], "--repair needs what has failed"),
         ([str(file), "--topo", LEAVES, "--fail", "s0-s4,s77"], "s77"),
     ):
-        assert cli.main(["place", *arguments]) == 2
-        assert reason in capsys.readouterr().err
+        assert reason in refused("place", *arguments)
     file.write_bytes(b"\xff\xfe\x00")
-    assert cli.main(["place", str(file), "--topo", LEAVES]) == 2
-    assert "this is not UTF-8 text" in capsys.readouterr().err
+    assert "this is not UTF-8 text" in refused("place", str(file), "--topo", LEAVES)
 
 
 @pytest.mark.parametrize("option", ["--reroute", "--watch"])
-def test_what_is_for_a_running_fabric_is_not_ignored(tmp_path, capsys, option):
+def test_what_is_for_a_running_fabric_is_not_ignored(tmp_path, refused, option):
     jobs = tmp_path / "jobs.json"
     jobs.write_text(json.dumps([job("tree")]))
-    assert cli.main(["place", str(jobs), "--topo", LEAVES, option]) == 2
-    assert f"{option} is for the fabric that is up: it needs --apply" in capsys.readouterr().err
+    assert f"{option} is for the fabric that is up: it needs --apply" in refused(
+        "place", str(jobs), "--topo", LEAVES, option
+    )

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths that share no link: against a greedy choice in plain Python and a maximum flow, and what K2 says of them."""
 
-import json
 import os
 from itertools import pairwise
 
@@ -10,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detour import cli
 from detour.control.expander.counts import examined
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
 from detour.topo.expander import Expander, fc, fcplus, jellyfish
@@ -122,9 +120,8 @@ def test_k2_counts_paths_until_the_last_one_that_is_taken(network, priorities, m
     assert k2.mean == pytest.approx(expected_k2(network, routes))
 
 
-def test_the_command_ends_and_its_k2_is_a_number_of_paths(capsys):
-    assert cli.main(["fcplus", "paths", "--n", "60", "--s", "14", "--k", "32", "--disjoint", "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+def test_the_command_ends_and_its_k2_is_a_number_of_paths(run_json):
+    report = run_json("fcplus", "paths", "--n", "60", "--s", "14", "--k", "32", "--disjoint")
     assert report["paths"] / report["pairs"] <= 14
     assert report["k2_mean"] >= report["paths"] / report["pairs"]
 

@@ -2,7 +2,6 @@
 """Growth by single switches: as few links as can be are rewired, and every path stays one in as many priorities."""
 
 import itertools
-import json
 
 import networkx as nx
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detour import cli
 from detour.base.errors import DetourError
 from detour.control.expander.demand import near_worst
 from detour.control.expander.proof import prove
@@ -168,7 +166,7 @@ def test_halves_of_a_link_are_like_the_link():
             assert network.delay_ps[half] == base.delay_ps[was[pair]]
 
 
-def test_a_network_from_a_file_grows_by_its_text(tmp_path, capsys):
+def test_a_network_from_a_file_grows_by_its_text(tmp_path, run_json):
     for folder in (tmp_path / "one", tmp_path / "two"):
         folder.mkdir()
         nx.write_graphml(nx.grid_2d_graph(4, 4, periodic=True), folder / "torus.graphml", named_key_ids=True)
@@ -182,11 +180,9 @@ def test_a_network_from_a_file_grows_by_its_text(tmp_path, capsys):
     # The same file elsewhere is the same network.
     assert network_from(text.replace("one", "two") + ",grown=3").links.tolist() == network.links.tolist()
     # What switches do is what the routes say, and cannot deadlock.
-    assert cli.main(["fcplus", "prove", "--topo", f"{text},grown=3", "--priorities", "2", "--k", "4", "--json"]) == 0
-    proven = json.loads(capsys.readouterr().out)
+    proven = run_json("fcplus", "prove", "--topo", f"{text},grown=3", "--priorities", "2", "--k", "4")
     assert all(proven[part]["acyclic"] for part in ("installed", "plain_traffic", "failed"))
-    assert cli.main(["fcplus", "grow", "--topo", text, "--add", "3", "--priorities", "2", "--k", "4", "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = run_json("fcplus", "grow", "--topo", text, "--add", "3", "--priorities", "2", "--k", "4")
     assert (report["spec"], report["rewired"], report["least"]) == (network.spec, 6, 6)
     assert all(report["acyclic"])
     for wrong, reason in (("grown=3,grown=2", "given twice"), ("grown=-1", "less than 0"), ("grown=2000", "0 to 1000")):

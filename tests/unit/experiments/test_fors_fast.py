@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """FAST: bytes are levelled inside machines, machines meet in pairs, and everything ends where it should."""
 
-import json
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -109,7 +110,7 @@ def test_what_is_inside_a_machine_is_not_on_the_fabric_for_anybody() -> None:
         assert len(way.inside.during) == way.planned.phases
 
 
-def test_measured_in_virtual_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_measured_in_virtual_time(run_json: Callable[..., Any]) -> None:
     options = [
         "--topo",
         "ft:m0=4,m1=2",
@@ -122,8 +123,7 @@ def test_measured_in_virtual_time(capsys: pytest.CaptureFixture[str]) -> None:
         "--failures",
         "1",
     ]
-    assert main(["fors", "rivals", *options, "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
+    result = run_json("fors", "rivals", *options)
     assert result["scale_up"] == "2:9/2"
     assert all(row["delivered"] and row["measured"] > row["ideal"] >= 1 for row in result["rows"])
     rows = {row["scheme"]: row for row in result["rows"]}

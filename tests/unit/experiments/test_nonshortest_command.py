@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +26,15 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("kept")
 
 
-def answer(capsys: pytest.CaptureFixture[str], out: Path, *arguments: str) -> dict[str, Any]:
+def answer(run_json: Callable[..., Any], out: Path, *arguments: str) -> dict[str, Any]:
     """The JSON of a command that succeeds."""
     keep = ("--out", str(out / "points"), "--processes", "1")
-    assert cli.main(["reproduce", "nonshortest", "--quick", "--json", *keep, *arguments]) == 0
-    return json.loads(capsys.readouterr().out)
+    return run_json("reproduce", "nonshortest", "--quick", *keep, *arguments)
 
 
-def test_every_point_says_how_it_was_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_point_says_how_it_was_measured(tmp_path: Path, run_json: Callable[..., Any]) -> None:
     changes = ("--set", "own_share=no", "--set", "delta3=50")
-    result = answer(capsys, tmp_path, "--pairs", "2", "--scheme", "TelemetryLERP", "--seeds", "2", *changes)
+    result = answer(run_json, tmp_path, "--pairs", "2", "--scheme", "TelemetryLERP", "--seeds", "2", *changes)
     assert len(result["points"]) == 2
     assert result["points"][0]["hosts"] == {"own_share": False, "delta3": 50}
     for point in result["points"]:
@@ -47,9 +47,9 @@ def test_every_point_says_how_it_was_measured(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_settings_say_what_the_paper_says_and_what_additions_are_worth(
-    kept: Path, capsys: pytest.CaptureFixture[str]
+    kept: Path, run_json: Callable[..., Any]
 ) -> None:
-    result = answer(capsys, kept, "--settings", "--scheme", "ShortestPath", "--pairs", "2", "--pattern", "adv1")
+    result = answer(run_json, kept, "--settings", "--scheme", "ShortestPath", "--pairs", "2", "--pattern", "adv1")
     assert result["schemes"].keys() == {"ShortestPath"}
     rows = {row["name"]: row for row in result["settings"]}
     assert rows["timeouts"].keys() == {"scheme", "name", "paper", "ours", "chosen_on", "worth"}
@@ -79,11 +79,8 @@ def test_settings_are_printed_in_words(kept: Path) -> None:
         (("--threshold", "some"), "neither `best` nor a number"),
     ],
 )
-def test_refusals(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["reproduce", "nonshortest", *arguments]) == 2
-    err = capsys.readouterr().err
-    assert message in err
-    assert len(err.splitlines()) == 1
+def test_refusals(arguments: tuple[str, ...], message: str, refused: Callable[..., str]) -> None:
+    assert message in refused("reproduce", "nonshortest", *arguments)
 
 
 def test_the_document_comes_from_kept_runs_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,9 +112,8 @@ def test_the_document_comes_from_kept_runs_alone(tmp_path: Path, capsys: pytest.
     assert "| ADV1 | heavy | +0.0 (64) | +3 |" in (folder / "results.md").read_text()
 
 
-def test_an_archive_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["reproduce", "all", "--from", str(tmp_path / "none"), "--folder", str(tmp_path)]) == 2
-    assert "No such file" in capsys.readouterr().err
+def test_an_archive_that_is_none(tmp_path: Path, refused: Callable[..., str]) -> None:
+    assert "No such file" in refused("reproduce", "all", "--from", str(tmp_path / "none"), "--folder", str(tmp_path))
 
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.cli import main
 from detour.experiments.tcp import experiment, linux, ns3
 from detour.experiments.tcp.ns3 import Curve, LinkConditions, sawtooth
 
@@ -138,14 +137,16 @@ def test_a_compiler_that_refuses_is_told(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_command_prints_and_draws(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], beside_stored: ns3.Ns3Findings
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refused: Callable[..., str],
+    run_json: Callable[..., Any],
+    beside_stored: ns3.Ns3Findings,
 ) -> None:
     monkeypatch.setattr(ns3, "compare", lambda: beside_stored)
     picture = tmp_path / "windows.svg"
-    assert main(["reproduce", "tcp", "--ns3", "--json", "--plot", str(picture)]) == 0
-    report: Any = json.loads(capsys.readouterr().out)
+    report = run_json("reproduce", "tcp", "--ns3", "--plot", str(picture))
     assert [row["control"] for row in report["rows"]] == [control for _, _, control in ns3.NS3_CASES]
     assert {"road", "cc", "measured", "ns3_goodput", "ns3", "goodput", "ours"} <= set(report["rows"][0])
     assert picture.read_text().count("<path") > 20
-    assert main(["reproduce", "tcp", "--plot", str(picture)]) == 2
-    assert "--plot is for --ns3" in capsys.readouterr().err
+    assert "--plot is for --ns3" in refused("reproduce", "tcp", "--plot", str(picture))

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from forwarding_lab import write_app, write_tutorial
@@ -24,9 +26,8 @@ def lab_folder(tmp_path: Path) -> str:
     return str(write_tutorial(tmp_path / "small"))
 
 
-def test_the_document_is_that_of_sim_and_more(lab_folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sim", "--lab", lab_folder, "--workload", "ping:src=h1,dst=h2,count=2", "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+def test_the_document_is_that_of_sim_and_more(lab_folder: str, run_json: Callable[..., Any]) -> None:
+    document = run_json("sim", "--lab", lab_folder, "--workload", "ping:src=h1,dst=h2,count=2")
     assert list(document)[: len(KEYS)] == KEYS
     assert (document["flows"], document["completed"], document["drops"]) == (2, 2, 0)
     assert (document["ended_by"], document["incomplete"]) == ("delivered", 0)
@@ -53,37 +54,32 @@ def test_datagrams_that_a_full_link_loses_are_no_incomplete_flow(
     assert " flows complete, " in last
 
 
-def test_tasks_of_the_lab_are_its_workload(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], without_p4c: None
-) -> None:
+def test_tasks_of_the_lab_are_its_workload(tmp_path: Path, run_json: Callable[..., Any], without_p4c: None) -> None:
     """10 packets in half a second from 20 ms on; another workload goes beside them."""
     folder = write_app(tmp_path / "lab", (9090, 9091), (9559, 9560))
     app = json.loads((folder / "p4app.json").read_text())
     (folder / "p4app.json").write_text(json.dumps(app | {"tasks_file": "tasks.txt"}))
     (folder / "tasks.txt").write_text("h1 0.02 0.5 send_udp_flow --dst 10.0.0.2 --rate 160K --packet_size 1000\n")
-    assert main(["sim", "--lab", str(folder), "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = run_json("sim", "--lab", str(folder))
     (row,) = document["udp"]
     assert (row["sent"], row["received"], row["dport"], document["pings"]) == (10, 10, 5001, [])
     assert 0.47 < document["seconds"] < 0.6
-    assert main(["sim", "--lab", str(folder), "--workload", "ping:src=h1,dst=h2,count=1", "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = run_json("sim", "--lab", str(folder), "--workload", "ping:src=h1,dst=h2,count=1")
     assert (len(document["udp"]), len(document["pings"])) == (1, 1)
 
 
-def test_arguments_of_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_arguments_of_a_script(tmp_path: Path, refused: Callable[..., str]) -> None:
     (tmp_path / "network.py").write_text("import sys\nraise ValueError(sys.argv[1:])\n")
     for arguments in (["sim", "--lab", str(tmp_path)], ["up", "--lab", str(tmp_path)]):
-        assert main([*arguments, "--lab-args", "-f 'a b'"]) == 2
-        assert "ValueError: ['-f', 'a b']" in capsys.readouterr().err
-    assert main(["sim", "--lab-args", "x", "--topo", "d1"]) == 2
-    assert "--lab-args is for labs (--lab)" in capsys.readouterr().err
+        assert "ValueError: ['-f', 'a b']" in refused(*arguments, "--lab-args", "-f 'a b'")
+    assert "--lab-args is for labs (--lab)" in refused("sim", "--lab-args", "x", "--topo", "d1")
 
 
-def test_a_duration_ends_a_run(lab_folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_duration_ends_a_run(
+    lab_folder: str, capsys: pytest.CaptureFixture[str], run_json: Callable[..., Any]
+) -> None:
     workload = "udp:src=h1,dst=h2,rate=1M,time=1s"
-    assert main(["sim", "--lab", lab_folder, "--workload", workload, "--duration", "30ms", "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = run_json("sim", "--lab", lab_folder, "--workload", workload, "--duration", "30ms")
     assert document["seconds"] == 0.03
     assert document["completed"] == 0
     assert 0 < document["udp"][0]["received"] <= 4
@@ -92,28 +88,29 @@ def test_a_duration_ends_a_run(lab_folder: str, capsys: pytest.CaptureFixture[st
     assert "--duration cut off 1 flows" in capsys.readouterr().out
 
 
-def test_a_run_of_minutes_goes_on_to_its_end(lab_folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sim", "--lab", lab_folder, "--workload", "ping:src=h1,dst=h2,count=2,interval=100s", "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+def test_a_run_of_minutes_goes_on_to_its_end(lab_folder: str, run_json: Callable[..., Any]) -> None:
+    document = run_json("sim", "--lab", lab_folder, "--workload", "ping:src=h1,dst=h2,count=2,interval=100s")
     assert (document["completed"], document["ended_by"]) == (2, "delivered")
     assert 100 < document["virtual_s"] < 102
 
 
-def test_a_lab_whose_pings_get_lost_is_stuck(lab_folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lab_whose_pings_get_lost_is_stuck(
+    lab_folder: str, capsys: pytest.CaptureFixture[str], run_json: Callable[..., Any]
+) -> None:
     arguments = ["sim", "--lab", lab_folder, "--workload", "ping:src=h1,dst=10.0.0.77,count=1"]
-    assert main([*arguments, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = run_json(*arguments)
     assert (document["completed"], document["ended_by"], document["incomplete"]) == (0, "stuck", 1)
     assert main(arguments) == 0
     assert "stuck: nothing is under way, and 1 flows are not complete" in capsys.readouterr().out
 
 
-def test_jitter_of_a_lab_s_hosts(lab_folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jitter_of_a_lab_s_hosts(lab_folder: str, run_json: Callable[..., Any]) -> None:
     trips = []
     for jitter in ("0", "0", "2ms", "5us"):
         workload = "ping:src=h1,dst=h2,count=2"
-        assert main(["sim", "--lab", lab_folder, "--workload", workload, "--jitter", jitter, "--json"]) == 0
-        trips.append(json.loads(capsys.readouterr().out)["pings"][0]["rtt_mean_us"])
+        trips.append(
+            run_json("sim", "--lab", lab_folder, "--workload", workload, "--jitter", jitter)["pings"][0]["rtt_mean_us"]
+        )
     assert trips[0] == trips[1] < trips[3] < trips[0] + 10 < trips[2]
 
 
@@ -144,8 +141,5 @@ def test_two_streams_share_a_full_queue_of_a_lab(apart: str) -> None:
         (["up", "--solution"], "--solution is for labs"),
     ],
 )
-def test_what_is_refused(arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(arguments) == 2
-    err = capsys.readouterr().err
-    assert reason in err
-    assert err.count("\n") == 1
+def test_what_is_refused(arguments: list[str], reason: str, refused: Callable[..., str]) -> None:
+    assert reason in refused(*arguments)

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from scapy.utils import wrpcap
 
 from detour.base.cores import THREADS
 from detour.base.errors import DetourError
-from detour.cli import main
 from detour.fabric.labs.boot import LinkDefaults
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import LabEnd
@@ -233,13 +231,11 @@ def test_looking_on_changes_nothing_and_sees_the_queue_fill() -> None:
 
 
 def test_the_picture_is_written_and_a_missing_folder_is_told_before_anything_runs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, refused: Callable[..., str], run_json: Callable[..., Any]
 ) -> None:
     pytest.importorskip("matplotlib", reason=WITHOUT_MATPLOTLIB)
     picture = tmp_path / "ecn.svg"
-    assert main(["sim", "--lab", str(ECN), "--plot", str(picture), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["completed"] == 18
+    assert run_json("sim", "--lab", str(ECN), "--plot", str(picture))["completed"] == 18
     drawn = picture.read_text()
     assert "<svg" in drawn
-    assert main(["sim", "--lab", str(ECN), "--plot", str(tmp_path / "none" / "ecn.svg")]) == 2
-    assert "there is no folder" in capsys.readouterr().err
+    assert "there is no folder" in refused("sim", "--lab", str(ECN), "--plot", str(tmp_path / "none" / "ecn.svg"))

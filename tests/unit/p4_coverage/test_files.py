@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,25 +36,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return _traced(folder, "first", FRAME), _traced(folder, "second", ARP)
 
 
-def _json(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    capsys.readouterr()
-    assert cli.main(["coverage", *map(str, arguments), "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def _refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    capsys.readouterr()
-    assert cli.main(["coverage", *map(str, arguments)]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    return line
-
-
-def test_the_document(capsys: pytest.CaptureFixture[str], files: tuple[Path, Path]) -> None:
-    one = _json(capsys, files[0])
+def test_the_document(run_json: Callable[..., Any], files: tuple[Path, Path]) -> None:
+    one = run_json("coverage", files[0])
     assert one.keys() == {"ipv4"}
     assert one["ipv4"].keys() == {"statements", "branches", "actions"}
     assert one["ipv4"]["actions"] == {"covered": 2, "reachable": 8}, "a miss, and the default action"
-    both = _json(capsys, *files)
+    both = run_json("coverage", *files)
     assert both["ipv4"]["actions"] == {"covered": 4, "reachable": 8}
     for kind, totals in both["ipv4"].items():
         assert totals.keys() == {"covered", "reachable"}
@@ -156,10 +144,12 @@ def _exception(about: str, outcome: str | None = None, reason: str = "no packet 
     return f'[[exception]]\nprogram = "ipv4"\n{about}\n{rest}reason = "{reason}"\n'
 
 
-def test_exceptions_are_taken_out(files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = _json(capsys, *files)["ipv4"]
+def test_exceptions_are_taken_out(files: tuple[Path, Path], tmp_path: Path, run_json: Callable[..., Any]) -> None:
+    before = run_json("coverage", *files)["ipv4"]
     text = 'programs = ["ipv4"]\n' + _exception(f'table = "{ROUTES}"', "hit") + _exception('statement = "ipv4.p4:83"')
-    after = _json(capsys, *files, "--exceptions", _rules(tmp_path, text + _exception('branch = "ipv4.p4:120"')))["ipv4"]
+    after = run_json("coverage", *files, "--exceptions", _rules(tmp_path, text + _exception('branch = "ipv4.p4:120"')))[
+        "ipv4"
+    ]
     for kind, fewer in (("actions", 1), ("statements", 1), ("branches", 2)):
         assert after[kind] == {**before[kind], "reachable": before[kind]["reachable"] - fewer}
 
@@ -185,9 +175,9 @@ def test_exceptions_are_taken_out(files: tuple[Path, Path], tmp_path: Path, caps
     ],
 )
 def test_exceptions_that_are_wrong(
-    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
+    files: tuple[Path, Path], tmp_path: Path, refused: Callable[..., str], text: str, reason: str
 ) -> None:
-    assert reason in _refused(capsys, *files, "--exceptions", _rules(tmp_path, text))
+    assert reason in refused("coverage", *files, "--exceptions", _rules(tmp_path, text))
 
 
 # -- bad input
@@ -207,34 +197,30 @@ def test_exceptions_that_are_wrong(
         ('{"detour_coverage": 1, "programs": []}', "no program has run"),
     ],
 )
-def test_files_that_are_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, reason: str
-) -> None:
+def test_files_that_are_none(tmp_path: Path, refused: Callable[..., str], content: str | None, reason: str) -> None:
     if content is not None:
         (tmp_path / "f").write_text(content)
-    line = _refused(capsys, tmp_path / "f")
+    line = refused("coverage", tmp_path / "f")
     assert str(tmp_path / "f") in line
     assert reason in line
 
 
-def test_another_version_of_the_program(
-    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_version_of_the_program(files: tuple[Path, Path], tmp_path: Path, refused: Callable[..., str]) -> None:
     document = json.loads(files[0].read_text())
     document["programs"][0]["digest"] = "another"
     (tmp_path / "old").write_text(json.dumps(document))
-    assert "ipv4 is another version of that program" in _refused(capsys, files[0], tmp_path / "old")
+    assert "ipv4 is another version of that program" in refused("coverage", files[0], tmp_path / "old")
 
 
 @pytest.mark.parametrize("percent", ["101", "-1", "all", "nan"])
-def test_percentages_that_are_none(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str], percent: str) -> None:
-    assert "is not a percentage" in _refused(capsys, files[0], f"--fail-under={percent}")
+def test_percentages_that_are_none(files: tuple[Path, Path], refused: Callable[..., str], percent: str) -> None:
+    assert "is not a percentage" in refused("coverage", files[0], f"--fail-under={percent}")
 
 
-def test_what_cannot_be_written(files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "there is no folder" in _refused(capsys, files[0], "--lcov", tmp_path / "no" / "info")
-    assert "is a folder" in _refused(capsys, files[0], "--lcov", tmp_path)
-    assert "there is no folder" in _refused(capsys, files[0], "--html", tmp_path / "no" / "pages")
+def test_what_cannot_be_written(files: tuple[Path, Path], tmp_path: Path, refused: Callable[..., str]) -> None:
+    assert "there is no folder" in refused("coverage", files[0], "--lcov", tmp_path / "no" / "info")
+    assert "is a folder" in refused("coverage", files[0], "--lcov", tmp_path)
+    assert "there is no folder" in refused("coverage", files[0], "--html", tmp_path / "no" / "pages")
 
 
 def test_our_own_exceptions_are_about_all_of_our_programs() -> None:

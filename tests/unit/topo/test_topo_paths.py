@@ -43,11 +43,12 @@ def test_bounds(text, expected):
 
 def test_clos_paths_go_up_and_down():
     topology = parse_topology("fat-tree:k=4")
-    ways = paths.host_paths(topology, topology.hosts[0], topology.hosts[15])
+    leaf = [host.switch for host in topology.hosts]
+    ways = list(paths.shortest_paths(topology, leaf[0], leaf[15]))
     assert len(ways) == 4
     assert all([topology.switches[s].tier for s in way] == [0, 1, 2, 1, 0] for way in ways)
-    assert len(paths.host_paths(topology, topology.hosts[0], topology.hosts[2])) == 2
-    assert paths.host_paths(topology, topology.hosts[0], topology.hosts[1]) == [(0,)]
+    assert len(list(paths.shortest_paths(topology, leaf[0], leaf[2]))) == 2
+    assert list(paths.shortest_paths(topology, leaf[0], leaf[1])) == [(0,)]
 
 
 def test_detours_cross_the_intermediate_group_once():

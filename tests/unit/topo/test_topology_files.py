@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detour import cli
 from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.control.graph_files import absolute, open_topology
@@ -324,11 +323,7 @@ def test_values_behind_a_file_that_mean_nothing(tmp_path, values, reason):
         open_topology(written(tmp_path, "csv") + values)
 
 
-def test_a_command_takes_a_file(tmp_path, capsys):
+def test_a_command_takes_a_file(tmp_path, refused):
     jobs = tmp_path / "jobs.yaml"
     jobs.write_text("jobs:\n  - {name: a, collective: ring, hosts: [0, 1, 2]}\n")
-    assert cli.main(["place", str(jobs), "--topo", f"{tmp_path}/none.csv", "--json"]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.count("\n") == 1
-    assert "none.csv: No such file" in err
+    assert "none.csv: No such file" in refused("place", str(jobs), "--topo", f"{tmp_path}/none.csv", "--json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -179,9 +179,10 @@ def recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return file
 
 
-def test_the_command_goes_back(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("trace", "--run", str(recorded), "--first-drop", "--json") == 0
-    shown = json.loads(capsys.readouterr().out)
+def test_the_command_goes_back(
+    recorded: Path, capsys: pytest.CaptureFixture[str], run_json: Callable[..., Any]
+) -> None:
+    shown = run_json("trace", "--run", recorded, "--first-drop")
     assert set(shown) == {"hops", "outcomes"}
     assert shown["outcomes"][0]["dropped"]["switch"] == shown["hops"][-1]["switch"]
     assert command("trace", "--run", str(recorded), "--flow", "1", "--psn", "3") == 0
@@ -202,14 +203,9 @@ def change(file: Path, **values: Any) -> None:
         ({"repeat": None}, "cannot be repeated"),
     ],
 )
-def test_runs_of_other_versions(
-    recorded: Path, capsys: pytest.CaptureFixture[str], values: dict[str, Any], text: str
-) -> None:
+def test_runs_of_other_versions(recorded: Path, refused: Callable[..., str], values: dict[str, Any], text: str) -> None:
     change(recorded, **values)
-    assert command("trace", "--run", str(recorded), "--first-drop") == 2
-    err = capsys.readouterr().err
-    assert text in err
-    assert err.count("\n") == 1
+    assert text in refused("trace", "--run", recorded, "--first-drop")
 
 
 def test_a_run_that_is_another_one(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -240,31 +236,25 @@ def test_a_file_that_has_changed(tmp_path: Path) -> None:
         (("--run", "RUN", "--topo", "d1", "--first-drop"), "--topo cannot be beside it"),
     ],
 )
-def test_bad_input(recorded: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], text: str) -> None:
+def test_bad_input(recorded: Path, refused: Callable[..., str], arguments: tuple[str, ...], text: str) -> None:
     given = [str(recorded) if each == "RUN" else each for each in arguments]
-    assert command("trace", *given) == 2
-    err = capsys.readouterr().err
-    assert text in err
-    assert err.count("\n") == 1
+    assert text in refused("trace", *given)
 
 
-def test_packets_as_they_pass(capsys: pytest.CaptureFixture[str]) -> None:
+def test_packets_as_they_pass(run_json: Callable[..., Any], refused: Callable[..., str]) -> None:
     arguments = ("sim", "--topo", "leaf-spine:leaves=2,spines=2,hosts=2", "--workload", "permutation:bytes=1e4")
-    assert command(*arguments, "--trace", "src h1", "--trace-count", "3", "--json") == 0
-    shown = json.loads(capsys.readouterr().out)
+    shown = run_json(*arguments, "--trace", "src h1", "--trace-count", "3")
     assert len(shown["traced"]["packets"]) == 3
     assert shown["completed"] == 4
-    assert command(*arguments, "--trace", "src nobody") == 2
-    assert "position 5" in capsys.readouterr().err
+    assert "position 5" in refused(*arguments, "--trace", "src nobody")
 
 
-def test_packets_of_a_lab(capsys: pytest.CaptureFixture[str]) -> None:
+def test_packets_of_a_lab(capsys: pytest.CaptureFixture[str], run_json: Callable[..., Any]) -> None:
     lab = Path(__file__).parents[3] / "docs" / "labs" / "ecn"
     if not (lab / "build").is_dir():
         pytest.skip("docs/labs/ecn is not built: run `make p4` where p4c is installed")
-    arguments = ("sim", "--lab", str(lab), "--workload", "h1 ping h3", "--json")
-    assert command(*arguments, "--trace", "src h1 and icmp", "--trace-count", "2") == 0
-    traced = json.loads(capsys.readouterr().out)["traced"]
+    arguments = ("sim", "--lab", str(lab), "--workload", "h1 ping h3")
+    traced = run_json(*arguments, "--trace", "src h1 and icmp", "--trace-count", "2")["traced"]
     assert [[hop["switch"] for hop in packet["hops"]] for packet in traced["packets"]] == [["s1", "s2"]] * 2
     assert all(packet["outcomes"][0]["packets"][0]["host"] == "h3" for packet in traced["packets"])
     assert command(*arguments, "--trace", "sort 3") == 2

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,8 @@ def test_there_are_samples() -> None:
 
 
 @pytest.mark.parametrize("stf", [pytest.param(each, id=each.stem) for each in SAMPLES])
-def test_samples_are_as_they_expect(stf: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([*_arguments(stf.stem, stf), "--json"]) == 0
-    report: dict[str, Any] = json.loads(capsys.readouterr().out)
+def test_samples_are_as_they_expect(stf: Path, run_json: Callable[..., Any]) -> None:
+    report: dict[str, Any] = run_json(*_arguments(stf.stem, stf))
     assert report.keys() == {"packets", "commands", "mismatches", "expected", "unchecked"}
     lines = stf.read_text().splitlines()
     sent = [number for number, line in enumerate(lines, 1) if line.startswith("packet")]
@@ -48,12 +48,11 @@ def test_samples_are_as_they_expect(stf: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_copies_to_ports_that_are_not_named_have_queues_of_their_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, run_json: Callable[..., Any]
 ) -> None:
     lines = ("mc_mgrp_create 1", "mc_node_create 0 2 3 4 511", "mc_node_associate 1 0", "packet 1 0001 00 0000 0000 00")
     (tmp_path / "copies.stf").write_text("\n".join(lines))
-    assert cli.main([*_arguments("multicast", tmp_path / "copies.stf"), "--json"]) == 0
-    (packet,) = json.loads(capsys.readouterr().out)["packets"]
+    (packet,) = run_json(*_arguments("multicast", tmp_path / "copies.stf"))["packets"]
     text = json.dumps(packet)
     assert text.count('"depth_found": 0') == text.count('"depth_left": 0') == 4
 
@@ -147,14 +146,11 @@ def test_statements_that_do_not_fit(line: str, says: str, tmp_path: Path, capsys
     assert len(err.splitlines()) == 1
 
 
-def test_other_options_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_options_beside_it(tmp_path: Path, refused: Callable[..., str]) -> None:
     arguments = _arguments("counter_direct", tmp_path / "none.stf")
-    assert cli.main(arguments) == 2
-    assert "none.stf: No such file or directory" in capsys.readouterr().err
-    assert cli.main([*arguments, "--packet", "00"]) == 2
-    assert "no --packet" in capsys.readouterr().err
-    assert cli.main(["trace", "h0", "h1", "--stf", "x"]) == 2
-    assert "--program P4INFO,JSON is missing" in capsys.readouterr().err
+    assert "none.stf: No such file or directory" in refused(*arguments)
+    assert "no --packet" in refused(*arguments, "--packet", "00")
+    assert "--program P4INFO,JSON is missing" in refused("trace", "h0", "h1", "--stf", "x")
 
 
 def test_what_is_read() -> None:

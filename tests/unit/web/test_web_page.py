@@ -220,7 +220,7 @@ def test_state_switch_flow_and_path(address):
         assert (status, "error" in answer) == (404, True), query
 
 
-def test_a_packet_is_followed_without_the_token_and_sent_with_it(address):
+def test_a_packet_is_followed_without_the_token_and_sent_with_it(address, refused):
     status, ways, _ = fetched(f"{address}/api/ways?source=h0&target=h5")
     assert status == 200
     assert sum(each["fraction"] for each in ways["outcomes"]) == pytest.approx(1)
@@ -351,13 +351,12 @@ def test_operations_of_the_page_exist(session):
 def test_bad_input_ends_with_a_line(
     arguments,
     message,
-    capsys,
+    refused,
     monkeypatch,
     tmp_path_factory,
 ):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
-    assert main(["web", *arguments]) == 2
-    assert message in capsys.readouterr().err
+    assert message in refused("web", *arguments)
 
 
 @pytest.mark.parametrize("where", ["file", "standard input", "environment", "nowhere"])

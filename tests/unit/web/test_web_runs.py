@@ -157,14 +157,11 @@ def test_files_that_are_no_runs_are_refused_in_a_line(
     run,
     damage,
     message,
-    capsys,
+    refused,
 ):
     path = written(tmp_path, run)
     path.write_bytes(damage(path.read_bytes()))
-    assert main(["web", "--run", str(path), "--port", "0"]) == 2
-    err = capsys.readouterr().err
-    assert message in err
-    assert err.count("\n") == 1
+    assert message in refused("web", "--run", str(path), "--port", "0")
 
 
 @pytest.mark.parametrize(
@@ -183,13 +180,12 @@ def test_files_that_are_no_runs_are_refused_in_a_line(
 def test_bad_input_is_told_in_a_line(
     arguments,
     message,
-    capsys,
+    refused,
     tmp_path,
     monkeypatch,
 ):
     monkeypatch.chdir(tmp_path)
-    assert main(arguments) == 2
-    assert message in capsys.readouterr().err
+    assert message in refused(*arguments)
 
 
 def test_the_command_writes_a_file(tmp_path, capsys):
