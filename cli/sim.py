@@ -125,8 +125,8 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _exit_code(options: argparse.Namespace, *runs: SimRun) -> int:
-    """130 after Ctrl-C, 1 if one could not go on; that a run ends by `--duration` is what was asked for. The page says why, and so does
-    standard error beside JSON."""
+    """130 after Ctrl-C, 1 if one could not go on; that a run ends by `--duration` is what was asked for. The page says
+    why, and so does standard error beside JSON."""
     for run in runs:
         if options.json and run.ended_by != "delivered":
             print(f"detour: {_why_ended(run)}", file=sys.stderr)
