@@ -17,8 +17,7 @@ from detour.base.records import as_json
 from detour.base.tables import Table, left, right
 from detour.cli.asking import running
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import draws, operation, output_path, refuse
-from detour.cli.place_run import RUN_OPTIONS, add_run_options, exit_code, run_placed, show_runs
+from detour.cli.parser import Parser, draws, operation, output_path, refuse
 
 if TYPE_CHECKING:
     from detour.control.placement.placement import Assignment
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 _SHOWN = 16
 _FORMATS = ("frr", "sonic", "linux", "p4runtime", "json", "csv")
 _LISTED = 20_000  # assignments that --json prints; beyond that they need --out
+_RUN_OPTIONS = ("scheme", "at", "reroute_after", "rate")
 
 
 def register(commands: Any) -> None:
@@ -48,17 +48,28 @@ def register(commands: Any) -> None:
     place.add_argument("--reroute", action="store_true", help="with --apply: the controller moves congested flows")
     place.add_argument("--watch", action="store_true", help="with --apply: switches count every flow by itself")
     place.add_argument("--apply", action="store_true", help="give them to the fabric that is up, whose topology counts")
-    add_run_options(place)
+    _add_run_options(place)
+
+
+def _add_run_options(place: Parser) -> None:
+    """Those that need `--run`."""
+    text = "run the jobs in virtual time: step times, bus bandwidth, losses"
+    place.add_argument("--run", dest="run_jobs", action="store_true", help=text)
+    place.option("--scheme", "with --run: ecmp, placed, spray, or others that `sim` knows (these three)", "S,...")
+    text = "with --run: fail:LINK, heal:LINK, slow:LINK:FRACTION or flap:LINK:TIME then; repeatable"
+    place.add_argument("--at", nargs=2, action="append", metavar=("TIME", "EVENT"), help=text)
+    place.option("--reroute-after", "with --run: the controller acts on an event so long after it (1ms; never)", "TIME")
+    place.option("--rate", "with --run: of links (100G)", "RATE")
 
 
 def _place(options: argparse.Namespace) -> int:
     if not options.run_jobs:
-        refuse(options, RUN_OPTIONS, "is for --run")
+        refuse(options, _RUN_OPTIONS, "is for --run")
     if options.apply:
         if options.topo or options.fail:
             raise DetourError("with --apply topology and failures are those of the fabric that is up")
         refuse(options, ("repair", "detours", "format"), "is for --topo, not for --apply")
-        refuse(options, RUN_OPTIONS, "is for --run in virtual time, not for --apply")
+        refuse(options, _RUN_OPTIONS, "is for --run in virtual time, not for --apply")
         _apply(options)
         return 0
     refuse(options, ("reroute", "watch"), "is for the fabric that is up: it needs --apply")
@@ -94,6 +105,8 @@ def _place(options: argparse.Namespace) -> int:
         write_file(options.out, document(topology, names, placement))
     report = replace(report, assignments=rows if len(flows) <= _LISTED else None)
     if options.run_jobs:
+        from detour.cli.place_run import exit_code, run_placed, show_runs
+
         runs = run_placed(options, topology, failures)
         present(as_json(report) | {"runs": as_json(runs)}, options, lambda page: show_runs(page, runs, topology.spec))
         return exit_code(options, runs)

@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from detour.cli.output import Page, rest_text, timed_bar
-from detour.cli.parser import Parser
 
 if TYPE_CHECKING:
     from detour.experiments.sim.job_runs import JobsRun
@@ -20,20 +19,6 @@ if TYPE_CHECKING:
     from detour.topo.failures import Failures
 
 _SHOWN_LINKS = 2
-
-
-def add_run_options(place: Parser) -> None:
-    """Those that need `--run`."""
-    text = "run the jobs in virtual time: step times, bus bandwidth, losses"
-    place.add_argument("--run", dest="run_jobs", action="store_true", help=text)
-    place.option("--scheme", "with --run: ecmp, placed, spray, or others that `sim` knows (these three)", "S,...")
-    text = "with --run: fail:LINK, heal:LINK, slow:LINK:FRACTION or flap:LINK:TIME then; repeatable"
-    place.add_argument("--at", nargs=2, action="append", metavar=("TIME", "EVENT"), help=text)
-    place.option("--reroute-after", "with --run: the controller acts on an event so long after it (1ms; never)", "TIME")
-    place.option("--rate", "with --run: of links (100G)", "RATE")
-
-
-RUN_OPTIONS = ("scheme", "at", "reroute_after", "rate")
 
 
 def run_placed(options: argparse.Namespace, topology: Topology, down: Failures) -> list[JobsRun]:

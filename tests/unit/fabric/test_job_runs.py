@@ -319,7 +319,7 @@ def test_rails_send_across_machines_only(tmp_path):
     jobs = laid_out(tmp_path, "collective: rail-all-reduce, group: 4, nvlink: 800G")
     sent = between(jobs.graph)
     assert set(sent) == {(host, (host + 4) % 16) for host in range(16)}
-    assert set(sent.values()) <= {999, 1000, 1001, 1002}
+    assert all(abs(size - 1000) <= 6 for size in sent.values()), "six messages, each rounded"
     (step,) = jobs.operations
     # Rings of 4 with flows of 1000 bytes: 4 * 1000 * 4 / 6 bytes of each rank; a byte takes 10 ps by NVLink.
     assert step.bytes == 2667
