@@ -16,6 +16,9 @@ HOP_LIMIT: Final = 64
 MAX_FLOW_LABEL: Final = 0x1FFF
 """the sender's part of the flow label; the bits above belong to switches"""
 
+TRIMMED_DSCP: Final = 50
+"""of packets that a switch has cut to their headers (trim.p4)"""
+
 PAYLOAD: Final = 1000
 PACKET_BYTES: Final = 1102
 """LERP's data packet with `PAYLOAD`: Ethernet 14, IPv6 40, hop-by-hop 8, UDP 8, BTH 12, RETH 16, ICRC 4. The longest

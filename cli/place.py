@@ -58,6 +58,7 @@ def _place(options: argparse.Namespace) -> int:
         if options.topo or options.fail:
             raise DetourError("with --apply topology and failures are those of the fabric that is up")
         refuse(options, ("repair", "detours", "format"), "is for --topo, not for --apply")
+        refuse(options, RUN_OPTIONS, "is for --run in virtual time, not for --apply")
         _apply(options)
         return 0
     refuse(options, ("reroute", "watch"), "is for the fabric that is up: it needs --apply")
@@ -170,11 +171,19 @@ def _count(number: int, what: str) -> str:
 
 
 def _apply(options: argparse.Namespace) -> None:
+    jobs = os.path.abspath(options.jobs)
     with shown_progress(options.json) as progress:
         progress("placing")
-        report = running().place(os.path.abspath(options.jobs), options.reroute, options.watch)
+        report = running().place(jobs, options.reroute, options.watch)
+        ran = running().run_jobs(jobs, progress=progress) if options.run_jobs else None
     text = (
         f"{report.flows} flows placed on {report.topology} by {report.method} in {report.seconds:.2f} s: "
         f"{report.collisions} collisions (at least {report.lower_bound})"
     )
-    present(report, options, lambda page: page.print(text))
+    if ran is None:
+        present(report, options, lambda page: page.print(text))
+        return
+    times = f"a step takes {ran.step_us:.1f} us, {ran.ideal_us:.1f} us in an empty fabric"
+    more = f"{ran.lost_bytes} bytes lost, {ran.retransmitted} sent again"
+    document = as_json(report) | {"runs": [as_json(ran)]}
+    present(document, options, lambda page: page.print(f"{text}\n{times}; {more}"))

@@ -350,6 +350,12 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
         senders=CommandOption("that share a link (2,4,8,16)", "N[,N...]", kind=counts),
         seeds=CommandOption("runs of each (5; --quick 1, --full 10)", "K", kind=draws),
     ),
+    ReproduceCommand(
+        "planes",
+        "a step over several planes, in which a switch dies",
+        schemes=CommandOption("(seven)", "NAME[,NAME...]", "--scheme", kind=_names),
+        seeds=CommandOption("runs of each (5; --quick 1, --full 10)", "K", kind=draws),
+    ),
     _Rivals(
         "rivals",
         "SprayLERP beside other ways to choose paths",

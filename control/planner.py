@@ -17,7 +17,14 @@ from detour.control import schema
 from detour.control.entries import Action, ActionSet, DefaultAction, Entity, Plan, TableEntry
 from detour.control.policy import Policy
 from detour.control.routes.adaptive import check_routing, plan_adaptive, plan_ugal_graph
-from detour.control.routes.queueing import guarded, plan_channels, plan_marking, plan_priorities, plan_punting
+from detour.control.routes.queueing import (
+    guarded,
+    plan_channels,
+    plan_marking,
+    plan_priorities,
+    plan_punting,
+    plan_trimming,
+)
 from detour.control.routes.routing import plan_detours, plan_routes, plan_sids
 from detour.topo.failures import NONE, Failures, dead_links, dead_switches
 from detour.topo.topology import Switch, Topology
@@ -51,13 +58,14 @@ def plan_switch(topology: Topology, policy: Policy, failures: Failures, switch: 
     entities += plan_routes(topology, failures, switch)
     if policy.program == "ugal_graph":
         entities += plan_ugal_graph(topology, policy, failures, switch)
-    elif policy.program != "fabric":
+    elif policy.program not in ("fabric", "trim"):
         entities += plan_adaptive(topology, policy, failures, switch)
     elif groups:
         entities += plan_detours(topology, failures, switch)
     entities += plan_priorities(policy, guarded(topology, policy))
     entities += plan_channels(topology, switch, policy)
     entities += plan_marking(switch, policy)
+    entities += plan_trimming(policy)
     entities += plan_punting(policy)
     _check_sizes(switch, entities)
     return entities

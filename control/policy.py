@@ -81,7 +81,9 @@ class Policy:
     virtual channels for lossless classes: a packet with DSCP v has priority v, and v rises by one whenever it comes in
     over a global link. 3 is what detours need to be free of deadlock, 2 is enough for shortest paths. In FC+ and FC
     (where 1 has a meaning as well) v rises where a path has come down and goes up again: `channels` are the lossless
-    priorities of the routes there, and who would rise further goes on in priority `channels`, which is not lossless."""
+    priorities of the routes there, and who would rise further goes on in priority `channels`, which is not lossless.
+
+    `trims`: data that finds no room goes on as headers (trim.p4)."""
 
     ecn: Ecn = field(default_factory=lambda: StepMarking(Amount(100_000, "bytes")))
     packet_bytes: int = PACKET_BYTES
@@ -92,10 +94,13 @@ class Policy:
     routing: Routing = "valiant"
     threshold: int = 0
     channels: int = 0
+    trims: bool = False
 
     @property
     def program(self) -> str:
-        """The P4 program that does this, `fabric`, `adaptive`, `ugal` or `ugal_graph`."""
+        """The P4 program that does this, `fabric`, `trim`, `adaptive`, `ugal` or `ugal_graph`."""
+        if self.trims:
+            return "trim"
         if self.routing == "ugal-graph":
             return "ugal_graph"
         if self.routing in _UGAL:
@@ -130,6 +135,8 @@ class Policy:
     def _check_channels(self) -> None:
         if not 0 <= self.channels <= MAX_LOSSLESS:
             raise DetourError(f"policy: channels={self.channels} is not 0 to {MAX_LOSSLESS}")
+        if self.trims and (self.channels or self.routing != "valiant"):
+            raise DetourError("policy: trims needs routing=valiant and lossy queues")
         if self.channels == 2 and self.detours:
             raise DetourError(
                 "policy: channels=2 is not free of deadlock: a detour passes two global links, so its channel rises "

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names, sizes and constants of the P4 programs as their P4Infos have them (a test compares the two).
 
-What programs share is called the same in all; `valiant` is in fabric.p4 only, `adaptive` in adaptive.p4, ugal.p4 and
+What programs share is called the same in all; `valiant` is in fabric.p4 and trim.p4 only, `trimming` in trim.p4,
+`adaptive` in adaptive.p4, ugal.p4 and
 ugal_graph.p4.
 """
 
@@ -14,6 +15,7 @@ CUT_OFF = "FabricIngress.valiant.cut_off"
 ROUTE = "FabricIngress.router.route"
 DSCP = "FabricIngress.qos.dscp"
 CHANNEL = "FabricIngress.qos.channel"
+TRIM_CLASSES = "FabricIngress.trimming.classes"
 MODE = "FabricIngress.adaptive.mode"
 HOST_PORTS = "FabricIngress.adaptive.host_ports"
 TOWARDS_GROUP = "FabricIngress.adaptive.towards_group"
@@ -50,6 +52,7 @@ ALL_FAR = "FabricIngress.adaptive.far"
 ADAPTIVE_TOWARDS = "FabricIngress.adaptive.towards"
 SET_PRIORITY = "FabricIngress.qos.set_priority"
 SET_CHANNEL = "FabricIngress.qos.set_channel"
+TRIM = "FabricIngress.trimming.trim"
 WATCH = "FabricEgress.flows.watch"
 STEP = "FabricEgress.ecn.step"
 RED = "FabricEgress.ecn.red"
@@ -70,7 +73,7 @@ EGRESS_SPEC_FIELD = "std.egress_spec"
 TABLE_SIZE = {
     LOCAL_SID: 1024, DETOUR: 1024, CUT_OFF: 4096, ROUTE: 16384, DSCP: 64, CHANNEL: 4096, MODE: 64, HOST_PORTS: 512,
     TOWARDS_GROUP: 1024, SHORTEST_LOAD: 64, DETOUR_LOAD: 64, DISTANCES: 128, SHORTEST_WAY: 128, DETOUR_WAY: 128,
-    MARKING: 512, WATCHED: 256,
+    MARKING: 512, WATCHED: 256, TRIM_CLASSES: 64,
 }  # fmt: skip
 SELECTOR_SIZE = {ROUTE: 16384, DETOUR: 4096, TOWARDS_GROUP: 4096, SHORTEST_WAY: 4096, DETOUR_WAY: 4096}
 MAX_GROUP_SIZE = 64

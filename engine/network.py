@@ -28,7 +28,7 @@ from detour.engine.runner import Runner
 from detour.engine.upcalls import Record, Upcalls
 from detour.engine.wiring import Faults, Port, WiredSwitch, Wiring
 from detour.engine.workers import Workers
-from detour.hosts.frames.sizes import MAX_FRAME, MAX_OVERHEAD
+from detour.hosts.frames.sizes import IPV6, MAX_FRAME, MAX_OVERHEAD
 from detour.hosts.stacks import HostStack
 
 P = ParamSpec("P")
@@ -109,7 +109,8 @@ class Network:
         self.seed = seed
         self.hosts = hosts
         elided = hosts is not None and bool(hosts.cfg[0]["elide_payload"])
-        needed = MAX_OVERHEAD if elided else MAX_FRAME
+        outer = IPV6 if hosts is not None and bool(hosts.cfg[0]["encapsulates"]) else 0
+        needed = MAX_OVERHEAD + outer if elided else MAX_FRAME
         frame_bytes = needed if frame_bytes is None else frame_bytes
         if packets < 1 or frame_bytes < 64:
             raise DetourError(f"a pool of {packets} packets of {frame_bytes} bytes is too small")
@@ -187,6 +188,8 @@ class Network:
             row[name] = getattr(program, f"{name}_addr")
         row["state"] = state.sw
         row["phv_size"] = program.phv_size
+        for name, offset in getattr(program, "trim_places", {}).items():
+            row[name] = offset
         row["ready"] = 1
         switch.program = program
         switch.state = state

@@ -29,6 +29,7 @@ from detour.experiments.nonshortest import tables as nonshortest_tables
 from detour.experiments.placement import experiment as path_placement
 from detour.experiments.placement import tables as path_tables
 from detour.experiments.placement.scenario import PathRun
+from detour.experiments.planes import experiment as planes
 from detour.experiments.qcn import experiment as qcn_switch
 from detour.experiments.qcn import tables as qcn_tables
 from detour.experiments.queues import experiment as queues
@@ -152,6 +153,12 @@ LOSS_COST = _declared(
     loss,
     results=[loss.LossRun],
 )
+PLANES = _declared(
+    "planes",
+    "A step over several planes, in which a switch dies, by who chooses paths",
+    planes,
+    results=[planes.StepRun],
+)
 RIVALS = _declared(
     "rivals",
     "SprayLERP beside other ways to choose paths: throughput, completion times, recovery",
@@ -170,7 +177,20 @@ TCP = _declared("tcp", "TCP of the IP hosts beside theory: losses, sharing, DCTC
 
 EXPERIMENTS: dict[str, Experiment[Any, Any, Any]] = {
     e.name: e
-    for e in (NONSHORTEST, PFC_GAIN, DEADLOCK, PATH_PLACEMENT, FCPLUS, FORS, QCN_SWITCH, LOSS_COST, RIVALS, QUEUES, TCP)
+    for e in (
+        NONSHORTEST,
+        PFC_GAIN,
+        DEADLOCK,
+        PATH_PLACEMENT,
+        FCPLUS,
+        FORS,
+        QCN_SWITCH,
+        LOSS_COST,
+        PLANES,
+        RIVALS,
+        QUEUES,
+        TCP,
+    )
 }
 
 
@@ -258,7 +278,22 @@ def document(outcome: Reproduction[Any, Any]) -> dict[str, Any]:
 
 _TELLING = (
     *("kind", "topology", "pattern", "case", "network", "scheme", "load", "message_bytes", "pairs", "connections"),
-    *("threshold", "scenario", "mode", "routing", "n", "s", "v", "layers", "k", "ties", "us", "sizes", "dcqcn"),
+    *(
+        "threshold",
+        "scenario",
+        "mode",
+        "routing",
+        "event",
+        "n",
+        "s",
+        "v",
+        "layers",
+        "k",
+        "ties",
+        "us",
+        "sizes",
+        "dcqcn",
+    ),
     *("without", "transport", "senders", "loss", "reordering", "seed"),
 )
 """what tells points apart, in the order in which it is said"""

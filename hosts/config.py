@@ -32,6 +32,8 @@ class HostConfig:
     """DSCP of data packets and PTMs"""
     data_priority: int = 0
     """priority (0 to 7) whose pause stops data packets and PTMs; control is never paused"""
+    encapsulates: bool = False
+    """packets with a uSID list are encapsulated (H.Encaps.Red, RFC 8986) instead of rewritten"""
     elide_payload: bool = False
     """payload bytes, ICRC and UDP checksum are neither written nor read; lengths are as if they were"""
 
@@ -184,8 +186,9 @@ class HostConfig:
             value, least = getattr(self, field.name), 0 if field.name in _MAY_BE_ZERO else 1
             if field.type == "int" and value < least:
                 raise DetourError(f"host parameter {field.name} is {value}; it must be at least {least}")
-        if self.payload > MAX_PAYLOAD:
-            raise DetourError(f"host parameter payload is {self.payload}; it must be at most {MAX_PAYLOAD}")
+        most = MAX_PAYLOAD - (IPV6_BYTES if self.encapsulates else 0)
+        if self.payload > most:
+            raise DetourError(f"host parameter payload is {self.payload}; it must be at most {most}")
         if self.max_rto_ps < self.min_rto_ps:
             raise DetourError("host parameter max_rto_ps is below min_rto_ps; it must not be")
         for name in _SHARES:
@@ -270,4 +273,5 @@ _MAY_BE_ZERO = (
 )
 _SHARES = ("bend_share", "delta1", "dctcp_g", "dcqcn_g", "dcqcn_reroute_share")
 MAX_PAYLOAD = 4096
+IPV6_BYTES = 40
 """bytes; the largest RDMA MTU (IBTA)"""

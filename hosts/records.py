@@ -431,6 +431,8 @@ class ReceivedFrame(NativeRecord):
     end: Int64
     ack_request: Int64
     hops: Int64
+    trimmed: Int64  # a switch has cut the payload off
+    proto: Int64  # behind the IPv6 header and its options
 
 
 class OpenLoopSource(NativeRecord):

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from detour.base.dataplane import CPU_PORT
+from detour.base.dataplane import CPU_PORT, TRIMMED_DSCP
 from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Action, CloneSession, DefaultAction, MeterConfig, Replica, TableEntry, Ternary
@@ -45,9 +45,21 @@ def plan_priorities(policy: Policy, guard: bool) -> Iterator[TableEntry | Defaul
         )
     if guard:
         yield DefaultAction(schema.DSCP, Action.of(schema.SET_PRIORITY, priority=policy.channels))
-    for dscp, priority in sorted((*policy.priorities, *((v, v) for v in channels))):
+    trimmed = ((TRIMMED_DSCP, TRIM_PRIORITY),) if policy.trims else ()
+    for dscp, priority in sorted((*policy.priorities, *trimmed, *((v, v) for v in channels))):
         action = Action.of(schema.SET_PRIORITY, priority=priority)
         yield TableEntry(schema.DSCP, ((schema.DSCP_FIELD, dscp),), action)
+
+
+TRIM_BYTES, TRIM_PRIORITY = 144, 6
+"""what is left of a packet, all headers of RDMA hosts among it, and its priority from then on: below that of answers"""
+
+
+def plan_trimming(policy: Policy) -> Iterator[TableEntry]:
+    """Data (DSCP 0) that finds no room is trimmed; answers, probes' answers and what is trimmed already are not."""
+    if policy.trims:
+        action = Action.of(schema.TRIM, bytes=TRIM_BYTES, priority=TRIM_PRIORITY)
+        yield TableEntry(schema.TRIM_CLASSES, ((schema.DSCP_FIELD, 0),), action)
 
 
 def plan_channels(topology: Topology, switch: Switch, policy: Policy) -> Iterator[TableEntry]:

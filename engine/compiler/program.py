@@ -34,6 +34,7 @@ from detour.engine.compiler.prefetch import write_prefetch
 from detour.engine.compiler.slots import COVERAGE, TRACED_COVERAGE, Slots, assign_slots
 from detour.engine.compiler.traced import write_traced
 from detour.engine.compiler.tracing import RecordWriter, TraceForm
+from detour.engine.compiler.trimming import trim_places
 
 _Readings = tuple[tuple[LogFormat, ...], tuple[TraceForm, ...], tuple[CoverageSite, ...]]
 
@@ -89,6 +90,7 @@ class Program:
         self.slots: Slots = assign_slots(self.model)
         self.layout = Layout(self.model)
         self.phv_size: int = self.layout.size
+        self.trim_places = trim_places(self.model, self.layout)
         self.max_header_bytes = max_header_bytes(self.model)
         self.digests: dict[int, DigestList] = digest_lists(self.model)
         self.max_digest_bytes = max((d.bytes for d in self.digests.values()), default=0)

@@ -25,30 +25,37 @@ def _threshold(switch: SwitchRecord) -> int:
 
 
 @inner(forceinline=True)
-def _is_lossless(g: LoopGlobals, switch: SwitchRecord, slot: SlotRecord) -> bool:
+def is_lossless(g: LoopGlobals, switch: SwitchRecord, slot: SlotRecord) -> bool:
     return switch.lossless != 0 and slot.origin >= 0 and queue_at(g.queues, slot.origin).lossless != 0
 
 
 @inner()
 def admit(g: LoopGlobals, switch: SwitchRecord, queue: QueueRecord, slot: SlotRecord) -> bool:
-    """Stores a packet that is about to join an output queue; False (counted) if there is no room for it."""
+    """Stores a packet that is about to join an output queue; False if there is no room for it."""
     wire = slot.wire
-    if _is_lossless(g, switch, slot):
+    if is_lossless(g, switch, slot):
         account = queue_at(g.queues, slot.origin)
         if not _charge(switch, account, wire):
-            switch.headroom_drops += 1
             return False
         _mirror(g, account, wire)
         _consider_pause(g, switch, account)
     else:
         free = switch.shared_bytes - switch.shared_used
         if wire > free or queue.bytes + wire > (free * switch.alpha) >> 16:
-            switch.buffer_drops += 1
             return False
         switch.shared_used += wire
     switch.buffer_used += wire
     switch.buffer_peak = max(switch.buffer_peak, switch.buffer_used)
     return True
+
+
+@inner()
+def count_drop(g: LoopGlobals, switch: SwitchRecord, slot: SlotRecord) -> None:
+    """A packet is dropped because there was no room for it."""
+    if is_lossless(g, switch, slot):
+        switch.headroom_drops += 1
+    else:
+        switch.buffer_drops += 1
 
 
 @inner(forceinline=True)
@@ -88,7 +95,7 @@ def release(g: LoopGlobals, switch: SwitchRecord, slot: SlotRecord) -> None:
     """A packet leaves its output queue."""
     wire = slot.wire
     switch.buffer_used -= wire
-    if not _is_lossless(g, switch, slot):
+    if not is_lossless(g, switch, slot):
         switch.shared_used -= wire
         return
     account = queue_at(g.queues, slot.origin)

@@ -279,6 +279,7 @@ class SwitchRecord(NativeRecord, lines=True):
     shared_bytes: Int64; shared_used: Int64; lossless: Int64; headroom: Int64
     reserve: Int64; xoff_shift: Int64; xon_offset: Int64
     preserve: Int64; pipe_ps: Int64; pipe_gap_ps: Int64; pipe_free_ps: Int64; pipe_pps: Int64
+    trim_to: Int64; trim_priority: Int64; trimmed: Int64  # offsets in the PHV (`compiler.trimming`), 0: none
     # counters
     packets: Int64; parser_errors: Int64; faults: Int64; ingress_drops: Int64
     egress_drops: Int64; no_pipeline_drops: Int64; no_port_drops: Int64
@@ -287,6 +288,7 @@ class SwitchRecord(NativeRecord, lines=True):
     unknown_groups: Int64; unknown_sessions: Int64; empty_groups: Int64
     multicast_copies: Int64; clones: Int64; resubmits: Int64; recirculations: Int64; digests: Int64; digest_drops: Int64
     packet_ins: Int64; packet_in_drops: Int64; buffer_drops: Int64; headroom_drops: Int64; empty_drops: Int64
+    trims: Int64
 
 
 class NicRecord(NativeRecord, lines=True):

@@ -11,8 +11,19 @@ from __future__ import annotations
 
 from detour.base.jit import inner
 from detour.engine.loop import buffers, pool
-from detour.engine.loop.layout import MAX_TIME, LoopGlobals, PortRecord, QueueRecord
-from detour.engine.loop.native import highest_bit, port_at, queue_at, slot_at, store32, switch_at
+from detour.engine.loop.layout import MAX_TIME, LoopGlobals, PortRecord, QueueRecord, SlotRecord, SwitchRecord
+from detour.engine.loop.native import (
+    highest_bit,
+    load8,
+    load16,
+    phv_at,
+    port_at,
+    queue_at,
+    slot_at,
+    store16,
+    store32,
+    switch_at,
+)
 
 _PS_PER_SECOND_OF_BITS = 8 * 1_000_000_000_000
 
@@ -26,17 +37,60 @@ def admits(queue: QueueRecord, wire: int) -> bool:
 
 
 @inner(forceinline=True)
+def _stores(g: LoopGlobals, switch: SwitchRecord, queue: QueueRecord, slot: SlotRecord) -> bool:
+    """Whether queue and memory have room for a packet, which then has it."""
+    return admits(queue, slot.wire) and (switch.buffer_bytes == 0 or buffers.admit(g, switch, queue, slot))
+
+
+@inner()
+def _trim(g: LoopGlobals, port: PortRecord, switch: SwitchRecord, slot_index: int) -> int:
+    """Cuts a packet that its queue has no room for, if the program wants that. Returns the queue that has room for what
+    is left, -1: none, and the packet is whole."""
+    slot, phv = slot_at(g.slots, slot_index), pool.phv_address(g, slot_index)
+    std, whole = phv_at(phv, 0), slot.wire
+    left, priority = load16(phv + switch.trim_to), load8(phv + switch.trim_priority)
+    if (
+        left < std.payload_offset
+        or left >= whole
+        or priority >= port.priorities
+        or buffers.is_lossless(g, switch, slot)
+    ):
+        return -1
+    slot.wire = left
+    if not _stores(g, switch, queue_at(g.queues, port.queues + priority), slot):
+        slot.wire = whole
+        return -1
+    slot.length = min(slot.length, left)
+    std.priority = priority
+    store16(phv + switch.trimmed, whole - left)
+    switch.trims += 1
+    return priority
+
+
+@inner()
+def _drop(g: LoopGlobals, switch: SwitchRecord, queue: QueueRecord, slot_index: int) -> None:
+    slot = slot_at(g.slots, slot_index)
+    queue.drops += 1
+    queue.drop_bytes += slot.wire
+    if admits(queue, slot.wire):
+        buffers.count_drop(g, switch, slot)
+    pool.give_back(g, slot_index)
+
+
+@inner(forceinline=True)
 def enqueue(g: LoopGlobals, port_index: int, priority: int, slot_index: int) -> bool:
-    """Puts a packet into a queue; False if it is full (the packet is dropped and counted)."""
+    """Puts a packet into a queue; False if it is full (the packet is dropped and counted), unless what is left when it
+    is trimmed finds room in another one."""
     port = port_at(g.ports, port_index)
     queue = queue_at(g.queues, port.queues + priority)
     slot = slot_at(g.slots, slot_index)
     switch = switch_at(g.switches, port.switch)
-    if not admits(queue, slot.wire) or (switch.buffer_bytes != 0 and not buffers.admit(g, switch, queue, slot)):
-        queue.drops += 1
-        queue.drop_bytes += slot.wire
-        pool.give_back(g, slot_index)
-        return False
+    if not _stores(g, switch, queue, slot):
+        priority = _trim(g, port, switch, slot_index) if switch.trim_to != 0 else -1
+        if priority < 0:
+            _drop(g, switch, queue, slot_index)
+            return False
+        queue = queue_at(g.queues, port.queues + priority)
     slot.next = -1
     slot.time = g.now if port.managed == 0 else _departure(g, queue, slot.wire)
     if queue.packets == 0:

@@ -13,22 +13,21 @@ from pathlib import Path
 
 import numpy as np
 
-from detour.base.times import US
 from detour.experiments.columns import cell, row, shown
 from detour.experiments.sim.placed import PLACED_SCHEME
 from detour.experiments.sim.recovery import RecoveryWatch
 from detour.experiments.sim.run import EndReason, SimProgress, SimRun, run_workload
 from detour.experiments.sim.settings import DEFAULT_SCHEME, SimOptions, SimSettings, TimedFailure, settings_of
 from detour.experiments.sim.workloads import SimWorkload
+from detour.fabric.traffic.job_times import bus_gbps, collective_spans_ps, step_us, us
 from detour.fabric.workloads.ideal import group_ideals_ps, wire_terms
-from detour.fabric.workloads.jobs import JobRun, JobStep, read_job_run
+from detour.fabric.workloads.jobs import JobRun, read_job_run
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
 
 _NAMED = {"ecmp": (PLACED_SCHEME, False), "placed": (PLACED_SCHEME, True), "spray": (DEFAULT_SCHEME, False)}
 """schemes by the names that are theirs here: the simulator's, and whether connections are placed"""
 DEFAULT_SCHEMES = tuple(_NAMED)
-_DIGITS = 3
 
 SchemeProgress = Callable[[str], SimProgress]
 """of what is run next, in words"""
@@ -138,7 +137,7 @@ def run_jobs(plan: JobsPlan, progress: SchemeProgress, stop: Callable[[], bool] 
                 if stop() or not one.graph.is_message.any():
                     break
                 only, _ = _run(plan, one, scheme, settings, progress(f"{scheme}, {name} alone"), stop)
-                alone[job] = _step_us(only, one, job)
+                alone[job] = step_us(only.tasks, one, job)
         yield _result(scheme, run, jobs, alone, recovery)
 
 
@@ -151,26 +150,13 @@ def _run(
     return run, recovery
 
 
-def _step_us(run: SimRun, jobs: JobRun, job: int) -> float | None:
-    """Time of an iteration of a job: all of them follow each other, so it is the time of all over their number."""
-    mine = jobs.job == job
-    if not run.tasks.finished[mine].all():
-        return None
-    span = run.tasks.finish_ps[mine].max() - run.tasks.ready_ps[mine].min()
-    return _us(span / jobs.iterations[job])
-
-
-def _us(ps: float) -> float:
-    return round(float(ps) / US, _DIGITS)
-
-
 def _result(scheme: str, run: SimRun, jobs: JobRun, alone: dict[int, float | None], recovery: RecoveryWatch) -> JobsRun:
     wire = wire_terms(run.topology, run.settings.links)
     ideal = group_ideals_ps(run.graph, wire, jobs.job, len(jobs.jobs)) / np.array(jobs.iterations)
-    spans = _collective_spans(run)
+    spans = collective_spans_ps(run.tasks)
     rows = [
-        RunJob(scheme=scheme, job=name, step_us=_step_us(run, jobs, k), ideal_us=_us(ideal[k]),
-               busbw_gbps=_bus_gbps(jobs, spans, lambda operation, k=k: operation.job == k), alone_us=alone.get(k))
+        RunJob(scheme=scheme, job=name, step_us=step_us(run.tasks, jobs, k), ideal_us=us(ideal[k]),
+               busbw_gbps=bus_gbps(jobs, spans, lambda operation, k=k: operation.job == k), alone_us=alone.get(k))
         for k, name in enumerate(jobs.jobs)
     ]  # fmt: skip
     longest = max(rows, key=lambda one: (one.step_us is None, one.step_us or 0))
@@ -181,31 +167,10 @@ def _result(scheme: str, run: SimRun, jobs: JobRun, alone: dict[int, float | Non
         scheme=scheme, step_us=longest.step_us, ideal_us=longest.ideal_us, busbw_gbps=longest.busbw_gbps,
         busiest_link_bytes=max((one.bytes for one in links), default=0), lost_bytes=max(lost, 0) * run.packet_bytes,
         retransmitted=int(counts.retransmitted.sum()) * run.packet_bytes,
-        recover_us=None if recover_ps is None else _us(recover_ps), ended_by=run.ended_by,
-        completed=round(float(run.tasks.finished.mean()), 6), virtual_us=_us(run.end_ps), jobs=rows,
+        recover_us=None if recover_ps is None else us(recover_ps), ended_by=run.ended_by,
+        completed=round(float(run.tasks.finished.mean()), 6), virtual_us=us(run.end_ps), jobs=rows,
         collectives=list(_collectives(scheme, run, jobs, spans)), links=links,
     )  # fmt: skip
-
-
-def _collective_spans(run: SimRun) -> np.ndarray:
-    """(steps,) ps from the first message of each step to the end of the last; -1: it has none, or is not over."""
-    step, sent = run.graph.tasks["step"], run.graph.is_message & (run.graph.tasks["step"] >= 0)
-    first = np.full(len(run.graph.steps), np.iinfo(np.int64).max)
-    last = np.full(len(first), -1, np.int64)
-    began = sent & (run.tasks.start_ps >= 0)
-    np.minimum.at(first, step[began], run.tasks.start_ps[began])
-    np.maximum.at(last, step[sent], run.tasks.finish_ps[sent])
-    last[step[sent & ~run.tasks.finished]] = -1
-    return np.where(last >= 0, last - first, -1)
-
-
-def _bus_gbps(jobs: JobRun, spans: np.ndarray, chosen: Callable[[JobStep], bool]) -> float | None:
-    """Bus bandwidth of some collectives, each weighted by its time; None if one is not over."""
-    some = [(one, int(span)) for one, span in zip(jobs.operations, spans, strict=True) if one.factor and chosen(one)]
-    if not some or any(span <= 0 for _, span in some):
-        return None
-    carried = sum(one.bytes * one.factor for one, _ in some)
-    return round(carried * 8_000 / sum(span for _, span in some), _DIGITS)
 
 
 def _collectives(scheme: str, run: SimRun, jobs: JobRun, spans: np.ndarray) -> Iterator[RunCollective]:
@@ -218,9 +183,9 @@ def _collectives(scheme: str, run: SimRun, jobs: JobRun, spans: np.ndarray) -> I
         if which:
             yield RunCollective(
                 scheme=scheme, job=jobs.jobs[kind.job], name=kind.name, count=len(which), ranks=kind.ranks,
-                bytes=kind.bytes, us=_us(taken.mean()) if (taken > 0).all() else None,
-                ideal_us=_us(ideal[which].mean()),
-                busbw_gbps=_bus_gbps(jobs, spans, lambda one, kind=kind: one == kind),
+                bytes=kind.bytes, us=us(taken.mean()) if (taken > 0).all() else None,
+                ideal_us=us(ideal[which].mean()),
+                busbw_gbps=bus_gbps(jobs, spans, lambda one, kind=kind: one == kind),
             )  # fmt: skip
 
 

@@ -256,6 +256,11 @@ class Operations:
     @_operation("paths for the flows of AI jobs that share as few links as can be")
     def place(self, jobs: str, reroute: bool = False, watch: bool = False) -> results.PlacedFlows: ...
 
+    @_operation("run the jobs of a file on the fabric, once their flows are placed", None)
+    def run_jobs(
+        self, jobs: str, progress: Progress = silent, cancelled: threading.Event | None = None
+    ) -> results.JobsRan: ...
+
     @_operation("the placement as it is now", QUICK_S)
     def placement(self) -> results.PlacementState: ...
 

@@ -266,6 +266,22 @@ class PlacedFlows(PlacementState):
 
 
 @dataclass(frozen=True)
+class JobsRan:
+    """A job file on this fabric. Of the job with the longest step: its time, that of an empty fabric, and bus bandwidth
+    (None: it did not complete). `busiest_link_bytes`: payload on the busiest link between switches, by the paths that
+    packets took; `lost_bytes`, `retransmitted`: payload. `recover_us`: nobody watches that here."""
+
+    scheme: str
+    step_us: float | None
+    ideal_us: float
+    busbw_gbps: float | None
+    busiest_link_bytes: int
+    lost_bytes: int
+    retransmitted: int
+    recover_us: None
+
+
+@dataclass(frozen=True)
 class ReroutedSenders:
     """Flows of an expander that name their switches: `moved` to a list without what is down, `returned` to their own,
     or sent `by_address` because no list without it stays in the lossless classes."""

@@ -47,14 +47,18 @@ class PatternSource:
     """`total` bytes of patterns (None: without end)."""
 
     def __init__(self, seed: int, total: int | None = None) -> None:
-        self._seed = seed
+        self.seed = seed
         self._left = total
 
     def take(self, message: int, limit: int) -> bytes:
         length = limit if self._left is None else min(limit, self._left)
         if self._left is not None:
             self._left -= length
-        return pattern(self._seed, message, length) if length else b""
+        return pattern(self.seed, message, length) if length else b""
+
+    def add(self, length: int) -> None:
+        """So many bytes more."""
+        self._left = (self._left or 0) + length
 
     def close(self) -> None:
         """Nothing to do."""

@@ -2,14 +2,5 @@
 """What a fabric in virtual time is to carry: messages and computations that wait for each other."""
 
 __all__ = [
-    "chakra",
-    "exports",
-    "flow_files",
-    "flow_table",
-    "goal",
-    "ideal",
-    "jobs",
-    "models",
-    "sizes",
-    "tasks",
-]
+    "chakra", "exports", "flow_files", "flow_table", "goal", "ideal", "jobs", "models", "sizes", "tasks",
+]  # fmt: skip

@@ -258,6 +258,15 @@ def computed(tasks: TaskList, ranks: Ranks, times_ps: Sequence[int]) -> RankWait
     return [[tasks.compute(host, time, after=after, step=ranks.step)] for host, time, after in named]
 
 
+def joined(tasks: TaskList, ranks: Ranks, waits: RankWaits, most: int = 1) -> RankWaits:
+    """The same, but ranks that would wait for more than so many tasks wait for one point in time after them: lists do
+    not grow from collective to collective."""
+    return [
+        [tasks.compute(host, 0, after=some, step=ranks.step, unit=-1)] if len(some) > most else some
+        for host, some in zip(ranks.hosts, waits, strict=True)
+    ]
+
+
 def experts(
     tasks: TaskList, ranks: Ranks, tokens: Sequence[Sequence[int]], expert_ps: int, computing: str | None = None
 ) -> RankWaits:

@@ -39,6 +39,7 @@ from detour.topo.paths import SwitchPath
 from detour.topo.spec import check_keys, split_spec, whole_number
 
 MAX_ITERATIONS = 10_000
+_MOST_WAITS = 16
 NVLINK = "3.6T"
 """of each GPU and direction: 450 GB/s, the fourth generation"""
 
@@ -92,7 +93,7 @@ class _Course:
                     for host, after in zip(now.hosts, now.after, strict=True)
                 ]
                 now = now.then(computed, step)
-            waits = once(tasks, now)
+            waits = collectives.joined(tasks, now, once(tasks, now), _MOST_WAITS)
             if not iteration:
                 collectives.check_room(tasks, (len(tasks) - had) * (self.iterations - 1))
 

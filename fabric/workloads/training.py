@@ -109,12 +109,9 @@ class TrainingStep:
         return self._ranks.then(self._waits, step).some(members)
 
     def _then(self, members: list[int], waits: RankWaits) -> None:
-        """Ranks wait for these; for several at one point, so that lists do not grow from collective to collective."""
-        for rank, each in zip(members, waits, strict=True):
-            some = list(each)
-            if len(some) > 1:
-                some = [self._tasks.compute(self._ranks.hosts[rank], 0, after=some, step=self._ranks.step, unit=-1)]
-            self._waits[rank] = some
+        points = collectives.joined(self._tasks, self._some(members, self._ranks.step), waits)
+        for rank, each in zip(members, points, strict=True):
+            self._waits[rank] = list(each)
 
     def _step(self, name: str, ranks: int, size: int, factor: float) -> str:
         step = f"{self._ranks.step} {name} {len(self.steps)}"

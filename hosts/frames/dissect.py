@@ -7,7 +7,7 @@ checksums. The layout is described in `wire`.
 
 from __future__ import annotations
 
-from detour.base.dataplane import HOP_LIMIT
+from detour.base.dataplane import HOP_LIMIT, TRIMMED_DSCP
 from detour.base.jit import inner, int64
 from detour.base.memory import load8, load16be, load32, load32be, load64be
 from detour.hosts.frames import wire
@@ -30,15 +30,19 @@ def dissect(hs: Handle, host: int, frame: int, length: int) -> int:
     bad = _addresses(hs, host, f, frame, length)
     if bad < 0:
         return bad
-    udp = _extensions(f, frame + ETHERNET + IPV6)
+    udp = _decapsulated(hs, host, f, _extensions(f, frame + ETHERNET + IPV6))
     if udp < 0 or udp + UDP > f.end:
         return MALFORMED
     size = load16be(udp + 4)
-    if size < UDP or udp + size != f.end:
+    if size < UDP or (udp + size <= f.end if f.trimmed else udp + size != f.end):
         return MALFORMED
     roce = load16be(udp + 2) == wire.PORT_ROCE
     if not roce and load16be(udp + 2) != wire.PORT_PROBE:
         return NOT_MINE
+    if f.trimmed:  # sums cover what is gone
+        f.sport = load16be(udp)
+        whole = roce and udp + UDP + BTH + RETH + IMMDT <= f.end
+        return _roce(f, udp + UDP, size - UDP) if whole and _is_data(udp + UDP) else MALFORMED
     if not cfg_row(hs).elide_payload:
         if load16be(udp + 6) == 0 or udp_checksum(udp, size, f.src_hi, f.src_lo, f.dst_hi, f.dst_lo):
             return BAD_CHECKSUM
@@ -46,6 +50,12 @@ def dissect(hs: Handle, host: int, frame: int, length: int) -> int:
             return BAD_ICRC
     f.sport = load16be(udp)
     return _roce(f, udp + UDP, size - UDP) if roce else _probe(f, udp + UDP, size - UDP)
+
+
+@inner
+def _is_data(bth: int) -> bool:
+    opcode = load8(bth)
+    return opcode == wire.OP_WRITE_ONLY or opcode == wire.OP_WRITE_ONLY_IMM
 
 
 @inner
@@ -60,6 +70,7 @@ def _addresses(hs: Handle, host: int, f: ReceivedFrame, frame: int, length: int)
     if f.end > frame + length:
         return MALFORMED
     f.ce = 1 if (first >> 20) & 3 == wire.CE else 0
+    f.trimmed = 1 if (first >> 22) & 0x3F == TRIMMED_DSCP else 0
     f.hops = max(HOP_LIMIT - load8(ip + 7), 0)
     f.src_hi = load64be(ip + 8)
     f.src_lo = load64be(ip + 16)
@@ -70,22 +81,23 @@ def _addresses(hs: Handle, host: int, f: ReceivedFrame, frame: int, length: int)
     h = host_row(hs, host)
     if f.dst_hi == h.addr_hi and f.dst_lo == h.addr_lo:
         return 0
-    listed = h.usid_hi != 0 and f.dst_hi == h.usid_hi and f.dst_lo == h.usid_lo
-    return 0 if listed else NOT_MINE
+    return 0 if _is_led(hs, host, f) else NOT_MINE
 
 
 @inner
 def _extensions(f: ReceivedFrame, at: int) -> int:
-    """Looks for the Transit Measurement option; returns where UDP begins, below 0 if it does not."""
+    """Looks for the Transit Measurement option; returns where UDP, or an inner IPv6 packet, begins, below 0 if none
+    does. `f.proto`: which it is."""
     f.has_delay = 0
     f.delay = 0
-    following = load8(at - IPV6 + 6)
-    if following == wire.NH_UDP:
+    f.proto = load8(at - IPV6 + 6)
+    if f.proto == wire.NH_UDP or f.proto == wire.NH_IPV6:
         return at
-    if following != wire.NH_HOP_BY_HOP or at + 8 > f.end:
+    if f.proto != wire.NH_HOP_BY_HOP or at + 8 > f.end:
         return MALFORMED
     after = at + 8 * (load8(at + 1) + 1)
-    if after > f.end or load8(at) != wire.NH_UDP:
+    f.proto = load8(at)
+    if after > f.end or (f.proto != wire.NH_UDP and f.proto != wire.NH_IPV6):
         return MALFORMED
     i = at + 2
     while i < after:
@@ -99,6 +111,35 @@ def _extensions(f: ReceivedFrame, at: int) -> int:
             f.delay = load32be(i + 2)
         i += 2 + load8(i + 1)
     return after
+
+
+@inner
+def _is_led(hs: Handle, host: int, f: ReceivedFrame) -> bool:
+    """Whether a uSID list has led the frame to this host."""
+    if host < 0:
+        return True
+    h = host_row(hs, host)
+    return h.usid_hi != 0 and f.dst_hi == h.usid_hi and f.dst_lo == h.usid_lo
+
+
+@inner
+def _decapsulated(hs: Handle, host: int, f: ReceivedFrame, at: int) -> int:
+    """Takes an outer header off that led to this host's uSID, and its addresses; returns where UDP begins."""
+    if at < 0 or f.proto == wire.NH_UDP:
+        return at
+    if at + IPV6 > f.end or at + IPV6 + load16be(at + 4) != f.end:
+        return MALFORMED
+    if load8(at) >> 4 != 6 or load8(at + 6) != wire.NH_UDP or not _is_led(hs, host, f):
+        return MALFORMED
+    f.src_hi = load64be(at + 8)
+    f.src_lo = load64be(at + 16)
+    f.dst_hi = load64be(at + 24)
+    f.dst_lo = load64be(at + 32)
+    if host >= 0:
+        h = host_row(hs, host)
+        if f.dst_hi != h.addr_hi or f.dst_lo != h.addr_lo:
+            return MALFORMED
+    return at + IPV6
 
 
 @inner

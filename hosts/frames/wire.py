@@ -17,9 +17,10 @@
   was CE marked), PSN 3 of the packet that caused this ACK, its
   transmission count 1, first PSN of the bitmap 3, accumulated forward delay in ticks 4, bitmap 8 (bit i: first
   PSN + i has arrived).
-* **NAK**: the same with AETH syndrome 0x62 (remote access error), or 0x20 (receiver not ready: no room in the
-  completion queue for an immediate); PSN and the SACK's PSN are those of the refused packet. Go-back-N's NAK has
-  syndrome 0x60 (PSN sequence error), its PSN is the expected one, the SACK's that of the packet that came early.
+* **NAK**: the same with AETH syndrome 0x62 (remote access error), 0x20 (receiver not ready: no room in the
+  completion queue for an immediate), or 0x65 (LERP: the packet came trimmed; a code that IBTA reserves); PSN and the
+  SACK's PSN are those of the refused packet. Go-back-N's NAK has syndrome 0x60 (PSN sequence error), its PSN is the
+  expected one, the SACK's that of the packet that came early.
 * **CNP** (UDP 4791): BTH opcode 0x81 with BECN set, PSN 0 | 16 bytes 0 | ICRC (IBTA annex A17), as control.
 * **PTM, PTR** (UDP 4793): magic "DT" 2, version 1 in one byte, type 1 (1 PTM, 2 PTR), requester's QPN 4,
   sequence 4, forward delay in ticks reflected by the PTR 4, candidate 2, reserved 2. PTMs carry the option and
@@ -30,6 +31,11 @@ they are to watch; all other packets have 0. The hop-by-hop header is next heade
 delay in ticks (docs/facts.md, "Transit Measurement option"). The UDP source port selects the path. With a uSID list as
 destination address, UDP checksum and ICRC are computed over the address that the receiver will see: the block and the
 last uSID (docs/facts.md, "uSID lists and checksums").
+
+With `HostConfig.encapsulates` a packet with a uSID list is not rewritten but encapsulated (H.Encaps.Red, RFC 8986,
+5.2): Ethernet | IPv6 to the list | Hop-by-Hop | IPv6 to the peer's address 40 | UDP | ... The list ends at the host,
+which takes the outer header off. Sums are those of the inner packet; delay and marks are the outer one's (RFC 6040).
+Its flow label, if the QP has none, is the source port's last 13 bits, which switches hash instead of that.
 
 **ICRC** (IBTA annex A17): CRC-32 over 8 bytes 0xff, IPv6, UDP, BTH and the rest, with traffic class, flow label,
 hop limit, UDP checksum and the byte with BTH's FECN and BECN as ones, sent least significant byte first.
@@ -43,23 +49,23 @@ on the way.
 
 from __future__ import annotations
 
-from detour.base.dataplane import HOP_LIMIT
+from detour.base.dataplane import HOP_LIMIT, MAX_FLOW_LABEL
 from detour.base.jit import inner, int64
 from detour.base.memory import load64, store8, store16be, store32, store32be, store64be, swap64
 from detour.hosts.frames.checksum import CRC_START, crc32_update, crc32_word, fold, sum_bytes
 from detour.hosts.frames.headers import ETHERNET_BYTES, TYPE_IPV6, pseudo_sum, put_ethernet, put_ipv6
 from detour.hosts.frames.sizes import AETH, BTH, ICRC, IMMDT, IPV6, PROBE, RETH, SACK, TRANSIT, UDP
 from detour.hosts.records import Candidate, ControlMessage, QueuePair, RdmaHost, WorkRequest
-from detour.hosts.rows import cfg_row, host_row, memory_to_frame
+from detour.hosts.rows import cfg_row, host_row, memory_to_frame, qp_row
 from detour.hosts.state import WQE_IMM, Handle
 
 CNP_RESERVED = 16
 BECN = 0x40
-NH_HOP_BY_HOP, NH_UDP = 0, 17
+NH_HOP_BY_HOP, NH_UDP, NH_IPV6 = 0, 17, 41
 OPTION_TRANSIT = 0x3E
 PORT_ROCE, PORT_PROBE = 4791, 4793
 OP_ACK, OP_WRITE_ONLY, OP_WRITE_ONLY_IMM, OP_CNP = 0x11, 0x0A, 0x0B, 0x81
-SYNDROME_ACK, SYNDROME_RNR, SYNDROME_SEQUENCE, SYNDROME_ACCESS = 0x1F, 0x20, 0x60, 0x62
+SYNDROME_ACK, SYNDROME_RNR, SYNDROME_SEQUENCE, SYNDROME_ACCESS, SYNDROME_TRIMMED = 0x1F, 0x20, 0x60, 0x62, 0x65
 PROBE_MAGIC, PROBE_VERSION, PTM, PTR = 0x4454, 1, 1, 2
 SACK_VERSION, SACK_DELAY, SACK_CE = 0x80, 2, 1
 SACK_HOPS, MAX_HOPS_SAID = 2, 31
@@ -72,7 +78,7 @@ ECT0, CE = 2, 3
 PSN_MASK = 0xFFFFFF
 COUNT_MASK = 0x7F
 
-_HOP_BY_HOP, _UDP, _HOPS = int64(NH_HOP_BY_HOP), int64(NH_UDP), int64(HOP_LIMIT)
+_HOP_BY_HOP, _UDP, _IPV6, _HOPS = int64(NH_HOP_BY_HOP), int64(NH_UDP), int64(NH_IPV6), int64(HOP_LIMIT)
 TCLASS_CONTROL = int64(DSCP_CONTROL << 2)
 
 
@@ -90,15 +96,33 @@ def put_ethernet_ipv6(
     frame: int, h: RdmaHost, dst_hi: int, dst_lo: int, tclass: int, label: int, udp_length: int, option: int
 ) -> int:
     """Ethernet and IPv6 of a packet of host `h`, if `option` with a delay of 0; returns where UDP begins."""
+    return _put_outer(frame, h, dst_hi, dst_lo, tclass, label, udp_length, option, _UDP)
+
+
+@inner
+def _put_outer(
+    frame: int, h: RdmaHost, dst_hi: int, dst_lo: int, tclass: int, label: int, size: int, option: int, proto: int
+) -> int:
+    """`size` bytes of protocol `proto` follow; returns where."""
     put_ethernet(frame, h.gateway, h.mac, TYPE_IPV6)
     ip = frame + ETHERNET_BYTES
-    length, following = (udp_length + TRANSIT, _HOP_BY_HOP) if option else (udp_length, _UDP)
+    length, following = (size + TRANSIT, _HOP_BY_HOP) if option else (size, proto)
     put_ipv6(ip, (tclass << 20) | label, length, following, _HOPS, h.addr_hi, h.addr_lo, dst_hi, dst_lo)
     if not option:
         return ip + IPV6
-    store32be(ip + IPV6, (NH_UDP << 24) | (OPTION_TRANSIT << 8) | 4)
+    store32be(ip + IPV6, (proto << 24) | (OPTION_TRANSIT << 8) | 4)
     store32be(ip + IPV6 + 4, 0)
     return ip + IPV6 + TRANSIT
+
+
+@inner
+def _put_encapsulated(
+    frame: int, h: RdmaHost, dst_hi: int, dst_lo: int, q: QueuePair, tclass: int, label: int, size: int, option: int
+) -> int:
+    """H.Encaps.Red (RFC 8986, 5.2): a packet to the peer of `q` in one to a uSID list; returns where UDP begins."""
+    ip = _put_outer(frame, h, dst_hi, dst_lo, tclass, label, size + IPV6, option, _IPV6)
+    put_ipv6(ip, tclass << 20, size, _UDP, _HOPS, h.addr_hi, h.addr_lo, q.peer_hi, q.peer_lo)
+    return ip + IPV6
 
 
 @inner
@@ -172,7 +196,11 @@ def write_data(
     dst_hi = c.dst_hi if listed else q.peer_hi
     dst_lo = c.dst_lo if listed else q.peer_lo
     tclass = (cfg.data_dscp << 2) | ECT0
-    udp = put_ethernet_ipv6(frame, h, dst_hi, dst_lo, tclass, q.flow_label, length, q.telemetry)
+    if listed and cfg.encapsulates:
+        label = q.flow_label if q.flow_label else c.sport & MAX_FLOW_LABEL
+        udp = _put_encapsulated(frame, h, dst_hi, dst_lo, q, tclass, label, length, q.telemetry)
+    else:
+        udp = put_ethernet_ipv6(frame, h, dst_hi, dst_lo, tclass, q.flow_label, length, q.telemetry)
     at = put_udp(udp, c.sport, PORT_ROCE, length)
     opcode = OP_WRITE_ONLY_IMM if with_imm else OP_WRITE_ONLY
     at = put_bth(at, opcode, last, pad, q.peer_qpn, seq, low)
@@ -187,7 +215,8 @@ def write_data(
         memory_to_frame(hs, at, w.local + start, size)
         for k in range(pad):
             store8(at + size + k, 0)
-        seal(udp, length, h, c.final_hi if listed else dst_hi, 0 if listed else dst_lo, int64(1))
+        plain = not listed or cfg.encapsulates
+        seal(udp, length, h, q.peer_hi if plain else c.final_hi, q.peer_lo if plain else 0, int64(1))
     return udp + length - frame
 
 
@@ -246,7 +275,13 @@ def write_probe(hs: Handle, frame: int, h: RdmaHost, m: ControlMessage, probe_ty
     length = UDP + PROBE
     listed = m.final_hi != 0
     tclass = (cfg_row(hs).data_dscp << 2) | ECT0 if probe_type == PTM else TCLASS_CONTROL
-    udp = put_ethernet_ipv6(frame, h, m.dst_hi, m.dst_lo, tclass, int64(0), length, int64(1))
+    final_hi, final_lo = (m.final_hi, int64(0)) if listed else (m.dst_hi, m.dst_lo)
+    if listed and cfg_row(hs).encapsulates:
+        q, label = qp_row(hs, m.qp), m.sport & MAX_FLOW_LABEL
+        final_hi, final_lo = q.peer_hi, q.peer_lo
+        udp = _put_encapsulated(frame, h, m.dst_hi, m.dst_lo, q, tclass, label, length, int64(1))
+    else:
+        udp = put_ethernet_ipv6(frame, h, m.dst_hi, m.dst_lo, tclass, int64(0), length, int64(1))
     at = put_udp(udp, m.sport, PORT_PROBE, length)
     store32be(at, (PROBE_MAGIC << 16) | (PROBE_VERSION << 8) | probe_type)
     store32be(at + 4, m.qpn)
@@ -254,5 +289,5 @@ def write_probe(hs: Handle, frame: int, h: RdmaHost, m: ControlMessage, probe_ty
     store32be(at + 12, m.delay)
     store32be(at + 16, m.cand << 16)
     if not cfg_row(hs).elide_payload:
-        seal(udp, length, h, m.final_hi if listed else m.dst_hi, 0 if listed else m.dst_lo, int64(0))
+        seal(udp, length, h, final_hi, final_lo, int64(0))
     return udp + length - frame

@@ -36,7 +36,8 @@ def is_answer(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame) -> bool:
         return q.transport != TR_LERP and psn < trigger and _was_sent(hs, i, q, trigger, f.count)
     if f.syndrome == wire.SYNDROME_ACCESS:  # what was refused was never acknowledged
         return psn == trigger and psn >= una
-    return f.syndrome == wire.SYNDROME_RNR and psn == trigger and _was_sent(hs, i, q, trigger, f.count)
+    trimmed = f.syndrome == wire.SYNDROME_TRIMMED and q.transport == TR_LERP
+    return (trimmed or f.syndrome == wire.SYNDROME_RNR) and psn == trigger and _was_sent(hs, i, q, trigger, f.count)
 
 
 @inner

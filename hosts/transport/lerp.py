@@ -23,7 +23,14 @@ from detour.hosts.records import QueuePair, ReceivedFrame
 from detour.hosts.rows import cfg_row, frame_row, slot_row
 from detour.hosts.state import NIL, SLOT_FLIGHT, Handle
 from detour.hosts.transport import flight, loss_classification
-from detour.hosts.transport.progress import acked, measured_path, sample_round_trip, slide
+from detour.hosts.transport.progress import (
+    acked,
+    cause_in_flight,
+    lose_trimmed,
+    measured_path,
+    sample_round_trip,
+    slide,
+)
 
 
 @inner
@@ -48,6 +55,14 @@ def on_positive(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) ->
     slide(hs, i, q)
     if measured != NIL:  # last, because it may make the QP leave the path that all this was about
         paths.on_data_delay(hs, i, q, measured, f, txn, now)
+
+
+@inner
+def on_trimmed(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> None:
+    """A packet came without its payload."""
+    index = cause_in_flight(hs, i, q, f)
+    if index != NIL:
+        lose_trimmed(hs, i, q, index, now)
 
 
 @inner

@@ -26,7 +26,7 @@ from detour.hosts.records import Candidate, Config, PsnSlot, QueuePair, Received
 from detour.hosts.rows import candidate_row, cfg_row, qp_row, slot_row
 from detour.hosts.state import MAX_TIME, NIL, Handle
 from detour.hosts.transport import flight, loss_classification
-from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE, acked, has_new, slide
+from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE, acked, cause_in_flight, has_new, lose_trimmed, slide
 
 
 @inner
@@ -39,6 +39,21 @@ def on_positive(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) ->
     if cand != NIL:
         _lose_overtaken(hs, i, q, f, cand, now)
     slide(hs, i, q)
+
+
+@inner
+def on_trimmed(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> None:
+    """A packet came without its payload. Its path lives, and has a full queue: to the scheme that is a mark. It has
+    overtaken that queue, so its time says nothing of others."""
+    index = cause_in_flight(hs, i, q, f)
+    if index == NIL:
+        return
+    s = slot_row(hs, i, index)
+    cand, txn = int64(s.cand), s.txn
+    health.on_data(candidate_row(hs, i, cand))
+    lose_trimmed(hs, i, q, index, now)
+    f.ce = 1
+    paths.on_answer(hs, i, q, cand, f, txn, now)
 
 
 @inner

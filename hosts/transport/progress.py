@@ -27,12 +27,30 @@ def has_new(cfg: Config, q: QueuePair) -> bool:
 @inner
 def measured_path(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame) -> int:
     """Candidate whose queuing delay the ACK reflects if that is the current path, else `NIL`."""
+    index = cause_in_flight(hs, i, q, f) if f.has_delay else int64(NIL)
+    return int64(slot_row(hs, i, index).cand) if index != NIL else index
+
+
+@inner
+def cause_in_flight(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame) -> int:
+    """Slot of the packet that caused the answer, if that transmission is in flight, by a path of now; else `NIL`."""
     seq = unwrap(f.trigger, q.snd_una)
-    if not f.has_delay or seq < q.snd_una or seq >= q.snd_nxt:
+    if seq < q.snd_una or seq >= q.snd_nxt:
         return int64(NIL)
-    s = slot_row(hs, i, seq & (cfg_row(hs).window - 1))
+    index = seq & (cfg_row(hs).window - 1)
+    s = slot_row(hs, i, index)
     fresh = s.state == SLOT_FLIGHT and s.count == f.count and s.epoch == q.epoch
-    return int64(s.cand) if fresh else int64(NIL)
+    return index if fresh else int64(NIL)
+
+
+@inner
+def lose_trimmed(hs: Handle, i: int, q: QueuePair, index: int, now: int) -> None:
+    """The packet in slot `index` came trimmed: a full queue cost it its payload, and it is to be sent again."""
+    txn = slot_row(hs, i, index).txn
+    q.retries = 0
+    q.last_progress = now
+    flight.lose(hs, i, q, index)
+    control.on_lost(q, txn, True, now)
 
 
 @inner

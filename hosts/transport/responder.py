@@ -76,6 +76,9 @@ def on_data(hs: Handle, i: int, now: int) -> None:
     if seq >= q.rcv_nxt + window:
         host_row(hs, q.host).rx_out_of_window += 1
         return
+    if f.trimmed:
+        _on_trimmed(hs, i, q, f, seq)
+        return
     if f.ce and q.rate_based:
         _notify(hs, i, q, f, now)
     if seq < q.rcv_nxt or (q.rcv_early and arrival_row(hs, i, seq & (window - 1)).flags):
@@ -102,6 +105,17 @@ def on_data(hs: Handle, i: int, now: int) -> None:
     if f.ack_request or f.ce or q.rcv_nxt > seq + 1:
         _acknowledge(hs, i, q, f, seq, int64(wire.SYNDROME_ACK))
     _check_refusal(hs, i, q)
+
+
+@inner
+def _on_trimmed(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, seq: int) -> None:
+    """Packet `seq` came without its payload. Go-back-N finds out by the packets behind it."""
+    if q.transport != state.TR_LERP:
+        return
+    f.has_delay = 0  # what is trimmed overtakes the queue that was full
+    held = q.rcv_early and arrival_row(hs, i, seq & (cfg_row(hs).window - 1)).flags
+    arrived = seq < q.rcv_nxt or held
+    _acknowledge(hs, i, q, f, seq, int64(wire.SYNDROME_ACK if arrived else wire.SYNDROME_TRIMMED))
 
 
 @inner

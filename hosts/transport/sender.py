@@ -169,6 +169,11 @@ def on_ack(hs: Handle, i: int, now: int) -> None:
             gbn.on_positive(hs, i, q, f, now)
     elif f.syndrome == wire.SYNDROME_SEQUENCE:
         gbn.on_gap(hs, i, q, f, now)
+    elif f.syndrome == wire.SYNDROME_TRIMMED:
+        if q.sprays:
+            multipath.on_trimmed(hs, i, q, f, now)
+        else:
+            lerp.on_trimmed(hs, i, q, f, now)
     elif f.syndrome == wire.SYNDROME_ACCESS:
         on_refused(hs, i, q, unwrap(f.psn, q.snd_una))
     elif unwrap(f.psn, q.snd_una) >= q.snd_una:  # not ready

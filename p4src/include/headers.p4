@@ -226,6 +226,11 @@ struct metadata_t {
     @field_list(KEEP_ON_NOTIFICATION)
     bit<16> victim_node;
 #endif
+#ifdef TRIM
+    bit<16> trim_to;        // by their names, what the engine's traffic manager reads and sets (trimming.p4)
+    bit<3>  trim_priority;
+    bit<16> trimmed;
+#endif
 }
 
 #endif

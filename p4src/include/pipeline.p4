@@ -17,6 +17,9 @@ control FabricIngress(inout headers_t hdr, inout metadata_t meta, inout standard
     Reaction() reaction;
 #endif
     Qos() qos;
+#ifdef TRIM
+    Trimming() trimming;
+#endif
     Verdict() verdict;
 
     apply {
@@ -61,6 +64,9 @@ control FabricIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         reaction.apply(hdr, meta, std);
 #endif
         qos.apply(hdr, meta, std);
+#ifdef TRIM
+        trimming.apply(hdr, meta);
+#endif
         verdict.apply(hdr, meta, std);
         if (std.egress_spec != DROP_PORT) {
             port_enqueued.count((bit<32>)std.egress_spec);
@@ -77,6 +83,9 @@ control FabricEgress(inout headers_t hdr, inout metadata_t meta, inout standard_
     Telemetry() telemetry;
     Ecn() ecn;
     FlowWatch() flows;
+#ifdef TRIM
+    Trimmed() trimmed;
+#endif
 
     apply {
         if (std.egress_port == RECIRCULATION_PORT) {
@@ -96,6 +105,9 @@ control FabricEgress(inout headers_t hdr, inout metadata_t meta, inout standard_
         } else {
 #ifdef QCN
             congestion.apply(hdr, meta, std);
+#endif
+#ifdef TRIM
+            trimmed.apply(hdr, meta);
 #endif
             telemetry.apply(hdr, std);
             ecn.apply(hdr, meta, std);

@@ -191,7 +191,8 @@ class Network:
 
 
 def _udp(frame: bytes) -> int:
-    return 62 if frame[20] == 0 else 54
+    at, proto = (62, frame[54]) if frame[20] == 0 else (54, frame[20])
+    return at + 40 * (proto == 41)
 
 
 def through_switches(frame: bytes) -> bytes:

@@ -107,6 +107,7 @@ class Scheme:
     one as well has a class behind it for packets that would close a circle (`expander.rising`). `reorder`: the receiver
     puts packets in order before it looks at them. `threshold`: T of PiggyBack's rule, in packets. `hosts`: changes to
     `HostConfig`, as pairs of name and value. `planner`: who makes the switches' entries (`control.planner`).
+    `trims`: full queues cut packets to their headers (trim.p4).
     """
 
     name: str
@@ -122,6 +123,7 @@ class Scheme:
     threshold: int = 0
     hosts: tuple[tuple[str, Any], ...] = ()
     planner: str = SHORTEST_PATHS
+    trims: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.channels <= MAX_LOSSLESS:
@@ -149,6 +151,7 @@ class Scheme:
             routing=self.routing,
             threshold=self.threshold if self.routing in BY_LOAD else 0,
             channels=self.channels if self.channels > 1 or self.guarded else 0,
+            trims=self.trims,
         )
 
     def with_control(self, text: str) -> Scheme:
@@ -217,6 +220,8 @@ MRC_LIKE = replace(SPRAY_LERP, name="MRC-like", paths="swap")
 """arXiv 2605.04333, its choice of paths, with LERP and DCTCP below it"""
 PATH_SET = replace(SPRAY_LERP, name="PathSet", paths="set")
 """every packet on the next path of a set, with MRC's path health (`hosts.paths.sets`)"""
+PATH_SET_ENCAPS = replace(PATH_SET, name="PathSet-encaps", hosts=(*PATH_SET.hosts, ("encapsulates", True)))
+PATH_SET_TRIM, MRC_LIKE_TRIM = (replace(each, name=f"{each.name}-trim", trims=True) for each in (PATH_SET, MRC_LIKE))
 FLOWBENDER = replace(SPRAY_LERP, name="FlowBender", paths="bend")
 """Kabbani et al., CoNEXT 2014: T = 5 %, N = 1"""
 PLB = replace(FLOWBENDER, name="PLB", hosts=(*FLOWBENDER.hosts, ("bend_share", 0.5), ("bend_rounds", 12)))
@@ -247,7 +252,7 @@ SCHEMES = {s.name: s for s in (TELEMETRY_LERP, TELEMETRY_GBN, BENCHMARK, SHORTES
 """the four schemes that section IV compares"""
 OTHERS = (
     TELEMETRY_GBN_DCTCP, TELEMETRY_LERP_LITERAL, BENCHMARK_DCTCP, SPRAY_LERP, *RIVAL_SCHEMES, REPS_NSCC, OBLIVIOUS_NSCC,
-    PATH_SET,
+    PATH_SET, PATH_SET_ENCAPS, PATH_SET_TRIM, MRC_LIKE_TRIM,
 )  # fmt: skip
 """for comparison, by name only"""
 _ALIASES = {"telemetrygbn-dcqcn": TELEMETRY_GBN}

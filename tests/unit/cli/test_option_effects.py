@@ -74,6 +74,7 @@ SELECTED = {
         "--seed 2", "--quick", "--full",
     ),
     "loss": ("--loss 0.02", "--senders 3", "--seeds 2", "--quick", "--full"),
+    "planes": ("--scheme REPS", "--seeds 2", "--quick", "--full"),
     "rivals": (
         "--topology D2", "--pattern unf", "--bytes 1000", "--scheme REPS", "--seeds 2", "--quick", "--full",
         "--from FILE",

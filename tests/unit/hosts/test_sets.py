@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from ipaddress import IPv6Address
 from typing import Any
 
 import pytest
 
+from detour.base.dataplane import TRIMMED_DSCP
 from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.state import MAX_TIME
-from detour.hosts.verbs import Path, PathChoice
-from tests.property.lossy import US, Network, Pair, Weather, complete
+from detour.hosts.verbs import Path, PathChoice, QPInitAttr, Transport
+from tests.property.lossy import US, Network, Pair, Weather, complete, through_switches
 from tests.unit.hosts.test_spray import PACKETS, ROUND_TRIP, Sent, begin
 
 SET = [Path(k) for k in range(1, 9)]
@@ -53,6 +55,35 @@ def test_shares_are_as_weights() -> None:
     complete(*sending(Weather(), keep=sent, paths=[Path(1), Path(2, weight=2), Path(3, weight=5)]), PACKETS)
     share = {sport: count / PACKETS for sport, count in Counter(sent.sports).items()}
     assert share == pytest.approx({1: 1 / 8, 2: 2 / 8, 3: 5 / 8}, abs=0.02)
+
+
+class Trims(Sent):
+    """A filter that cuts every tenth data packet to its headers, as a switch does whose queue is full."""
+
+    def __call__(self, host: int, frame: bytes) -> bytes | None:
+        super().__call__(host, frame)
+        if decode(through_switches(frame))["kind"] != "data" or len(self.sports) % 10:
+            return frame
+        cut = bytearray(frame[:144])
+        for ip in (14, 62)[: 1 + (frame[54] == 41)]:  # the outer header, and an inner one
+            first = int.from_bytes(cut[ip : ip + 4], "big") & ~(0x3F << 22) | TRIMMED_DSCP << 22
+            cut[ip : ip + 6] = first.to_bytes(4, "big") + (144 - ip - 40).to_bytes(2, "big")
+        return bytes(cut)
+
+
+@pytest.mark.parametrize("choice", [PathChoice.WEIGHTED, PathChoice.SPRAYING, PathChoice.FIXED])
+def test_trimmed_packets_are_sent_again_and_retire_no_path(choice: PathChoice) -> None:
+    dctcp = QPInitAttr(psn=0)
+    stats = complete(*begin(Weather(), choice, keep=Trims(), paths=SET, attr_a=dctcp, attr_b=dctcp), PACKETS)
+    assert stats["retransmitted"] == stats["lost"] == pytest.approx(PACKETS / 9, abs=PACKETS / 60)
+    assert (stats["failovers"], stats["rtos"], stats["spurious"]) == (0, 0, 0)
+    assert stats["cwnd"] < 64, "it is congestion"
+
+
+def test_trimmed_packets_cost_go_back_n_what_lost_ones_do() -> None:
+    gbn = QPInitAttr(psn=0, transport=Transport.GO_BACK_N)
+    stats = complete(*begin(Weather(), PathChoice.FIXED, keep=Trims(), paths=SET[:1], attr_a=gbn, attr_b=gbn), PACKETS)
+    assert stats["naks"] > 0
 
 
 def test_weights_out_of_range() -> None:
@@ -124,3 +155,31 @@ def test_where_nobody_answers_it_is_no_path() -> None:
 
 def test_paths_that_all_lose_go_on_being_used() -> None:
     complete(*sending(Weather(loss=0.2), config=HostConfig(every_loss_cuts=False)), PACKETS)
+
+
+LISTS = [Path(k, usids=(2, k, 0x8001)) for k in range(1, 9)]
+
+
+@pytest.mark.parametrize("trims", [False, True])
+def test_lists_may_be_outer_addresses(trims: bool) -> None:
+    """H.Encaps.Red: the peer's address is inside, and sums are over it."""
+    seen: set[tuple[int, int, str, str]] = set()
+    sent = Trims() if trims else Sent()
+
+    def keep(host: int, frame: bytes) -> bytes | None:
+        if frame[20] == 0 and frame[54] == 41 and len(frame) > 1000:
+            outer, inner = (str(IPv6Address(frame[at : at + 16])) for at in (38, 86))
+            seen.add((len(frame), int.from_bytes(frame[66:68], "big"), outer, inner))
+        return sent(host, frame)
+
+    dctcp, config = QPInitAttr(psn=0), HostConfig(encapsulates=True)
+    stats = complete(*sending(Weather(), keep=keep, paths=LISTS, config=config, attr_a=dctcp, attr_b=dctcp), PACKETS)
+    udp = 8 + 12 + 16 + 1000 + 4
+    assert seen == {(14 + 40 + 8 + 40 + udp, udp, "fcbb:bb00:8001::", "fd00:0:1:2::1")}
+    assert (stats["retransmitted"] > 0) is trims
+    assert (stats["failovers"], stats["rtos"]) == (0, 0)
+
+
+def test_encapsulated_packets_have_less_room() -> None:
+    with pytest.raises(DetourError, match="payload is 4096; it must be at most 4056"):
+        HostConfig(encapsulates=True, payload=4096)
