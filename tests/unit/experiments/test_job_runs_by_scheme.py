@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from detour.base.dataplane import PAYLOAD
 from detour.base.errors import DetourError
 from detour.base.times import MS, US
-from detour.experiments.sim.job_runs import JobsPlan, JobsRun, run_jobs
+from detour.experiments.sim.job_runs import JobsPlan, run_jobs
 from detour.experiments.sim.settings import TimedFailure, events_of
 from detour.fabric.backends.virtual.scheme import LinkSettings
 from detour.fabric.workloads.ideal import group_ideals_ps, ideal_ps, wire_terms
@@ -31,7 +32,8 @@ def file_of(folder: Path, *jobs: str) -> Path:
     return file
 
 
-def runs_of(folder: Path, *jobs: str, events: str = "", **more) -> dict[str, JobsRun]:
+def runs_of(folder: Path, *jobs: str, events: str = "", **more) -> dict[str, Any]:
+    """Of `JobsRun`, whose times may be None."""
     timed = [one for text in events.split() for one in events_of(LEAVES, *text.split("@")[::-1])]
     more.setdefault("schemes", ("ecmp", "placed", "spray"))
     plan = JobsPlan(LEAVES, file_of(folder, *jobs), events=timed, **more)

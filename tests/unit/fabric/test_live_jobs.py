@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_a_job_runs_on_a_fabric_that_is_up(target, tmp_path):
     with on(target, LEAVES) as session:
         session.place(str(file))
         told: list[str] = []
-        ran = session.run_jobs(str(file), progress=told.append)
+        ran: Any = session.run_jobs(str(file), progress=told.append)
     # Three steps back and forth, and what is computed; a flow carries 60 kB.
     assert ran.step_us > 3000
     assert target == "bmv2" or ran.ideal_us <= ran.step_us, "BMv2's rates count packets, short ones too"
@@ -46,7 +47,7 @@ def test_steps_wait_for_each_other(tmp_path):
         "forward: 2ms, backward: 4ms}"
     )
     with on("virtual", LEAVES) as session:
-        ran = session.run_jobs(str(file_of(tmp_path, job)))
+        ran: Any = session.run_jobs(str(file_of(tmp_path, job)))
     assert 4 * 6000 < ran.step_us < 4 * 6000 + 6 * 500
 
 
