@@ -18,7 +18,7 @@ def test_all_schemes_have_the_same_cells() -> None:
     points = planes.select("normal", seeds=2)
     cells = {
         name: {(p.topology, p.pattern, p.event, p.seed, p.plane_bytes) for p in points if p.scheme == name}
-        for name in planes.SCHEMES
+        for name in planes.STEP_SCHEMES
     }
     assert len({frozenset(some) for some in cells.values()}) == 1
     with pytest.raises(DetourError, match="there is no scheme 'Nobody'"):
@@ -40,7 +40,7 @@ def test_draws_of_a_cell_make_a_row() -> None:
     assert (row.step_us, row.of_ideal, row.worst_of_ideal, row.timeouts, row.draws) == (11.0, 1.375, 1.5, 1, 2)
 
 
-@pytest.mark.parametrize("event", planes.EVENTS)
+@pytest.mark.parametrize("event", planes.STEP_EVENTS)
 def test_a_dying_switch_costs_a_set_of_paths_next_to_nothing(event: planes.StepEvent) -> None:
     ran = {
         name: planes.run(StepPoint(topology=SMALL, pattern="ring", event=event, scheme=name, plane_bytes=1_000_000))
