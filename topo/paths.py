@@ -82,11 +82,6 @@ def shortest_paths(topology: Topology, source: int, target: int, failures: Failu
                 yield (source, *rest)
 
 
-def host_paths(topology: Topology, source: Host, target: Host, failures: Failures = NONE) -> list[SwitchPath]:
-    """All shortest paths between the switches of two hosts."""
-    return list(shortest_paths(topology, source.switch, target.switch, failures))
-
-
 def via_paths(
     topology: Topology, source: int, target: int, via: int, failures: Failures = NONE
 ) -> Iterator[SwitchPath]:

@@ -30,14 +30,14 @@ from detour.topo.topology import HostPair
 StepPattern: TypeAlias = Literal["all-to-all", "ring"]
 StepEvent: TypeAlias = Literal["none", "leaf", "spine", "flap"]
 
-PATTERNS: tuple[StepPattern, ...] = ("all-to-all", "ring")
-EVENTS: tuple[StepEvent, ...] = ("none", "leaf", "spine", "flap")
-TOPOLOGIES = ("clos:planes=8,leaves=2,spines=4,hosts=4", "clos:planes=4,leaves=4,spines=2,hosts=2")
+STEP_PATTERNS: tuple[StepPattern, ...] = ("all-to-all", "ring")
+STEP_EVENTS: tuple[StepEvent, ...] = ("none", "leaf", "spine", "flap")
+STEP_TOPOLOGIES = ("clos:planes=8,leaves=2,spines=4,hosts=4", "clos:planes=4,leaves=4,spines=2,hosts=2")
 """the first is what rules were chosen on, the second a hold-out"""
-SCHEMES = ("PathSet", "PathSet-trim", "MRC-like", "MRC-like-trim", "SprayLERP", "REPS", "Oblivious")
+STEP_SCHEMES = ("PathSet", "PathSet-trim", "MRC-like", "MRC-like-trim", "SprayLERP", "REPS", "Oblivious")
 PLANE_BYTES = {"quick": 1_000_000, "normal": 5_000_000, "full": 20_000_000}
 """that a host sends for each plane"""
-WINDOW = 2048
+_WINDOW = 2048
 _ANSWER_BYTES = ETHERNET + IPV6 + UDP + BTH + AETH + SACK + ICRC
 _FLAPS = 3
 _POLL_PS = 2 * US
@@ -64,16 +64,16 @@ class StepPoint(StepCase):
     experiment: str = "planes"
 
 
-def select(extent: str = "normal", schemes: Sequence[str] = SCHEMES, seeds: int | None = None) -> list[StepPoint]:
+def select(extent: str = "normal", schemes: Sequence[str] = STEP_SCHEMES, seeds: int | None = None) -> list[StepPoint]:
     """The points: every scheme in every cell. Raises `DetourError`: there is no such scheme."""
     return [
         StepPoint(
             topology=topology, pattern=pattern, event=event, scheme=scheme(name).name, seed=1 + draw,
             plane_bytes=PLANE_BYTES[extent],
         )
-        for topology in (TOPOLOGIES[:1] if extent == "quick" else TOPOLOGIES)
-        for pattern in PATTERNS
-        for event in EVENTS
+        for topology in (STEP_TOPOLOGIES[:1] if extent == "quick" else STEP_TOPOLOGIES)
+        for pattern in STEP_PATTERNS
+        for event in STEP_EVENTS
         for name in schemes
         for draw in range(draws_of(extent) if seeds is None else seeds)
     ]  # fmt: skip
@@ -102,7 +102,7 @@ def run(point: StepPoint) -> StepRun:
     hosts = len(topology.hosts)
     size = point.plane_bytes * topology.planes * hosts // len(pairs)
     ideal = ideal_us(topology, size * len(pairs) // hosts, point.event)
-    settings = RunSettings(window=WINDOW, seed=point.seed, jitter_ps=AUTO)
+    settings = RunSettings(window=_WINDOW, seed=point.seed, jitter_ps=AUTO)
     with VirtualFabric(topology, scheme(point.scheme), settings, queue_pairs=len(pairs)) as fabric:
         fabric.connect(pairs)
         fabric.send(size)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from detour.control.routes.hashes import PATHS, pick_member
 from detour.topo import Topology
-from detour.topo.paths import SwitchPath, host_paths, next_hops, path_usids
+from detour.topo.paths import SwitchPath, next_hops, path_usids, shortest_paths
 from detour.topo.topology import Host
 
 
@@ -28,7 +28,7 @@ class ListedPath(NamedTuple):
 def path_set(topology: Topology, source: Host, target: Host, most: int, rng: random.Random) -> list[ListedPath]:
     """Paths between two hosts, as many of each plane, at most `most`."""
     by_plane: dict[int, list[SwitchPath]] = {}
-    for path in host_paths(topology, source, target):
+    for path in shortest_paths(topology, source.switch, target.switch):
         by_plane.setdefault(path[1], []).append(path)
     for paths in by_plane.values():
         rng.shuffle(paths)

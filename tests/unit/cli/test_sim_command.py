@@ -209,10 +209,10 @@ def test_ctrl_c_tells_how_far_it_came(capsys, monkeypatch):
 
     monkeypatch.setattr(run_module, "run_workload", interrupted)
     assert main(["sim", *SMALL, "--workload", "permutation", "--json"]) == INTERRUPTED
-    told = capsys.readouterr()
-    found = json.loads(told.out)
-    assert (found["ended_by"], found["completed"], found["delivered_bytes"]) == ("interrupted", 0, 0)
-    assert "interrupted after" in told.err
+    printed = capsys.readouterr()
+    report = json.loads(printed.out)
+    assert (report["ended_by"], report["completed"], report["delivered_bytes"]) == ("interrupted", 0, 0)
+    assert "interrupted after" in printed.err
 
 
 def test_the_rest_of_a_run_is_estimated(monkeypatch):

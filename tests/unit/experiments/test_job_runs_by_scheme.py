@@ -32,7 +32,8 @@ def file_of(folder: Path, *jobs: str) -> Path:
     return file
 
 
-def runs_of(folder: Path, *jobs: str, events: str = "", **more: Any) -> dict[str, Any]:
+def runs_of(folder: Path, *jobs: str, events: str = "", **more) -> dict[str, Any]:
+    """Of `JobsRun`, whose times may be None."""
     timed = [one for text in events.split() for one in events_of(LEAVES, *text.split("@")[::-1])]
     more.setdefault("schemes", ("ecmp", "placed", "spray"))
     plan = JobsPlan(LEAVES, file_of(folder, *jobs), events=timed, **more)

@@ -17,7 +17,7 @@ from detour.control.verifier.verifier import verify
 from detour.fabric.backends.virtual.scheme import LinkSettings
 from detour.topo.failures import parse_failure
 from detour.topo.graph import FAR, distances
-from detour.topo.paths import host_paths, path_usids
+from detour.topo.paths import path_usids, shortest_paths
 from detour.topo.spec import parse_topology
 
 
@@ -41,7 +41,7 @@ def test_planes(planes, pods, spines, hosts, rails):
     assert (distance[nics:, nics:] >= FAR)[apart].all()
     for a in topology.hosts:
         for b in topology.hosts[a.index + 1 :]:
-            paths = host_paths(topology, a, b)
+            paths = list(shortest_paths(topology, a.switch, b.switch))
             assert len(paths) in (planes, planes * spines)
             assert all(not topology.switches[s].is_nic for path in paths for s in path[1:-1])
             assert all(len(path_usids(topology, path, b)) == len(path) for path in paths)
