@@ -20,7 +20,7 @@ from detour.fabric.traffic.streams import PatternSource
 from detour.fabric.traffic.tasks import TaskResult
 from detour.fabric.workloads.tasks import TaskGraph, successors
 
-MOST_TASKS, MOST_CONNECTIONS = 20_000, 512
+_MOST_TASKS, _MOST_CONNECTIONS = 20_000, 512
 
 Connect = Callable[[int, int, PatternSource], Flow]
 """a connection from host to host that sends what the source has"""
@@ -33,9 +33,9 @@ class LiveTasks:
         """Opens all connections. Raises DetourError: there are too many of them, or of tasks."""
         rows = graph.tasks[["source", "destination", "connection"]].tolist()
         names = sorted({(a, b, max(number, 0)) for a, b, number in rows if b >= 0})
-        if len(graph) > MOST_TASKS or len(names) > MOST_CONNECTIONS:
-            text = f"{len(graph)} tasks over {len(names)} connections; a running fabric takes {MOST_TASKS} and"
-            raise DetourError(f"{text} {MOST_CONNECTIONS} (`place --run` without --apply takes more)")
+        if len(graph) > _MOST_TASKS or len(names) > _MOST_CONNECTIONS:
+            text = f"{len(graph)} tasks over {len(names)} connections; a running fabric takes {_MOST_TASKS} and"
+            raise DetourError(f"{text} {_MOST_CONNECTIONS} (`place --run` without --apply takes more)")
         self._graph, self._pump = graph, pump
         self._sources = {name: PatternSource(seed + k, 0) for k, name in enumerate(names)}
         self.flows = {name: connect(name[0], name[1], self._sources[name]) for name in names}
