@@ -267,6 +267,12 @@ def timed_bar(text: str, as_json: bool) -> Iterator[Callable[[float, float, str]
         shown.stop()
 
 
+def rest_text(begun: float, share: float) -> str:
+    """`, some 40 s left`, of work that began at that `time.monotonic()` and has done this share; empty: who knows."""
+    passed = time.monotonic() - begun
+    return f", some {passed * (1 - share) / share:.0f} s left" if share > 0 and passed > _QUICK_S else ""
+
+
 def bytes_text(count: float) -> str:
     """`14.2 MB`."""
     for unit in ("B", "kB", "MB"):

@@ -7,9 +7,10 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from detour.cli.output import Page, timed_bar
+from detour.cli.output import Page, rest_text, timed_bar
 from detour.cli.parser import Parser
 
 if TYPE_CHECKING:
@@ -49,16 +50,16 @@ def run_placed(options: argparse.Namespace, topology: Topology, down: Failures) 
     late_ps = None if after == "never" else MS if after is None else time_ps_of(after)
     plan = JobsPlan(topology, options.jobs, names, events, down, options.rate, late_ps)
     with timed_bar("place", options.json) as update, noticed() as stop:
-        return list(run_jobs(plan, lambda what: tasks_meter(update, what), stop))
+        return list(run_jobs(plan, partial(tasks_meter, update), stop))
 
 
-def tasks_meter(update: Callable[[float, float, str], None], what: str) -> SimProgress:
+def tasks_meter(update: Callable[[float, float, str], None], what: str, tasks: int) -> SimProgress:
     """How far a run is, by its tasks."""
     begun = time.monotonic()
 
     def report(arrived: float, seconds: float, share: float) -> None:
-        passed = max(time.monotonic() - begun, 1e-9)
-        update(share, 1.0, f"of the tasks of {what}, {seconds * 1e6:.0f} us, {arrived / passed / 1e6:.0f} MB/s")
+        over = f"{round(share * tasks)} of {tasks} tasks of {what}"
+        update(share, 1.0, f"{over}, {seconds * 1e6:.0f} us{rest_text(begun, share)}")
 
     return report
 

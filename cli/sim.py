@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.cores import THREADS
 from detour.base.errors import DetourError
+from detour.base.interrupting import noticed
 from detour.cli.lab import add_lab_options, sim_lab
-from detour.cli.output import Page, present, timed_bar
+from detour.cli.output import Page, present, rest_text, timed_bar
 from detour.cli.parser import (
     Parser,
     command,
@@ -106,11 +107,12 @@ def _run(options: argparse.Namespace) -> int:
         return _place(options, plan)
     checkpoints, traced = None if options.record is None else Checkpoints(), _traced(options, plan)
     with _watched(options, plan) as watched:
-        with timed_bar("sim", options.json) as update:
+        with timed_bar("sim", options.json) as update, noticed() as stop:
             recorder = None if watched is None else watched.recorder
             watchers = [each for each in (checkpoints, recorder, traced) if each is not None]
             watcher = Watchers(watchers) if watchers else None
-            run = run_workload(plan.topology, plan.workload, plan.settings, _meter(update, plan), watcher=watcher)
+            meter = _meter(update, plan)
+            run = run_workload(plan.topology, plan.workload, plan.settings, meter, watcher=watcher, stop=stop)
         if watched is not None:
             watched.over(None if checkpoints is None else RepeatableRun.of(given, checkpoints.taken).as_json())
         _files(options, run)
@@ -123,11 +125,15 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _exit_code(options: argparse.Namespace, *runs: SimRun) -> int:
-    """1 if one could not go on; that a run ends by `--duration` is what was asked for. The page says why, and so does
-    standard error beside JSON."""
+    """130 after Ctrl-C, 1 if one could not go on; that a run ends by `--duration` is what was asked for. The page says
+    why, and so does standard error beside JSON."""
     for run in runs:
         if options.json and run.ended_by != "delivered":
             print(f"detour: {_why_ended(run)}", file=sys.stderr)
+    if any(run.ended_by == "interrupted" for run in runs):
+        from detour.cli import INTERRUPTED
+
+        return INTERRUPTED
     return int(any(run.ended_by == "stuck" for run in runs))
 
 
@@ -206,8 +212,8 @@ def _meter(update: Callable[[float, float, str], None], plan: SimPlan) -> SimPro
         fraction = arrived / total
         if duration_ps is not None:
             fraction = max(fraction, seconds * 1e12 / duration_ps)
-        over = f"{round(share * tasks)} of {tasks} tasks"
-        update(fraction, 1.0, f"{over}, {arrived / passed / 1e6:.0f} MB/s, {seconds * 1e6:.0f} us")
+        over = f"{round(share * tasks)} of {tasks} tasks, {arrived / passed / 1e6:.0f} MB/s, {seconds * 1e6:.0f} us"
+        update(fraction, 1.0, f"{over}{rest_text(begun, min(fraction, 1.0))}")
 
     return report
 
@@ -250,6 +256,8 @@ def _why_ended(run: SimRun) -> str:
     flows = f"{len(missing)} flows" + (f" ({', '.join([*names, *more])})" if names else "")
     if run.ended_by == "duration":
         return f"--duration {time_text(run.end_ps)} cut off {flows}"
+    if run.ended_by == "interrupted":
+        return f"interrupted after {time_text(run.end_ps)}, {run.tasks.finished.mean():.1%} of the tasks are over"
     return f"stuck, {flows} cannot complete: {run.cause}"
 
 

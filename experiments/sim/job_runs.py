@@ -29,8 +29,8 @@ _NAMED = {"ecmp": (PLACED_SCHEME, False), "placed": (PLACED_SCHEME, True), "spra
 """schemes by the names that are theirs here: the simulator's, and whether connections are placed"""
 DEFAULT_SCHEMES = tuple(_NAMED)
 
-SchemeProgress = Callable[[str], SimProgress]
-"""of what is run next, in words"""
+SchemeProgress = Callable[[str, int], SimProgress]
+"""of what is run next, in words, and its tasks"""
 
 
 @row
@@ -129,14 +129,15 @@ def run_jobs(plan: JobsPlan, progress: SchemeProgress, stop: Callable[[], bool] 
     for scheme, settings in plan.settings.items():
         if stop():
             return
-        run, recovery = _run(plan, jobs, scheme, settings, progress(scheme), stop)
+        run, recovery = _run(plan, jobs, scheme, settings, progress(scheme, len(jobs.graph)), stop)
         alone: dict[int, float | None] = {}
         if len(jobs.jobs) > 1:
             for job, name in enumerate(jobs.jobs):
                 one = jobs.alone(job)
                 if stop() or not one.graph.is_message.any():
                     break
-                only, _ = _run(plan, one, scheme, settings, progress(f"{scheme}, {name} alone"), stop)
+                meter = progress(f"{scheme}, {name} alone", len(one.graph))
+                only, _ = _run(plan, one, scheme, settings, meter, stop)
                 alone[job] = step_us(only.tasks, one, job)
         yield _result(scheme, run, jobs, alone, recovery)
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -133,10 +134,9 @@ def test_rows_are_in_order_of_size_and_say_what_was_measured(tmp_path: Path) -> 
     assert not report.goals  # they are for the large ones
 
 
-def test_the_command_prints_them() -> None:
-    command = [sys.executable, "-m", "detour.cli", "bench", "growth", "--hosts", "72", "--message", "1000", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert [row["hosts"] for row in json.loads(done.stdout)["rows"]] == [72]
+def test_the_command_prints_them(run_json: Callable[..., Any]) -> None:
+    numbers = run_json("bench", "growth", "--hosts", "72", "--message", "1000")
+    assert [row["hosts"] for row in numbers["rows"]] == [72]
 
 
 def test_sizes_are_those_of_topologies() -> None:

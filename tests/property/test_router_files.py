@@ -51,10 +51,10 @@ def lab_of(topology: Topology) -> str:
 def test_a_containerlab_lab_is_read_as_the_network_that_it_was_written_from(spec):
     topology = parse_topology(spec)
     lab = lab_of(topology)
-    found = opened(lab, "fabric.clab.yml")
-    assert (len(found.switches), len(found.hosts)) == (len(topology.switches), len(topology.hosts))
-    assert wiring(found) == wiring(topology)
-    assert sorted(lab_of(found).splitlines()) == sorted(lab.splitlines())
+    network = opened(lab, "fabric.clab.yml")
+    assert (len(network.switches), len(network.hosts)) == (len(topology.switches), len(topology.hosts))
+    assert wiring(network) == wiring(topology)
+    assert sorted(lab_of(network).splitlines()) == sorted(lab.splitlines())
 
 
 def discovered(topology: Topology, seed: int) -> str:
@@ -79,9 +79,9 @@ def discovered(topology: Topology, seed: int) -> str:
 @given(TOPOLOGIES, st.integers(0, 1000))
 def test_ibnetdiscover_says_the_same_in_any_order(spec, seed):
     topology = parse_topology(spec)
-    found = opened(discovered(topology, seed), "net.ibnetdiscover")
-    assert found.rate_bps == 400e9
-    assert wiring(found) == wiring(topology)
+    network = opened(discovered(topology, seed), "net.ibnetdiscover")
+    assert network.rate_bps == 400e9
+    assert wiring(network) == wiring(topology)
 
 
 WRONG = st.sampled_from([None, 7, "x", "x:y", [], {}, [1], ["x"], {"a": 1}, {"a": {"b": []}}])

@@ -77,7 +77,7 @@ def check_paths(lab: Lab, flows: list[dict[str, Any]]) -> None:
             lists = [address.ipv6_text(address.usid_address(usids[place:])) for place in range(len(usids))]
             seen = lab.seen(source, target, list(lab.hops(path, target)))
             shown = zip(seen, lists, [*lists[1:], lists[-1]], strict=True)
-            assert all(found in either for found, *either in shown), (seen, lists)
+            assert all(hop_list in either for hop_list, *either in shown), (seen, lists)
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ CHANGES = [
 def job(folder: Path, *options: str) -> dict[str, Any]:
     file = folder / "job.yaml"
     assert main(["job", *options, "--out", str(file)]) == 0
-    (found,) = yaml.safe_load(file.read_text())["jobs"]
-    return found
+    (job_read,) = yaml.safe_load(file.read_text())["jobs"]
+    return job_read
 
 
 @pytest.mark.parametrize(("kind", "change"), CHANGES, ids=lambda value: value if isinstance(value, str) else value[0])

@@ -34,10 +34,10 @@ def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
 
 
 def test_runs_stand_beside_the_placement(jobs, capsys):
-    found = document(capsys, jobs, *TOPO, "--run")
-    assert [run["scheme"] for run in found["runs"]] == ["ecmp", "placed", "spray"]
-    assert all(set(run) > RUN_KEYS for run in found["runs"])
-    assert {key: found[key] for key in found if key not in ("runs", "seconds")} == {
+    report = document(capsys, jobs, *TOPO, "--run")
+    assert [run["scheme"] for run in report["runs"]] == ["ecmp", "placed", "spray"]
+    assert all(set(run) > RUN_KEYS for run in report["runs"])
+    assert {key: report[key] for key in report if key not in ("runs", "seconds")} == {
         key: value for key, value in document(capsys, jobs, *TOPO).items() if key != "seconds"
     }
 

@@ -146,8 +146,8 @@ def test_the_prompt_knows_every_operation():
     session = FakeSession()
     it = Prompt(session, Console(file=io.StringIO()))  # type: ignore[arg-type]
     assert len(ASKING_GROUPS) > 3
-    # By options: switches that watch flows, jobs that `place --run` runs, the placement that `status` and `metrics` show,
-    # `fcplus prove --running`, `trace --live`; by the page: `trace_frame`, `clients`.
+    # By options: switches that watch flows, jobs that `place --run` runs, the placement that `status` and `metrics`
+    # show, `fcplus prove --running`, `trace --live`; by the page: `trace_frame`, `clients`.
     others = {"watch_flows", "placement", "prove", "trace_live", "trace_frame", "clients", "run_jobs"}
     assert set(OPERATIONS) - set(it._commands.choices) == others
 

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """`detour sim` as people type it: one document, tables of 80 columns, scenario files, one line for what is wrong."""
 
+import json
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from detour.base.p4build import BUILD
-from detour.cli import main
+from detour.cli import INTERRUPTED, main
+from detour.cli.output import rest_text
+from detour.experiments.sim import run as run_module
 
 SMALL = ["--topo", "leaf-spine:leaves=2,spines=2,hosts=2"]
 FLOWS = "3\n0 1 3 1000 2.0\n1 2 3 20000 2.00001\n3 0 3 500 2.0\n"
@@ -192,3 +198,24 @@ def test_files_are_told_apart_by_what_they_are(tmp_path, run_json, refused):
         report = run_json("sim", *SMALL, "--workload", str(tmp_path / name))
         assert (name, report["flows"], report["completed"]) == (name, flows, flows)
     assert "there is no trace.0.et" in refused("sim", *SMALL, "--workload", str(tmp_path / "trace.0.et"))
+
+
+def test_ctrl_c_tells_how_far_it_came(capsys, monkeypatch):
+    usual = run_module.run_workload
+
+    def interrupted(*arguments, **named):
+        os.kill(os.getpid(), signal.SIGINT)
+        return usual(*arguments, **named)
+
+    monkeypatch.setattr(run_module, "run_workload", interrupted)
+    assert main(["sim", *SMALL, "--workload", "permutation", "--json"]) == INTERRUPTED
+    printed = capsys.readouterr()
+    report = json.loads(printed.out)
+    assert (report["ended_by"], report["completed"], report["delivered_bytes"]) == ("interrupted", 0, 0)
+    assert "interrupted after" in printed.err
+
+
+def test_the_rest_of_a_run_is_estimated(monkeypatch):
+    monkeypatch.setattr(time, "monotonic", lambda: 130.0)
+    assert rest_text(100.0, 0.25) == ", some 90 s left"
+    assert rest_text(100.0, 0.0) == rest_text(129.0, 0.5) == ""

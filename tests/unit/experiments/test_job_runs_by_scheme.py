@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from detour.base.dataplane import PAYLOAD
 from detour.base.errors import DetourError
 from detour.base.times import MS, US
-from detour.experiments.sim.job_runs import JobsPlan, JobsRun, run_jobs
+from detour.experiments.sim.job_runs import JobsPlan, run_jobs
 from detour.experiments.sim.settings import TimedFailure, events_of
 from detour.fabric.backends.virtual.scheme import LinkSettings
 from detour.fabric.workloads.ideal import group_ideals_ps, ideal_ps, wire_terms
@@ -22,7 +23,7 @@ from detour.topo.failures import Failure, parse_failure
 LEAVES = parse_topology("leaf-spine:leaves=4,spines=4,hosts=4")
 RING = "{name: train, collective: ring-all-reduce, hosts: all, bytes: 1000000, shuffle: 3}"
 EXPERTS = "{name: experts, collective: all-to-all, hosts: h0-h7, bytes: 100000, compute: 20us, iterations: 3}"
-SILENT = lambda what: lambda arrived, seconds, share: None  # noqa: E731
+SILENT = lambda what, tasks: lambda arrived, seconds, share: None  # noqa: E731
 
 
 def file_of(folder: Path, *jobs: str) -> Path:
@@ -31,7 +32,8 @@ def file_of(folder: Path, *jobs: str) -> Path:
     return file
 
 
-def runs_of(folder: Path, *jobs: str, events: str = "", **more) -> dict[str, JobsRun]:
+def runs_of(folder: Path, *jobs: str, events: str = "", **more) -> dict[str, Any]:
+    """Of `JobsRun`, whose times may be None."""
     timed = [one for text in events.split() for one in events_of(LEAVES, *text.split("@")[::-1])]
     more.setdefault("schemes", ("ecmp", "placed", "spray"))
     plan = JobsPlan(LEAVES, file_of(folder, *jobs), events=timed, **more)

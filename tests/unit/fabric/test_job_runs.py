@@ -310,8 +310,8 @@ def test_these_reduce_everything_everywhere(text):
     ranks = int(graph.tasks["source"].max()) + 1
     # Inside machines nothing is sent: what a rank knows, its machine knows.
     group = 4 if text.startswith("rail") else 1
-    for host, known in enumerate(knows(graph)[:ranks]):
-        assert {other for other in range(ranks) if other % group == host % group} <= known
+    for host, held in enumerate(knows(graph)[:ranks]):
+        assert {other for other in range(ranks) if other % group == host % group} <= held
     assert run(graph).completed
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,8 +28,8 @@ def test_a_job_runs_on_a_fabric_that_is_up(target, tmp_path):
     file = file_of(tmp_path, text)
     with on(target, LEAVES) as session:
         session.place(str(file))
-        told: list[str] = []
-        ran = session.run_jobs(str(file), progress=told.append)
+        progress: list[str] = []
+        ran: Any = session.run_jobs(str(file), progress=progress.append)
     # Three steps back and forth, and what is computed; a flow carries 60 kB.
     assert ran.step_us > 3000
     assert target == "bmv2" or ran.ideal_us <= ran.step_us, "BMv2's rates count packets, short ones too"
@@ -36,7 +37,7 @@ def test_a_job_runs_on_a_fabric_that_is_up(target, tmp_path):
     assert 120_000 <= ran.busiest_link_bytes <= 4 * 120_000
     assert (ran.lost_bytes >= 0, ran.recover_us) == (True, None)
     count = len(read_job_run(file, session.topology).graph)
-    assert told[-1].endswith(f" of {count} tasks")
+    assert progress[-1].endswith(f" of {count} tasks")
 
 
 def test_steps_wait_for_each_other(tmp_path):
@@ -46,7 +47,7 @@ def test_steps_wait_for_each_other(tmp_path):
         "forward: 2ms, backward: 4ms}"
     )
     with on("virtual", LEAVES) as session:
-        ran = session.run_jobs(str(file_of(tmp_path, job)))
+        ran: Any = session.run_jobs(str(file_of(tmp_path, job)))
     assert 4 * 6000 < ran.step_us < 4 * 6000 + 6 * 500
 
 
