@@ -186,7 +186,7 @@ class HostConfig:
             value, least = getattr(self, field.name), 0 if field.name in _MAY_BE_ZERO else 1
             if field.type == "int" and value < least:
                 raise DetourError(f"host parameter {field.name} is {value}; it must be at least {least}")
-        most = MAX_PAYLOAD - (IPV6_BYTES if self.encapsulates else 0)
+        most = MAX_PAYLOAD - (_OUTER_BYTES if self.encapsulates else 0)
         if self.payload > most:
             raise DetourError(f"host parameter payload is {self.payload}; it must be at most {most}")
         if self.max_rto_ps < self.min_rto_ps:
@@ -273,5 +273,5 @@ _MAY_BE_ZERO = (
 )
 _SHARES = ("bend_share", "delta1", "dctcp_g", "dcqcn_g", "dcqcn_reroute_share")
 MAX_PAYLOAD = 4096
-IPV6_BYTES = 40
+_OUTER_BYTES = 40
 """bytes; the largest RDMA MTU (IBTA)"""
