@@ -273,5 +273,6 @@ _MAY_BE_ZERO = (
 )
 _SHARES = ("bend_share", "delta1", "dctcp_g", "dcqcn_g", "dcqcn_reroute_share")
 MAX_PAYLOAD = 4096
-_OUTER_BYTES = 40
 """bytes; the largest RDMA MTU (IBTA)"""
+_OUTER_BYTES = 40
+"""of the IPv6 header around an encapsulated packet"""
