@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.progress import Progress
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import add_options, byte_count, command, draws, floats, output_file, seconds, thread_count
+from detour.cli.parser import (
+    add_options,
+    byte_count,
+    command,
+    draws,
+    floats,
+    output_file,
+    output_folder,
+    seconds,
+    thread_count,
+)
 from detour.fabric.operations.registry import CommandOption
 
 if TYPE_CHECKING:
@@ -113,6 +123,17 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
             "phases": CommandOption("of exchanges in virtual time (24; 0: none)", "N", kind=int),
         },
     ),
+    "ai-fabric": (
+        "KPIs of an IETF draft on AI training fabrics, several schemes side by side",
+        {
+            "topo": CommandOption("(leaf-spine:leaves=4,spines=4,hosts=4)", "SPEC"),
+            "scheme": CommandOption("as of `place --run` (ecmp,placed,spray,REPS,MRC-like,RoCEv2+PFC)", "S,..."),
+            "sizes": _count("BYTES", "of messages (64k 256k 1M)", several=True),
+            "draws": CommandOption("of ranks and pairs (3)", "N", kind=draws),
+            "procedures": CommandOption("(all: throughput, incast, collectives, failover ...)", "NAME", several=True),
+            "out": CommandOption("writes report.html, report.md and plots there", "DIR", kind=output_folder),
+        },
+    ),
     "all": (
         "all of these, as a page with --write",
         {"write": CommandOption("writes the page (Markdown) there", "FILE", kind=output_file)},
@@ -165,6 +186,7 @@ def show_benchmarks(page: Page, reports: Sequence[BenchReport]) -> None:
         page.table(report.table())
         if report.goals:
             page.table(report.goals_table())
+        page.tables(report.tables)
         for note in report.notes:
             page.print(note)
     page.print(machine())

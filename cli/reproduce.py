@@ -28,6 +28,7 @@ from detour.cli.parser import (
     floats,
     fractions,
     output_file,
+    refuse,
     seconds,
 )
 from detour.fabric.operations.registry import CommandOption
@@ -170,6 +171,20 @@ class _Nonshortest(ReproduceCommand):
 
 
 class _Paths(ReproduceCommand):
+    besides = frozenset({"plot", "part"})
+
+    def variant(self, options: argparse.Namespace) -> Experiment[Any, Any, Any]:
+        from detour.experiments import reproduce
+
+        if options.part != "steps":
+            return super().variant(options)
+        refuse(
+            options,
+            ("footing", "seconds"),
+            "does not go with --part steps, which runs in virtual time until all is delivered",
+        )
+        return reproduce.STEP_TIMES
+
     def instead(self, options: argparse.Namespace) -> int | None:
         if options.footing != "bmv2":
             return None
@@ -311,7 +326,10 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
         "section IV: a throttled link, with and without rerouting",
         footing=CommandOption("100 Gb/s in virtual time, or the wall clock", "virtual|real|bmv2"),
         seconds=CommandOption("length of each run (30; virtual: 0.03)", "S", kind=seconds),
-        plot=_plot("draw throughput over time, as Fig. 3"),
+        part=CommandOption(
+            "that section, or step times over load on 1, 4 and 8 planes (paper)", choices=("paper", "steps")
+        ),
+        plot=_plot("draw throughput over time, as Fig. 3, or step times over load"),
     ),
     ReproduceCommand(
         "fors",

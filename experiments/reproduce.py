@@ -27,6 +27,7 @@ from detour.experiments.nonshortest import experiment as nonshortest
 from detour.experiments.nonshortest import figures as nonshortest_figures
 from detour.experiments.nonshortest import tables as nonshortest_tables
 from detour.experiments.placement import experiment as path_placement
+from detour.experiments.placement import steps as path_steps
 from detour.experiments.placement import tables as path_tables
 from detour.experiments.placement.scenario import PathRun
 from detour.experiments.planes import experiment as planes
@@ -128,6 +129,12 @@ PATH_PLACEMENT = _declared(
     "SRv6 path placement, section IV: a throttled link, with and without rerouting by controller or NIC",
     *(path_placement, path_tables),
     results=[PathRun],
+)
+STEP_TIMES = _declared(
+    "path-placement",
+    "step times of training jobs on several planes, hashed, placed and sprayed",
+    path_steps,
+    results=[path_steps.RingRun],
 )
 FCPLUS = _declared(
     "fcplus",

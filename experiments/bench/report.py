@@ -60,6 +60,8 @@ class BenchReport:
     rows: tuple[tuple[str, ...], ...]
     goals: tuple[Goal, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    tables: tuple[Table[Any], ...] = ()
+    """what is shown besides"""
 
     def table(self) -> Table[tuple[str, ...]]:
         """What was measured."""

@@ -6,7 +6,6 @@ Each panel is a function of (axis, run); `draw` puts them into one picture, `pan
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -145,9 +144,5 @@ def panels_svg(run: SimRun) -> dict[str, str]:
     for name, panel in PANELS.items():
         plt, figure, axes = drawing.canvas(1, 1, 5.2, 3.6)
         panel(axes[0][0], run)
-        plt.rcParams["svg.hashsalt"] = f"detour {name}"
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})
-        plt.close(figure)
-        panels[name] = text.getvalue()[text.getvalue().index("<svg") :]
+        panels[name] = drawing.svg(plt, figure, name)
     return panels

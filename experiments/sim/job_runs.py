@@ -19,6 +19,7 @@ from detour.experiments.sim.recovery import RecoveryWatch
 from detour.experiments.sim.run import EndReason, SimProgress, SimRun, run_workload
 from detour.experiments.sim.settings import DEFAULT_SCHEME, SimOptions, SimSettings, TimedFailure, settings_of
 from detour.experiments.sim.workloads import SimWorkload
+from detour.fabric.backends.virtual import scheme as schemes
 from detour.fabric.traffic.job_times import bus_gbps, collective_spans_ps, step_us, us
 from detour.fabric.workloads.ideal import group_ideals_ps, wire_terms
 from detour.fabric.workloads.jobs import JobRun, read_job_run
@@ -28,6 +29,14 @@ from detour.topo.failures import NONE, Failures
 _NAMED = {"ecmp": (PLACED_SCHEME, False), "placed": (PLACED_SCHEME, True), "spray": (DEFAULT_SCHEME, False)}
 """schemes by the names that are theirs here: the simulator's, and whether connections are placed"""
 DEFAULT_SCHEMES = tuple(_NAMED)
+
+
+def scheme_named(name: str) -> tuple[schemes.Scheme, bool]:
+    """A scheme by its name here or in the simulator, and whether connections are placed. Raises `DetourError`: there is
+    no such scheme."""
+    known, placed = _NAMED.get(name.lower(), (name, False))
+    return schemes.scheme(known), placed
+
 
 SchemeProgress = Callable[[str, int], SimProgress]
 """of what is run next, in words, and its tasks"""

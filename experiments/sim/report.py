@@ -144,7 +144,7 @@ _HIDDEN = ("fct_us", "slowdown", "steps", "by_size")
 def page(run: SimRun, document: dict[str, Any]) -> str:
     """The whole text. `document`: what result.json holds."""
     result = result_of(run)
-    tables = "".join(map(_table, sim_tables(result, by_size(run))))
+    tables = "".join(map(html_table, sim_tables(result, by_size(run))))
     panels = "".join(f'<div id="{name}">{svg}</div>' for name, svg in panels_svg(run).items())
     facts = "".join(
         f"<dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(_shown(value))}</dd>"
@@ -152,11 +152,18 @@ def page(run: SimRun, document: dict[str, Any]) -> str:
         if key not in _HIDDEN
     )
     title = f"{document['workload']} on {unpinned(run.topology.spec)}"
+    return html_page(
+        title,
+        f"<p>{escape(str(document['scheme']))}: {result.completed} of {result.flows} flows complete</p>"
+        f'{tables}<div class="panels">{panels}</div><h2>The run</h2><dl>{facts}</dl>',
+    )
+
+
+def html_page(title: str, body: str) -> str:
+    """A page that needs no other file. `body`: HTML."""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>"
-        f"<p>{escape(str(document['scheme']))}: {result.completed} of {result.flows} flows complete</p>"
-        f'{tables}<div class="panels">{panels}</div><h2>The run</h2><dl>{facts}</dl></body></html>\n'
+        f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>{body}</body></html>\n"
     )
 
 
@@ -168,7 +175,8 @@ def _shown(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _table(shown: Table[Any]) -> str:
+def html_table(shown: Table[Any]) -> str:
+    """A table with all its columns."""
     columns = shown.shown(True)
     kinds = [' class="r"' if column.right else "" for column in columns]
     head = "".join(f"<th{kind}>{escape(column.name)}</th>" for kind, column in zip(kinds, columns, strict=True))

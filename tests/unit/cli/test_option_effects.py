@@ -66,7 +66,7 @@ SELECTED = {
     ),
     "pfc-gain": ("--connections 64", "--seeds 2", "--quick", "--full"),
     "deadlock": ("--seeds 2",),
-    "path-placement": ("--footing real", "--seconds 2", "--quick", "--full"),
+    "path-placement": ("--footing real", "--seconds 2", "--part steps", "--quick", "--full"),
     "fors": ("--seed 2", "--message 1M", "--quick", "--full"),
     "fcplus": ("--seeds 2", "--part transports", "--sizes web-search", "--quick", "--full"),
     "qcn-switch": (
