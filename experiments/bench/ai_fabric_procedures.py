@@ -7,7 +7,6 @@ pairs and times, whatever their scheme. `ideal` of a measure is what an empty fa
 
 from __future__ import annotations
 
-import gc
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -85,7 +84,6 @@ class Trial:
 
     def run(self, workload: SimWorkload | str, watcher: Watcher | None = None, **changes: Any) -> TrialRun:
         """Runs it, with changes of the settings."""
-        gc.collect()  # fabrics are in circles of objects: their arrays would stay
         count, chosen = _Counts(), self.workload(workload) if isinstance(workload, str) else workload
         watchers = Watchers([count, *([watcher] if watcher else [])])
         settings = replace(self.settings, **changes)

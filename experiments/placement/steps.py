@@ -9,7 +9,6 @@ controller writes routes around it a millisecond later. The step is that of the 
 
 from __future__ import annotations
 
-import gc
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -101,7 +100,6 @@ def seconds(point: RingPoint) -> float:
 
 def run(point: RingPoint) -> RingRun:
     """Carries out a run."""
-    gc.collect()  # fabrics are in circles of objects: a worker would keep the arrays of all its runs
     topology = parse_topology(f"clos:planes={point.planes},leaves={_LEAVES},spines={_SPINES},hosts={_HOSTS_OF_LEAF}")
     order = random.Random(f"steps {point.seed}").sample(range(_HOSTS), _HOSTS)
     graph = _rings(order[: point.jobs * _RANKS])

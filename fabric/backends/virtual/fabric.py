@@ -28,7 +28,7 @@ from detour.base import pages
 from detour.base.cores import threads_for
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
-from detour.base.garbage import no_collection
+from detour.base.garbage import leave_circles, no_collection
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
 from detour.control import schema
@@ -415,6 +415,7 @@ class VirtualFabric(NetworkFabric):
         if self._serving is not None:
             self._serving.close()
         self.network.stop()
+        leave_circles()
 
     def check(self) -> None:
         if self._paced is not None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -210,3 +211,12 @@ def test_refusals() -> None:
         VirtualFabric(D1, SHORTEST_PATH, RunSettings(memory=SwitchMemory(headroom_bytes=0)))
     with VirtualFabric(LEAVES, LERP_WITHOUT_PFC) as fabric, pytest.raises(DetourError, match="no connections yet"):
         fabric.send(1)
+
+
+def test_a_closed_fabric_is_gone_when_the_next_one_is_there() -> None:
+    """Though it is in circles of objects, which are old."""
+    with VirtualFabric(D1, TELEMETRY_LERP, queue_pairs=4) as first:
+        tables = weakref.ref(first.hs)
+    del first
+    with VirtualFabric(D1, TELEMETRY_LERP, queue_pairs=4):
+        assert tables() is None
