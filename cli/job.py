@@ -91,7 +91,8 @@ def _model(options: argparse.Namespace) -> None:
 def _write(file: Path, run: ModelRun, job: dict[str, Any]) -> None:
     import yaml
 
-    head = f"# {run.parameters() / 1e9:.4g}B parameters; {run}\n"
+    given = ", ".join(f"{key} {value}" for key, value in vars(run).items() if value is not None)
+    head = f"# {run.parameters() / 1e9:.4g}B parameters; made from {given}\n"
     write_file(file, head + yaml.safe_dump({"jobs": [job]}, sort_keys=False))
 
 
