@@ -161,7 +161,7 @@ def simulate(
         return Simulation(run_workload(plan.topology, plan.workload, plan.settings))
     if plan.settings.failures:
         raise DetourError("placed=True is for whole fabrics: nobody places again when a link fails; leave fail out")
-    hashed, pinned = run_both(plan, lambda arrived, seconds: None)
+    hashed, pinned = run_both(plan, lambda arrived, seconds, share: None)
     return Simulation(pinned, Simulation(hashed))
 
 
