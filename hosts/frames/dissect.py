@@ -34,7 +34,9 @@ def dissect(hs: Handle, host: int, frame: int, length: int) -> int:
     if udp < 0 or udp + UDP > f.end:
         return MALFORMED
     size = load16be(udp + 4)
-    if size < UDP or (udp + size <= f.end if f.trimmed else udp + size != f.end):
+    if udp + size <= f.end:
+        f.trimmed = 0  # of its class, but whole
+    if size < UDP or (udp + size != f.end and not f.trimmed):
         return MALFORMED
     roce = load16be(udp + 2) == wire.PORT_ROCE
     if not roce and load16be(udp + 2) != wire.PORT_PROBE:

@@ -42,6 +42,7 @@ NOT_RUN = {
     r"detour bench": "minutes of an idle machine; tests/bench",
     r"detour fors (run|rivals|export|verify|route --keep)": "minutes in all; tests/unit/cli/test_fors*",
     r"detour fcplus (?!build --n 120)": "minutes in all; tests/unit/expander, tests/unit/cli/test_fcplus_command.py",
+    r"detour place (step|two)\.yaml": "minutes in all; tests/unit/experiments/test_job_runs_by_scheme.py",
     r"detour place .*ring1024": "half a minute each; tests/unit/control",
     r"detour place (jobs\.yaml|.*net\.graphml)": "of the reader's own jobs, network; tests/fault/test_placed_fabric.py",
     r"detour sim .*(my\.graphml|WebSearch\.txt|shuffle=1)": "of the reader's own; tests/unit/cli/test_sim_command.py",

@@ -107,13 +107,15 @@ def small(tmp_path: Path) -> Path:
 
 
 def _python(folder: Path, *arguments: str, warns: bool = False, **variables: str) -> str:
-    """What it prints; `told`: it says something about it besides. `variables` are set in its environment."""
+    """What it prints; `warns`: it says something about it besides. `variables` are set in its environment."""
     environment = os.environ | {
         "XDG_CACHE_HOME": str(folder / "cache"),
         "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}",
         **variables,
     }
     environment.pop("NUMBA_CACHE_DIR", None)
+    # Bytecode would hold for a source that is written again within a second.
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, bool(done.stderr)) == (0, warns), done.stderr
     return done.stdout
