@@ -51,15 +51,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     own = hasattr(metafunc.module, "switch")  # a fixture of the module, with parameters of its own
     if "switch" in metafunc.fixturenames and not own:
         params: list[Any] = list(BACKENDS)
-        if metafunc.definition.get_closest_marker("shared_p4"):
-            params += [pytest.param(f"engine {each}", id=f"engine-{each}") for each in OTHER_PROGRAMS]
+        if shared := metafunc.definition.get_closest_marker("shared_p4"):
+            programs = shared.args or OTHER_PROGRAMS
+            params += [pytest.param(f"engine {each}", id=f"engine-{each}") for each in programs]
         metafunc.parametrize("switch", params, indirect=True)
 
 
 @pytest.fixture
 def switch(request: pytest.FixtureRequest) -> Iterator[Switch]:
     """A switch with fabric.p4: node 1 in group 0 of 9, no routes but those of the barrier. For tests marked `shared_p4`
-    also one with each of the other programs that include the same files, on the engine."""
+    also one with each of the other programs that include the same files, or of those that are named, on the engine."""
     backend, _, program = request.param.partition(" ")
     yield from switch_with(backend, program or "fabric")
 
@@ -78,6 +79,8 @@ adaptive = _switches_with("adaptive", BACKENDS)
 trim = _switches_with("trim", BACKENDS)
 ugal = _switches_with("ugal", BACKENDS)
 graph = _switches_with("ugal_graph", BACKENDS)
+# BMv2's traffic manager does not trim.
+trim_engine = _switches_with("trim", ENGINE)
 # BMv2 has no registers over P4Runtime, so all links are idle there: where loads matter, the engine only.
 loaded = _switches_with("adaptive", ENGINE)
 ugal_engine = _switches_with("ugal", ENGINE)

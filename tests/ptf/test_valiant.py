@@ -19,6 +19,8 @@ from tests.ptf.base_test import (
 )
 from tests.ptf.packets import frame, host, ip, srh, udp, usids
 
+pytestmark = pytest.mark.shared_p4("trim")
+
 GROUPS = 6
 DETOUR = 0x8000
 ALL_GROUPS = {1: 2, 2: 3, 3: 4, 4: 5}
