@@ -138,21 +138,15 @@ class HostConfig:
     min_silence_ps: int = 1 * US
     """shortest silence in which it asks"""
 
-    spray_margin_mtus: int = 15
-    """spraying: MTU transmission times that a packet may wait on a shortest path beside twice what it waits on detours
-    (`spray`)"""
-    spray_ahead_mtus: int = 64
-    """spraying: a packet of a new connection may take a detour if so many more are to be sent behind it: what a detour
-    is longer, in MTU transmission times"""
+    bdp_packets: int = 120
+    """spraying: packets that a link carries in the round trip of the longest shortest path, if no queue is in its way;
+    a fabric in virtual time works it out"""
     spray_dead_ps: int = 1 * MS
     """spraying: time after which a dead path is asked again for the first time (`multipath`), and for which MRC's rule
     and `spray` bar paths that lose packets"""
 
     restore_probes: int = 3
     """a weighted set: answers to probes in a row after which a retired path takes data again (`sets`)"""
-    spray_memory_ps: int = 100 * US
-    """spraying: how long what a connection met on detours counts for new ones of the same host (`memory`)"""
-
     spritz_explore: int = 44
     """Spritz: after so many packets one path is drawn whatever is known of others (`spritz` has the source of all)"""
     spritz_marks: int = 8
@@ -214,7 +208,6 @@ class HostConfig:
             "min_silence_ps": 100 * MS,
             "frame_life_ps": 60_000 * MS,
             "spray_dead_ps": 500 * MS,
-            "spray_memory_ps": 50 * MS,
             "react_delay_ps": 5 * MS,
             "react_hold_ps": 50 * MS,
             "react_penalty_ps": 5_000 * MS,
@@ -267,7 +260,7 @@ LITERAL_LOSS: dict[str, Any] = {"every_loss_cuts": True, "adapts_to_reordering":
 timeouts tell of a dead path"""
 
 _MAY_BE_ZERO = (
-    "spray_margin_mtus",
+    "bdp_packets",
     *("loss_mtus", "delta2", "confirmations", "empty_mtus", "delta2_empty", "empty_confirmations", "initial_probes"),
     *("probe_backlog", "data_dscp", "data_priority", "cnp_interval_ps", "dcqcn_decrease_ps", "dcqcn_bytes"),
 )

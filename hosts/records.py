@@ -488,14 +488,9 @@ class Successor(NativeRecord):
 
 
 class Region(NativeRecord):
-    """What a host knows of a group that it sends to (`paths.memory`)."""
+    """What a host knows of a group that it sends to (`paths.crowd`)."""
 
     owner: Int64  # the group + 1 (0: none)
-    short_wait: Int64  # what a packet waited on a shortest path (-1: not known) and when; the same of detours
-    short_time: Int64
-    detour_wait: Int64
-    detour_time: Int64
-    asked: Int64  # when one was asked for that
     open: Int64  # packets sent by shortest paths without news of them, when the last one was
     open_time: Int64
     begun: Int64  # connections that begun so, and the last one's peer

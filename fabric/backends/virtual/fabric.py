@@ -63,6 +63,7 @@ from detour.hosts.verbs import Device, PathChoice, Transport, algorithms
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
+from detour.topo.graph import FAR, GLOBAL, distances
 
 if TYPE_CHECKING:  # see `backends.base`
     from detour.fabric.backends.serving import Serving
@@ -90,6 +91,9 @@ _SHARING = ("adaptive", "ugal-global")
 """what reads the loads of the whole group's links"""
 _OWN_PORTS = ("ugal-local", "ugal-graph")
 """what reads those of the switch's own ports"""
+
+_LEAST_BDP = 64
+"""packets of a bandwidth-delay product at least: an eighth of it is a queue that says something"""
 
 PACED_RATE_BPS = 1_000_000_000
 """of links, unless it is said: what a laptop keeps up with at a pace of 1x"""
@@ -143,6 +147,8 @@ class VirtualFabric(NetworkFabric):
         self.scheme, self.settings = scheme, replace(settings, links=settings.links.of(topology))
         config = self.settings.host_config(scheme)
         self.config = replace(config, line_rate_cwnd=config.line_rate_cwnd * topology.planes)
+        if scheme.paths == "spray":
+            self.config = replace(self.config, bdp_packets=_bdp_packets(topology, self.settings.links))
         terms = FabricTerms(scheme.policy, self.config, self.settings.links.rate_bps, self.settings.seed)
         hs = _make_hosts(topology, self.config, self.settings, queue_pairs)
         super().__init__(topology, terms, address_hosts(hs, topology))
@@ -421,6 +427,17 @@ class VirtualFabric(NetworkFabric):
         if self._paced is not None:
             self._paced.check()
         super().check()
+
+
+def _bdp_packets(topology: Topology, links: LinkSettings) -> int:
+    """Packets that a host sends in the round trip of the longest shortest path from the first switch without queues:
+    delays, and a packet's time on each link. Links that say nothing count."""
+    away = distances(topology)[0]
+    farthest = int(away[away < FAR].max())
+    globals_, locals_ = divmod(farthest, GLOBAL)
+    delays_ps = 2 * (2 * links.host_delay_ps + globals_ * links.global_delay_ps + locals_ * links.local_delay_ps)
+    packets = delays_ps * links.rate_bps // (8 * PACKET_BYTES * 10**12) + 2 + globals_ + locals_
+    return max(_LEAST_BDP, packets)
 
 
 def _make_hosts(topology: Topology, config: HostConfig, settings: RunSettings, connections: int) -> Hosts:

@@ -78,7 +78,7 @@ def test_a_long_message_begins_on_both_and_comes_back() -> None:
     sent = Sent()
     complete(*begin(Weather(), keep=sent), PACKETS)
     assert 0.1 < Counter(sent.sports[:WINDOW])[1] / WINDOW < 0.45, "a quarter is expected"
-    assert sent.share(PACKETS * 9 // 10) > 0.75, "by one in 24 at a time"
+    assert sent.share(PACKETS * 9 // 10) > 0.75, "by one in 16 at a time, and then faster"
 
 
 def test_a_crowded_shortest_path_is_left_for_detours_and_taken_again() -> None:
@@ -105,22 +105,17 @@ def test_a_shortest_path_is_worth_twice_the_wait_of_a_detour() -> None:
         assert (sent.share(200) > 0.9) is stays
 
 
-@pytest.mark.parametrize(("every", "least", "most"), [(40, 0.93, 1.0), (8, 0.2, 0.6)], ids=["calm", "crowded"])
+@pytest.mark.parametrize(
+    ("every", "least", "most"), [(40, 0.93, 1.0), (8, 0.7, 0.9), (2, 0.05, 0.25)], ids=["calm", "busy", "crowded"]
+)
 def test_where_few_detours_are_needed_tokens_soon_come_back(every: int, least: float, most: float) -> None:
-    """One packet in so many waits for 5 us on the shortest path. With 1/24 alone its share were 0.77 and 0.4."""
+    """One packet in so many waits for 5 us on the shortest path. With 1/16 alone its share were 0.8, 0.46 and 0.1."""
     queue = Weather(queue_of=lambda sport: 5_000 if sport == 1 and next(count) % every == 0 else 0)
     count, sent = itertools.count(1), Sent()
     pair, net = begin(queue, keep=sent)
     suppose(pair, 0, net.now, 0)
     complete(pair, net, PACKETS)
     assert least < sent.share(PACKETS // 2) < most
-
-
-def test_a_message_ends_on_shortest_paths_that_are_clear() -> None:
-    sent = Sent()
-    complete(*begin(Weather(), packets=200, keep=sent), 200)
-    assert sent.share(100) < 0.9, "detours that have answered are used again"
-    assert set(sent.sports[-15:]) == {1}
 
 
 @pytest.mark.parametrize("answered", [True, False])
@@ -353,50 +348,21 @@ def group_row(pair: Pair) -> Any:
     return row
 
 
-def test_what_answers_say_is_kept_for_the_host() -> None:
-    pair, net = begin(Weather())
-    complete(pair, net, PACKETS)
-    row = group_row(pair)
-    assert row["short_wait"] >= 0
-    assert row["detour_wait"] >= 0, "three of four first packets of a long message take detours"
-    assert 0 < row["short_time"] <= net.now
-
-
-def test_a_short_message_asks_about_detours_where_shortest_paths_are_crowded() -> None:
-    crowded = Weather(queue_of=lambda sport: 100_000 if sport < 0x8000 else 0)
-    pair, net = begin(crowded, packets=30)
-    assert complete(pair, net, 30)["ptms"] == 1
-    assert net.run(lambda: group_row(pair)["detour_wait"] == 0), "the PTR comes after the last ACK"
-    idle, net = begin(Weather(), packets=30)
-    assert complete(idle, net, 30)["ptms"] == 0
-
-
-@pytest.mark.parametrize("age", [0, 200 * US])
-def test_a_new_connection_begins_with_what_others_know(age: int) -> None:
-    sent = Sent()
-    pair, net = begin(Weather(), packets=30, keep=sent)
-    row = _group(pair)
-    row["short_wait"], row["short_time"], row["detour_wait"], row["detour_time"] = 10**9, 0, 0, -age
-    complete(pair, net, 30)
-    detours = sum(sport >= 0x8000 for sport in sent.sports)
-    assert detours == (30 if age == 0 else 0)
-
-
 def _group(pair: Pair) -> Any:
     """The row of the receiver's group at the sender's host, which is its own from now on."""
     group = (int(pair.hs.qp[pair.qp_a.index]["peer_hi"]) >> 32) & 0xFFFF
     row = pair.hs.region[pair.qp_a.context.host, group & 0x3F]
-    row["owner"], row["short_wait"], row["detour_wait"] = group + 1, -1, -1
+    row["owner"] = group + 1
     return row
 
 
 @pytest.mark.parametrize(
     ("begun", "elsewhere", "detours"),
-    [(3, 0, True), (1, 0, False), (3, 4, False)],
+    [(2, 0, True), (1, 0, False), (2, 3, False)],
     ids=["to one group", "a single one", "to others as well"],
 )
-def test_the_third_connection_to_a_group_leaves_what_two_have_filled(begun: int, elsewhere: int, detours: bool) -> None:
-    """15 packets without news are the margin; the connections that sent them are as good as here."""
+def test_the_second_connection_to_a_group_leaves_what_one_has_filled(begun: int, elsewhere: int, detours: bool) -> None:
+    """15 packets without news are the margin; the connection that sent them is as good as here."""
     sent = Sent()
     pair, net = begin(Weather(), packets=30, keep=sent)
     row = _group(pair)
