@@ -23,6 +23,7 @@ class SprayState(NativeRecord):
 
     short_wait: Int64  # what waits on shortest paths (-1: not known) as of when
     short_time: Int64
+    short_mean: Int64  # mean of shortest paths
     short_run: Int64  # answers by shortest paths since the last one by a detour
     detour_wait: Int64  # mean of detours
     short_loss: Int64  # parts of packets that links of shortest paths and of detours lose

@@ -31,11 +31,13 @@ from detour.hosts.records import Config, QueuePair
 from detour.hosts.rows import candidate_row, cfg_row, host_row
 from detour.hosts.state import NIL, Handle
 
-_SLOWLY = 16
-"""one over the probability with which a token comes back, or leaves a detour with a longer queue than others; answers
-in which the mean wait on detours follows"""
+_SMOOTHING = 16
+"""answers in which means follow"""
+_COME_BACK, _MOVE_ON = 24, 16
+"""one over the probabilities with which a token comes back, and leaves a detour with a longer queue than others"""
 _RETURN_RUN = 2
-"""answers by shortest paths in a row after which a token comes back with probability 1/2"""
+"""answers by shortest paths in a row after which a token comes back with probability 1/2, if these are clear in the
+mean: where most are not, senders that come back together make the queue swing"""
 _CLEAR = 3
 """what waits on shortest paths is so many times below `_limit` where they are clear"""
 _LOSS_BITS = 24
@@ -48,6 +50,7 @@ _BEGIN_SHORT = 4
 def on_candidates(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: PathNews, now: int) -> None:
     on_idle(hs, i, q, p, s, news, now)
     s.short_time = 0
+    s.short_mean = 0
     s.short_run = 0
 
 
@@ -150,11 +153,16 @@ def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: 
 @hook
 def _after_short(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: PathNews, now: int) -> int:
     """What the token of a shortest path becomes."""
-    s.short_wait = max(news.delay, 0)
+    wait = max(news.delay, 0)
+    if s.short_wait == NIL:  # it begins where it says that they are crowded
+        s.short_mean = max(wait, _limit(p, s))
+    else:
+        s.short_mean += (wait - s.short_mean) // _SMOOTHING
+    s.short_wait = wait
     s.short_time = now
     s.short_run += 1
     s.short_loss -= s.short_loss // _loss_smoothing(p)
-    if s.short_wait <= _limit(p, s):
+    if wait <= _limit(p, s):
         crowd.on_short_way(hs, q)
         return news.cand
     leaves = s.detour_wait != NIL and random_below(host_row(hs, q.host), 2) == 0
@@ -165,16 +173,18 @@ def _after_short(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, new
 def _after_detour(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: PathNews, now: int) -> int:
     """What the token of a detour becomes."""
     wait, h, run = max(news.delay, 0), host_row(hs, q.host), s.short_run
-    s.detour_wait = wait if s.detour_wait == NIL else s.detour_wait + (wait - s.detour_wait) // _SLOWLY
+    s.detour_wait = wait if s.detour_wait == NIL else s.detour_wait + (wait - s.detour_wait) // _SMOOTHING
     s.short_run = 0
     s.detour_loss -= s.detour_loss // _loss_smoothing(p)
     q.detours_known = 1
     if news.marked:
         return _detour(hs, i, q, now)
-    if _CLEAR * _short_wait(p, s, now) < _limit(p, s):
-        if random_below(h, 2 if run >= _RETURN_RUN else _SLOWLY) == 0:
+    limit = _limit(p, s)
+    if _CLEAR * _short_wait(p, s, now) < limit:
+        soon = run >= _RETURN_RUN and _CLEAR * s.short_mean < limit
+        if random_below(h, 2 if soon else _COME_BACK) == 0:
             return draw(hs, i, q, 0, q.n_short, now)
-    if wait > s.detour_wait + _margin(p) and random_below(h, _SLOWLY) == 0:
+    if wait > s.detour_wait + _margin(p) and random_below(h, _MOVE_ON) == 0:
         return _detour(hs, i, q, now)
     return news.cand
 
