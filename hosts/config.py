@@ -150,6 +150,8 @@ class HostConfig:
 
     restore_probes: int = 3
     """a weighted set: answers to probes in a row after which a retired path takes data again (`sets`)"""
+    swap_paths: int = 0
+    """MRC's rule: paths of a set; 0: seven, drawn by chance (`rivals.paths.swap`)"""
     spray_memory_ps: int = 100 * US
     """spraying: how long what a connection met on detours counts for new ones of the same host (`memory`)"""
 
@@ -267,7 +269,7 @@ LITERAL_LOSS: dict[str, Any] = {"every_loss_cuts": True, "adapts_to_reordering":
 timeouts tell of a dead path"""
 
 _MAY_BE_ZERO = (
-    "spray_margin_mtus",
+    *("spray_margin_mtus", "swap_paths"),
     *("loss_mtus", "delta2", "confirmations", "empty_mtus", "delta2_empty", "empty_confirmations", "initial_probes"),
     *("probe_backlog", "data_dscp", "data_priority", "cnp_interval_ps", "dcqcn_decrease_ps", "dcqcn_bytes"),
 )
