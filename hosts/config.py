@@ -58,7 +58,7 @@ class HostConfig:
     line_rate_cwnd: int = 128
     """packets of a bandwidth-delay product: the window of a line-rate start"""
     reroute_cwnd: int = 10
-    """packets with which slow start begins on a new path (section III)"""
+    """packets with which slow start begins on a new path (section III), or on a restored one of a set (`sets`)"""
     min_cwnd: int = 2
     """floor of the congestion window in packets (docs/facts.md, "DCTCP")"""
     max_cwnd: int = 1 << 14
@@ -148,8 +148,6 @@ class HostConfig:
     """spraying: time after which a dead path is asked again for the first time (`multipath`), and for which MRC's rule
     and `spray` bar paths that lose packets"""
 
-    restore_probes: int = 3
-    """a weighted set: answers to probes in a row after which a retired path takes data again (`sets`)"""
     swap_paths: int = 0
     """MRC's rule: paths of a set; 0: seven, drawn by chance (`rivals.paths.swap`)"""
     spray_memory_ps: int = 100 * US

@@ -5,13 +5,14 @@
   So equal paths take turns, and one that is slower to answer gets less.
 * **Loss retires a path at once**: a packet that a later one of the path has overtaken, unless a full queue explains it,
   or silence while other paths answer. Trimmed packets say that a queue is full, and retire nothing.
-* **Probes restore it, with hysteresis.** A retired path is asked every two round trips, and takes data again once
-  `restore_probes` answers in a row have come. A path that is retired again within 64 of these times is asked half as
-  often as the time before, down to one 64th.
+* **A probe restores it, data must prove it.** A retired path is asked every two round trips. Once it answers it takes
+  data as in slow start: `reroute_cwnd` packets in flight, and one more with each answer, so that senders that restore
+  it at the same time do not fill it at once. If it is retired again before a whole such window was answered, it is
+  asked half as often as the time before, down to one 64th.
 * Where all paths are retired, an answer restores its own: then it is not the path that is to blame.
 
-Of a candidate, `answered` is MAX_TIME while it is retired, `ask_next` when it is asked then, and afterwards until when
-it is on parole; `better` counts answers in a row.
+Of a candidate, `answered` is MAX_TIME while it is retired, and `ask_next` when it is asked then; `better` is how many
+packets it may have in flight.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ from detour.hosts.rows import candidate_row, host_row
 from detour.hosts.state import MAX_TIME, NIL, Handle
 
 
+_ANY = 1 << 30
+"""packets in flight on a path that was never retired"""
+
+
 class SetState(NativeRecord):
     """What a QP has of the scheme."""
 
@@ -39,16 +44,21 @@ class SetState(NativeRecord):
 def on_candidates(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> None:
     s.turn = random_below(host_row(hs, q.host), q.n_cand)
     s.retired = 0
+    for cand in range(q.n_cand):
+        candidate_row(hs, i, cand).better = _ANY
 
 
 @hook
 def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> int:
-    best, flying, weight = NIL, 0, 0
+    best, best_full, flying, weight = NIL, True, 0, 0
     for step in range(1, q.n_cand + 1):
         cand = s.turn + step if s.turn + step < q.n_cand else s.turn + step - q.n_cand
+        if not health.is_alive(hs, i, cand, now):
+            continue
         c = candidate_row(hs, i, cand)
-        if health.is_alive(hs, i, cand, now) and (best == NIL or c.flying * weight < flying * c.weight):
-            best, flying, weight = cand, int64(c.flying), int64(c.weight)
+        full = c.flying >= c.better
+        if best == NIL or full < best_full or (full == best_full and c.flying * weight < flying * c.weight):
+            best, best_full, flying, weight = cand, full, int64(c.flying), int64(c.weight)
     if best != NIL:
         s.turn = best
     return s.turn
@@ -57,8 +67,10 @@ def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathN
 @hook
 def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> None:
     c = candidate_row(hs, i, news.cand)
-    if c.answered == MAX_TIME and s.retired == q.n_cand:
-        _restore(q, p, s, c, now)
+    if c.answered != MAX_TIME:
+        c.better = min(c.better + 1, _ANY)
+    elif s.retired == q.n_cand:
+        _restore(p, s, c, now)
 
 
 @hook
@@ -73,17 +85,11 @@ def on_silent(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: Pa
 
 
 @hook
-def _wait(q: QueuePair, p: Config) -> int:
-    """Time between two probes of a path that is retired for the first time."""
-    return 2 * max(q.srtt, p.min_silence_ps)
-
-
-@hook
 def _retire(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, cand: int, now: int) -> None:
     c = candidate_row(hs, i, cand)
     if c.answered == MAX_TIME:
         return
-    c.strikes = min(c.strikes + 1, health.DOUBLINGS) if now < c.ask_next else 0
+    c.strikes = min(c.strikes + 1, health.DOUBLINGS) if c.better < 2 * p.reroute_cwnd else 0
     c.answered = MAX_TIME
     s.retired += 1
     q.st_failovers += 1
@@ -94,18 +100,16 @@ def _retire(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, cand: int,
 @hook
 def _ask(hs: Handle, i: int, q: QueuePair, p: Config, cand: int, now: int) -> None:
     c = candidate_row(hs, i, cand)
-    c.ask_next = now + (_wait(q, p) << c.strikes)
-    c.better = 0 if c.asked != NIL else c.better
+    c.ask_next = now + (2 * max(q.srtt, p.min_silence_ps) << c.strikes)
     send_ptm(hs, i, q, cand)
     activate(hs, i, q)
 
 
 @hook
-def _restore(q: QueuePair, p: Config, s: SetState, c: Candidate, now: int) -> None:
+def _restore(p: Config, s: SetState, c: Candidate, now: int) -> None:
     c.answered = now
-    c.better = 0
+    c.better = p.reroute_cwnd
     health.on_data(c)
-    c.ask_next = now + (_wait(q, p) << health.DOUBLINGS)
     s.retired -= 1
 
 
@@ -132,11 +136,8 @@ def on_new(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathN
 @hook
 def on_probe(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> None:
     c = candidate_row(hs, i, news.cand)
-    if c.answered != MAX_TIME:
-        return
-    c.better += 1
-    if c.better >= p.restore_probes:
-        _restore(q, p, s, c, now)
+    if c.answered == MAX_TIME:
+        _restore(p, s, c, now)
 
 
 WEIGHTED_PATHS = PathScheme(
