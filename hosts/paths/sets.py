@@ -28,7 +28,6 @@ from detour.hosts.records import Candidate, Config, QueuePair
 from detour.hosts.rows import candidate_row, host_row
 from detour.hosts.state import MAX_TIME, NIL, Handle
 
-
 _ANY = 1 << 30
 """packets in flight on a path that was never retired"""
 
