@@ -58,7 +58,7 @@ class HostConfig:
     line_rate_cwnd: int = 128
     """packets of a bandwidth-delay product: the window of a line-rate start"""
     reroute_cwnd: int = 10
-    """packets with which slow start begins on a new path (section III), or on a restored one of a set (`sets`)"""
+    """packets with which slow start begins on a new path (section III)"""
     min_cwnd: int = 2
     """floor of the congestion window in packets (docs/facts.md, "DCTCP")"""
     max_cwnd: int = 1 << 14

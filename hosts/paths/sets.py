@@ -5,14 +5,12 @@
   So equal paths take turns, and one that is slower to answer gets less.
 * **Loss retires a path at once**: a packet that a later one of the path has overtaken, unless a full queue explains it,
   or silence while other paths answer. Trimmed packets say that a queue is full, and retire nothing.
-* **A probe restores it, data must prove it.** A retired path is asked every two round trips. Once it answers it takes
-  data as in slow start: `reroute_cwnd` packets in flight, and one more with each answer, so that senders that restore
-  it at the same time do not fill it at once. If it is retired again before a whole such window was answered, it is
-  asked half as often as the time before, down to one 64th.
+* **A probe restores it, data must prove it.** A retired path is asked every two round trips until it answers. If it is
+  retired again before ten packets on it were answered, it is asked half as often as the time before, down to one 64th.
 * Where all paths are retired, an answer restores its own: then it is not the path that is to blame.
 
-Of a candidate, `answered` is MAX_TIME while it is retired, and `ask_next` when it is asked then; `better` is how many
-packets it may have in flight.
+Of a candidate, `answered` is MAX_TIME while it is retired, and `ask_next` when it is asked then; `better` counts
+answers to data since it was restored.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ from detour.hosts.records import Candidate, Config, QueuePair
 from detour.hosts.rows import candidate_row, host_row
 from detour.hosts.state import MAX_TIME, NIL, Handle
 
-_ANY = 1 << 30
-"""packets in flight on a path that was never retired"""
+_PROOF = 10
+"""answers to data that a restored path owes"""
 
 
 class SetState(NativeRecord):
@@ -44,20 +42,17 @@ def on_candidates(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news
     s.turn = random_below(host_row(hs, q.host), q.n_cand)
     s.retired = 0
     for cand in range(q.n_cand):
-        candidate_row(hs, i, cand).better = _ANY
+        candidate_row(hs, i, cand).better = _PROOF
 
 
 @hook
 def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> int:
-    best, best_full, flying, weight = NIL, True, 0, 0
+    best, flying, weight = NIL, 0, 0
     for step in range(1, q.n_cand + 1):
         cand = s.turn + step if s.turn + step < q.n_cand else s.turn + step - q.n_cand
-        if not health.is_alive(hs, i, cand, now):
-            continue
         c = candidate_row(hs, i, cand)
-        full = c.flying >= c.better
-        if best == NIL or full < best_full or (full == best_full and c.flying * weight < flying * c.weight):
-            best, best_full, flying, weight = cand, full, int64(c.flying), int64(c.weight)
+        if health.is_alive(hs, i, cand, now) and (best == NIL or c.flying * weight < flying * c.weight):
+            best, flying, weight = cand, int64(c.flying), int64(c.weight)
     if best != NIL:
         s.turn = best
     return s.turn
@@ -67,9 +62,9 @@ def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathN
 def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> None:
     c = candidate_row(hs, i, news.cand)
     if c.answered != MAX_TIME:
-        c.better = min(c.better + 1, _ANY)
+        c.better = min(c.better + 1, _PROOF)
     elif s.retired == q.n_cand:
-        _restore(p, s, c, now)
+        _restore(s, c, now)
 
 
 @hook
@@ -88,7 +83,7 @@ def _retire(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, cand: int,
     c = candidate_row(hs, i, cand)
     if c.answered == MAX_TIME:
         return
-    c.strikes = min(c.strikes + 1, health.DOUBLINGS) if c.better < 2 * p.reroute_cwnd else 0
+    c.strikes = min(c.strikes + 1, health.DOUBLINGS) if c.better < _PROOF else 0
     c.answered = MAX_TIME
     s.retired += 1
     q.st_failovers += 1
@@ -105,9 +100,9 @@ def _ask(hs: Handle, i: int, q: QueuePair, p: Config, cand: int, now: int) -> No
 
 
 @hook
-def _restore(p: Config, s: SetState, c: Candidate, now: int) -> None:
+def _restore(s: SetState, c: Candidate, now: int) -> None:
     c.answered = now
-    c.better = p.reroute_cwnd
+    c.better = 0
     health.on_data(c)
     s.retired -= 1
 
@@ -136,7 +131,7 @@ def on_new(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathN
 def on_probe(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> None:
     c = candidate_row(hs, i, news.cand)
     if c.answered == MAX_TIME:
-        _restore(p, s, c, now)
+        _restore(s, c, now)
 
 
 WEIGHTED_PATHS = PathScheme(

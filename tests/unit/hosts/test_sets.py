@@ -98,7 +98,7 @@ def test_a_path_that_takes_longer_gets_less() -> None:
     assert counts[3] < 0.5 * counts[4]
 
 
-def test_one_loss_retires_a_path_until_a_probe_is_answered_and_then_it_begins_slowly() -> None:
+def test_one_loss_retires_a_path_until_a_probe_is_answered() -> None:
     gone: list[int] = []
 
     def loses(f: dict[str, Any], number: int) -> bool:
@@ -108,15 +108,13 @@ def test_one_loss_retires_a_path_until_a_probe_is_answered_and_then_it_begins_sl
         return first or first_answer
 
     frames = Frames(loses)
-    stats = complete(*sending(Weather(), keep=frames, config=HostConfig(reroute_cwnd=1)), PACKETS)
+    stats = complete(*sending(Weather(), keep=frames), PACKETS)
     assert (stats["failovers"], stats["lost"], stats["rtos"]) == (1, 1, 0)
     of_path = [kind for kind, sport in frames.seen if sport == 3]
     asked, restored = of_path.index("ptm"), len(of_path) - of_path[::-1].index("ptr")
     assert of_path.count("ptm") == 2, "the first one is not answered"
     assert of_path[asked:restored].count("data") == 0, "no data while it is asked"
-    answered = restored + of_path[restored:].index("ack")
-    assert of_path[restored:answered].count("data") == 1, "a window of one packet"
-    assert of_path[answered:].count("data") > 10, "which grows with answers"
+    assert of_path[restored:].count("data") > 10, "and then it carries data again"
 
 
 def test_a_path_that_flaps_is_asked_less_and_less_often() -> None:
