@@ -127,7 +127,7 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
         "KPIs of an IETF draft on AI training fabrics, several schemes side by side",
         {
             "topo": CommandOption("(leaf-spine:leaves=4,spines=4,hosts=4)", "SPEC"),
-            "scheme": CommandOption("as of `place --run` (ecmp,placed,spray,REPS,MRC-like,RoCEv2+PFC)", "S,..."),
+            "scheme": CommandOption("as of `place --run` (ecmp,placed,spray,REPS,MRC-like-32,RoCEv2+PFC)", "S,..."),
             "sizes": _count("BYTES", "of messages (64k 256k 1M)", several=True),
             "draws": CommandOption("of ranks and pairs (3)", "N", kind=draws),
             "procedures": CommandOption("(all: throughput, incast, collectives, failover ...)", "NAME", several=True),

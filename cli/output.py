@@ -22,6 +22,9 @@ if TYPE_CHECKING:  # rich takes a fifth of a second, and most of what is typed w
     from rich.console import Console
     from rich.table import Table
 
+    from detour.experiments.sim.run import SimProgress
+    from detour.fabric.workloads.tasks import TaskGraph
+
 
 PRINTED_TO: Scoped[Console | None] = Scoped(None)
 """where results for people go, instead of standard output"""
@@ -271,6 +274,27 @@ def rest_text(begun: float, share: float) -> str:
     """`, some 40 s left`, of work that began at that `time.monotonic()` and has done this share; empty: who knows."""
     passed = time.monotonic() - begun
     return f", some {passed * (1 - share) / share:.0f} s left" if share > 0 and passed > _QUICK_S else ""
+
+
+def run_meter(
+    update: Callable[[float, float, str], None], graph: TaskGraph, what: str = "", duration_ps: int | None = None
+) -> SimProgress:
+    """How far a run in virtual time is: by bytes, or by time where that is further."""
+    begun, total, tasks = (
+        time.monotonic(),
+        max(graph.message_bytes, 1),
+        f"{len(graph)} tasks{' of ' * bool(what)}{what}",
+    )
+
+    def report(arrived: float, seconds: float, share: float) -> None:
+        passed = max(time.monotonic() - begun, 1e-9)
+        fraction = arrived / total
+        if duration_ps is not None:
+            fraction = max(fraction, seconds * 1e12 / duration_ps)
+        over = f"{round(share * len(graph))} of {tasks}, {arrived / passed / 1e6:.0f} MB/s, {seconds * 1e6:.0f} us"
+        update(fraction, 1.0, f"{over}{rest_text(begun, min(fraction, 1.0))}")
+
+    return report
 
 
 def bytes_text(count: float) -> str:

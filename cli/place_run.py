@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from detour.cli.output import Page, rest_text, timed_bar
+from detour.cli.output import Page, run_meter, timed_bar
 
 if TYPE_CHECKING:
     from detour.experiments.sim.job_runs import JobsRun
-    from detour.experiments.sim.run import SimProgress
     from detour.topo import Topology
     from detour.topo.failures import Failures
 
@@ -35,18 +32,7 @@ def run_placed(options: argparse.Namespace, topology: Topology, down: Failures) 
     late_ps = None if after == "never" else MS if after is None else time_ps_of(after)
     plan = JobsPlan(topology, options.jobs, names, events, down, options.rate, late_ps)
     with timed_bar("place", options.json) as update, noticed() as stop:
-        return list(run_jobs(plan, partial(tasks_meter, update), stop))
-
-
-def tasks_meter(update: Callable[[float, float, str], None], what: str, tasks: int) -> SimProgress:
-    """How far a run is, by its tasks."""
-    begun = time.monotonic()
-
-    def report(arrived: float, seconds: float, share: float) -> None:
-        over = f"{round(share * tasks)} of {tasks} tasks of {what}"
-        update(share, 1.0, f"{over}, {seconds * 1e6:.0f} us{rest_text(begun, share)}")
-
-    return report
+        return list(run_jobs(plan, lambda what, graph: run_meter(update, graph, what), stop))
 
 
 def show_runs(page: Page, runs: Sequence[JobsRun], topology: str) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +13,7 @@ from detour.base.cores import THREADS
 from detour.base.errors import DetourError
 from detour.base.interrupting import noticed
 from detour.cli.lab import add_lab_options, sim_lab
-from detour.cli.output import Page, present, rest_text, timed_bar
+from detour.cli.output import Page, present, run_meter, timed_bar
 from detour.cli.parser import (
     Parser,
     command,
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from detour.experiments.sim.plan import SimPlan
     from detour.experiments.sim.replay.tracing import TracedPackets
     from detour.experiments.sim.results import SimResult
-    from detour.experiments.sim.run import SimProgress, SimRun
+    from detour.experiments.sim.run import SimRun
     from detour.experiments.sim.settings import SimOptions
 
 _SHOWN_STEPS = 16
@@ -111,7 +109,7 @@ def _run(options: argparse.Namespace) -> int:
             recorder = None if watched is None else watched.recorder
             watchers = [each for each in (checkpoints, recorder, traced) if each is not None]
             watcher = Watchers(watchers) if watchers else None
-            meter = _meter(update, plan)
+            meter = run_meter(update, plan.workload.graph, duration_ps=plan.settings.duration_ps)
             run = run_workload(plan.topology, plan.workload, plan.settings, meter, watcher=watcher, stop=stop)
         if watched is not None:
             watched.over(None if checkpoints is None else RepeatableRun.of(given, checkpoints.taken).as_json())
@@ -186,7 +184,7 @@ def _place(options: argparse.Namespace, plan: SimPlan) -> int:
     if plan.settings.failures:
         raise DetourError("--place is for whole fabrics: nobody places again when a link fails; leave --fail out")
     with timed_bar("sim", options.json) as update:
-        ecmp, placed = run_both(plan, _meter(update, plan))
+        ecmp, placed = run_both(plan, run_meter(update, plan.workload.graph, duration_ps=plan.settings.duration_ps))
     _files(options, placed)
     result = placed_result(ecmp, placed)
     present(result, options, lambda page: _show_placed(page, ecmp, placed))
@@ -200,22 +198,6 @@ def _files(options: argparse.Namespace, run: SimRun) -> None:
         report.write(options.out, run)
     if options.plot:
         figures.draw(options.plot, run)
-
-
-def _meter(update: Callable[[float, float, str], None], plan: SimPlan) -> SimProgress:
-    """How far a run is: by bytes, or by time where that is further."""
-    begun, total, tasks = time.monotonic(), max(plan.workload.graph.message_bytes, 1), len(plan.workload.graph)
-    duration_ps = plan.settings.duration_ps
-
-    def report(arrived: float, seconds: float, share: float) -> None:
-        passed = max(time.monotonic() - begun, 1e-9)
-        fraction = arrived / total
-        if duration_ps is not None:
-            fraction = max(fraction, seconds * 1e12 / duration_ps)
-        over = f"{round(share * tasks)} of {tasks} tasks, {arrived / passed / 1e6:.0f} MB/s, {seconds * 1e6:.0f} us"
-        update(fraction, 1.0, f"{over}{rest_text(begun, min(fraction, 1.0))}")
-
-    return report
 
 
 def _head(page: Page, run: SimRun) -> None:

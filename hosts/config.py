@@ -145,8 +145,9 @@ class HostConfig:
     """spraying: time after which a dead path is asked again for the first time (`multipath`), and for which MRC's rule
     and `spray` bar paths that lose packets"""
 
-    restore_probes: int = 3
-    """a weighted set: answers to probes in a row after which a retired path takes data again (`sets`)"""
+    swap_paths: int = 0
+    """MRC's rule: paths of a set; 0: seven, drawn by chance (`rivals.paths.swap`)"""
+
     spritz_explore: int = 44
     """Spritz: after so many packets one path is drawn whatever is known of others (`spritz` has the source of all)"""
     spritz_marks: int = 8
@@ -260,7 +261,9 @@ LITERAL_LOSS: dict[str, Any] = {"every_loss_cuts": True, "adapts_to_reordering":
 timeouts tell of a dead path"""
 
 _MAY_BE_ZERO = (
-    "bdp_packets",
+    swap_paths: int = 0
+    """MRC's rule: paths of a set; 0: seven, drawn by chance (`rivals.paths.swap`)"""
+
     *("loss_mtus", "delta2", "confirmations", "empty_mtus", "delta2_empty", "empty_confirmations", "initial_probes"),
     *("probe_backlog", "data_dscp", "data_priority", "cnp_interval_ps", "dcqcn_decrease_ps", "dcqcn_bytes"),
 )

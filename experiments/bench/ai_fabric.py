@@ -27,7 +27,7 @@ from detour.experiments.steady import spread
 from detour.fabric.backends.virtual.scheme import ROCE_WITH_PFC, SHORTEST_PATH, Scheme
 from detour.topo import Topology, parse_topology
 
-BENCH_SCHEMES = ("ecmp", "placed", "spray", "REPS", "MRC-like", ROCE_WITH_PFC.name)
+BENCH_SCHEMES = ("ecmp", "placed", "spray", "REPS", "MRC-like-32", ROCE_WITH_PFC.name)
 """the last one: go-back-N, DCQCN and PFC on the paths that hashes pick, marked as was best for ShortestPath"""
 SIZES = (64_000, 256_000, 1_000_000)
 BENCH_DRAWS = 3

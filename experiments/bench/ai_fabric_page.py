@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -20,6 +21,7 @@ from detour.experiments.columns import grouped
 from detour.experiments.nonshortest.settings import setting_of
 from detour.experiments.sim.report import html_page, html_table
 from detour.experiments.sim.settings import SimSettings
+from detour.experiments.sim.tables import size_text
 from detour.fabric.backends.virtual.scheme import Scheme
 from detour.topo import Topology
 
@@ -28,9 +30,9 @@ _STYLES = [(colour, marker, "-") for colour, marker in zip(
     "osD^vP*", strict=True,
 )]  # fmt: skip
 _X_NAMES = {
-    "B": "message, bytes",
+    "B": "message",
     ":1": "senders",
-    " QPs": "queue pairs of two hosts",
+    " QP": "queue pairs of two hosts",
     " ranks": "ranks",
     "round": "round",
 }
@@ -84,7 +86,7 @@ def rows(bench: FabricBench) -> list[tuple[str, ...]]:
     for (section, name), some in by_name.items():
         of = {test.scheme: test for test in some}
         ideal = next((test.ideal for test in some if test.ideal is not None), None)
-        cells = ["" if ideal is None else f"{ideal:.4g}", *(_cell(of.get(one)) for one in bench.schemes)]
+        cells = ["" if ideal is None else _digits(ideal), *(_cell(of.get(one)) for one in bench.schemes)]
         shown.append((f"{section} {name}", some[0].unit, *cells))
     return shown
 
@@ -92,7 +94,11 @@ def rows(bench: FabricBench) -> list[tuple[str, ...]]:
 def _cell(test: FabricTest | None) -> str:
     if test is None or test.value is None:
         return "–"
-    return f"{test.value:.4g}{'' if test.steady else '*'}"
+    return f"{_digits(test.value)}{'' if test.steady else '*'}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def heads(bench: FabricBench) -> tuple[str, ...]:
@@ -146,9 +152,9 @@ def _results(bench: FabricBench) -> Table[tuple[str, ...]]:
 
 
 def _pictures(bench: FabricBench) -> Iterator[tuple[str, str]]:
-    """(name, SVG) of each test that was measured at several sizes or numbers."""
+    """(name, SVG) of each test that was measured at several sizes or numbers, and is not always zero."""
     for test, some in grouped((one for one in bench.tests if one.at is not None), lambda one: one.test).items():
-        if len({one.at for one in some}) < 2 or all(one.value is None for one in some):
+        if len({one.at for one in some}) < 2 or not any(one.value for one in some):
             continue
         plt, figure, axes = drawing.row(1, 5.6)
         _panel(axes[0], some)
@@ -170,9 +176,12 @@ def _panel(axis: Any, tests: list[FabricTest]) -> None:
     if ideal:
         axis.plot(list(ideal), list(ideal.values()), ":", color=drawing.BLACK, label="empty fabric")
     first = tests[0]
-    places = [one.at for one in tests if one.at is not None]
-    if max(places) > 20 * min(places):
+    places = sorted({one.at for one in tests if one.at is not None})
+    if all(b >= 2 * a for a, b in pairwise(places)):
         axis.set_xscale("log")
+        axis.minorticks_off()
+    labels = [f"{size_text(round(at))}B" if first.name.endswith("B") else f"{at:g}" for at in places]
+    axis.set_xticks(places, labels)
     x_name = next((text for part, text in _X_NAMES.items() if part in first.name.removeprefix(first.test)), "")
     unit = f", {first.unit}" if first.unit else ""
     axis.set(xlabel=x_name, ylabel=f"{first.test}{unit}", title=f"{first.section} {first.test}", ylim=(0, None))

@@ -251,7 +251,7 @@ def balance(trial: Trial) -> Iterator[Measure]:
         rows = [(a, b, size) for a, b in pairwise([*order, order[0]]) for _ in range(pairs)]
         got = trial.run(workload_of_rows("balance", rows, trial.topology))
         index, most = _uplinks(got.run)
-        where = (pairs, f"{pairs} QPs", got.settled)
+        where = (pairs, f"{pairs} QP a pair", got.settled)
         yield Measure("8.4", "Jain's index of uplinks", "", index, 1.0, *where)
         yield Measure("8.1", "max-mean ratio of uplinks", "", most, 1.0, *where)
         yield Measure("8.3", "packets out of order", "%", 100 * got.late, None, *where)
@@ -399,8 +399,8 @@ def soak(trial: Trial) -> Iterator[Measure]:
     ideal = group_ideals_ps(graph, wire, graph.tasks["step"], _ROUNDS)
     ratios = _spans(got.run) / ideal
     for number, ratio in enumerate(ratios, 1):
-        value = float(ratio) if got.settled else None
-        yield Measure("12.1", "JCT ratio of a soak", "", value, 1.0, number, f"round {number}", got.settled)
+        value, kind = float(ratio) if got.settled else None, ("AlltoAll", "AllReduce")[number % 2]
+        yield Measure("12.1", f"JCT ratio of a soak, {kind}", "", value, 1.0, number, f"round {number}", got.settled)
     spread = float(np.mean([np.std(ratios[kind::2]) for kind in (0, 1)])) if got.settled else None
     yield Measure("12.1", "standard deviation of JCT ratios of a soak", "", spread, 0.0, settled=got.settled)
 

@@ -7,7 +7,7 @@ Only numbers that stand in its text and tables. The curves of Figs. 5 to 7 carry
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 
 class Table1Row(NamedTuple):
@@ -45,7 +45,7 @@ TABLE_2: Final = {
 """Table II: pairs of each pattern"""
 
 LoadLevel = Literal["light", "heavy"]
-LOADS: Final[tuple[LoadLevel, ...]] = ("light", "heavy")
+LOADS: Final[tuple[LoadLevel, ...]] = get_args(LoadLevel)
 TABLE_3: Final[dict[tuple[str, str, str], float]] = {
     ("D1", "unf", "light"): 16, ("D2", "unf", "light"): 20, ("D3", "unf", "light"): 78,
     ("D1", "unf", "heavy"): 13, ("D2", "unf", "heavy"): 29, ("D3", "unf", "heavy"): 30,

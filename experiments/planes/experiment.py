@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
@@ -30,11 +30,11 @@ from detour.topo.topology import HostPair
 StepPattern: TypeAlias = Literal["all-to-all", "ring"]
 StepEvent: TypeAlias = Literal["none", "leaf", "spine", "flap"]
 
-STEP_PATTERNS: tuple[StepPattern, ...] = ("all-to-all", "ring")
-STEP_EVENTS: tuple[StepEvent, ...] = ("none", "leaf", "spine", "flap")
+STEP_PATTERNS: tuple[StepPattern, ...] = get_args(StepPattern)
+STEP_EVENTS: tuple[StepEvent, ...] = get_args(StepEvent)
 STEP_TOPOLOGIES = ("clos:planes=8,leaves=2,spines=4,hosts=4", "clos:planes=4,leaves=4,spines=2,hosts=2")
 """the first is what rules were chosen on, the second a hold-out"""
-STEP_SCHEMES = ("PathSet", "PathSet-trim", "MRC-like", "MRC-like-trim", "SprayLERP", "REPS", "Oblivious")
+STEP_SCHEMES = ("PathSet", "PathSet-trim", "MRC-like-32", "MRC-like-32-trim", "SprayLERP", "REPS", "Oblivious")
 PLANE_BYTES = {"quick": 1_000_000, "normal": 5_000_000, "full": 20_000_000}
 """that a host sends for each plane"""
 _WINDOW = 2048

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
@@ -39,7 +39,7 @@ from detour.topo import Topology
 from detour.topo.topology import HostPair
 
 Load: TypeAlias = Literal["light", "medium", "heavy"]
-LOADS: tuple[Load, ...] = ("light", "medium", "heavy")
+LOADS: tuple[Load, ...] = get_args(Load)
 LOADED = ("unf", "adv1", "adv2", "advc", "two-jobs")
 """patterns of which a part is taken, as large as a load says; the others are whole"""
 EVENTS = ("failed-link", "half-rate-link")

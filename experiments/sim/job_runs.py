@@ -23,6 +23,7 @@ from detour.fabric.backends.virtual import scheme as schemes
 from detour.fabric.traffic.job_times import bus_gbps, collective_spans_ps, step_us, us
 from detour.fabric.workloads.ideal import group_ideals_ps, wire_terms
 from detour.fabric.workloads.jobs import JobRun, read_job_run
+from detour.fabric.workloads.tasks import TaskGraph
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
 
@@ -38,8 +39,8 @@ def scheme_named(name: str) -> tuple[schemes.Scheme, bool]:
     return schemes.scheme(known), placed
 
 
-SchemeProgress = Callable[[str, int], SimProgress]
-"""of what is run next, in words, and its tasks"""
+SchemeProgress = Callable[[str, TaskGraph], SimProgress]
+"""of what is run next, in words"""
 
 
 @row
@@ -138,14 +139,14 @@ def run_jobs(plan: JobsPlan, progress: SchemeProgress, stop: Callable[[], bool] 
     for scheme, settings in plan.settings.items():
         if stop():
             return
-        run, recovery = _run(plan, jobs, scheme, settings, progress(scheme, len(jobs.graph)), stop)
+        run, recovery = _run(plan, jobs, scheme, settings, progress(scheme, jobs.graph), stop)
         alone: dict[int, float | None] = {}
         if len(jobs.jobs) > 1:
             for job, name in enumerate(jobs.jobs):
                 one = jobs.alone(job)
                 if stop() or not one.graph.is_message.any():
                     break
-                meter = progress(f"{scheme}, {name} alone", len(one.graph))
+                meter = progress(f"{scheme}, {name} alone", one.graph)
                 only, _ = _run(plan, one, scheme, settings, meter, stop)
                 alone[job] = step_us(only.tasks, one, job)
         yield _result(scheme, run, jobs, alone, recovery)

@@ -17,6 +17,7 @@ from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.clock import PS, Ticker, ps
+from detour.fabric.backends.virtual.path_sets import SET_PATHS, path_set
 from detour.fabric.backends.virtual.scheme import LinkSettings
 from detour.fabric.operations.control_plane import Paths
 from detour.fabric.operations.live_flows import LiveFlows
@@ -38,7 +39,7 @@ from detour.fabric.traffic.tasks import TaskResult
 from detour.fabric.traffic.workload import load_pairs
 from detour.fabric.workloads.ideal import group_ideals_ps, wire_terms
 from detour.fabric.workloads.jobs import JobRun, read_job_run
-from detour.hosts.verbs import CQ, PD, QP, Path
+from detour.hosts.verbs import CQ, PD, QP, Path, PathChoice
 from detour.topo import Host
 from detour.topo.topology import HostPair
 
@@ -71,8 +72,9 @@ class Transfers:
         cancelled: threading.Event | None,
     ) -> SentMessage:
         """Sends a message, or a file, and checks what arrives: on the path that is given, or that the placement has for
-        these hosts, or on one of several that are probed; with `spray` on all of these, every packet on its own. Raises
-        DetourError: no such host, path or file, the connection fails, or `cancelled` is set."""
+        these hosts, or on one of several that are probed; with `spray` every packet on one of all these, or of a set of
+        paths over all planes. Raises DetourError: no such host, path or file, the connection fails, or `cancelled` is
+        set."""
         a, b = self._ends(source, target)
         if length < 1:
             raise DetourError(f"{length} bytes cannot be sent; at least 1")
@@ -150,15 +152,22 @@ class Transfers:
         if spray and (sport is not None or usid is not None):
             raise DetourError("a path was given, and spraying takes several; give one of the two")
         if spray:
-            placed = self._placement.placed_paths(a.index, b.index)
-            choice = Choice(placed) if placed else probing_choice(self._topology, a, b, self._rng)
-            return None, replace(choice, spray=True)
+            return None, self._spraying(a, b)
         if sport is not None or usid is not None:
             return None, Choice((self._paths.chosen(b, sport, usid),))
         placed = self._placement.next_path(a.index, b.index)
         if placed is not None:
             return placed[0], Choice((placed[1],))
         return None, probing_choice(self._topology, a, b, self._rng)
+
+    def _spraying(self, a: Host, b: Host) -> Choice:
+        """All lists of the placement, a set of paths over several planes, or else what is probed."""
+        if placed := self._placement.placed_paths(a.index, b.index):
+            return Choice(placed, spray=PathChoice.SPRAYING)
+        if self._topology.planes > 1:
+            paths = path_set(self._topology, a, b, SET_PATHS, self._rng)
+            return Choice(tuple(Path(one.sport, usids=one.usids) for one in paths), spray=PathChoice.WEIGHTED)
+        return replace(probing_choice(self._topology, a, b, self._rng), spray=PathChoice.SPRAYING)
 
     def _sent(self, a: Host, b: Host, seconds: float, flow: Flow) -> SentMessage:
         stats = flow.stats()

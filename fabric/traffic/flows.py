@@ -35,20 +35,19 @@ _ECMP_CANDIDATES = 8
 @dataclass(frozen=True)
 class Choice:
     """How a flow chooses its path: the only one there is, or, if there are several, by probing them; with `react` it
-    stays on one until that is congested (`hosts.paths.reacting`), with `spray` every packet has a path of its own
-    (`hosts.paths.spray`)."""
+    stays on one until that is congested (`hosts.paths.reacting`), with `spray` every packet has a path of its own,
+    which that scheme chooses."""
 
     paths: tuple[verbs.Path, ...]
     react: bool = False
-    spray: bool = False
+    spray: verbs.PathChoice | None = None
 
     def connect(self, qp: verbs.QP, remote: verbs.Endpoint) -> None:
         """Connects the sender's verbs.QP accordingly."""
         if len(self.paths) == 1:
             qp.connect(remote, path=self.paths[0])
         else:
-            choice = verbs.PathChoice.SPRAYING if self.spray else None
-            qp.connect(remote, candidates=self.paths, react=self.react, choice=choice)
+            qp.connect(remote, candidates=self.paths, react=self.react, choice=self.spray)
 
 
 def shortest_choice(rng: random.Random) -> Choice:

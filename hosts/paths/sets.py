@@ -5,13 +5,12 @@
   So equal paths take turns, and one that is slower to answer gets less.
 * **Loss retires a path at once**: a packet that a later one of the path has overtaken, unless a full queue explains it,
   or silence while other paths answer. Trimmed packets say that a queue is full, and retire nothing.
-* **Probes restore it, with hysteresis.** A retired path is asked every two round trips, and takes data again once
-  `restore_probes` answers in a row have come. A path that is retired again within 64 of these times is asked half as
-  often as the time before, down to one 64th.
+* **A probe restores it, data must prove it.** A retired path is asked every two round trips until it answers. If it is
+  retired again before ten packets on it were answered, it is asked half as often as the time before, down to one 64th.
 * Where all paths are retired, an answer restores its own: then it is not the path that is to blame.
 
-Of a candidate, `answered` is MAX_TIME while it is retired, `ask_next` when it is asked then, and afterwards until when
-it is on parole; `better` counts answers in a row.
+Of a candidate, `answered` is MAX_TIME while it is retired, and `ask_next` when it is asked then; `better` counts
+answers to data since it was restored.
 """
 
 from __future__ import annotations
@@ -27,6 +26,9 @@ from detour.hosts.records import Candidate, Config, QueuePair
 from detour.hosts.rows import candidate_row, host_row
 from detour.hosts.state import MAX_TIME, NIL, Handle
 
+_PROOF = 10
+"""answers to data that a restored path owes"""
+
 
 class SetState(NativeRecord):
     """What a QP has of the scheme."""
@@ -39,6 +41,8 @@ class SetState(NativeRecord):
 def on_candidates(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> None:
     s.turn = random_below(host_row(hs, q.host), q.n_cand)
     s.retired = 0
+    for cand in range(q.n_cand):
+        candidate_row(hs, i, cand).better = _PROOF
 
 
 @hook
@@ -57,8 +61,10 @@ def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathN
 @hook
 def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> None:
     c = candidate_row(hs, i, news.cand)
-    if c.answered == MAX_TIME and s.retired == q.n_cand:
-        _restore(q, p, s, c, now)
+    if c.answered != MAX_TIME:
+        c.better = min(c.better + 1, _PROOF)
+    elif s.retired == q.n_cand:
+        _restore(s, c, now)
 
 
 @hook
@@ -73,17 +79,11 @@ def on_silent(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: Pa
 
 
 @hook
-def _wait(q: QueuePair, p: Config) -> int:
-    """Time between two probes of a path that is retired for the first time."""
-    return 2 * max(q.srtt, p.min_silence_ps)
-
-
-@hook
 def _retire(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, cand: int, now: int) -> None:
     c = candidate_row(hs, i, cand)
     if c.answered == MAX_TIME:
         return
-    c.strikes = min(c.strikes + 1, health.DOUBLINGS) if now < c.ask_next else 0
+    c.strikes = min(c.strikes + 1, health.DOUBLINGS) if c.better < _PROOF else 0
     c.answered = MAX_TIME
     s.retired += 1
     q.st_failovers += 1
@@ -94,18 +94,16 @@ def _retire(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, cand: int,
 @hook
 def _ask(hs: Handle, i: int, q: QueuePair, p: Config, cand: int, now: int) -> None:
     c = candidate_row(hs, i, cand)
-    c.ask_next = now + (_wait(q, p) << c.strikes)
-    c.better = 0 if c.asked != NIL else c.better
+    c.ask_next = now + (2 * max(q.srtt, p.min_silence_ps) << c.strikes)
     send_ptm(hs, i, q, cand)
     activate(hs, i, q)
 
 
 @hook
-def _restore(q: QueuePair, p: Config, s: SetState, c: Candidate, now: int) -> None:
+def _restore(s: SetState, c: Candidate, now: int) -> None:
     c.answered = now
     c.better = 0
     health.on_data(c)
-    c.ask_next = now + (_wait(q, p) << health.DOUBLINGS)
     s.retired -= 1
 
 
@@ -132,11 +130,8 @@ def on_new(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathN
 @hook
 def on_probe(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> None:
     c = candidate_row(hs, i, news.cand)
-    if c.answered != MAX_TIME:
-        return
-    c.better += 1
-    if c.better >= p.restore_probes:
-        _restore(q, p, s, c, now)
+    if c.answered == MAX_TIME:
+        _restore(s, c, now)
 
 
 WEIGHTED_PATHS = PathScheme(

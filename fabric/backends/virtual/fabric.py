@@ -49,7 +49,7 @@ from detour.fabric.backends.settings import BackendChanges, FabricTerms
 from detour.fabric.backends.virtual.load import install, read_back, rewrite
 from detour.fabric.backends.virtual.own_program import OwnProgram, read_program
 from detour.fabric.backends.virtual.pace import PacedClock, TimePace
-from detour.fabric.backends.virtual.path_sets import path_set
+from detour.fabric.backends.virtual.path_sets import SET_PATHS, path_set
 from detour.fabric.backends.virtual.scheme import LERP_WITHOUT_PFC, LinkSettings, RunSettings, Scheme, SwitchMemory
 from detour.fabric.backends.virtual.watch import DeadlockFound, DeadlockWatch
 from detour.hosts.addresses import list_words
@@ -75,8 +75,6 @@ PRIORITIES = 8
 _ARENA, _ARENA_WITH_PAYLOAD = 1 << 40, 1 << 28
 _STARTS = 64
 _ECMP_CANDIDATES = 8
-_SPRAY_CANDIDATES = 32
-"""where all paths are shortest ones: enough for the hashes of switches to find most of them"""
 
 # Rings that wrap touch all of their memory, so they are no longer than they must be: a host sends its answers first,
 # and one answer goes out in a tenth of the time that a data packet takes to come in.
@@ -324,7 +322,7 @@ class VirtualFabric(NetworkFabric):
         hosts = self.topology.hosts
         if self.topology.planes == 1 or not algorithms.scheme_of(self._choice).sprays:
             return np.array([self._source_ports(int(a), int(b)) for a, b in ends], np.uint16), None
-        sets = [path_set(self.topology, hosts[a], hosts[b], _SPRAY_CANDIDATES, self._rng) for a, b in ends.tolist()]
+        sets = [path_set(self.topology, hosts[a], hosts[b], SET_PATHS, self._rng) for a, b in ends.tolist()]
         most = max(map(len, sets), default=1)
         even = [[one[k % len(one)] for k in range(most)] for one in sets]
         ports = np.array([[path.sport for path in one] for one in even], np.uint16)
@@ -342,7 +340,7 @@ class VirtualFabric(NetworkFabric):
             start = self._rng.randrange(_STARTS) * (PATHS // _STARTS)
             ports = probe_ports(a.group, b.group, groups, start)
         else:
-            ecmp = _ECMP_CANDIDATES if self.scheme.paths == "telemetry" else _SPRAY_CANDIDATES
+            ecmp = _ECMP_CANDIDATES if self.scheme.paths == "telemetry" else SET_PATHS
             ports = tuple(self._rng.sample(range(PATHS), groups - 1 if groups > 2 else ecmp))
         return ports[1:] if self.scheme.paths == "valiant" else ports
 
@@ -453,7 +451,7 @@ def _make_hosts(topology: Topology, config: HostConfig, settings: RunSettings, c
         window=settings.window,
         sq_depth=16,
         cq_depth=_CQ_DEPTH,
-        max_candidates=max(topology.valiant_groups - 1, _SPRAY_CANDIDATES),
+        max_candidates=max(topology.valiant_groups - 1, SET_PATHS),
         control_depth=_CONTROL_DEPTH,
     )
 

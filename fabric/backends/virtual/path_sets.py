@@ -17,6 +17,9 @@ from detour.topo import Topology
 from detour.topo.paths import SwitchPath, next_hops, path_usids, shortest_paths
 from detour.topo.topology import Host
 
+SET_PATHS = 32
+"""candidates of a connection that sprays over shortest paths: hashes of switches find most of them"""
+
 
 class ListedPath(NamedTuple):
     """A uSID list and the source port of its packets."""

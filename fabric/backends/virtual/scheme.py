@@ -218,10 +218,17 @@ REPS = replace(SPRAY_LERP, name="REPS", paths="reps")
 """arXiv 2407.21625, with LERP and DCTCP below it"""
 MRC_LIKE = replace(SPRAY_LERP, name="MRC-like", paths="swap")
 """arXiv 2605.04333, its choice of paths, with LERP and DCTCP below it"""
+MRC_LIKE_32 = replace(
+    MRC_LIKE, name="MRC-like-32", hosts=(*MRC_LIKE.hosts, ("swap_paths", 32), ("spray_dead_ps", 20 * US))
+)
+"""with sets of 32 paths, as many of each plane. Size (7, 8, 16, 32) and the time for which a loss bars a path (10, 20,
+35, 50, 100, 300 us, 1, 10 ms) were chosen on the first topology of `reproduce planes`"""
 PATH_SET = replace(SPRAY_LERP, name="PathSet", paths="set")
 """every packet on the next path of a set, with MRC's path health (`hosts.paths.sets`)"""
 PATH_SET_ENCAPS = replace(PATH_SET, name="PathSet-encaps", hosts=(*PATH_SET.hosts, ("encapsulates", True)))
-PATH_SET_TRIM, MRC_LIKE_TRIM = (replace(each, name=f"{each.name}-trim", trims=True) for each in (PATH_SET, MRC_LIKE))
+PATH_SET_TRIM, MRC_LIKE_32_TRIM = (
+    replace(each, name=f"{each.name}-trim", trims=True) for each in (PATH_SET, MRC_LIKE_32)
+)
 FLOWBENDER = replace(SPRAY_LERP, name="FlowBender", paths="bend")
 """Kabbani et al., CoNEXT 2014: T = 5 %, N = 1"""
 PLB = replace(FLOWBENDER, name="PLB", hosts=(*FLOWBENDER.hosts, ("bend_share", 0.5), ("bend_rounds", 12)))
@@ -252,7 +259,7 @@ SCHEMES = {s.name: s for s in (TELEMETRY_LERP, TELEMETRY_GBN, BENCHMARK, SHORTES
 """the four schemes that section IV compares"""
 OTHERS = (
     TELEMETRY_GBN_DCTCP, TELEMETRY_LERP_LITERAL, BENCHMARK_DCTCP, SPRAY_LERP, *RIVAL_SCHEMES, REPS_NSCC, OBLIVIOUS_NSCC,
-    PATH_SET, PATH_SET_ENCAPS, PATH_SET_TRIM, MRC_LIKE_TRIM,
+    PATH_SET, PATH_SET_ENCAPS, PATH_SET_TRIM, MRC_LIKE_32, MRC_LIKE_32_TRIM,
 )  # fmt: skip
 """for comparison, by name only"""
 _ALIASES = {"telemetrygbn-dcqcn": TELEMETRY_GBN}

@@ -11,8 +11,9 @@ import pytest
 
 from detour.base.p4build import BUILD
 from detour.cli import INTERRUPTED, main
-from detour.cli.output import rest_text
+from detour.cli.output import rest_text, run_meter
 from detour.experiments.sim import run as run_module
+from detour.fabric.workloads.tasks import TaskList
 
 SMALL = ["--topo", "leaf-spine:leaves=2,spines=2,hosts=2"]
 FLOWS = "3\n0 1 3 1000 2.0\n1 2 3 20000 2.00001\n3 0 3 500 2.0\n"
@@ -219,3 +220,13 @@ def test_the_rest_of_a_run_is_estimated(monkeypatch):
     monkeypatch.setattr(time, "monotonic", lambda: 130.0)
     assert rest_text(100.0, 0.25) == ", some 90 s left"
     assert rest_text(100.0, 0.0) == rest_text(129.0, 0.5) == ""
+
+
+def test_a_run_is_as_far_as_its_bytes_whatever_tasks_are_over():
+    tasks, shown = TaskList(2), []
+    tasks.message(0, 1, 10)
+    tasks.message(0, 1, 990)
+    run_meter(lambda *what: shown.append(what), tasks.graph(), "spray")(10.0, 2e-6, 0.5)
+    ((done, total, text),) = shown
+    assert (done, total) == (0.01, 1.0)
+    assert text.startswith("1 of 2 tasks of spray, ")

@@ -23,7 +23,7 @@ from detour.topo.failures import Failure, parse_failure
 LEAVES = parse_topology("leaf-spine:leaves=4,spines=4,hosts=4")
 RING = "{name: train, collective: ring-all-reduce, hosts: all, bytes: 1000000, shuffle: 3}"
 EXPERTS = "{name: experts, collective: all-to-all, hosts: h0-h7, bytes: 100000, compute: 20us, iterations: 3}"
-SILENT = lambda what, tasks: lambda arrived, seconds, share: None  # noqa: E731
+SILENT = lambda what, graph: lambda arrived, seconds, share: None  # noqa: E731
 
 
 def file_of(folder: Path, *jobs: str) -> Path:

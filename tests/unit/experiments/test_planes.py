@@ -43,10 +43,10 @@ def test_draws_of_a_cell_make_a_row() -> None:
 @pytest.mark.parametrize("event", planes.STEP_EVENTS)
 def test_a_dying_switch_costs_a_set_of_paths_next_to_nothing(event: planes.StepEvent) -> None:
     ran = {
-        name: planes.run(StepPoint(topology=SMALL, pattern="ring", event=event, scheme=name, plane_bytes=1_000_000))
-        for name in ("PathSet", "MRC-like")
+        name: planes.run(StepPoint(topology=SMALL, pattern="ring", event=event, scheme=name, plane_bytes=5_000_000))
+        for name in ("PathSet", "MRC-like-32")
     }
-    half = 0.5 * 0.75 + 0.5  # until the switch dies there is a plane more than in the ideal
-    assert (half if event in ("leaf", "flap") else 1.0) < ran["PathSet"].of_ideal < 1.2, "delays are not in the ideal"
-    assert ran["PathSet"].step_us <= ran["MRC-like"].step_us
+    least = {"leaf": 5 / 6, "flap": 3.25 / 4}.get(event, 1.0)  # the ideal has a plane less, from the beginning
+    assert least < ran["PathSet"].of_ideal < 1.1 * least, "delays are not in the ideal"
+    assert ran["PathSet"].step_us < ran["MRC-like-32"].step_us + 0.1, "beyond the time of a packet"
     assert (ran["PathSet"].retired > 0) is (event != "none")

@@ -505,3 +505,18 @@ def test_without_a_placement_they_take_source_ports(fresh: Session) -> None:
     sent = fresh.send("h0", "h5", MESSAGE, spray=True)
     assert sent.bytes_ok == MESSAGE
     assert not any("fcbb" in used.path for used in sent.paths)
+
+
+def test_over_planes_they_take_a_set_of_paths_and_leave_what_is_dead() -> None:
+    with on("engine", "clos:planes=2,leaves=2,spines=2,hosts=1") as running:
+        sent = running.send("h0", "h1", MESSAGE, spray=True)
+        assert sent.bytes_ok == MESSAGE
+        assert len({tuple(used.switches) for used in sent.paths}) == 4, "two planes, two spines in each"
+        assert all("fcbb" in used.path for used in sent.paths)
+        counts = [used.packets for used in sent.paths]
+        assert max(counts) - min(counts) <= 4, "equal paths take turns"
+        leaf = sent.paths[0].switches[1]
+        running.fail(leaf)
+        again = running.send("h0", "h1", MESSAGE, spray=True)
+        assert again.bytes_ok == MESSAGE
+        assert sum(used.packets for used in again.paths if leaf in used.switches) < MESSAGE / 1000 / 4
