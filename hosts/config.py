@@ -261,9 +261,7 @@ LITERAL_LOSS: dict[str, Any] = {"every_loss_cuts": True, "adapts_to_reordering":
 timeouts tell of a dead path"""
 
 _MAY_BE_ZERO = (
-    swap_paths: int = 0
-    """MRC's rule: paths of a set; 0: seven, drawn by chance (`rivals.paths.swap`)"""
-
+    "swap_paths",
     *("loss_mtus", "delta2", "confirmations", "empty_mtus", "delta2_empty", "empty_confirmations", "initial_probes"),
     *("probe_backlog", "data_dscp", "data_priority", "cnp_interval_ps", "dcqcn_decrease_ps", "dcqcn_bytes"),
 )
