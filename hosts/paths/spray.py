@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from detour.hosts.draws import random_below
 from detour.hosts.paths import crowd
+from detour.hosts.paths.crowd import SprayState
 from detour.hosts.paths.delays import mtu_times
 from detour.hosts.paths.health import is_alive
-from detour.hosts.paths.crowd import SprayState
 from detour.hosts.paths.plugin import PathNews, PathScheme, hook
 from detour.hosts.paths.tokens import draw, forget, pop, push
 from detour.hosts.records import Config, QueuePair

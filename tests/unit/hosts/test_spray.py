@@ -78,7 +78,7 @@ def test_a_long_message_begins_on_both_and_comes_back() -> None:
     sent = Sent()
     complete(*begin(Weather(), keep=sent), PACKETS)
     assert 0.1 < Counter(sent.sports[:WINDOW])[1] / WINDOW < 0.45, "a quarter is expected"
-    assert sent.share(PACKETS * 9 // 10) > 0.75, "by one in 16 at a time, and then faster"
+    assert sent.share(PACKETS * 9 // 10) > 0.75, "by one in 24 at a time"
 
 
 def test_a_crowded_shortest_path_is_left_for_detours_and_taken_again() -> None:
@@ -105,11 +105,9 @@ def test_a_shortest_path_is_worth_twice_the_wait_of_a_detour() -> None:
         assert (sent.share(200) > 0.9) is stays
 
 
-@pytest.mark.parametrize(
-    ("every", "least", "most"), [(40, 0.93, 1.0), (8, 0.7, 0.9), (2, 0.05, 0.25)], ids=["calm", "busy", "crowded"]
-)
+@pytest.mark.parametrize(("every", "least", "most"), [(40, 0.93, 1.0), (8, 0.2, 0.6)], ids=["calm", "crowded"])
 def test_where_few_detours_are_needed_tokens_soon_come_back(every: int, least: float, most: float) -> None:
-    """One packet in so many waits for 5 us on the shortest path. With 1/16 alone its share were 0.8, 0.46 and 0.1."""
+    """One packet in so many waits for 5 us on the shortest path. With 1/24 alone its share were 0.77 and 0.4."""
     queue = Weather(queue_of=lambda sport: 5_000 if sport == 1 and next(count) % every == 0 else 0)
     count, sent = itertools.count(1), Sent()
     pair, net = begin(queue, keep=sent)
