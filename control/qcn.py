@@ -61,6 +61,10 @@ FIRST_WAY = "FabricIngress.conditional.first_way"
 READ_FIRST = "FabricIngress.conditional.read_first"
 SECOND_WAY = "FabricIngress.conditional.second_way"
 READ_SECOND = "FabricIngress.conditional.read_second"
+LINKS_OUT = (
+    ("FabricIngress.arriving.links_out", "FabricIngress.arriving.links"),
+    ("FabricEgress.leaving.links_out", "FabricEgress.leaving.links"),
+)
 AVOID = "FabricIngress.reaction.avoid"
 INPUT_BUFFER = "FabricEgress.congestion.input_buffer"
 OUTPUT_QUEUE = "FabricEgress.congestion.output_queue"
@@ -158,34 +162,40 @@ class CongestionPoints:
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """How packets are judged by queues (conditional.p4). The minimal way is taken if at its port at most `2^twice`
-    times the packets wait that wait at the port of the way round, and `t` more. `choices`: the better of two random
-    ways round. `transit`: the switch that has the link to the destination group decides once more, with `turn_t`.
-    `gap`: it tells the first switch of it, by input port not more often than every so many ticks; 0: never. What is
-    told is an average over 2^`smooth` packets, and what was told fades in 2^`fade` ticks."""
+class QueueRule:
+    """How packets are judged by queues (conditional.p4).
+
+    The minimal way is taken if at its port no more packets wait than `2^twice` times those at the port of the way
+    round, plus `t`, plus `mean` / 4 of the mean over the switch's other links to other groups. `choices`: the better
+    of two random ways round. `transit`: the switch that has the link to the destination group decides once more, with
+    `own_mean`. `gap`: it tells the first switch which share of such packets it had to turn, an average over
+    2^`smooth` packets, by input port not more often than every so many ticks; 0: never. That switch sends so much less
+    the minimal way; it fades in 2^`fade` ticks. `shy`: a way round by a group of which the same was told counts as
+    2^(24 - `shy`) packets longer, times that share."""
 
     t: int = 10
     twice: int = 1
+    mean: int = 0
     choices: bool = False
     transit: bool = False
-    turn_t: int = 10
+    own_mean: int = 0
     gap: int = 0
     fade: int = 15
+    shy: int = 31
     smooth: int = 4
 
     def __post_init__(self) -> None:
-        if not (min(self.t, self.turn_t) >= 0 and max(self.t, self.turn_t) < 1 << 16):
-            raise DetourError(f"by queues: t={self.t}, turn_t={self.turn_t}: 0 to {(1 << 16) - 1} are possible")
-        if not (0 <= self.twice <= 8 and 0 <= self.smooth <= 24 and 0 <= self.fade < 32 and 0 <= self.gap < 1 << 32):
-            given = f"twice={self.twice}, smooth={self.smooth}, fade={self.fade}, gap={self.gap}"
-            raise DetourError(f"by queues: {given}: 0 to 8, 24, 31 and 2^32 - 1 are possible")
+        limits = {"t": 1 << 16, "gap": 1 << 32, "smooth": 25, "fade": 32, "shy": 32}
+        for name, limit in (limits | dict.fromkeys(("twice", "mean", "own_mean"), 16)).items():
+            if not 0 <= getattr(self, name) < limit:
+                raise DetourError(f"by queues: {name}={getattr(self, name)} is not 0 to {limit - 1}")
 
-    def action(self) -> Action:
-        """The P4 action."""
-        names = ("t", "twice", "turn_t", "gap", "fade", "smooth")
+    def action(self, links: int = 0) -> Action:
+        """The P4 action of a switch with so many links to other groups."""
+        names = ("t", "twice", "mean", "own_mean", "gap", "fade", "shy", "smooth")
         values = {name: getattr(self, name) for name in names}
-        return Action.of(BY_QUEUES, **values, choices=int(self.choices), transit=int(self.transit))
+        links = links if self.mean or self.own_mean else 0
+        return Action.of(BY_QUEUES, **values, links=links, choices=int(self.choices), transit=int(self.transit))
 
 
 @dataclass(frozen=True)
@@ -199,7 +209,7 @@ class Mechanism:
     message has the weight 2^-smooth. `steady`: every PC_l packets raise the probability, and nothing else does;
     otherwise PC_l packets without a message, and messages below what they are compared with. `fade`: every PC_l packets
     take 2^-fade off a port's Fb (0: nothing). `gentle`: a probability p rises by A_i * (p + (1 - p) * 2^-gentle), 0: by
-    A_i. `classes`: bit v: messages about victims of virtual channel v count. `judgement`: takes the place of
+    A_i. `classes`: bit v: messages about victims of virtual channel v count. `queues`: takes the place of
     `condition`. `by`: what a packet that is sent round goes by, a random `group` other than source and destination, any
     random `switch`, or the group that was drawn once for its `host`."""
 
@@ -217,19 +227,23 @@ class Mechanism:
     gentle: int = 0
     classes: int = ALL_CLASSES
     points: CongestionPoints = field(default_factory=CongestionPoints)
-    judgement: Judgement | None = None
+    queues: QueueRule | None = None
     by: Literal["group", "switch", "host"] = "group"
 
     @property
     def adapts(self) -> bool:
         """Whether messages move probabilities of ports (section III)."""
-        return self.judgement is None and self.condition == "by_probability"
+        return self.queues is None and self.condition == "by_probability"
 
     @property
     def channels(self) -> int:
         """Virtual channels: a second local link in a group takes one more."""
-        turns = self.judgement is not None and self.judgement.transit
-        return CHANNELS + (turns or self.by == "switch")
+        return CHANNELS + (self.turns or self.by == "switch")
+
+    @property
+    def turns(self) -> bool:
+        """Whether packets may be turned in transit."""
+        return self.queues is not None and self.queues.transit
 
     def __post_init__(self) -> None:
         if not 0 <= self.limit * 63 <= 1:
@@ -249,10 +263,10 @@ class Mechanism:
         if not 1 <= self.quiet < 1 << 32:
             raise DetourError(f"{self.name}: PC_l is {self.quiet} packets")
 
-    def rule(self) -> Action:
-        """The P4 action of table `condition`."""
-        if self.judgement is not None:
-            return self.judgement.action()
+    def rule(self, links: int = 0) -> Action:
+        """The P4 action of table `condition` of a switch with so many links to other groups."""
+        if self.queues is not None:
+            return self.queues.action(links)
         return Action(CONDITIONS[self.condition])
 
     def adapt(self, ports: int) -> Action:
@@ -267,13 +281,13 @@ class Mechanism:
 
 
 CONDITIONAL_OPENFLOW = Mechanism("Conditional-OpenFlow", condition="unless_paused")
-VALIANT = Mechanism("VAL", condition="never", by="switch")
-VALIANT_FIXED = Mechanism("VAL-host", condition="never", by="host")
-UGAL_L = Mechanism("UGAL-L", judgement=Judgement())
-PAR = Mechanism("PAR", judgement=Judgement(transit=True))
+VAL_BY_SWITCH = Mechanism("VAL", condition="never", by="switch")
+VAL_BY_HOST = Mechanism("VAL-host", condition="never", by="host")
+UGAL_BY_PORTS = Mechanism("UGAL-L", queues=QueueRule())
+PAR = Mechanism("PAR", queues=QueueRule(transit=True))
 QCN_FAST = Mechanism(
     "QCN-Switch-fast",
-    judgement=Judgement(t=10, twice=1, choices=True, transit=True, turn_t=10, gap=4000, fade=15, smooth=4),
+    queues=QueueRule(t=13, twice=4, mean=4, own_mean=1, choices=True, transit=True, gap=5000, shy=18),
 )  # fmt: skip
 QCN_BASE = Mechanism("QCN-Switch-base")
 QCN_SOURCE = Mechanism("QCN-Switch-source", source=True)
@@ -286,7 +300,7 @@ QCN_COMPLETE = Mechanism(
 MECHANISMS = {
     m.name: m
     for m in (
-        *(VALIANT, VALIANT_FIXED, UGAL_L, PAR),
+        *(VAL_BY_SWITCH, VAL_BY_HOST, UGAL_BY_PORTS, PAR),
         *(CONDITIONAL_OPENFLOW, QCN_BASE, QCN_SOURCE, QCN_COMPARISON, QCN_COMPLETE, QCN_FAST),
     )
 }
@@ -315,18 +329,23 @@ def _plan_switch(topology: Topology, mechanism: Mechanism, switch: Switch) -> It
     groups = topology.valiant_groups
     node = Action.of(schema.SET_NODE, node_id=switch.node_id, group=switch.group, groups=groups)
     yield DefaultAction(schema.NODE_CONFIG, node)
-    yield DefaultAction(CONDITION, mechanism.rule())
+    links = [port for port, peer in enumerate(switch.ports, start=1) if peer is not None and peer.kind == "global"]
+    yield DefaultAction(CONDITION, mechanism.rule(len(links)))
+    if mechanism.queues is not None and mechanism.rule(len(links))["links"]:
+        for table, action in LINKS_OUT:
+            yield DefaultAction(table, Action.of(action, first_port=links[0], last_port=links[-1]))
     for host in topology.hosts_of[switch.index]:
         yield TableEntry(CONDITIONAL_HOST_PORTS, ((schema.IN_PORT, host.port),), _of_host(topology, mechanism, host))
     for group in range(groups):
         if group != switch.group:
-            rule = Action.of(CONDITIONAL_MINIMAL, port=_port_into(topology, switch, group))
+            port = _port_into(topology, switch, group)
+            rule = Action.of(CONDITIONAL_MINIMAL, port=port, own=int(port in links))
             yield TableEntry(MINIMAL_RULE, ((schema.DESTINATION_GROUP, group),), rule)
     yield from _ways_round(topology, mechanism, switch)
     if mechanism.adapts:
         yield from _notifications(topology, mechanism, switch)
-    elif mechanism.judgement is not None and mechanism.judgement.gap:
-        yield DefaultAction(MECHANISM, Action.of(AVOID, fade=mechanism.judgement.fade))
+    elif mechanism.queues is not None and mechanism.queues.gap:
+        yield DefaultAction(MECHANISM, Action.of(AVOID, fade=mechanism.queues.fade))
         yield from _own_hosts(topology, switch)
         yield CloneSession(NOTIFICATION_SESSION, (Replica(RECIRCULATION_PORT, 1),))
 
@@ -360,7 +379,7 @@ def _ways_round(topology: Topology, mechanism: Mechanism, switch: Switch) -> Ite
         ports = into
     for via, port in ports.items():
         yield TableEntry(CONDITIONAL_TOWARDS_GROUP, ((schema.VIA, via),), Action.of(CONDITIONAL_TOWARDS, port=port))
-        if mechanism.judgement is not None:
+        if mechanism.queues is not None:
             yield TableEntry(FIRST_WAY, ((schema.VIA, via),), Action.of(READ_FIRST, port=port))
             yield TableEntry(SECOND_WAY, (("via", via),), Action.of(READ_SECOND, port=port))
 

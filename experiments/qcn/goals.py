@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from detour.base.tables import Table
 from detour.experiments.columns import row, shown, table
-
-if TYPE_CHECKING:
-    from detour.experiments.qcn.experiment import QcnResult
-    from detour.experiments.qcn.transients import Transient
+from detour.experiments.qcn.experiment import QcnResult
 
 JUDGED = "QCN-Switch-fast"
 ACCEPTED = 0.98
@@ -19,7 +16,7 @@ ACCEPTED = 0.98
 
 
 @row
-class Goal:
+class QcnGoal:
     """`least`, or `most`: what is allowed; `measured`: the worst of the runs that it is about."""
 
     goal: str = shown("goal")
@@ -29,28 +26,14 @@ class Goal:
     met: bool = shown("met")
 
 
-def _goal(text: str, measured: float | None, *, least: float | None = None, most: float | None = None) -> Goal:
+def goal_of(text: str, measured: float | None, *, least: float | None = None, most: float | None = None) -> QcnGoal:
+    """A goal and whether it is met; nothing measured is a miss."""
     low = least is None or (measured is not None and measured >= least)
     high = most is None or (measured is not None and measured <= most)
-    return Goal(goal=text, least=least, most=most, measured=measured, met=low and high)
+    return QcnGoal(goal=text, least=least, most=most, measured=measured, met=low and high)
 
 
-def of_transients(transients: Sequence[Transient]) -> list[Goal]:
-    """Those about changes between uniform and adversarial traffic."""
-    goals: list[Goal] = []
-    for one in transients:
-        before, after = one.change.split(" -> ")
-        if one.routing != JUDGED:
-            continue
-        if before.startswith("UN") and after.startswith("ADV"):
-            goals.append(_goal(f"{one.change}: accepted load back, us", one.react_us, most=20))
-            goals.append(_goal(f"{one.change}: peak mean latency, us", one.peak_mean_latency_us, most=10))
-        elif after.startswith("UN"):
-            goals.append(_goal(f"{one.change}: minimal share", one.minimal_share_after, least=0.98))
-    return goals
-
-
-def of_curves(results: Sequence[QcnResult], *, small: bool) -> list[Goal]:
+def of_curves(results: Sequence[QcnResult], *, small: bool) -> list[QcnGoal]:
     """Those about steady load. `small`: p = 2."""
     of = {(one.routing, one.pattern, one.load): one for one in results}
     mine = [one for one in results if one.routing == JUDGED]
@@ -62,17 +45,17 @@ def of_curves(results: Sequence[QcnResult], *, small: bool) -> list[Goal]:
 
     goals = []
     if uniform := ratios("MIN", "UN", lambda one: one.accepted):
-        goals.append(_goal("UN: accepted, of MIN's, at every load", min(uniform), least=0.995))
+        goals.append(goal_of("UN: accepted, of MIN's, at every load", min(uniform), least=0.995))
     for pattern in ("ADV", "MIX", "ADVc"):
         highest, best = (
             max((one.accepted for one in results if (one.routing, one.pattern) == (name, pattern)), default=0.0)
             for name in (JUDGED, "PB")
         )
         if highest and best:
-            goals.append(_goal(f"{pattern}: saturation, of PB's", highest / best, least=0.98))
+            goals.append(goal_of(f"{pattern}: saturation, of PB's", highest / best, least=0.98))
     ahead = [one.accepted for one in mine if one.pattern == "ADV+h"]
     if ahead and small:
-        goals.append(_goal("ADV+h: saturation", max(ahead), least=0.40))
+        goals.append(goal_of("ADV+h: saturation", max(ahead), least=0.40))
     below = [
         one.latency_ns / of["PB", one.pattern, one.load].latency_ns
         for one in mine
@@ -80,15 +63,15 @@ def of_curves(results: Sequence[QcnResult], *, small: bool) -> list[Goal]:
         and min(one.accepted, of["PB", one.pattern, one.load].accepted) >= ACCEPTED * one.load
     ]
     if below:
-        goals.append(_goal("latency below saturation, of PB's", max(below), most=1.1))
+        goals.append(goal_of("latency below saturation, of PB's", max(below), most=1.1))
     if mine:
         shares = [min(one.injected) * len(one.injected) / sum(one.injected) for one in mine]
-        goals.append(_goal("least injection of a switch of group 0, of the mean", min(shares), least=0.95))
-        goals.append(_goal("notifications, of the hosts' links", max(one.notified for one in mine), most=0.002))
+        goals.append(goal_of("least injection of a switch of group 0, of the mean", min(shares), least=0.95))
+        goals.append(goal_of("notifications, of the hosts' links", max(one.notified for one in mine), most=0.002))
     return goals
 
 
-def tables(goals: Sequence[Goal]) -> list[Table[Any]]:
+def tables(goals: Sequence[QcnGoal]) -> list[Table[Any]]:
     """The goals, those that are missed marked."""
     missed = [f"missed: {goal.goal}" for goal in goals if not goal.met]
-    return [table(Goal, goals, f"goals of {JUDGED}", notes=missed)] if goals else []
+    return [table(QcnGoal, goals, f"goals of {JUDGED}", notes=missed)] if goals else []

@@ -78,7 +78,7 @@ class QcnFindings:
     fairness: list[QcnInjection]
     landmarks: list[QcnLandmarks]
     paper: list[QcnStatement]
-    goals: list[goals.Goal] = field(default_factory=list)
+    goals: list[goals.QcnGoal] = field(default_factory=list)
     loads_left_out: dict[str, list[float]] = field(default_factory=dict)
 
 
@@ -155,7 +155,7 @@ def _saturation(pattern: str) -> Column[QcnLandmarks]:
         most = fixed(landmark.saturation[pattern], 3)
         return most if landmark.saturated[pattern] or most is None else f"> {most}"
 
-    return right(pattern, text)
+    return right(pattern, text, wide=pattern not in ("UN", "ADV", "ADVc"))
 
 
 STYLES = {

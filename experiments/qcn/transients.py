@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transients: traffic that changes at a time, such as `un:0.4,adv1:0.4@1ms`, and how soon routing has followed.
 
-Of every change, over windows of `WINDOW_US`, summed over draws until there are about `HOSTS` hosts:
+Of every change, over windows of `WINDOW_US`, summed over draws until there are about `ALL_HOSTS` hosts:
 
 * `react_us`: from the change until what is missing against `BACK` of the offered load (0.39 of 0.4) is most: from then
   on at least that is accepted, over any span. None: that is not before the next change.
 * `peak_mean_latency_us`: the highest mean latency of a window, from generation.
 * `settle_us`: from the change to the end of the last window whose mean latency, averaged over `HELD_US`, is off the
-  mean of the last fifth of the phase by more than `OFF` of it. None: that is in the last fifth as well.
+  mean of the last fifth of the phase by more than `OFF` of it. None: that is in the last fifth, or its halves differ by
+  more than half of `OFF`.
 * `minimal_share_after`: of the packets that first switches decided upon in `SHARE_US` after the change.
 """
 
@@ -28,7 +29,8 @@ from detour.experiments import drawing
 from detour.experiments.columns import row, shown, table
 from detour.experiments.qcn import goals
 from detour.experiments.qcn.experiment import FULL_SIZE, ROUTINGS, SMALL, check_names, routing_of
-from detour.fabric.traffic.open_loop import LINKS, OpenLoop, Window, traffic
+from detour.experiments.qcn.tables import STYLES
+from detour.fabric.traffic.open_loop import LINKS, LoadWindow, OpenLoop, traffic
 
 CHANGES = ("un:0.4", "adv1:0.4@1ms", "un:0.4@2ms")
 WINDOW_US = 2
@@ -36,7 +38,7 @@ HELD_US = 10
 BACK = 0.975
 OFF = 0.1
 SHARE_US = (50, 100)
-HOSTS = 1000
+ALL_HOSTS = 1000
 _DRAWS = {"quick": 6, "normal": 12, "full": 48}
 _QUICK = ("PB", "UGAL-L", "PAR", "QCN-Switch-complete", "QCN-Switch-fast")
 _LAST_US = 1000  # after the last change
@@ -96,16 +98,16 @@ class Transient:
     """How a routing follows a change; see the module."""
 
     routing: str = shown("routing")
-    topology: str = shown("topology")
+    topology: str = shown("topology", wide=True)
     change: str = shown("change")
-    react_us: int | None = shown("reaction, us", means="until the accepted load is back at 0.975 of the offered one")
-    peak_mean_latency_us: float = shown("peak latency, us", ".1f", means="highest mean latency of 2 us")
+    react_us: int | None = shown("back, us", means="until the accepted load is back at 0.975 of the offered one")
+    peak_mean_latency_us: float = shown("peak, us", ".1f", means="highest mean latency of 2 us")
     settle_us: int | None = shown("settled, us", means="until latency stays within a tenth of its later mean")
     minimal_share_after: float = shown("minimal", ".3f", means="share of the packets decided 50 to 100 us after it")
 
 
 @dataclass(frozen=True)
-class Series:
+class OverTime:
     """By windows of `WINDOW_US` from the change on: accepted load (share of the hosts' links), mean latency and share
     of the packets that took a shortest path; None: there were no packets."""
 
@@ -120,14 +122,14 @@ class Series:
 @dataclass(frozen=True)
 class TransientResult:
     transients: list[Transient]
-    series: list[Series]
+    series: list[OverTime]
 
 
 @dataclass(frozen=True)
 class TransientFindings:
     transients: list[Transient]
-    series: list[Series]
-    goals: list[goals.Goal] = field(default_factory=list)
+    series: list[OverTime]
+    goals: list[goals.QcnGoal] = field(default_factory=list)
 
 
 def select(
@@ -144,7 +146,7 @@ def select(
     phases = phases_of(pattern or CHANGES)
     for phase in phases:
         traffic(network, phase.pattern)
-    draws = max(1, min(_DRAWS[extent], round(_DRAWS[extent] * HOSTS / 12 / len(network.hosts))))
+    draws = max(1, min(_DRAWS[extent], round(_DRAWS[extent] * ALL_HOSTS / 12 / len(network.hosts))))
     names = routing or (_QUICK if extent == "quick" else ROUTINGS)
     return [TransientPoint(network.spec, name, phases, draws, seed) for name in names]
 
@@ -176,13 +178,13 @@ def run(point: TransientPoint) -> TransientResult:
     result = TransientResult([], [])
     for (before, after), counted in zip(zip(point.phases, point.phases[1:], strict=False), sums[1:], strict=True):
         names = {"routing": point.routing, "topology": point.topology, "change": f"{before} -> {after}"}
-        totals = [Window(*values) for values in counted.tolist()]
+        totals = [LoadWindow(*values) for values in counted.tolist()]
         result.transients.append(judge_change(totals, room, after.load, names))
         result.series.append(_series(totals, room, names))
     return result
 
 
-def judge_change(windows: Sequence[Window], room: float, load: float, names: dict[str, str]) -> Transient:
+def judge_change(windows: Sequence[LoadWindow], room: float, load: float, names: dict[str, str]) -> Transient:
     """What a change did. `windows`: from the change on; `room`: bytes that all hosts' links carry in one; `load`:
     offered since."""
     held = HELD_US // WINDOW_US
@@ -196,6 +198,9 @@ def judge_change(windows: Sequence[Window], room: float, load: float, names: dic
     last = len(windows) // 5
     level = latency[-last:].sum() / max(packets[-last:].sum(), 1)
     off = np.flatnonzero(np.abs(smooth - level) > OFF * level)
+    halves = np.split(np.arange(-last, 0), [last // 2])
+    early, late = (latency[half].sum() / max(packets[half].sum(), 1) for half in halves)
+    level_out = abs(late - early) <= OFF / 2 * level
     settled = int(off[-1]) + 1 if len(off) else 0
     first, end = (us // WINDOW_US for us in SHARE_US)
     minimal = sum(window.minimal for window in windows[first:end])
@@ -203,15 +208,15 @@ def judge_change(windows: Sequence[Window], room: float, load: float, names: dic
     return Transient(
         react_us=back * WINDOW_US if back < len(windows) else None,
         peak_mean_latency_us=round(float(means.max()), 3),
-        settle_us=settled * WINDOW_US if settled < len(windows) - last else None,
+        settle_us=settled * WINDOW_US if level_out and settled < len(windows) - last else None,
         minimal_share_after=round(minimal / max(minimal + around, 1), 4),
         **names,
     )
 
 
-def _series(windows: Sequence[Window], room: float, names: dict[str, str]) -> Series:
+def _series(windows: Sequence[LoadWindow], room: float, names: dict[str, str]) -> OverTime:
     decided = [(window.minimal, window.minimal + window.around) for window in windows]
-    return Series(
+    return OverTime(
         accepted=[round(window.bytes / room, 4) for window in windows],
         latency_us=[round(one.latency_ns / 1e3 / one.packets, 3) if one.packets else None for one in windows],
         minimal=[round(minimal / all_, 4) if all_ else None for minimal, all_ in decided],
@@ -223,7 +228,22 @@ def collect(results: Sequence[TransientResult]) -> TransientFindings:
     """All changes, and the goals that they are about."""
     transients = [change for result in results for change in result.transients]
     series = [one for result in results for one in result.series]
-    return TransientFindings(transients, series, goals.of_transients(transients))
+    return TransientFindings(transients, series, _goals(transients))
+
+
+def _goals(transients: Sequence[Transient]) -> list[goals.QcnGoal]:
+    """Those about changes between uniform and adversarial traffic."""
+    judged: list[goals.QcnGoal] = []
+    for one in transients:
+        before, after = one.change.split(" -> ")
+        if one.routing != goals.JUDGED:
+            continue
+        if before.startswith("UN") and after.startswith("ADV"):
+            judged.append(goals.goal_of(f"{one.change}: accepted load back, us", one.react_us, most=20))
+            judged.append(goals.goal_of(f"{one.change}: peak mean latency, us", one.peak_mean_latency_us, most=10))
+        elif after.startswith("UN"):
+            judged.append(goals.goal_of(f"{one.change}: minimal share", one.minimal_share_after, least=0.98))
+    return judged
 
 
 def tables(findings: TransientFindings) -> list[Table[Any]]:
@@ -237,8 +257,6 @@ def tables(findings: TransientFindings) -> list[Table[Any]]:
 def draw(findings: TransientFindings, file: Path) -> None:
     """A column for every change: accepted load, latency and minimal share over time. Raises `DetourError`: there is
     nothing to draw, or the file cannot be written."""
-    from detour.experiments.qcn.tables import STYLES
-
     changes = list(dict.fromkeys(one.change for one in findings.series))
     drawing.need(changes)
     plt, figure, axes = drawing.canvas(3, len(changes), 5.2)

@@ -89,7 +89,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Window:
+class LoadWindow:
     """Of a short window, sums over all hosts: bytes and packets that arrived, their latency from generation, and how
     many packets first switches sent the minimal way (and nobody turned) and round."""
 
@@ -179,7 +179,7 @@ class OpenLoop(VirtualFabric):
             arrived=arrived,
         )
 
-    def series(self, window_ps: int, count: int) -> list[Window]:
+    def series(self, window_ps: int, count: int) -> list[LoadWindow]:
         """Runs on for so many windows."""
         windows, before = [], self._counts()
         for _ in range(count):
@@ -188,7 +188,7 @@ class OpenLoop(VirtualFabric):
             change = {name: (after[name] - before[name]).sum() for name in ("rx_bytes", "rx_packets", "rx_latency_ps")}
             straight, around, turned = (int(number) for number in after["decisions"] - before["decisions"])
             windows.append(
-                Window(
+                LoadWindow(
                     bytes=int(change["rx_bytes"]),
                     packets=int(change["rx_packets"]),
                     latency_ns=float(change["rx_latency_ps"]) / NS,

@@ -44,13 +44,16 @@ register<bit<32>>(MAX_GROUPS) avoided_at;
 
 // How packets are judged by queues, as the control plane sets it up (control/qcn.py has the same names).
 struct judgement_t {
-    bit<32> t;         // packets: q_min <= q_via * 2^twice + t is the minimal way
+    bit<32> t;         // packets: q_min <= q_via * 2^twice + m + t is the minimal way,
     bit<8>  twice;
+    bit<32> links;     // m being mean / 4 times the mean over the switch's other links to other groups, of `links` in all
+    bit<32> mean;
+    bit<32> own_mean;  // the same if the switch has the link to the destination group
     bit<1>  choices;   // 1: the better of two random ways round
     bit<1>  transit;   // the switch with the link decides once more,
-    bit<32> turn_t; // with this t,
     bit<32> gap;       // and tells of it, by input port not more often than every so many ticks; 0: never
     bit<8>  fade;      // what was told fades in 2^fade ticks
+    bit<8>  shy;       // a way round by a group that is avoided itself counts as 2^(24 - shy) packets longer, times that share
     bit<8>  smooth;    // the share that is told is an average over 2^smooth packets
 }
 
@@ -70,12 +73,15 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
     bit<32> draw = 0;
     bit<32> direct = 0;       // packets at the port to the destination group
     bit<32> around = 0;       // and at the port to the way round
+    bit<32> avoided_around = 0; // share of what goes minimally there that is too much
     bit<32> other = 0;
     bit<32> age = 0;
     bit<16> drawn = 0;
     bit<16> intermediates = 0; // switches to draw from; 0: groups
     port_t minimal_port = 0;
-    judgement_t judgement = { 0, 0, 0, 0, 0, 0, 0, 0 };
+    bit<32> other_links = 0;  // packets at those that the packet is not for
+    bit<1> owns = 0;          // the switch has the link to the destination group
+    judgement_t judgement = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
 
     action always() {
         kind = ALWAYS;
@@ -94,10 +100,11 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
         kind = BY_PROBABILITY;
     }
 
-    action by_queues(bit<16> t, bit<8> twice, bit<1> choices, bit<1> transit, bit<16> turn_t, bit<32> gap, bit<8> fade,
-                     bit<8> smooth) {
+    action by_queues(bit<16> t, bit<8> twice, bit<8> links, bit<8> mean, bit<8> own_mean, bit<1> choices, bit<1> transit,
+                     bit<32> gap, bit<8> fade, bit<8> shy, bit<8> smooth) {
         kind = BY_QUEUES;
-        judgement = { (bit<32>)t, twice, choices, transit, (bit<32>)turn_t, gap, fade, smooth };
+        judgement = { (bit<32>)t, twice, (bit<32>)links, (bit<32>)mean, (bit<32>)own_mean, choices, transit, gap, fade, shy,
+                      smooth };
     }
 
     // What all conditional rules of this switch depend on.
@@ -119,8 +126,9 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
         size = 512;
     }
 
-    action minimal(port_t port) {
+    action minimal(port_t port, bit<1> own) {
         minimal_port = port;
+        owns = own;
     }
 
     // High priority: the way to a group, and the port that its condition is about. No entry: no condition.
@@ -145,8 +153,14 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
         default_action = any_group();
     }
 
+    // The queue of a way round, longer if its group is avoided itself.
     action read_first(port_t port) {
         port_load.read(around, (bit<32>)port);
+        avoided.read(avoided_around, (bit<32>)meta.via);
+        avoided_at.read(age, (bit<32>)meta.via);
+        age = std.ingress_global_timestamp[31:0] - age;
+        FADE(avoided_around, age, judgement.fade)
+        around = around + (avoided_around >> judgement.shy);
     }
 
     table first_way {
@@ -158,6 +172,11 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
 
     action read_second(port_t port) {
         port_load.read(other, (bit<32>)port);
+        avoided.read(value, (bit<32>)drawn);
+        avoided_at.read(age, (bit<32>)drawn);
+        age = std.ingress_global_timestamp[31:0] - age;
+        FADE(value, age, judgement.fade)
+        other = other + (value >> judgement.shy);
     }
 
     table second_way {
@@ -248,7 +267,7 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
         avoided.write((bit<32>)destination_group, value);
         avoided_at.write((bit<32>)destination_group, std.ingress_global_timestamp[31:0]);
         random<bit<32>>(draw, 0, ONE - 1);
-        if (draw < value) {
+        if (draw + avoided_around < value) { // as much as it is more than of the way round
             holds = 0;
         }
     }
@@ -256,6 +275,21 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
     action evaluate_queues() {
         port_load.read(direct, (bit<32>)minimal_port);
         if (direct > (around << judgement.twice) + judgement.t) {
+            holds = 0;
+        }
+    }
+
+    // With the mean: all times the number of links, so that nothing is divided.
+    action evaluate_links() {
+        port_load.read(direct, (bit<32>)minimal_port);
+        links_load.read(other_links, 0);
+        if (owns == 1) {
+            other_links = other_links - direct;
+            judgement.links = judgement.links - 1;
+            judgement.mean = judgement.own_mean;
+        }
+        if (judgement.links * direct > judgement.links * ((around << judgement.twice) + judgement.t) +
+            ((other_links * judgement.mean) >> 2)) {
             holds = 0;
         }
     }
@@ -294,7 +328,6 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
                 first = leaving;
             } else if (judgement.transit == 1 && hdr.ipv6.flow_label[19:19] == 0 && hdr.ipv6.dscp == 0) {
                 second = leaving;
-                judgement.t = judgement.turn_t;
             }
             if (first == 1 && meta.hop_counted == 0 && hdr.ipv6.hop_limit <= 1) {
                 meta.verdict = PUNT_HOP_LIMIT;
@@ -320,10 +353,15 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
                             second_way.apply();
                             if (other < around) {
                                 around = other;
+                                avoided_around = value;
                                 take_drawn();
                             }
                         }
-                        evaluate_queues();
+                        if (judgement.links > 1) {
+                            evaluate_links();
+                        } else {
+                            evaluate_queues();
+                        }
                         if (second == 1) {
                             weigh();
                             if (holds == 0 && judgement.gap != 0 && age >= judgement.gap) {

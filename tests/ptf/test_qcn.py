@@ -19,7 +19,7 @@ from scapy.packet import Packet
 
 from detour.base.dataplane import RECIRCULATION_PORT
 from detour.control.entries import Action
-from detour.control.qcn import QCN_BASE, QCN_SOURCE, CongestionPoints, Judgement, Mechanism
+from detour.control.qcn import QCN_BASE, QCN_SOURCE, CongestionPoints, Mechanism, QueueRule
 from tests.ptf.base_test import Switch, send_packet, verify_forwarded, verify_no_other_packets, verify_packet
 from tests.ptf.conftest import BACKENDS, switch_with
 from tests.ptf.p4rt import clone_session
@@ -63,7 +63,7 @@ def prepared(switch: Switch) -> Switch:
     switch.insert("dscp", {"hdr.ipv6.dscp": 48}, action=("set_priority", {"priority": 7}))
     switch.insert("conditional.host_ports", {"meta.in_port": HOSTS}, action=("NoAction", {}))
     switch.insert("reaction.host_ports", {"std.egress_spec": HOSTS}, action=("NoAction", {}))
-    switch.insert("minimal_rule", {"destination_group": 5}, action=("minimal", {"port": DIRECT}))
+    switch.insert("minimal_rule", {"destination_group": 5}, action=("minimal", {"port": DIRECT, "own": 1}))
     for via, port in PORTS.items():
         way(switch, via, port)
     switch.client.insert(clone_session(2, [(RECIRCULATION_PORT, 1)]))
@@ -250,7 +250,7 @@ def test_a_paused_port_is_avoided(engine: Switch) -> None:
 def test_all_groups_but_source_and_destination_are_ways_round(qcn: Switch) -> None:
     """To group 2 by way of groups 1, 3, 4 and 5: the draw leaves a gap in the middle."""
     qcn.route("fd00:2::", 32, [DIRECT])
-    qcn.insert("minimal_rule", {"destination_group": 2}, action=("minimal", {"port": DIRECT}))
+    qcn.insert("minimal_rule", {"destination_group": 2}, action=("minimal", {"port": DIRECT, "own": 1}))
     way(qcn, 5, LOCAL)
     react(qcn, replace(AT_ONCE, quiet=10_000))
     is_taken(qcn, DIRECT, message((0, 0)))
@@ -288,7 +288,7 @@ def sent(switch: Switch, ports: tuple[int, ...]) -> list[Ether]:
 @pytest.mark.parametrize("choices", [False, True])
 def test_a_queue_sends_packets_round_until_it_is_empty(qcn: Switch, choices: bool) -> None:
     """One packet has left, at most three wait, and the others find the other ports empty."""
-    judgement = Judgement(t=2, choices=choices)
+    judgement = QueueRule(t=2, choices=choices)
     set_default(qcn, "condition", call(judgement.action()))
     qcn.platform.slow_down(DIRECT, RATE)
     for _ in range(12):
@@ -304,9 +304,27 @@ def test_a_queue_sends_packets_round_until_it_is_empty(qcn: Switch, choices: boo
     assert decided(qcn, 2) == (2, 0)
 
 
+def test_other_links_count_as_much_as_the_mean_says(qcn: Switch) -> None:
+    """Ports 1 to 5 are taken for two links to other groups. Four packets at port 5 are worth as many at port 1."""
+    judgement = QueueRule(t=0, mean=4, own_mean=4)
+    for control in ("arriving", "leaving"):
+        set_default(qcn, f"{control}.links_out", (f"{control}.links", {"first_port": 1, "last_port": 5}))
+    set_default(qcn, "condition", call(judgement.action(2)))
+    qcn.route("fd00:3::", 32, [5])
+    for port in (DIRECT, 5):
+        qcn.platform.slow_down(port, RATE // 10)
+    for _ in range(5):
+        send_packet(qcn, LOCAL, data((0, 1), dst=3))
+    qcn.barrier()
+    for _ in range(12):
+        send_packet(qcn, HOSTS, data((0, 0)))
+    qcn.barrier()
+    assert 4 <= qcn.counter("decisions", MIN)[0] <= 7
+
+
 def test_the_switch_with_the_link_decides_once_more(qcn: Switch) -> None:
     """Packets of another switch are turned into the next virtual channel, once, and their first switch hears of it."""
-    set_default(qcn, "condition", call(Judgement(t=1000, transit=True, turn_t=2, gap=1, smooth=0).action()))
+    set_default(qcn, "condition", call(QueueRule(t=2, transit=True, gap=1, smooth=0).action()))
     qcn.platform.slow_down(DIRECT, RATE)
     for _ in range(12):
         send_packet(qcn, LOCAL, data((0, 1)))
@@ -331,19 +349,27 @@ def test_the_switch_with_the_link_decides_once_more(qcn: Switch) -> None:
 
 
 def test_what_was_told_of_a_group_fades(qcn: Switch) -> None:
-    set_default(qcn, "condition", call(Judgement(t=1000, fade=30).action()))
+    set_default(qcn, "condition", call(QueueRule(t=1000, fade=30).action()))
     set_default(qcn, "mechanism", ("avoid", {"fade": 30}))
-    is_taken(qcn, DIRECT, message((0, 0), group=4))
+    is_taken(qcn, DIRECT, message((0, 0), group=0))
     is_taken(qcn, DIRECT, message((0, 0), group=GROUPS))
     assert decided(qcn) == (12, 0)
     for _ in range(3):  # each leaves a sixty-fourth
         is_taken(qcn, DIRECT, message((0, 0), group=5))
     assert decided(qcn) == (0, 12)
-    set_default(qcn, "condition", call(Judgement(t=1000, fade=10).action()))
+    set_default(qcn, "condition", call(QueueRule(t=1000, fade=10).action()))
     time.sleep(0.01)
     assert decided(qcn) == (12, 0)
-    set_default(qcn, "condition", call(Judgement(t=1000, fade=30).action()))
+    set_default(qcn, "condition", call(QueueRule(t=1000, fade=30).action()))
     assert decided(qcn) == (12, 0), "it is forgotten"
+
+
+def test_a_way_round_that_is_avoided_as_much_is_no_better(qcn: Switch) -> None:
+    set_default(qcn, "condition", call(QueueRule(t=1000, fade=30).action()))
+    set_default(qcn, "mechanism", ("avoid", {"fade": 30}))
+    for group in (1, 2, 3, 4, 5):
+        is_taken(qcn, DIRECT, message((0, 0), group=group))
+    assert decided(qcn) == (12, 0)
 
 
 def test_by_way_of_any_switch(qcn: Switch) -> None:
@@ -353,18 +379,19 @@ def test_by_way_of_any_switch(qcn: Switch) -> None:
     set_default(qcn, "towards_group", ("arrive_and_rise", {}))
     way(qcn, 5, LOCAL)
     way(qcn, 6, LOCAL)
+    arriving = data((0, 1), fl=(AHEAD | NODE) << 8)
+    verify_forwarded(qcn, LOCAL, arriving, data((0, 1), hlim=63, tc=1 << 2), DIRECT)
     for _ in range(80):
         send_packet(qcn, HOSTS, data((0, 0)))
         qcn.barrier()
     ways = [each["IPv6"].fl >> 8 for each in sent(qcn, (*{*PORTS.values(), LOCAL},))]
     assert len(ways) == 80
     assert set(ways) == {AHEAD | via for via in range(1, 7)}
-    arriving = data((0, 1), fl=(AHEAD | NODE) << 8)
-    verify_forwarded(qcn, LOCAL, arriving, data((0, 1), hlim=63, tc=1 << 2), DIRECT)
 
 
 def test_the_way_round_of_a_host(qcn: Switch) -> None:
     set_default(qcn, "condition", ("never", {}))
-    qcn.insert("conditional.host_ports", {"meta.in_port": 7}, action=("fixed_way", {"via": 3}))
+    fixed = qcn.schema.entry("conditional.host_ports", {"meta.in_port": HOSTS}, action=("fixed_way", {"via": 3}))
+    qcn.client.modify(fixed)
     for _ in range(4):
-        verify_forwarded(qcn, 7, data((0, 0)), data((0, 0), hlim=63, fl=(AHEAD | 3) << 8), PORTS[3])
+        verify_forwarded(qcn, HOSTS, data((0, 0)), data((0, 0), hlim=63, fl=(AHEAD | 3) << 8), PORTS[3])

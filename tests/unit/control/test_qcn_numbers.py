@@ -9,7 +9,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control import qcn
-from detour.control.qcn import MECHANISMS, CongestionPoints, Judgement, Mechanism
+from detour.control.qcn import MECHANISMS, CongestionPoints, Mechanism, QueueRule
 from detour.engine.phv import EGRESS_PORT, INSTANCE_TYPE
 from detour.fabric.backends.virtual.load import _call
 from tests.packet_runner import PacketRunner, field_place
@@ -185,9 +185,9 @@ def test_a_clone_becomes_a_message_to_the_source(runner):
         lambda: Mechanism("m", quiet=0),
         lambda: Mechanism("m", fraction=1.5),
         lambda: Mechanism("m", smooth=9),
-        lambda: Judgement(t=1 << 16),
-        lambda: Judgement(fade=32),
-        lambda: Judgement(twice=9),
+        lambda: QueueRule(t=1 << 16),
+        lambda: QueueRule(fade=32),
+        lambda: QueueRule(twice=16),
     ],
 )
 def test_impossible_parameters_are_refused(make):

@@ -16,7 +16,7 @@ from detour.experiments.qcn import experiment as qcn_switch
 from detour.experiments.qcn import goals, transients
 from detour.experiments.qcn.experiment import QcnResult
 from detour.experiments.qcn.tables import annotate, collect, draw, tables
-from detour.experiments.qcn.transients import Phase, Window, judge_change, phases_of
+from detour.experiments.qcn.transients import LoadWindow, Phase, judge_change, phases_of
 from tests.unit.experiments.printing import printed
 
 
@@ -113,11 +113,11 @@ def test_phases_of_another_form(texts: tuple[str, ...]) -> None:
         phases_of(texts)
 
 
-def windows(accepted: list[float], latency_us: list[float]) -> list[Window]:
+def windows(accepted: list[float], latency_us: list[float]) -> list[LoadWindow]:
     """Of 1000 packets at load 1, 1000 bytes each."""
     packets = [round(1000 * share) for share in accepted]
     return [
-        Window(1000 * count, count, 1000 * us * count, 3 * count // 4, count - 3 * count // 4)
+        LoadWindow(1000 * count, count, 1000 * us * count, 3 * count // 4, count - 3 * count // 4)
         for count, us in zip(packets, latency_us, strict=True)
     ]
 
@@ -142,7 +142,7 @@ def test_what_never_comes_back() -> None:
 def test_transients_are_tables_goals_and_a_figure(tmp_path: Path) -> None:
     change = judge_change(windows([0.4] * 100, [12.0] * 100), 1e6, 0.4, NAMES | {"routing": "QCN-Switch-fast"})
     assert change.react_us == 0
-    series = transients.Series(accepted=[0.4] * 9, latency_us=[None] + [2.0] * 8, minimal=[0.5] * 9, **NAMES)
+    series = transients.OverTime(accepted=[0.4] * 9, latency_us=[None] + [2.0] * 8, minimal=[0.5] * 9, **NAMES)
     results = [transients.TransientResult([change], [series])]
     assert reproduce.QCN_TRANSIENTS.decode(json.loads(json.dumps(as_json(results[0])))) == results[0]
     findings = transients.collect(results)
