@@ -122,6 +122,7 @@ class OpenLoop(VirtualFabric):
         )
         if self._mechanism is not None:
             self._mirror()
+        self._share_links()
         self.change(load, pattern)
 
     def change(self, load: float, pattern: str) -> None:
@@ -140,6 +141,14 @@ class OpenLoop(VirtualFabric):
             policy = self.scheme.policy
             return policy.program, _planned(self.topology, policy)
         return PROGRAM, _planned(self.topology, self._mechanism)
+
+    def _share_links(self) -> None:
+        """Channels take turns, packet by packet, as in FOGSim and BookSim; with strict priority those that packets
+        leave their hosts in starve beyond saturation. Messages go first."""
+        for switch in self.topology.switches:
+            for port, peer in enumerate(switch.ports, start=1):
+                for channel in range(self.scheme.channels if peer is not None else 0):
+                    self.network.set_queue((switch.device_id, port), priority=channel, quantum=OPEN_LOOP_BYTES)
 
     def _mirror(self) -> None:
         """Programs see what waits of every port's input, and which output ports are paused."""
