@@ -287,7 +287,7 @@ UGAL_BY_PORTS = Mechanism("UGAL-L", queues=QueueRule())
 PAR = Mechanism("PAR", queues=QueueRule(transit=True))
 QCN_FAST = Mechanism(
     "QCN-Switch-fast",
-    queues=QueueRule(t=13, twice=4, mean=4, own_mean=1, choices=True, transit=True, gap=5000, shy=18),
+    queues=QueueRule(t=15, twice=4, mean=8, own_mean=1, choices=True, transit=True, gap=5000, shy=18),
 )  # fmt: skip
 QCN_BASE = Mechanism("QCN-Switch-base")
 QCN_SOURCE = Mechanism("QCN-Switch-source", source=True)
