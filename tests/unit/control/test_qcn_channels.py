@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ class Walker:
                     self._take(switch.index, entry, entry.action)
 
     def _take(self, switch: int, entry: TableEntry, action: Action) -> None:
-        match = dict(entry.match)
+        match: dict[str, Any] = dict(entry.match)
         if entry.table == qcn.MINIMAL_RULE:
             self.minimal[switch, match[schema.DESTINATION_GROUP]] = action["port"]
         elif entry.table == qcn.CONDITIONAL_TOWARDS_GROUP:
