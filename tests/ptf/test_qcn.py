@@ -280,7 +280,7 @@ def test_between_samples_nobody_is_a_victim(qcn: Switch) -> None:
 # -- by queues, and other ways round --------------------------------------------------------------------------
 
 
-def sent(switch: Switch, ports: tuple[int, ...]) -> list[Ether]:
+def sent(switch: Switch, ports: tuple[int, ...]) -> list[Packet]:
     """What waits at ports."""
     return [Ether(each) for port in ports for each in switch.waiting(port)]
 
