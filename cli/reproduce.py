@@ -231,6 +231,18 @@ class _Rivals(ReproduceCommand):
             page.write(options.write, reproduction.collected, selection, command)
 
 
+class _Qcn(ReproduceCommand):
+    besides = frozenset({"plot", "transients"})
+
+    def variant(self, options: argparse.Namespace) -> Experiment[Any, Any, Any]:
+        from detour.experiments import reproduce
+
+        if not options.transients:
+            return super().variant(options)
+        refuse(options, ("loads", "windows"), "does not go with --transients; phases say their load and their time")
+        return reproduce.QCN_TRANSIENTS
+
+
 class _Tcp(ReproduceCommand):
     besides = frozenset({"linux", "ns3", "plot", "cc", "seconds"})
 
@@ -350,16 +362,17 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
         plot=_plot("draw Figs. 3 to 7"),
         sizes=CommandOption("of messages at packet level (equal: 500 kB)", choices=("equal", "web-search")),
     ),
-    ReproduceCommand(
+    _Qcn(
         "qcn-switch",
         "Figs. 3, 7, 8 of the QCN-Switch paper: adaptive Dragonfly routing",
         topology=CommandOption("dragonfly:p=4,a=8,h=4 (--quick: p=2,a=4,h=2)", "SPEC"),
         routing=CommandOption("(all)", "NAME[,NAME...]", kind=_names),
-        pattern=CommandOption("(all)", "UN,ADV,ADVc", kind=_names),
+        pattern=CommandOption("(all); with --transients un:0.4,adv1:0.4@1ms", "UN,MIX,ADV+k,ADVc", kind=_names),
+        transients=CommandOption("traffic that changes, and how soon routing follows"),
         loads=CommandOption("offered, 0 to 1 (a spread)", "L[,L...]", kind=_loads),
         windows=CommandOption("us of virtual time", "WARM,COUNT", kind=_windows),
         seed=CommandOption("(1)", "S", kind=int),
-        plot=_plot("draw Figs. 3, 7 and 8"),
+        plot=_plot("draw Figs. 3, 7 and 8, or what changes over time"),
     ),
     ReproduceCommand(
         "loss",

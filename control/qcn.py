@@ -14,6 +14,7 @@ What the control plane writes for the paper's real numbers is fixed-point, and t
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -21,13 +22,13 @@ from typing import Literal, TypeAlias
 from detour.base.dataplane import RECIRCULATION_PORT
 from detour.base.errors import DetourError
 from detour.control import schema
-from detour.control.entries import Action, ActionSet, CloneSession, DefaultAction, Entity, Plan, Replica, TableEntry
+from detour.control.entries import Action, CloneSession, DefaultAction, Entity, Plan, Replica, TableEntry
 from detour.control.planner import plan_switch
 from detour.control.policy import NoMarking, Policy
 from detour.control.routes.adaptive import group_links
 from detour.control.routes.routing import ports_into
 from detour.topo.failures import NONE
-from detour.topo.topology import Switch, Topology
+from detour.topo.topology import Host, Switch, Topology
 
 CONDITION = "FabricIngress.conditional.condition"
 CONDITIONAL_HOST_PORTS = "FabricIngress.conditional.host_ports"
@@ -36,6 +37,8 @@ CONDITIONAL_TOWARDS_GROUP = "FabricIngress.conditional.towards_group"
 CONDITIONAL_DECISIONS = "FabricIngress.conditional.decisions"
 PAUSED = "FabricIngress.conditional.paused"
 DETOURED = "detoured"
+AVOIDED = "avoided"
+AVOIDED_AT = "avoided_at"
 MECHANISM = "FabricIngress.reaction.mechanism"
 OWN_HOSTS = "FabricIngress.reaction.host_ports"
 LAST_FEEDBACK = "FabricIngress.reaction.last"
@@ -49,16 +52,32 @@ BUFFERED = "buffered"
 CONDITIONAL_MINIMAL = "FabricIngress.conditional.minimal"
 CONDITIONAL_TOWARDS = "FabricIngress.conditional.towards"
 ADAPT = "FabricIngress.reaction.adapt"
+BY_QUEUES = "FabricIngress.conditional.by_queues"
+FIXED_WAY = "FabricIngress.conditional.fixed_way"
+WAYS_ROUND = "FabricIngress.conditional.ways_round"
+ANY_SWITCH = "FabricIngress.conditional.any_switch"
+ARRIVE_AND_RISE = "FabricIngress.conditional.arrive_and_rise"
+FIRST_WAY = "FabricIngress.conditional.first_way"
+READ_FIRST = "FabricIngress.conditional.read_first"
+SECOND_WAY = "FabricIngress.conditional.second_way"
+READ_SECOND = "FabricIngress.conditional.read_second"
+LINKS_OUT = (
+    ("FabricIngress.arriving.links_out", "FabricIngress.arriving.links"),
+    ("FabricEgress.leaving.links_out", "FabricEgress.leaving.links"),
+)
+AVOID = "FabricIngress.reaction.avoid"
 INPUT_BUFFER = "FabricEgress.congestion.input_buffer"
 OUTPUT_QUEUE = "FabricEgress.congestion.output_queue"
 
 CONDITIONS = {
     "always": "FabricIngress.conditional.always",
+    "never": "FabricIngress.conditional.never",
     "unless_paused": "FabricIngress.conditional.unless_paused",
     "by_probability": "FabricIngress.conditional.by_probability",
 }
 
 # headers.p4
+NOTIFICATION_BYTES = 86
 NOTIFICATION_SESSION = 2
 
 
@@ -69,8 +88,12 @@ LEVELS = 63  # The highest Fb that six bits hold.
 SCALE_BITS = 40
 DECREASE_BITS = 32
 MOST_BYTES = 1 << 20
+MAX_WAYS = 2048  # eleven bits of the flow label (headers.p4)
 
-Condition: TypeAlias = Literal["always", "unless_paused", "by_probability"]
+CHANNELS = 3
+"""virtual channels that detours by way of a group need"""
+
+Condition: TypeAlias = Literal["always", "never", "unless_paused", "by_probability"]
 
 
 def fb_max(q_eq: int, w: int) -> int:
@@ -139,6 +162,43 @@ class CongestionPoints:
 
 
 @dataclass(frozen=True)
+class QueueRule:
+    """How packets are judged by queues (conditional.p4).
+
+    The minimal way is taken if at its port no more packets wait than `2^twice` times those at the port of the way
+    round, plus `t`, plus `mean` / 4 of the mean over the switch's other links to other groups. `choices`: the better
+    of two random ways round. `transit`: the switch that has the link to the destination group decides once more, with
+    `own_mean`. `gap`: it tells the first switch which share of such packets it had to turn, an average over
+    2^`smooth` packets, by input port not more often than every so many ticks; 0: never. That switch sends so much less
+    the minimal way; it fades in 2^`fade` ticks. `shy`: a way round by a group of which the same was told counts as
+    2^(24 - `shy`) packets longer, times that share."""
+
+    t: int = 10
+    twice: int = 1
+    mean: int = 0
+    choices: bool = False
+    transit: bool = False
+    own_mean: int = 0
+    gap: int = 0
+    fade: int = 15
+    shy: int = 31
+    smooth: int = 4
+
+    def __post_init__(self) -> None:
+        limits = {"t": 1 << 16, "gap": 1 << 32, "smooth": 25, "fade": 32, "shy": 32}
+        for name, limit in (limits | dict.fromkeys(("twice", "mean", "own_mean"), 16)).items():
+            if not 0 <= getattr(self, name) < limit:
+                raise DetourError(f"by queues: {name}={getattr(self, name)} is not 0 to {limit - 1}")
+
+    def action(self, links: int = 0) -> Action:
+        """The P4 action of a switch with so many links to other groups."""
+        names = ("t", "twice", "mean", "own_mean", "gap", "fade", "shy", "smooth")
+        values = {name: getattr(self, name) for name in names}
+        links = links if self.mean or self.own_mean else 0
+        return Action.of(BY_QUEUES, **values, links=links, choices=int(self.choices), transit=int(self.transit))
+
+
+@dataclass(frozen=True)
 class Mechanism:
     """When minimal rules hold, and what notifications do (section III).
 
@@ -149,7 +209,9 @@ class Mechanism:
     message has the weight 2^-smooth. `steady`: every PC_l packets raise the probability, and nothing else does;
     otherwise PC_l packets without a message, and messages below what they are compared with. `fade`: every PC_l packets
     take 2^-fade off a port's Fb (0: nothing). `gentle`: a probability p rises by A_i * (p + (1 - p) * 2^-gentle), 0: by
-    A_i. `classes`: bit v: messages about victims of virtual channel v count."""
+    A_i. `classes`: bit v: messages about victims of virtual channel v count. `queues`: takes the place of
+    `condition`. `by`: what a packet that is sent round goes by, a random `group` other than source and destination, any
+    random `switch`, or the group that was drawn once for its `host`."""
 
     name: str
     condition: Condition = "by_probability"
@@ -165,6 +227,23 @@ class Mechanism:
     gentle: int = 0
     classes: int = ALL_CLASSES
     points: CongestionPoints = field(default_factory=CongestionPoints)
+    queues: QueueRule | None = None
+    by: Literal["group", "switch", "host"] = "group"
+
+    @property
+    def adapts(self) -> bool:
+        """Whether messages move probabilities of ports (section III)."""
+        return self.queues is None and self.condition == "by_probability"
+
+    @property
+    def channels(self) -> int:
+        """Virtual channels: a second local link in a group takes one more."""
+        return CHANNELS + (self.turns or self.by == "switch")
+
+    @property
+    def turns(self) -> bool:
+        """Whether packets may be turned in transit."""
+        return self.queues is not None and self.queues.transit
 
     def __post_init__(self) -> None:
         if not 0 <= self.limit * 63 <= 1:
@@ -184,6 +263,12 @@ class Mechanism:
         if not 1 <= self.quiet < 1 << 32:
             raise DetourError(f"{self.name}: PC_l is {self.quiet} packets")
 
+    def rule(self, links: int = 0) -> Action:
+        """The P4 action of table `condition` of a switch with so many links to other groups."""
+        if self.queues is not None:
+            return self.queues.action(links)
+        return Action(CONDITIONS[self.condition])
+
     def adapt(self, ports: int) -> Action:
         """The P4 action of a switch with that many transit ports."""
         versus = max(2, round(self.fraction * ports)) if self.fraction else self.versus
@@ -196,6 +281,14 @@ class Mechanism:
 
 
 CONDITIONAL_OPENFLOW = Mechanism("Conditional-OpenFlow", condition="unless_paused")
+VAL_BY_SWITCH = Mechanism("VAL", condition="never", by="switch")
+VAL_BY_HOST = Mechanism("VAL-host", condition="never", by="host")
+UGAL_BY_PORTS = Mechanism("UGAL-L", queues=QueueRule())
+PAR = Mechanism("PAR", queues=QueueRule(transit=True))
+QCN_FAST = Mechanism(
+    "QCN-Switch-fast",
+    queues=QueueRule(t=15, twice=4, mean=8, own_mean=1, choices=True, transit=True, gap=5000, shy=18),
+)  # fmt: skip
 QCN_BASE = Mechanism("QCN-Switch-base")
 QCN_SOURCE = Mechanism("QCN-Switch-source", source=True)
 QCN_COMPARISON = Mechanism("QCN-Switch-comparison", versus=1)
@@ -204,7 +297,13 @@ QCN_COMPLETE = Mechanism(
     points=CongestionPoints(period=16, classes=1),
 )  # fmt: skip
 
-MECHANISMS = {m.name: m for m in (CONDITIONAL_OPENFLOW, QCN_BASE, QCN_SOURCE, QCN_COMPARISON, QCN_COMPLETE)}
+MECHANISMS = {
+    m.name: m
+    for m in (
+        *(VAL_BY_SWITCH, VAL_BY_HOST, UGAL_BY_PORTS, PAR),
+        *(CONDITIONAL_OPENFLOW, QCN_BASE, QCN_SOURCE, QCN_COMPARISON, QCN_COMPLETE, QCN_FAST),
+    )
+}
 
 
 def plan_qcn(topology: Topology, mechanism: Mechanism) -> Plan:
@@ -212,8 +311,9 @@ def plan_qcn(topology: Topology, mechanism: Mechanism) -> Plan:
     the topology is another one."""
     if topology.family != "dragonfly" or topology.valiant_groups < 3:
         raise DetourError(f"QCN-Switch needs a Dragonfly of at least three groups, not {topology.spec}")
-    if topology.valiant_groups > schema.MAX_GROUPS:
-        raise DetourError(f"qcn.p4 knows {schema.MAX_GROUPS} groups; {topology.spec} has {topology.valiant_groups}")
+    most = len(topology.switches) if mechanism.by == "switch" else topology.valiant_groups
+    if most >= MAX_WAYS:
+        raise DetourError(f"qcn.p4 knows fewer than {MAX_WAYS} ways round; {topology.spec} has {most}")
     for group in range(topology.valiant_groups):
         group_links(topology, group)
     return {switch.device_id: list(_plan_switch(topology, mechanism, switch)) for switch in topology.switches}
@@ -221,34 +321,81 @@ def plan_qcn(topology: Topology, mechanism: Mechanism) -> Plan:
 
 def _plan_switch(topology: Topology, mechanism: Mechanism, switch: Switch) -> Iterator[Entity]:
     # Everything that has nothing to do with ways to other groups is as in fabric.p4 without detours.
-    for entity in plan_switch(topology, Policy(valiant=False, channels=3, ecn=NoMarking()), NONE, switch):
+    for entity in plan_switch(
+        topology, Policy(valiant=False, channels=mechanism.channels, ecn=NoMarking()), NONE, switch
+    ):
         if not (isinstance(entity, DefaultAction) and entity.table == schema.NODE_CONFIG):
             yield entity
     groups = topology.valiant_groups
     node = Action.of(schema.SET_NODE, node_id=switch.node_id, group=switch.group, groups=groups)
     yield DefaultAction(schema.NODE_CONFIG, node)
-    yield DefaultAction(CONDITION, Action(CONDITIONS[mechanism.condition]))
+    links = [port for port, peer in enumerate(switch.ports, start=1) if peer is not None and peer.kind == "global"]
+    yield DefaultAction(CONDITION, mechanism.rule(len(links)))
+    if mechanism.queues is not None and mechanism.rule(len(links))["links"]:
+        for table, action in LINKS_OUT:
+            yield DefaultAction(table, Action.of(action, first_port=links[0], last_port=links[-1]))
     for host in topology.hosts_of[switch.index]:
-        yield TableEntry(CONDITIONAL_HOST_PORTS, ((schema.IN_PORT, host.port),), Action(schema.NO_ACTION))
-    for group in range(topology.valiant_groups):
+        yield TableEntry(CONDITIONAL_HOST_PORTS, ((schema.IN_PORT, host.port),), _of_host(topology, mechanism, host))
+    for group in range(groups):
         if group != switch.group:
-            (port,) = ports_into(topology, NONE, switch.index, group)
-            rule = Action.of(CONDITIONAL_MINIMAL, port=port)
+            port = _port_into(topology, switch, group)
+            rule = Action.of(CONDITIONAL_MINIMAL, port=port, own=int(port in links))
             yield TableEntry(MINIMAL_RULE, ((schema.DESTINATION_GROUP, group),), rule)
-            towards = ActionSet.of([Action.of(CONDITIONAL_TOWARDS, port=port)])
-            yield TableEntry(CONDITIONAL_TOWARDS_GROUP, ((schema.VIA, group),), towards)
-    if mechanism.condition == "by_probability":
+    yield from _ways_round(topology, mechanism, switch)
+    if mechanism.adapts:
         yield from _notifications(topology, mechanism, switch)
+    elif mechanism.queues is not None and mechanism.queues.gap:
+        yield DefaultAction(MECHANISM, Action.of(AVOID, fade=mechanism.queues.fade))
+        yield from _own_hosts(topology, switch)
+        yield CloneSession(NOTIFICATION_SESSION, (Replica(RECIRCULATION_PORT, 1),))
+
+
+def _port_into(topology: Topology, switch: Switch, group: int) -> int:
+    (port,) = ports_into(topology, NONE, switch.index, group)
+    return port
+
+
+def _of_host(topology: Topology, mechanism: Mechanism, host: Host) -> Action:
+    """What holds for all packets of a host: the group that it goes round by was drawn once (FOGSim)."""
+    if mechanism.by != "host":
+        return Action(schema.NO_ACTION)
+    others = [group for group in range(topology.valiant_groups) if group != host.group]
+    return Action.of(FIXED_WAY, via=random.Random(f"way {host.index}").choice(others))
+
+
+def _ways_round(topology: Topology, mechanism: Mechanism, switch: Switch) -> Iterator[Entity]:
+    """By intermediate group or switch: the port that leads there."""
+    groups = [group for group in range(topology.valiant_groups) if group != switch.group]
+    into = {group: _port_into(topology, switch, group) for group in groups}
+    if mechanism.by == "switch":
+        count = len(topology.switches)
+        yield DefaultAction(WAYS_ROUND, Action.of(ANY_SWITCH, switches=count))
+        yield DefaultAction(CONDITIONAL_TOWARDS_GROUP, Action(ARRIVE_AND_RISE))
+        peers = enumerate(switch.ports, start=1)
+        beside = {peer.index: port for port, peer in peers if peer is not None and peer.kind == "local"}
+        others = [other for other in topology.switches if other is not switch]
+        ports = {other.node_id: into.get(other.group) or beside[other.index] for other in others}
+    else:
+        ports = into
+    for via, port in ports.items():
+        yield TableEntry(CONDITIONAL_TOWARDS_GROUP, ((schema.VIA, via),), Action.of(CONDITIONAL_TOWARDS, port=port))
+        if mechanism.queues is not None:
+            yield TableEntry(FIRST_WAY, ((schema.VIA, via),), Action.of(READ_FIRST, port=port))
+            yield TableEntry(SECOND_WAY, (("via", via),), Action.of(READ_SECOND, port=port))
 
 
 def _notifications(topology: Topology, mechanism: Mechanism, switch: Switch) -> Iterator[Entity]:
     transit = [peer is not None and peer.kind != "host" for peer in switch.ports]
     yield DefaultAction(MECHANISM, mechanism.adapt(sum(transit)))
-    for host in topology.hosts_of[switch.index]:
-        yield TableEntry(OWN_HOSTS, ((schema.EGRESS_SPEC_FIELD, host.port),), Action(schema.NO_ACTION))
+    yield from _own_hosts(topology, switch)
     tables = {"input": (INPUT_POINTS, schema.IN_PORT), "output": (OUTPUT_POINTS, schema.EGRESS_PORT_FIELD)}
     table, key = tables[mechanism.points.where]
     for port, peer in enumerate(switch.ports, start=1):
         if peer is not None and peer.kind in mechanism.points.kinds:
             yield TableEntry(table, ((key, port),), mechanism.points.action())
     yield CloneSession(NOTIFICATION_SESSION, (Replica(RECIRCULATION_PORT, 1),))
+
+
+def _own_hosts(topology: Topology, switch: Switch) -> Iterator[Entity]:
+    for host in topology.hosts_of[switch.index]:
+        yield TableEntry(OWN_HOSTS, ((schema.EGRESS_SPEC_FIELD, host.port),), Action(schema.NO_ACTION))

@@ -33,6 +33,7 @@ from detour.experiments.placement.scenario import PathRun
 from detour.experiments.planes import experiment as planes
 from detour.experiments.qcn import experiment as qcn_switch
 from detour.experiments.qcn import tables as qcn_tables
+from detour.experiments.qcn import transients as qcn_transients
 from detour.experiments.queues import experiment as queues
 from detour.experiments.rivals import experiment as rivals
 from detour.experiments.rivals import points as rival_points
@@ -153,6 +154,12 @@ QCN_SWITCH = _declared(
     "QCN-Switch: Figs. 3, 7 and 8, adaptive routing from congestion notifications on a Dragonfly of 1056 hosts",
     *(qcn_switch, qcn_tables),
     results=[qcn_switch.QcnResult],
+)
+QCN_TRANSIENTS = _declared(
+    "qcn-switch",
+    "QCN-Switch: how soon adaptive routing follows a change of traffic",
+    qcn_transients,
+    results=[qcn_transients.TransientResult],
 )
 LOSS_COST = _declared(
     "loss",

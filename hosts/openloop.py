@@ -15,8 +15,6 @@ elided.
 
 from __future__ import annotations
 
-import numpy as np
-
 from detour.base.dataplane import HOP_LIMIT
 from detour.base.errors import DetourError
 from detour.base.jit import inner, int64
@@ -42,12 +40,21 @@ _PS_PER_SECOND_OF_BITS = 8 * 10**12
 
 
 def configure(
-    hs: Hosts, host: int, *, load: float, targets: tuple[int, int], frame_bytes: int, rate_bps: int, start_ps: int = 0
+    hs: Hosts,
+    host: int,
+    *,
+    load: float,
+    targets: tuple[int, int],
+    frame_bytes: int,
+    rate_bps: int,
+    uniform: float = 0.0,
+    now_ps: int = 0,
 ) -> None:
-    """Makes `host` an open-loop source.
+    """Makes `host` an open-loop source, or changes one: what waits in its queue stays there.
 
     `load`: offered, as a fraction of the link. `targets`: first host and number of hosts from there on (in a round over
-    all hosts) among which destinations are drawn; the host itself is left out. `frame_bytes`: length on the wire.
+    all hosts) among which destinations are drawn; the host itself is left out. `uniform`: share of the packets that go
+    to any other host instead. `frame_bytes`: length on the wire.
 
     Raises:
         DetourError: a parameter is out of range.
@@ -56,6 +63,8 @@ def configure(
     first, count = targets
     if not 0 <= load <= 1:
         raise DetourError(f"offered load is {load:g}; it is a fraction of the host's link, 0 to 1")
+    if not 0 <= uniform <= 1:
+        raise DetourError(f"{uniform:g} of the packets go to any host; it is a share, 0 to 1")
     if not 0 <= first < hosts or not 1 <= count <= hosts:
         raise DetourError(f"targets are {count} hosts from {first} on; there are {hosts}")
     inside = (host - first) % hosts < count
@@ -68,17 +77,14 @@ def configure(
     row["probability"] = round(load * ALWAYS)
     row["first"], row["targets"] = first, count - inside
     row["own"] = (host - first) % hosts if inside else count
-    row["hosts"] = hosts
+    row["hosts"], row["uniform"] = hosts, round(uniform * ALWAYS)
     row["frame_bytes"] = frame_bytes
-    row["next_ps"] = start_ps if load > 0 else MAX_TIME
+    idle = not hs.host[host]["open_loop"] or row["next_ps"] == MAX_TIME
+    if load == 0:
+        row["next_ps"] = MAX_TIME
+    elif idle:
+        row["next_ps"] = now_ps
     hs.host[host]["open_loop"] = 1
-
-
-def discard_queues(hs: Hosts, now_ps: int) -> None:
-    """Empties all source queues: packets generated before `now_ps` that were not sent yet never were."""
-    slots = np.maximum(hs.source["slot_ps"], 1)
-    missed = np.maximum(now_ps - hs.source["next_ps"], 0)
-    hs.source["next_ps"] += -(-missed // slots) * slots
 
 
 @inner
@@ -87,6 +93,18 @@ def _generate(h: RdmaHost, source: OpenLoopSource) -> None:
     source.next_ps += source.slot_ps
     while random_below(h, _WHOLE) >= source.probability:
         source.next_ps += source.slot_ps
+
+
+@inner
+def _target(h: RdmaHost, source: OpenLoopSource, host: int) -> int:
+    """Draws the destination of a packet."""
+    if source.uniform != 0 and random_below(h, _WHOLE) < source.uniform:
+        number = random_below(h, source.hosts - 1)
+        return number + 1 if number >= host else number
+    number = random_below(h, source.targets)
+    if number >= source.own:
+        number += 1
+    return (source.first + number) % source.hosts
 
 
 @inner
@@ -103,10 +121,7 @@ def write(hs: Handle, host: int, frame: int, now: int) -> int:
     if source.next_ps > now:
         return 0
     h = host_row(hs, host)
-    number = random_below(h, source.targets)
-    if number >= source.own:
-        number += 1
-    target = host_row(hs, (source.first + number) % source.hosts)
+    target = host_row(hs, _target(h, source, host))
     length = source.frame_bytes
     size = length - ETHERNET - IPV6
     udp = put_ethernet_ipv6(frame, h, target.addr_hi, target.addr_lo, _NONE, _NONE, size, _NONE)

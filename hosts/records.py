@@ -447,6 +447,7 @@ class OpenLoopSource(NativeRecord):
     targets: Int64
     own: Int64
     hosts: Int64
+    uniform: Int64  # probability of any other host instead, scaled to 2**31
     # what was sent and what came in; sums over packets: generation to delivery, transmission to delivery, switches
     tx_packets: Int64
     tx_bytes: Int64

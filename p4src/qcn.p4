@@ -10,6 +10,7 @@
 #include "include/parser.p4"
 #include "include/punt.p4"
 #include "include/usid.p4"
+#include "include/occupancy.p4"
 #include "include/conditional.p4"
 #include "include/routing.p4"
 #include "include/queueing.p4"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The evaluation of the QCN-Switch paper (Benito, Vallejo, Beivide, Izu): latency and accepted throughput over offered
-load (Figs. 3 and 7), injection by switch of group 0 (Fig. 8), and ADVc, which it leaves to future work.
+load (Figs. 3 and 7), injection by switch of group 0 (Fig. 8), and ADVc, which it leaves to future work; MIX and ADV+h.
 
 Its network: a Dragonfly of p = 4, a = 8, h = 4 (1056 hosts), packets of 1 KB, Bernoulli sources. Its Table I is lost;
 what was chosen instead is in `fabric.traffic.open_loop`, `control.qcn` and docs/qcn-switch.md.
@@ -13,36 +13,29 @@ from dataclasses import dataclass
 
 from detour.base.errors import DetourError
 from detour.control.graph_files import open_topology
-from detour.control.qcn import MECHANISMS
+from detour.control.qcn import MECHANISMS, NOTIFICATION_BYTES, Mechanism
 from detour.experiments.columns import row, shown, taken
 from detour.experiments.steady import judge
-from detour.fabric.traffic.open_loop import OPEN_LOOP_PATTERNS, OpenLoop, reference
+from detour.fabric.backends.virtual.scheme import Scheme
+from detour.fabric.traffic.open_loop import LINKS, OPEN_LOOP_PATTERNS, REFERENCES, OpenLoop, reference, traffic
 
 FULL_SIZE = "dragonfly:p=4,a=8,h=4"
 SMALL = "dragonfly:p=2,a=4,h=2"
-ROUTINGS = ("MIN", "VAL", "PB", *MECHANISMS)
-THRESHOLD = 10
-"""T of PB, in packets"""
+ROUTINGS = (*REFERENCES, *MECHANISMS)
 FAIR_LOAD = 0.4
 """Fig. 8's"""
 
+_ADVERSARIAL = {"ADVc": (0.1, 0.3, 0.4, 0.5), "MIX": (0.2, 0.5, 0.7, 0.8, 1.0), "ADV+h": (0.1, 0.2, 0.3, 0.4, 0.5)}
 LOADS = {
-    "quick": {"UN": (0.5, 1.0), "ADV": (0.1, 0.4), "ADVc": ()},
-    "normal": {
-        "UN": (0.2, 0.5, 0.8, 0.9, 1.0),
-        "ADV": (0.05, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5),
-        "ADVc": (0.1, 0.3, 0.4, 0.5),
-    },
+    "quick": {"UN": (0.5, 1.0), "ADV": (0.1, 0.4, 0.5), "ADVc": (0.5,), "MIX": (0.8,), "ADV+h": (0.5,)},
+    "normal": {"UN": (0.2, 0.5, 0.8, 0.9, 1.0), "ADV": (0.05, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5), **_ADVERSARIAL},
     "full": dict.fromkeys(OPEN_LOOP_PATTERNS, tuple(round(0.05 * k, 2) for k in range(1, 21))),
 }
-ACCEPTED = 0.98
-"""share of what is offered below which a network is saturated; windows are short, so not 1"""
-
 STEADY_WITHIN = 0.02
 """what was accepted may drift by so much within a window, as `ACCEPTED` has it"""
 
-WINDOWS_US = {"quick": (1000, 300), "normal": (1600, 200), "full": (4000, 500)}
-"""(until counting begins, counting)"""
+WINDOWS_US = {"quick": (1000, 300), "normal": (2000, 10_000), "full": (5000, 20_000)}
+"""(until counting begins, counting); slow ramps and oscillations take milliseconds to show"""
 
 
 def _us(nanoseconds: float) -> str:
@@ -79,6 +72,7 @@ class QcnLoad:
     switches: float = shown("switches", ".2f", wide=True, means="on a packet's way, mean")
     minimal: float = shown("minimal", ".3f", means="share of the packets on a shortest path")
     messages: int = shown("messages", wide=True)
+    notified: float = shown("notified", ".5f", wide=True, means="bytes of messages, share of what hosts' links carry")
     steady: bool = shown("steady", means="what was accepted had no trend in the window")
     lost: int
 
@@ -102,22 +96,33 @@ def select(
 ) -> list[QcnPoint]:
     """The points. Empty: all, or what the extent says; `windows`: warm-up and counting, us. Raises `DetourError`: a
     name or a load that does not exist."""
-    spec = open_topology(topology or (SMALL if extent == "quick" else FULL_SIZE)).spec
-    for names, allowed in ((routing, ROUTINGS), (pattern, OPEN_LOOP_PATTERNS)):
-        unknown = next((name for name in names if name not in allowed), None)
-        if unknown is not None:
-            text = f"there is no {unknown!r} in the QCN-Switch paper's evaluation; allowed: {', '.join(allowed)}"
-            raise DetourError(text)
+    network = open_topology(topology or (SMALL if extent == "quick" else FULL_SIZE))
+    check_names(routing, ROUTINGS)
+    for name in pattern:
+        traffic(network, name)
     for load in loads:
         if not 0 < load <= 1:
             raise DetourError(f"an offered load is above 0 and at most 1, not {load:g}")
     warm, count = (given or usual for given, usual in zip(windows, WINDOWS_US[extent], strict=True))
     return [
-        QcnPoint(spec, route, name, load, warm, count, seed)
+        QcnPoint(network.spec, route, name, load, warm, count, seed)
         for route in routing or ROUTINGS
         for name in pattern or OPEN_LOOP_PATTERNS
-        for load in loads or LOADS[extent][name]
+        for load in loads or LOADS[extent].get(name, LOADS[extent]["ADV"])
     ]
+
+
+def check_names(names: Sequence[str], allowed: Sequence[str]) -> None:
+    """Raises `DetourError`: one of the names is none of those that are allowed."""
+    unknown = next((name for name in names if name not in allowed), None)
+    if unknown is not None:
+        text = f"there is no {unknown!r} in the QCN-Switch paper's evaluation; allowed: {', '.join(allowed)}"
+        raise DetourError(text)
+
+
+def routing_of(name: str) -> Scheme | Mechanism:
+    """What switches do."""
+    return MECHANISMS[name] if name in MECHANISMS else reference(name)
 
 
 def seconds(point: QcnPoint) -> float:
@@ -129,17 +134,19 @@ def seconds(point: QcnPoint) -> float:
 
 def run(point: QcnPoint) -> QcnResult:
     """Measures a point."""
-    name = point.routing
-    routing = MECHANISMS[name] if name in MECHANISMS else reference(name, THRESHOLD if name == "PB" else 0)
     topology = open_topology(point.topology)
-    with OpenLoop(topology, routing, load=point.load, pattern=point.pattern, seed=point.seed) as fabric:
+    with OpenLoop(
+        topology, routing_of(point.routing), load=point.load, pattern=point.pattern, seed=point.seed
+    ) as fabric:
         measured = fabric.measure(point.warm_us * 1_000_000, point.window_us * 1_000_000)
+    room = LINKS.rate_bps * point.window_us / 8e6 * len(topology.hosts)
     digits = {"accepted": 5, "latency_ns": 1, "network_ns": 1, "switches": 4, "minimal": 5}
     return taken(
         QcnResult,
         point,
         measured,
         **{name: round(getattr(measured, name), digit) for name, digit in digits.items()},
+        notified=round(measured.messages * NOTIFICATION_BYTES / room, 7),
         steady=judge(measured.arrived, STEADY_WITHIN).steady,
         injected=[round(float(measured.injected[switch]), 5) for switch in topology.members[0]],
     )

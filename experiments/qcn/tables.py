@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.tables import Column, Table, fixed, right
+from detour.control.graph_files import open_topology
 from detour.experiments import drawing
 from detour.experiments.columns import columns, row, shown, table, taken
+from detour.experiments.qcn import goals
 from detour.experiments.qcn.experiment import (
-    ACCEPTED,
     FAIR_LOAD,
     LOADS,
     ROUTINGS,
@@ -77,6 +78,7 @@ class QcnFindings:
     fairness: list[QcnInjection]
     landmarks: list[QcnLandmarks]
     paper: list[QcnStatement]
+    goals: list[goals.QcnGoal] = field(default_factory=list)
     loads_left_out: dict[str, list[float]] = field(default_factory=dict)
 
 
@@ -95,11 +97,16 @@ def collect(results: Sequence[QcnResult]) -> QcnFindings:
     )
 
 
-def annotate(findings: QcnFindings, points: Sequence[QcnPoint], _: Sequence[QcnResult | None]) -> QcnFindings:
-    """With the loads of `full` at which no routing was measured."""
+def annotate(findings: QcnFindings, points: Sequence[QcnPoint], results: Sequence[QcnResult | None]) -> QcnFindings:
+    """With the loads of `full` at which no routing was measured, and the goals."""
     measured = {(point.pattern, point.load) for point in points}
     missing = {name: [load for load in loads if (name, load) not in measured] for name, loads in LOADS["full"].items()}
-    return replace(findings, loads_left_out={name: loads for name, loads in missing.items() if loads})
+    small = all(open_topology(point.topology).valiant_groups == _SMALL_GROUPS for point in points[:1])
+    return replace(
+        findings,
+        loads_left_out={name: loads for name, loads in missing.items() if loads},
+        goals=goals.of_curves([result for result in results if result is not None], small=small),
+    )
 
 
 def landmarks(name: str, results: Sequence[QcnResult]) -> QcnLandmarks:
@@ -109,7 +116,7 @@ def landmarks(name: str, results: Sequence[QcnResult]) -> QcnLandmarks:
     for pattern in OPEN_LOOP_PATTERNS:
         points = [(run.accepted, run.load) for run in mine if run.pattern == pattern]
         saturation[pattern] = max((accepted for accepted, _ in points), default=None)
-        saturated[pattern] = any(accepted < ACCEPTED * load for accepted, load in points)
+        saturated[pattern] = any(accepted < goals.ACCEPTED * load for accepted, load in points)
     uniform = sorted((run for run in mine if run.pattern == "UN"), key=lambda run: run.load)
     low = {run.load: run.latency_ns for run in mine if run.pattern == "ADV" and run.load <= 0.3}
     valiant = {run.load: run.latency_ns for run in results if (run.routing, run.pattern) == ("VAL", "ADV")}
@@ -138,6 +145,7 @@ def tables(findings: QcnFindings) -> list[Table[Any]]:
         table(QcnLoad, rows, "accepted throughput and latency"),
         Table(heads, findings.landmarks, "saturation throughput and other landmarks"),
         table(QcnStatement, findings.paper, notes=notes),
+        *goals.tables(findings.goals),
     ]
 
 
@@ -147,19 +155,26 @@ def _saturation(pattern: str) -> Column[QcnLandmarks]:
         most = fixed(landmark.saturation[pattern], 3)
         return most if landmark.saturated[pattern] or most is None else f"> {most}"
 
-    return right(pattern, text)
+    return right(pattern, text, wide=pattern not in ("UN", "ADV", "ADVc"))
 
 
-_STYLES = {
+STYLES = {
     "MIN": (drawing.GRAY, "^", ":"),
     "VAL": (drawing.BLACK, "v", ":"),
+    "VAL-group": (drawing.BLACK, "<", ":"),
+    "VAL-host": (drawing.BLACK, ">", ":"),
     "PB": (drawing.GREEN, "s", "--"),
+    "UGAL-G": (drawing.GREEN, "d", ":"),
+    "UGAL-L": (drawing.SKY, "s", "--"),
+    "PAR": (drawing.SKY, "o", "-"),
     "Conditional-OpenFlow": (drawing.YELLOW, "P", "-"),
     "QCN-Switch-base": (drawing.ORANGE, "+", "-"),
     "QCN-Switch-source": (drawing.PURPLE, "o", "-"),
     "QCN-Switch-comparison": (drawing.VERMILION, "x", "-"),
-    "QCN-Switch-complete": (drawing.BLUE, "D", "-"),
+    "QCN-Switch-complete": (drawing.PURPLE, "D", "--"),
+    "QCN-Switch-fast": (drawing.BLUE, "D", "-"),
 }
+_SMALL_GROUPS = 9  # of p = 2
 _MOST_US = 40.0
 """where the axis of latency ends: beyond saturation latency grows as long as one measures"""
 
@@ -181,10 +196,10 @@ def draw(findings: QcnFindings, file: Path) -> None:
 
 
 def _pattern(left: Any, right: Any, points: Sequence[QcnLoad], pattern: str) -> None:
-    for place, (name, style) in enumerate(_STYLES.items()):
+    for place, (name, style) in enumerate(STYLES.items()):
         mine = sorted((point for point in points if point.routing == name), key=lambda point: point.load)
         # Without lines, points that are the same stand beside each other.
-        apart = 0.004 * (place - len(_STYLES) / 2) if len(mine) < drawing.ENOUGH else 0.0
+        apart = 0.004 * (place - len(STYLES) / 2) if len(mine) < drawing.ENOUGH else 0.0
         loads = [point.load + apart for point in mine]
         for axis, y in (
             (left, [point.latency_ns / 1e3 for point in mine]),
@@ -198,13 +213,13 @@ def _pattern(left: Any, right: Any, points: Sequence[QcnLoad], pattern: str) -> 
 
 
 def _fairness(axis: Any, rows: Sequence[QcnInjection]) -> None:
-    names = [name for name in _STYLES if any(row.routing == name for row in rows)]
+    names = [name for name in STYLES if any(row.routing == name for row in rows)]
     switches = list(dict.fromkeys(row.switch for row in rows))
     for place, name in enumerate(names):
         values = [row.injected for row in rows if row.routing == name]
         width = 0.85 / len(names)
         at = [number + (place - (len(names) - 1) / 2) * width for number in range(len(values))]
-        axis.bar(at, values, width, color=_STYLES[name][0], label=name)
+        axis.bar(at, values, width, color=STYLES[name][0], label=name)
     axis.set_xticks(range(len(switches)), switches)
     axis.set(ylabel="injected, share of the hosts' links", title="ADV at load 0.4: switches of group 0")
     axis.grid(visible=False, axis="x")

@@ -60,15 +60,20 @@ const bit<16> HOST_PREFIX = 0xfd00;
 #define IS_NO_SOURCE(address) (address[127:120] == 0xff || address[127:118] == 0x3fa || address[127:1] == 0)
 const bit<16> USID_LOCAL_FUNCTIONS = 0xe000; // uSIDs from here on are functions (uA), not nodes
 
-// Flow label, adaptive.p4 only: bits 19 to 13 belong to the switches (19: a detour lies ahead, 18 to 13: by way of that group),
+// Flow label, adaptive.p4 and the like: bits 19 to 13 belong to the switches (19: a detour lies ahead, 18 to 13: by way of that group),
 // bits 12 to 0 to the sender. Hosts see zeros in the upper bits: whoever takes a packet in from a host sets them, the first
 // switch outside the source group clears them.
+// qcn.p4 keeps bits 19 to 8 (18 to 8: by way of that group or switch) and leaves the sender 7 to 0.
+#ifdef QCN
+#define MAX_GROUPS 2048
+const bit<20> FLOW_LABEL_MASK = 0xff;
+#else
 const bit<7> DETOUR_AHEAD = 0x40; // bit 19
-
 #define MAX_GROUPS 64
+const bit<20> FLOW_LABEL_MASK = 0x1fff;
+#endif
 
 // Watched flows (flows.p4): the sender's part of the flow label names them.
-const bit<20> FLOW_LABEL_MASK = 0x1fff;
 #define MAX_WATCHED 256
 #define DELAY_CLASSES 32
 #define DELAY_SHIFT 4
@@ -92,7 +97,7 @@ header cnm_t {
     bit<16> node_id;      // CPID: the switch,
     bit<16> in_port;      // where the victim came in,
     bit<16> out_port;     // where it went out,
-    bit<16> reserved_id;  // 0
+    bit<16> group;        // and to which group it goes
     bit<16> q_offset;     // in units of 64 octets, signed
     bit<16> q_delta;
     bit<16> priority;     // of the victim: its class in the upper three bits
@@ -225,6 +230,7 @@ struct metadata_t {
     port_t  victim_out;
     @field_list(KEEP_ON_NOTIFICATION)
     bit<16> victim_node;
+    bit<1>  turned;         // this switch sent the packet round in transit, and tells its source
 #endif
 #ifdef TRIM
     bit<16> trim_to;        // by their names, what the engine's traffic manager reads and sets (trimming.p4)

@@ -102,8 +102,18 @@ control CongestionPoint(inout headers_t hdr, inout metadata_t meta, inout standa
         clone_preserving_field_list(CloneType.E2E, NOTIFICATION_SESSION, KEEP_ON_NOTIFICATION);
     }
 
+    // A packet that this switch turned: its source's switch hears of it (conditional.p4).
+    action tell_of_turn() {
+        point = MAX_PORTS + (bit<32>)std.egress_port;
+        meta.q_offset = 0;
+        meta.q_delta = 0;
+        take_as_victim();
+    }
+
     apply {
-        if (hdr.ipv6.isValid() && !hdr.cnm.isValid() && hdr.ipv6.src_addr[127:112] == HOST_PREFIX) {
+        if (meta.turned == 1) {
+            tell_of_turn();
+        } else if (hdr.ipv6.isValid() && !hdr.cnm.isValid() && hdr.ipv6.src_addr[127:112] == HOST_PREFIX) {
             if (!input_points.apply().hit) {
                 output_points.apply();
             }
@@ -138,7 +148,7 @@ control Notification(inout headers_t hdr, inout metadata_t meta, inout standard_
         hdr.cnm.node_id = meta.victim_node;
         hdr.cnm.in_port = (bit<16>)meta.victim_in;
         hdr.cnm.out_port = (bit<16>)meta.victim_out;
-        hdr.cnm.reserved_id = 0;
+        hdr.cnm.group = hdr.ipv6.dst_addr[111:96];
         hdr.cnm.q_offset = meta.q_offset;
         hdr.cnm.q_delta = meta.q_delta;
         hdr.cnm.priority = hdr.ipv6.dscp[2:0] ++ 13w0;
@@ -201,6 +211,7 @@ control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<32> others = 0;        // what Fb is compared with
     bit<32> mine = 0;
     bit<1> enabled = 0;
+    bit<8> fading = 0;
     adaptation_t adaptation = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
 
     action adapt(bit<1> source, bit<8> ports, bit<8> versus, bit<8> smooth, bit<32> decrease, bit<32> increase, bit<32> quiet,
@@ -209,8 +220,13 @@ control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         adaptation = { source, ports, versus, smooth, decrease, increase, quiet, steady, fade, classes, gentle };
     }
 
+    // Messages are about destination groups, and say which share of the packets for them is too much; ticks as in by_queues.
+    action avoid(bit<8> fade) {
+        fading = fade;
+    }
+
     table mechanism {
-        actions = { adapt; @defaultonly NoAction; }
+        actions = { adapt; avoid; @defaultonly NoAction; }
         default_action = NoAction();
     }
 
@@ -270,6 +286,19 @@ control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         received.count(port);
     }
 
+    action avoid_group() {
+        bit<32> share;
+        bit<32> since;
+        avoided.read(share, (bit<32>)hdr.cnm.group);
+        avoided_at.read(since, (bit<32>)hdr.cnm.group);
+        since = std.ingress_global_timestamp[31:0] - since;
+        FADE(share, since, fading)
+        share = share + ((ONE - share) >> 6) * (bit<32>)hdr.cnm.feedback;
+        avoided.write((bit<32>)hdr.cnm.group, share);
+        avoided_at.write((bit<32>)hdr.cnm.group, std.ingress_global_timestamp[31:0]);
+        received.count(port);
+    }
+
     action grow_quiet() {
         count = 0;
         fetch();
@@ -305,6 +334,9 @@ control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_meta
                 }
                 if (enabled == 1 && counts == 1) {
                     react();
+                }
+                if (fading != 0 && arrived == 1 && hdr.cnm.group < meta.groups) {
+                    avoid_group();
                 }
                 if (arrived == 1) {
                     meta.verdict = TAKEN;

@@ -15,6 +15,7 @@ control FabricIngress(inout headers_t hdr, inout metadata_t meta, inout standard
     Router() router;
 #ifdef QCN
     Reaction() reaction;
+    Arriving() arriving;
 #endif
     Qos() qos;
 #ifdef TRIM
@@ -70,6 +71,9 @@ control FabricIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         verdict.apply(hdr, meta, std);
         if (std.egress_spec != DROP_PORT) {
             port_enqueued.count((bit<32>)std.egress_spec);
+#ifdef QCN
+            arriving.apply(std);
+#endif
         }
     }
 }
@@ -77,6 +81,7 @@ control FabricIngress(inout headers_t hdr, inout metadata_t meta, inout standard
 control FabricEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     counter(MAX_PORTS, CounterType.packets_and_bytes) port_tx;
 #ifdef QCN
+    Leaving() leaving;
     CongestionPoint() congestion;
     Notification() notification;
 #endif
@@ -88,6 +93,9 @@ control FabricEgress(inout headers_t hdr, inout metadata_t meta, inout standard_
 #endif
 
     apply {
+#ifdef QCN
+        leaving.apply(std);
+#endif
         if (std.egress_port == RECIRCULATION_PORT) {
 #ifdef QCN
             if (std.instance_type == INSTANCE_EGRESS_CLONE) {

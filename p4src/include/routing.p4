@@ -20,7 +20,7 @@ control Spread(inout headers_t hdr, inout metadata_t meta) {
             meta.detour = hdr.udp.src_port[15:15];
             meta.path = hdr.udp.src_port & 0x7fff;
         } else {
-            meta.path = (bit<16>)hdr.ipv6.flow_label[12:0];
+            meta.path = (bit<16>)(hdr.ipv6.flow_label & FLOW_LABEL_MASK);
         }
         mix();
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from scapy.packet import Packet
 
 from detour.base.dataplane import RECIRCULATION_PORT
 from detour.control.entries import Action
-from detour.control.qcn import QCN_BASE, QCN_SOURCE, CongestionPoints, Mechanism
+from detour.control.qcn import QCN_BASE, QCN_SOURCE, CongestionPoints, Mechanism, QueueRule
 from tests.ptf.base_test import Switch, send_packet, verify_forwarded, verify_no_other_packets, verify_packet
 from tests.ptf.conftest import BACKENDS, switch_with
 from tests.ptf.p4rt import clone_session
@@ -31,7 +32,9 @@ NODE, GROUPS = 7, 6
 RATE = 50
 NOTIFICATION = 4794
 PDU_AT = 62
-MIN, VAL = 0, 1
+MIN, VAL, TURNED = 0, 1, 2
+AHEAD = 1 << 11
+"""of the flow label's upper 12 bits: a detour lies ahead; the rest is the intermediate group or switch"""
 AT_ONCE = replace(QCN_BASE, limit=1 / 63, increase=1.0, quiet=5)
 """Fb = 63 takes the probability to 0, five packets bring it back to 1"""
 POINTS = CongestionPoints("output", period=1, q_eq=100, w=0, wait_ticks=0, packet_bytes=100)
@@ -60,12 +63,18 @@ def prepared(switch: Switch) -> Switch:
     switch.insert("dscp", {"hdr.ipv6.dscp": 48}, action=("set_priority", {"priority": 7}))
     switch.insert("conditional.host_ports", {"meta.in_port": HOSTS}, action=("NoAction", {}))
     switch.insert("reaction.host_ports", {"std.egress_spec": HOSTS}, action=("NoAction", {}))
-    switch.insert("minimal_rule", {"destination_group": 5}, action=("minimal", {"port": DIRECT}))
+    switch.insert("minimal_rule", {"destination_group": 5}, action=("minimal", {"port": DIRECT, "own": 1}))
     for via, port in PORTS.items():
-        choice = [(("towards", {"port": port}), 1)]
-        switch.insert("towards_group", {"meta.via": via}, one_shot=choice)
+        way(switch, via, port)
     switch.client.insert(clone_session(2, [(RECIRCULATION_PORT, 1)]))
     return switch
+
+
+def way(switch: Switch, via: int, port: int) -> None:
+    """An intermediate group or switch, and the port that leads there."""
+    switch.insert("towards_group", {"meta.via": via}, action=("towards", {"port": port}))
+    switch.insert("first_way", {"meta.via": via}, action=("read_first", {"port": port}))
+    switch.insert("second_way", {"via": via}, action=("read_second", {"port": port}))
 
 
 def call(action: Action) -> tuple[str, dict[str, int]]:
@@ -75,8 +84,12 @@ def call(action: Action) -> tuple[str, dict[str, int]]:
 
 def react(switch: Switch, mechanism: Mechanism, ports: int = 4) -> None:
     """Gives the switch a condition and a mechanism."""
-    switch.client.modify(switch.schema.entry("condition", action=(mechanism.condition, {}), default=True))
-    switch.client.modify(switch.schema.entry("mechanism", action=call(mechanism.adapt(ports)), default=True))
+    set_default(switch, "condition", call(mechanism.rule()))
+    set_default(switch, "mechanism", call(mechanism.adapt(ports)))
+
+
+def set_default(switch: Switch, table: str, action: tuple[str, dict[str, int]]) -> None:
+    switch.client.modify(switch.schema.entry(table, action=action, default=True))
 
 
 def data(src: tuple[int, int], dst: int = 5, hlim: int = 64, **fields: int) -> Packet:
@@ -84,9 +97,9 @@ def data(src: tuple[int, int], dst: int = 5, hlim: int = 64, **fields: int) -> P
     return frame(ip(host(dst), src=host(*src), hlim=hlim, **fields), udp(payload=bytes(range(200))))
 
 
-def message(to: tuple[int, int], feedback: int = 63, priority: int = 0, hlim: int = 64) -> Packet:
+def message(to: tuple[int, int], feedback: int = 63, priority: int = 0, hlim: int = 64, group: int = 0) -> Packet:
     """A message from a switch elsewhere, as 802.1Qau lays it out, behind UDP."""
-    pdu = struct.pack("!HHHHHhhH6sH", feedback, 99, 2, 1, 0, 100, -7, priority << 13, bytes(6), 0)
+    pdu = struct.pack("!HHHHHhhH6sH", feedback, 99, 2, 1, group, 100, -7, priority << 13, bytes(6), 0)
     header = ip(host(*to), src="fcbb:bb00:63::", hlim=hlim, tc=48 << 2)
     return frame(header, udp(NOTIFICATION, NOTIFICATION, pdu))
 
@@ -131,9 +144,9 @@ def test_a_victim_makes_a_message_to_its_source(qcn: Switch) -> None:
     assert made[22:38] == ipaddress.IPv6Address(f"fcbb:bb00:{NODE:x}::").packed
     assert made[38:54] == ipaddress.IPv6Address(host(0, 1)).packed
     assert struct.unpack_from("!HHHH", made, 54) == (NOTIFICATION, NOTIFICATION, 32, 0)
-    feedback, node, came_in, went_out, _, offset, _, priority = struct.unpack_from("!HHHHHhhH", made, PDU_AT)
+    feedback, node, came_in, went_out, group, offset, _, priority = struct.unpack_from("!HHHHHhhH", made, PDU_AT)
     assert 1 <= feedback <= 63
-    assert (node, came_in, went_out, priority) == (NODE, LOCAL, DIRECT, 0)
+    assert (node, came_in, went_out, group, priority) == (NODE, LOCAL, DIRECT, 5, 0)
     assert offset >= 0
     rest = [made, *(qcn.take(LOCAL) for _ in qcn.waiting(LOCAL))]
     assert len(rest) <= 7, "one a packet at most, and none for the first"
@@ -177,7 +190,7 @@ def test_messages_that_move_nothing(qcn: Switch, name: str) -> None:
     mechanism, ports, condition, messages = UNMOVED[name]
     react(qcn, mechanism, ports)
     if condition:
-        qcn.client.modify(qcn.schema.entry("condition", action=(condition, {}), default=True))
+        set_default(qcn, "condition", (condition, {}))
     for port, priority in messages:
         is_taken(qcn, port, message((0, 0), priority=priority))
     assert decided(qcn) == (12, 0)
@@ -215,7 +228,7 @@ def test_an_input_buffer_as_congestion_point(engine: Switch) -> None:
 
 def test_a_detour_behind_a_tunnel_costs_one_hop(engine: Switch) -> None:
     """Decapsulation has counted this switch in the inner hop limit already."""
-    engine.client.modify(engine.schema.entry("condition", action=("unless_paused", {}), default=True))
+    set_default(engine, "condition", ("unless_paused", {}))
     engine.client.modify(engine.schema.register("paused", DIRECT, 0b001))
     engine.local_sid(usids(NODE), 48, "un")
     send_packet(engine, HOSTS, frame(ip(usids(NODE)), data((0, 0), hlim=2)["IPv6"]))
@@ -226,7 +239,7 @@ def test_a_detour_behind_a_tunnel_costs_one_hop(engine: Switch) -> None:
 
 
 def test_a_paused_port_is_avoided(engine: Switch) -> None:
-    engine.client.modify(engine.schema.entry("condition", action=("unless_paused", {}), default=True))
+    set_default(engine, "condition", ("unless_paused", {}))
     assert decided(engine) == (12, 0)
     engine.client.modify(engine.schema.register("paused", DIRECT, 0b001))
     assert decided(engine) == (0, 12)
@@ -237,17 +250,17 @@ def test_a_paused_port_is_avoided(engine: Switch) -> None:
 def test_all_groups_but_source_and_destination_are_ways_round(qcn: Switch) -> None:
     """To group 2 by way of groups 1, 3, 4 and 5: the draw leaves a gap in the middle."""
     qcn.route("fd00:2::", 32, [DIRECT])
-    qcn.insert("minimal_rule", {"destination_group": 2}, action=("minimal", {"port": DIRECT}))
-    qcn.insert("towards_group", {"meta.via": 5}, one_shot=[(("towards", {"port": LOCAL}), 1)])
+    qcn.insert("minimal_rule", {"destination_group": 2}, action=("minimal", {"port": DIRECT, "own": 1}))
+    way(qcn, 5, LOCAL)
     react(qcn, replace(AT_ONCE, quiet=10_000))
     is_taken(qcn, DIRECT, message((0, 0)))
     for _ in range(80):
         send_packet(qcn, HOSTS, data((0, 0), dst=2))
         qcn.barrier()
-    ways = [Ether(each)["IPv6"].fl >> 13 for port in {*PORTS.values(), LOCAL} for each in qcn.waiting(port)]
+    ways = [Ether(each)["IPv6"].fl >> 8 for port in {*PORTS.values(), LOCAL} for each in qcn.waiting(port)]
     assert len(ways) == 80
     # 1 in 2.5e9 that one of four is never drawn.
-    assert set(ways) == {1 << 6 | via for via in (1, 3, 4, 5)}
+    assert set(ways) == {AHEAD | via for via in (1, 3, 4, 5)}
 
 
 def test_a_group_without_a_minimal_rule_has_no_condition(qcn: Switch) -> None:
@@ -262,3 +275,123 @@ def test_between_samples_nobody_is_a_victim(qcn: Switch) -> None:
     """Of eight packets in a queue that is full none is the thousandth."""
     congest(qcn, (0, 1), LOCAL, replace(POINTS, period=1000))
     verify_no_other_packets(qcn, rounds=2)
+
+
+# -- by queues, and other ways round --------------------------------------------------------------------------
+
+
+def sent(switch: Switch, ports: tuple[int, ...]) -> list[Packet]:
+    """What waits at ports."""
+    return [Ether(each) for port in ports for each in switch.waiting(port)]
+
+
+@pytest.mark.parametrize("choices", [False, True])
+def test_a_queue_sends_packets_round_until_it_is_empty(qcn: Switch, choices: bool) -> None:
+    """One packet has left, at most three wait, and the others find the other ports empty."""
+    judgement = QueueRule(t=2, choices=choices)
+    set_default(qcn, "condition", call(judgement.action()))
+    qcn.platform.slow_down(DIRECT, RATE)
+    for _ in range(12):
+        send_packet(qcn, HOSTS, data((0, 0)))
+    qcn.barrier()
+    straight = qcn.counter("decisions", MIN)[0]
+    assert 3 <= straight <= 6
+    assert qcn.counter("decisions", VAL)[0] == 12 - straight
+    assert all(each["IPv6"].fl >> 19 == 1 for each in sent(qcn, (3, 4, 5)))
+    qcn.platform.slow_down(DIRECT, 1_000_000)
+    for _ in range(straight):
+        verify_packet(qcn, data((0, 0), hlim=63), DIRECT)
+    assert decided(qcn, 2) == (2, 0)
+
+
+def test_other_links_count_as_much_as_the_mean_says(qcn: Switch) -> None:
+    """Ports 1 to 5 are taken for two links to other groups. Four packets at port 5 are worth as many at port 1."""
+    judgement = QueueRule(t=0, mean=4, own_mean=4)
+    for control in ("arriving", "leaving"):
+        set_default(qcn, f"{control}.links_out", (f"{control}.links", {"first_port": 1, "last_port": 5}))
+    set_default(qcn, "condition", call(judgement.action(2)))
+    qcn.route("fd00:3::", 32, [5])
+    for port in (DIRECT, 5):
+        qcn.platform.slow_down(port, RATE // 10)
+    for _ in range(5):
+        send_packet(qcn, LOCAL, data((0, 1), dst=3))
+    qcn.barrier()
+    for _ in range(12):
+        send_packet(qcn, HOSTS, data((0, 0)))
+    qcn.barrier()
+    assert 4 <= qcn.counter("decisions", MIN)[0] <= 7
+
+
+def test_the_switch_with_the_link_decides_once_more(qcn: Switch) -> None:
+    """Packets of another switch are turned into the next virtual channel, once, and their first switch hears of it."""
+    set_default(qcn, "condition", call(QueueRule(t=2, transit=True, gap=1, smooth=0).action()))
+    qcn.platform.slow_down(DIRECT, RATE)
+    for _ in range(12):
+        send_packet(qcn, LOCAL, data((0, 1)))
+    qcn.barrier(rounds=2)
+    turned = qcn.counter("decisions", TURNED)[0]
+    assert 6 <= turned <= 9
+    assert (qcn.counter("decisions", MIN)[0], qcn.counter("decisions", VAL)[0]) == (0, 0)
+    packets = sent(qcn, (3, 4, 5))
+    assert len(packets) == turned
+    assert {each["IPv6"].tc >> 2 for each in packets} == {1}
+    told = sent(qcn, (LOCAL,))
+    assert 1 <= len(told) <= turned
+    feedback, _, came_in, went_out, group = struct.unpack_from("!HHHHH", bytes(told[0]), PDU_AT)
+    assert (feedback, came_in, group) == (63, LOCAL, 5)
+    assert went_out in PORTS.values()
+    # One that was turned elsewhere, and one of the next channel, are not turned again.
+    before = qcn.counter("decisions", TURNED)[0]
+    send_packet(qcn, LOCAL, data((0, 1), fl=(AHEAD | 1) << 8))
+    send_packet(qcn, LOCAL, data((0, 1), tc=1 << 2))
+    qcn.barrier()
+    assert qcn.counter("decisions", TURNED)[0] == before
+
+
+def test_what_was_told_of_a_group_fades(qcn: Switch) -> None:
+    set_default(qcn, "condition", call(QueueRule(t=1000, fade=30).action()))
+    set_default(qcn, "mechanism", ("avoid", {"fade": 30}))
+    is_taken(qcn, DIRECT, message((0, 0), group=0))
+    is_taken(qcn, DIRECT, message((0, 0), group=GROUPS))
+    assert decided(qcn) == (12, 0)
+    for _ in range(3):  # each leaves a sixty-fourth
+        is_taken(qcn, DIRECT, message((0, 0), group=5))
+    assert decided(qcn) == (0, 12)
+    set_default(qcn, "condition", call(QueueRule(t=1000, fade=10).action()))
+    time.sleep(0.01)
+    assert decided(qcn) == (12, 0)
+    set_default(qcn, "condition", call(QueueRule(t=1000, fade=30).action()))
+    assert decided(qcn) == (12, 0), "it is forgotten"
+
+
+def test_a_way_round_that_is_avoided_as_much_is_no_better(qcn: Switch) -> None:
+    set_default(qcn, "condition", call(QueueRule(t=1000, fade=30).action()))
+    set_default(qcn, "mechanism", ("avoid", {"fade": 30}))
+    for group in (1, 2, 3, 4, 5):
+        is_taken(qcn, DIRECT, message((0, 0), group=group))
+    assert decided(qcn) == (12, 0)
+
+
+def test_by_way_of_any_switch(qcn: Switch) -> None:
+    """Node ids 1 to 6; the intermediate switch clears the label and raises the channel."""
+    set_default(qcn, "condition", ("never", {}))
+    set_default(qcn, "ways_round", ("any_switch", {"switches": 6}))
+    set_default(qcn, "towards_group", ("arrive_and_rise", {}))
+    way(qcn, 5, LOCAL)
+    way(qcn, 6, LOCAL)
+    arriving = data((0, 1), fl=(AHEAD | NODE) << 8)
+    verify_forwarded(qcn, LOCAL, arriving, data((0, 1), hlim=63, tc=1 << 2), DIRECT)
+    for _ in range(80):
+        send_packet(qcn, HOSTS, data((0, 0)))
+        qcn.barrier()
+    ways = [each["IPv6"].fl >> 8 for each in sent(qcn, (*{*PORTS.values(), LOCAL},))]
+    assert len(ways) == 80
+    assert set(ways) == {AHEAD | via for via in range(1, 7)}
+
+
+def test_the_way_round_of_a_host(qcn: Switch) -> None:
+    set_default(qcn, "condition", ("never", {}))
+    fixed = qcn.schema.entry("conditional.host_ports", {"meta.in_port": HOSTS}, action=("fixed_way", {"via": 3}))
+    qcn.client.modify(fixed)
+    for _ in range(4):
+        verify_forwarded(qcn, HOSTS, data((0, 0)), data((0, 0), hlim=63, fl=(AHEAD | 3) << 8), PORTS[3])

@@ -71,7 +71,7 @@ SELECTED = {
     "fcplus": ("--seeds 2", "--part transports", "--sizes web-search", "--quick", "--full"),
     "qcn-switch": (
         "--topology dragonfly:p=1,a=2,h=1", "--routing VAL", "--pattern ADV", "--loads 0.2", "--windows 5,5",
-        "--seed 2", "--quick", "--full",
+        "--seed 2", "--transients", "--transients --pattern un:0.2,adv2:0.2@1ms", "--quick", "--full",
     ),
     "loss": ("--loss 0.02", "--senders 3", "--seeds 2", "--quick", "--full"),
     "planes": ("--scheme REPS", "--seeds 2", "--quick", "--full"),

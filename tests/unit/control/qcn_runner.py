@@ -26,9 +26,9 @@ def make_runner() -> PacketRunner:
     return runner
 
 
-def pdu(feedback: int, out_port: int = PORT, priority: int = 0) -> bytes:
+def pdu(feedback: int, out_port: int = PORT, priority: int = 0, group: int = 0) -> bytes:
     """A message as 802.1Qau lays it out."""
-    head = struct.pack("!HHHHH", feedback, 5, 2, out_port, 0)
+    head = struct.pack("!HHHHH", feedback, 5, 2, out_port, group)
     return head + struct.pack("!hhH6sH", 100, -7, priority << 13, bytes(6), 0)
 
 

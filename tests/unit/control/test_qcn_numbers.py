@@ -9,7 +9,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control import qcn
-from detour.control.qcn import MECHANISMS, CongestionPoints, Mechanism
+from detour.control.qcn import MECHANISMS, CongestionPoints, Mechanism, QueueRule
 from detour.engine.phv import EGRESS_PORT, INSTANCE_TYPE
 from detour.fabric.backends.virtual.load import _call
 from tests.packet_runner import PacketRunner, field_place
@@ -66,7 +66,7 @@ def _set(runner: PacketRunner, mechanism: Mechanism, ports: int) -> None:
     runner.state.tables[qcn.MECHANISM].set_default(*_call(runner.state, mechanism.adapt(ports)))
 
 
-@pytest.mark.parametrize("name", [name for name, m in MECHANISMS.items() if m.condition == "by_probability"])
+@pytest.mark.parametrize("name", [name for name, m in MECHANISMS.items() if m.adapts])
 def test_reactions_follow_the_exact_rule(runner, name):
     """Any state, any message: the probability is that of exact arithmetic up to the bounds of `control.qcn`."""
     mechanism, rng = MECHANISMS[name], random.Random(name)
@@ -129,6 +129,21 @@ def test_low_probabilities_rise_in_small_steps(runner, gentle):
         assert abs(Fraction(after, ONE) - exact) <= Fraction(1, 1 << 22)
 
 
+def test_a_message_about_a_group_leaves_the_rest_of_what_is_left(runner):
+    """The share that is avoided: 1 - (1 - share) * (1 - Fb / 64), rounded down by less than 63 of 2^24."""
+    state, rng = runner.state, random.Random(7)
+    state.tables[qcn.MECHANISM].set_default(qcn.AVOID, (31,))
+    for _ in range(50):
+        before, feedback = rng.choice([0, ONE, rng.randrange(ONE)]), rng.randrange(1, 64)
+        state.registers[qcn.AVOIDED].write(5, before)
+        state.registers[qcn.AVOIDED_AT].write(5, 0)
+        runner.run(message(feedback, host(0, 0), group=5), port=PORT)
+        after, share = state.registers[qcn.AVOIDED].read(5), Fraction(before, ONE)
+        exact = share + (1 - share) * Fraction(feedback, 64)
+        assert 0 <= exact - Fraction(after, ONE) < Fraction(64, ONE)
+        assert after <= ONE
+
+
 def test_messages_about_other_classes_do_not_count(runner):
     _set(runner, Mechanism("test", classes=0b001), 7)
     registers = runner.state.registers
@@ -170,6 +185,9 @@ def test_a_clone_becomes_a_message_to_the_source(runner):
         lambda: Mechanism("m", quiet=0),
         lambda: Mechanism("m", fraction=1.5),
         lambda: Mechanism("m", smooth=9),
+        lambda: QueueRule(t=1 << 16),
+        lambda: QueueRule(fade=32),
+        lambda: QueueRule(twice=16),
     ],
 )
 def test_impossible_parameters_are_refused(make):

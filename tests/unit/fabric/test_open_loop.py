@@ -49,7 +49,7 @@ def test_an_idle_network_has_the_latency_of_its_cables() -> None:
 
 
 def test_patterns_go_where_they_should() -> None:
-    for pattern, offsets in (("ADV", {1}), ("ADVc", {1, 2})):
+    for pattern, offsets in (("ADV", {1}), ("adv3", {3}), ("ADV+h", {2}), ("ADVc", {1, 2})):
         with OpenLoop(SMALL, reference("MIN"), load=0.0, pattern=pattern) as fabric:
             per_group = len(SMALL.hosts) // SMALL.groups
             for host in (0, len(SMALL.hosts) - 1):
@@ -57,8 +57,35 @@ def test_patterns_go_where_they_should() -> None:
                 group = SMALL.hosts[host].group
                 places = (int(row["first"]) + np.arange(int(row["targets"]))) % len(SMALL.hosts)
                 assert {(int(p) // per_group - group) % SMALL.groups for p in places} == offsets
-    with pytest.raises(DetourError, match="no traffic pattern"):
-        OpenLoop(SMALL, reference("MIN"), load=0.1, pattern="TORNADO")
+    for unknown in ("TORNADO", "ADV+0", "ADV9"):
+        with pytest.raises(DetourError, match="no traffic pattern"):
+            OpenLoop(SMALL, reference("MIN"), load=0.1, pattern=unknown)
+
+
+def test_half_of_mix_is_uniform() -> None:
+    """UN puts 1/9 into the next group, so MIX 5/9 in all: 2.2 packets of 4 a host and us."""
+    with OpenLoop(SMALL, reference("VAL-group"), load=0.3, pattern="MIX") as fabric:
+        result = fabric.measure(50 * US, 400 * US)
+        assert result.accepted == pytest.approx(0.3, rel=0.03)
+    with OpenLoop(SMALL, reference("MIN"), load=1.0, pattern="MIX") as fabric:
+        # The direct link carries 1 of 8 hosts' 5/9.
+        assert fabric.measure(500 * US, 200 * US).accepted == pytest.approx(9 / 5 / 8, rel=0.1)
+
+
+def test_traffic_changes_and_queues_stay() -> None:
+    with OpenLoop(SMALL, reference("MIN"), load=0.5, pattern="ADV") as fabric:
+        before = fabric.measure(200 * US, 50 * US)
+        fabric.change(0.2, "UN")
+        rows = fabric.series(20 * US, 30)
+        room = 40e9 / 8 * 20e-6 * len(SMALL.hosts)
+        assert before.accepted < 0.16
+        assert rows[3].bytes / room > 0.3, "what waited comes first"
+        assert rows[-1].bytes / room == pytest.approx(0.2, rel=0.15)
+        assert sum(row.around for row in rows) == 0
+        fabric.change(0.0, "UN")
+        assert fabric.series(50 * US, 2)[1].packets == 0
+        fabric.change(0.2, "UN")
+        assert fabric.series(50 * US, 2)[1].bytes * 20 / 50 / room == pytest.approx(0.2, rel=0.15)
 
 
 def test_the_same_seed_gives_the_same_result() -> None:
@@ -112,11 +139,11 @@ def test_notifications_turn_adversarial_traffic_away() -> None:
 
 def test_landmarks() -> None:
     points = qcn_switch.select(extent="quick")
-    assert len(points) == 4 * len(qcn_switch.ROUTINGS)
+    assert len(points) == 8 * len(qcn_switch.ROUTINGS)
     left_out = annotate(collect([]), points, []).loads_left_out
-    assert [len(left_out[pattern]) for pattern in ("UN", "ADV", "ADVc")] == [18, 18, 20]
+    assert [len(left_out[pattern]) for pattern in ("UN", "ADV", "ADVc")] == [18, 17, 19]
     assert not annotate(collect([]), qcn_switch.select(extent="full"), []).loads_left_out
-    terms = {"switches": 2.0, "minimal": 0.5, "messages": 100, "lost": 0, "steady": True}
+    terms = {"switches": 2.0, "minimal": 0.5, "messages": 100, "notified": 0.0, "lost": 0, "steady": True}
     results = [
         QcnResult(routing=r, pattern=p, load=load, accepted=a, latency_ns=us, network_ns=us, injected=injected, **terms)
         for r, p, load, a, us, injected in (
@@ -131,8 +158,8 @@ def test_landmarks() -> None:
     assert len(findings.curves) == 5
     assert [row.injected for row in findings.fairness] == [0.2, 0.4]
     marks = next(mark for mark in findings.landmarks if mark.routing == "PB")
-    assert marks.saturation == {"UN": 0.9, "ADV": 0.38, "ADVc": None}
-    assert marks.saturated == {"UN": True, "ADV": True, "ADVc": False}
+    assert marks.saturation == {"UN": 0.9, "ADV": 0.38, "ADVc": None, "MIX": None, "ADV+h": None}
+    assert marks.saturated == {"UN": True, "ADV": True, "ADVc": False, "MIX": False, "ADV+h": False}
     assert marks.un_drop == pytest.approx(0.1)
     assert marks.adv_latency == pytest.approx(1.25)
     assert marks.fairness == pytest.approx(0.2 / 0.3)
