@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the suite against a server and leaves that as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from finsy.proto import p4r
+
+from detour.base.errors import DetourError
+from detour.control.conformance.kept import ServerState
+from detour.control.conformance.link import Canonical, RpcAnswer, RpcLink
+from detour.control.conformance.model import MUST, CheckResult, ConformanceCheck, ConformanceReport, Verdict, all_checks
+from detour.control.conformance.samples import MissingObject
+from detour.control.conformance.session import (
+    WAIT_S,
+    CheckSession,
+    NotOffered,
+    NotPrepared,
+    RequirementMissed,
+    number_of,
+    shown,
+)
+from detour.control.p4runtime.pipeline import read_p4info
+
+DATA = Path(__file__).parent / "data"
+CPU_PORT = 510
+
+
+def own_config() -> p4r.ForwardingPipelineConfig:
+    """The suite's program."""
+    return read_config(DATA / "conformance.p4info.txtpb", DATA / "conformance.json")
+
+
+def read_config(p4info: Path, config: Path) -> p4r.ForwardingPipelineConfig:
+    """Raises `DetourError`: a file cannot be read, or is no P4Info."""
+    try:
+        blob = config.read_bytes()
+    except OSError as error:
+        raise DetourError(f"{config}: {error.strerror}") from None
+    return p4r.ForwardingPipelineConfig(p4info=read_p4info(p4info), p4_device_config=blob)
+
+
+def run(
+    address: str,
+    device_id: int = 1,
+    sections: list[str] | None = None,
+    config: p4r.ForwardingPipelineConfig | None = None,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> ConformanceReport:
+    """All checks, or those of some sections. `progress` is called with how many are done and how many there are.
+
+    Raises `DetourError`: nobody answers, there is no such device, another controller is primary of it, the pipeline is
+    refused, or there is no such section."""
+    checks = all_checks(sections)
+    if not checks:
+        raise DetourError(f"no check is in section {', '.join(sections or [])}; there are 5 to 17, 9.1, 9.2.1, ...")
+    link = RpcLink(address)
+    try:
+        with opened(link, address, device_id, config) as (session, notes):
+            results = []
+            for check in checks:
+                results.append(run_check(session, check))
+                progress(len(results), len(checks))
+        return ConformanceReport(results, notes)
+    finally:
+        link.close()
+
+
+@contextmanager
+def opened(
+    link: RpcLink, address: str, device_id: int, config: p4r.ForwardingPipelineConfig | None = None
+) -> Iterator[tuple[CheckSession, list[str]]]:
+    """A session with a server; afterwards the server is as before, but for what the list of notes says then."""
+    election = _highest_election(link, address, device_id)
+    state = ServerState.read(link, device_id)
+    session = CheckSession(link, device_id, config or own_config(), election, CPU_PORT)
+    notes: list[str] = []
+    try:
+        try:
+            session.begin()
+        except (NotPrepared, NotOffered) as error:
+            raise DetourError(
+                f"device {device_id} at {address} does not take the suite's pipeline ({error}; "
+                f"{'; '.join(session.got)}); --p4info and --config name another one"
+            ) from None
+        yield session, notes
+    finally:
+        notes += state.restore(session)
+        session.close()
+
+
+def _highest_election(link: RpcLink, address: str, device_id: int) -> int:
+    """The highest election id of the device. Raises `DetourError`: no server, no device, or a live primary."""
+    conversation = link.converse()
+    update = p4r.MasterArbitrationUpdate(device_id=device_id)
+    conversation.send(p4r.StreamMessageRequest(arbitration=update))
+    try:
+        message = conversation.next(WAIT_S)
+        if message is None:
+            raise DetourError(f"{address} does not answer within {WAIT_S:g} s")
+        if isinstance(message, RpcAnswer):
+            if message.code == Canonical.UNAVAILABLE:
+                raise DetourError(f"no P4Runtime server answers at {address}")
+            raise DetourError(f"device {device_id} at {address}: {shown(message)}")
+        if message.arbitration.status.code == Canonical.ALREADY_EXISTS:
+            raise DetourError(f"device {device_id} at {address} has a primary controller; end it before the suite runs")
+        return number_of(message.arbitration.election_id)
+    finally:
+        conversation.kill()
+
+
+def run_check(session: CheckSession, check: ConformanceCheck) -> CheckResult:
+    """Never raises for what a server does."""
+    prepared, expected = True, "what the requirement says"
+    try:
+        session.begin()
+        check.run(session)
+        verdict = Verdict.PASS
+    except RequirementMissed as missed:
+        verdict, expected = (Verdict.FAIL if check.level == MUST else Verdict.DIFFERS), str(missed)
+    except MissingObject as missing:
+        verdict = Verdict.NOT_OFFERED
+        session.got.append(str(missing))
+    except NotOffered:
+        verdict = Verdict.NOT_OFFERED
+    except NotPrepared as refused:
+        verdict, prepared = Verdict.FAIL, False
+        session.got.append(f"this was refused: {refused}")
+    return CheckResult(
+        check.id, check.section, check.requirement, check.level, verdict,
+        _joined(session.sent), _joined(session.got), expected, prepared,
+    )  # fmt: skip
+
+
+def _joined(messages: Sequence[str]) -> str:
+    """The last ones."""
+    return "\n".join(messages[-6:])
