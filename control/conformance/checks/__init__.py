@@ -4,25 +4,25 @@
 from detour.control.conformance.checks import (
     # arbitration,
     arrays,
-    # bytestrings,
+    bytestrings,
     entities,
     # packets,
     # pipelines,
     # profiles,
     # replication,
     # rpcs,
-    # tables,
+    tables,
 )
 
 __all__ = [
     # "arbitration",
     "arrays",
-    # "bytestrings",
+    "bytestrings",
     "entities",
     # "packets",
     # "pipelines",
     # "profiles",
     # "replication",
     # "rpcs",
-    # "tables",
+    "tables",
 ]
