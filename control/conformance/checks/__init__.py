@@ -8,9 +8,9 @@ from detour.control.conformance.checks import (
     entities,
     # packets,
     # pipelines,
-    # profiles,
-    # replication,
-    # rpcs,
+    profiles,
+    replication,
+    rpcs,
     tables,
 )
 
@@ -21,8 +21,8 @@ __all__ = [
     "entities",
     # "packets",
     # "pipelines",
-    # "profiles",
-    # "replication",
-    # "rpcs",
+    "profiles",
+    "replication",
+    "rpcs",
     "tables",
 ]

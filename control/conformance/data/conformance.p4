@@ -162,7 +162,7 @@ control MyIngress(inout headers_t hdr, inout meta_t meta, inout standard_metadat
         actions = { set_vlan; NoAction; }
         default_action = NoAction();
         entries = {
-            const 7: set_vlan(70);
+            7: set_vlan(70);
             8: set_vlan(80);
         }
         size = 16;
