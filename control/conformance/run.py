@@ -20,6 +20,7 @@ from detour.control.conformance.session import (
     NotOffered,
     NotPrepared,
     RequirementMissed,
+    insert,
     number_of,
     shown,
 )
@@ -80,6 +81,8 @@ def opened(
     notes: list[str] = []
     try:
         try:
+            if state.config is None:
+                _ask_before_pipeline(session)
             session.begin()
         except (NotPrepared, NotOffered) as error:
             raise DetourError(
@@ -90,6 +93,18 @@ def opened(
     finally:
         notes += state.restore(session)
         session.close()
+
+
+def _ask_before_pipeline(session: CheckSession) -> None:
+    """What can only be asked once."""
+    session.settle()
+    entity = p4r.Entity(table_entry=p4r.TableEntry())
+    for method, request in (
+        ("Write", session.write_request([insert(entity)])),
+        ("Read", p4r.ReadRequest(device_id=session.device_id, entities=[entity])),
+        ("GetForwardingPipelineConfig", p4r.GetForwardingPipelineConfigRequest(device_id=session.device_id)),
+    ):
+        session.before_pipeline[method] = request, session.link.call(method, request)
 
 
 def _highest_election(link: RpcLink, address: str, device_id: int) -> int:

@@ -104,6 +104,8 @@ class CheckSession:
         self.got: list[str] = []
         self.dirty = True
         """whether the pipeline must be set again before the next check"""
+        self.before_pipeline: dict[str, tuple[Any, RpcAnswer]] = {}
+        """requests to a server that had no pipeline when the suite began, and its answers"""
         self._disturbed = False
         self._others: list[Conversation] = []
 
@@ -148,6 +150,23 @@ class CheckSession:
             self.primary = self.link.converse()
         raise NotPrepared("to become primary")
 
+    def disturb(self) -> None:
+        """The check does something with our own stream: afterwards it must become primary again."""
+        self._disturbed = True
+
+    def leave(self, broken: bool = False) -> None:
+        """Ends our own stream, politely or by breaking it, and waits until the server has heard of that."""
+        assert self.primary is not None
+        stream, self.primary = self.primary, None
+        if broken:
+            stream.kill()
+        else:
+            stream.close()
+        until = time.monotonic() + WAIT_S
+        while (message := stream.next(max(0.0, until - time.monotonic()))) is not None:
+            if isinstance(message, RpcAnswer):
+                return
+
     def next_election(self) -> int:
         """Higher than all before."""
         self.election += 1
@@ -168,6 +187,12 @@ class CheckSession:
         if answer.code == Canonical.UNIMPLEMENTED or Canonical.UNIMPLEMENTED in answer.codes:
             raise NotOffered(shown(answer))
         return answer
+
+    def note(self, *messages: Any) -> None:
+        """Writes down what the check has sent and received by itself."""
+        *sent, received = messages
+        self.sent += [shown(message) for message in sent]
+        self.got.append("nothing" if received is None else shown(received))
 
     def write_request(self, updates: Iterable[p4r.Update], **fields: Any) -> p4r.WriteRequest:
         """By the primary; `fields` are others than its own."""

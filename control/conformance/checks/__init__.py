@@ -2,12 +2,12 @@
 """The checks, by subject. To import them is to add them to the list of `model.py`."""
 
 from detour.control.conformance.checks import (
-    # arbitration,
+    arbitration,
     arrays,
     bytestrings,
     entities,
     # packets,
-    # pipelines,
+    pipelines,
     profiles,
     replication,
     rpcs,
@@ -15,12 +15,12 @@ from detour.control.conformance.checks import (
 )
 
 __all__ = [
-    # "arbitration",
+    "arbitration",
     "arrays",
     "bytestrings",
     "entities",
     # "packets",
-    # "pipelines",
+    "pipelines",
     "profiles",
     "replication",
     "rpcs",

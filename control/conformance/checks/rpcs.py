@@ -283,10 +283,10 @@ def _read_rest(session: CheckSession) -> None:
     session.expect({str(e) for e in read} == {str(e) for e in _entries(session, 2)}, "the entries of the valid requests")
 
 
-@check("read.no_stream", "13", "Read needs neither a stream nor an election id, and works while somebody is primary")
+@check("read.no_stream", "13", "Read needs no stream")
 def _read_no_stream(session: CheckSession) -> None:
-    """Over a channel of its own."""
     session.prepare(*_entries(session, 1))
+    session.leave()
     session.holds(_table(session), *_entries(session, 1))
 
 
