@@ -20,8 +20,14 @@ _WIDE = (
     p4r.Entity(register_entry=p4r.RegisterEntry()),
     p4r.Entity(value_set_entry=p4r.ValueSetEntry()),
     p4r.Entity(digest_entry=p4r.DigestEntry()),
-    p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry(multicast_group_entry={})),
-    p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry(clone_session_entry={})),
+    p4r.Entity(
+        packet_replication_engine_entry=p4r.PacketReplicationEngineEntry(
+            multicast_group_entry=p4r.MulticastGroupEntry()
+        )
+    ),
+    p4r.Entity(
+        packet_replication_engine_entry=p4r.PacketReplicationEngineEntry(clone_session_entry=p4r.CloneSessionEntry())
+    ),
 )
 """in the order in which they can be written again"""
 

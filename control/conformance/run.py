@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from finsy.proto import p4r
@@ -49,25 +50,62 @@ def run(
     device_id: int = 1,
     sections: list[str] | None = None,
     config: p4r.ForwardingPipelineConfig | None = None,
+    *,
+    skip: Collection[str] = (),
     progress: Callable[[int, int], None] = lambda done, of: None,
+    restart: Callable[[], object] | None = None,
 ) -> ConformanceReport:
-    """All checks, or those of some sections. `progress` is called with how many are done and how many there are.
+    """All checks, or those of some sections, but for those to `skip`. `progress` is called with how many are done and
+    how many there are. `restart` is called when the server has gone during a check, which fails; without it the run ends
+    there.
 
     Raises `DetourError`: nobody answers, there is no such device, another controller is primary of it, the pipeline is
-    refused, or there is no such section."""
+    refused, or there is no such section or check."""
     checks = all_checks(sections)
+    if unknown := [name for name in skip if name not in {check.id for check in all_checks()}]:
+        raise DetourError(f"there is no check {', '.join(unknown)}")
+    checks = [check for check in checks if check.id not in skip]
     if not checks:
         raise DetourError(f"no check is in section {', '.join(sections or [])}; there are 5 to 17, 9.1, 9.2.1, ...")
+    report = ConformanceReport([], [])
+    while len(report.results) < len(checks):
+        remaining = checks[len(report.results) :]
+        gone = _run_some(address, device_id, config, remaining, report, lambda done: progress(done, len(checks)))
+        if gone and restart is None:
+            report.notes[:] = [f"the server has gone; {len(checks) - len(report.results)} checks were not tried"]
+            break
+        if gone and restart is not None:
+            restart()
+    return report
+
+
+def _run_some(
+    address: str, device_id: int, config: p4r.ForwardingPipelineConfig | None, checks: Sequence[ConformanceCheck],
+    report: ConformanceReport, progress: Callable[[int], None],
+) -> bool:  # fmt: skip
+    """Runs checks until they are done or the server has gone; whether it has."""
     link = RpcLink(address)
     try:
         with opened(link, address, device_id, config) as (session, notes):
-            results = []
             for check in checks:
-                results.append(run_check(session, check))
-                progress(len(results), len(checks))
-        return ConformanceReport(results, notes)
+                result = run_check(session, check)
+                gone = not result.prepared and _gone(link, device_id)
+                if gone:
+                    result = replace(result, got=f"{result.got}\nthe server has gone")
+                report.results.append(result)
+                progress(len(report.results))
+                if gone:
+                    return True
+        report.notes[:] = notes
+        return False
     finally:
         link.close()
+
+
+def _gone(link: RpcLink, device_id: int) -> bool:
+    request = p4r.GetForwardingPipelineConfigRequest(device_id=device_id)
+    request.response_type = p4r.GetForwardingPipelineConfigRequest.COOKIE_ONLY
+    return link.call("GetForwardingPipelineConfig", request).code == Canonical.UNAVAILABLE
 
 
 @contextmanager
@@ -91,7 +129,8 @@ def opened(
             ) from None
         yield session, notes
     finally:
-        notes += state.restore(session)
+        if not _gone(link, device_id):
+            notes += state.restore(session)
         session.close()
 
 

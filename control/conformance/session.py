@@ -64,7 +64,7 @@ def shown(message: Any) -> str:
         return _shown_answer(message)
     if isinstance(message, p4r.SetForwardingPipelineConfigRequest | p4r.GetForwardingPipelineConfigResponse):
         short = type(message)()
-        short.CopyFrom(message)
+        short.CopyFrom(message)  # pyright: ignore[reportArgumentType]
         if short.config.HasField("p4info"):
             short.config.p4info.Clear()
             short.config.p4info.pkg_info.name = "..."
@@ -116,6 +116,9 @@ class CheckSession:
         self.settle()
         if self.dirty:
             answer = self.set_pipeline("VERIFY_AND_COMMIT", self.config)
+            if answer.code:  # a check may have saved a pipeline, which some servers want to see committed first
+                self.set_pipeline("COMMIT", None)
+                answer = self.set_pipeline("VERIFY_AND_COMMIT", self.config)
             if answer.code:
                 raise NotPrepared("the pipeline")
             self.dirty = False
@@ -127,6 +130,8 @@ class CheckSession:
     def settle(self) -> None:
         """Ends what a check has opened and becomes primary again."""
         for conversation in self._others:
+            conversation.close()
+            _until_end(conversation, 1.0)
             conversation.kill()
         self._others = []
         if self.primary is None or self._disturbed:
@@ -138,6 +143,8 @@ class CheckSession:
         if self.primary is None:
             self.primary = self.link.converse()
         for _ in range(2):
+            while self.primary.next(0) is not None:
+                pass
             self.arbitrate(self.primary, self.next_election())
             until = time.monotonic() + WAIT_S
             while (message := self.primary.next(max(0.0, until - time.monotonic()))) is not None:
@@ -162,10 +169,7 @@ class CheckSession:
             stream.kill()
         else:
             stream.close()
-        until = time.monotonic() + WAIT_S
-        while (message := stream.next(max(0.0, until - time.monotonic()))) is not None:
-            if isinstance(message, RpcAnswer):
-                return
+        _until_end(stream, WAIT_S)
 
     def next_election(self) -> int:
         """Higher than all before."""
@@ -255,9 +259,7 @@ class CheckSession:
         expected = " ".join(shown(entity) for entity in entities) or "no entity"
         self.expect(entries == sorted(_canonical(entity) for entity in entities), expected)
 
-    def set_pipeline(
-        self, action: str | int, config: p4r.ForwardingPipelineConfig | None, **fields: Any
-    ) -> RpcAnswer:
+    def set_pipeline(self, action: str | int, config: p4r.ForwardingPipelineConfig | None, **fields: Any) -> RpcAnswer:
         """SetForwardingPipelineConfig by the primary; `fields` are others than its own."""
         request = p4r.SetForwardingPipelineConfigRequest(
             device_id=self.device_id, election_id=uint128(self.election), config=config
@@ -297,7 +299,7 @@ class CheckSession:
             update.role.name = role
         self.send(conversation, arbitration=update)
 
-    def receive(self, conversation: Conversation, kind: str, timeout_s: float = WAIT_S) -> Any:
+    def receive(self, conversation: Conversation, kind: Any, timeout_s: float = WAIT_S) -> Any:
         """The next message of a kind (`arbitration`, `packet`, ...), which must come; others are passed over."""
         until = time.monotonic() + timeout_s
         while (message := conversation.next(max(0.0, until - time.monotonic()))) is not None:
@@ -311,7 +313,7 @@ class CheckSession:
         self.got.append("nothing more")
         raise RequirementMissed(f"a message with {kind}")
 
-    def is_quiet(self, conversation: Conversation, kind: str, seconds: float = QUIET_S) -> None:
+    def is_quiet(self, conversation: Conversation, kind: Any, seconds: float = QUIET_S) -> None:
         """No message of a kind may come."""
         until = time.monotonic() + seconds
         while (message := conversation.next(max(0.0, until - time.monotonic()))) is not None:
@@ -352,6 +354,14 @@ class CheckSession:
     def same(self, value: Any, expected: Any, what: str) -> None:
         """A value of an answer must be this one."""
         self.expect(value == expected, f"{what}: {expected!r}")
+
+
+def _until_end(conversation: Conversation, seconds: float) -> None:
+    """Reads a stream until the server has ended it."""
+    until = time.monotonic() + seconds
+    while (message := conversation.next(max(0.0, until - time.monotonic()))) is not None:
+        if isinstance(message, RpcAnswer):
+            return
 
 
 _UNORDERED = {"match", "params", "members", "replicas", "action_profile_actions"}

@@ -195,7 +195,9 @@ def _unset(session: CheckSession) -> None:
     _status(session, update, _BACKUP)
 
 
-@check("arbitration.unset_alone", "16.2.1", "a controller without election id does not become primary where there is none")
+@check(
+    "arbitration.unset_alone", "16.2.1", "a controller without election id does not become primary where there is none"
+)
 def _unset_alone(session: CheckSession) -> None:
     session.leave()
     _, update = session.controller(None)

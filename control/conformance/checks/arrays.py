@@ -305,7 +305,9 @@ def _meter_counters(direct: bool, session: CheckSession) -> None:
     entity = samples.direct_meter(0) if direct else samples.meter(0)
     inner(entity).counter_data.SetInParent()
     read = session.read(entity)
-    session.expect(all(inner(e).HasField("counter_data") for e in read) and bool(read), "counter_data, or UNIMPLEMENTED")
+    session.expect(
+        all(inner(e).HasField("counter_data") for e in read) and bool(read), "counter_data, or UNIMPLEMENTED"
+    )
 
 
 add("meter.counters", "9.4.3", "per-colour counters are read when asked for, or UNIMPLEMENTED",

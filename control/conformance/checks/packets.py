@@ -39,7 +39,9 @@ def _table(session: CheckSession, name: str) -> Any:
     return next(t for t in session.samples.info.tables if t.preamble.id == table_id)
 
 
-def frame(target: int = _MAC, source: int = _OTHER_MAC, ether_type: int = 0x1234, payload: bytes = bytes(range(46))) -> bytes:
+def frame(
+    target: int = _MAC, source: int = _OTHER_MAC, ether_type: int = 0x1234, payload: bytes = bytes(range(46))
+) -> bytes:
     return target.to_bytes(6, "big") + source.to_bytes(6, "big") + struct.pack("!H", ether_type) + payload
 
 
@@ -208,8 +210,6 @@ def _punt(session: CheckSession, reason: int = 5) -> p4r.Entity:
     entry.match[0].exact.value, entry.match[1].exact.value = to_bytes(_MAC), b"\0"
     entry.action.action.CopyFrom(session.samples.call(_id(session, "actions", "to_cpu"), reason - 1))
     return entity
-
-
 
 
 def _with_action(entity: p4r.Entity, action: p4r.Action) -> p4r.Entity:

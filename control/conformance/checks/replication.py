@@ -64,8 +64,11 @@ for _kind, _section in (("multicast", "9.5.1"), ("clone", "9.5.2")):
     for _name, _text, _change in (
         ("instance_0", "instance 0 is allowed", lambda m: setattr(m.replicas[0], "instance", 0)),
         ("no_replicas", "without replicas it is accepted", lambda m: m.ClearField("replicas")),
-        ("many_replicas", "64 replicas are accepted",
-         lambda m: m.replicas.extend(p4r.Replica(port=b"\3", instance=100 + i) for i in range(64))),
+        (
+            "many_replicas",
+            "64 replicas are accepted",
+            lambda m: m.replicas.extend(p4r.Replica(port=b"\3", instance=100 + i) for i in range(64)),
+        ),
     ):
         add(f"{_kind}.{_name}", _section, f"{_kind}: {_text} and read back", partial(_round_trip, _kind, _change))
     for _name, _text, _sent, _back in (
@@ -75,12 +78,18 @@ for _kind, _section in (("multicast", "9.5.1"), ("clone", "9.5.2")):
     ):
         add(f"{_kind}.{_name}", "8.3", f"{_kind}: {_text}", partial(_port, _sent, _back, kind=_kind))
     for _word, _update in (("insert", insert), ("modify", modify)):
-        add(f"{_kind}.{_word}_instance_too_large", _section,
+        add(
+            f"{_kind}.{_word}_instance_too_large",
+            _section,
             f"{_kind}: {_word.upper()} with an instance above what the target has is INVALID_ARGUMENT",
-            partial(_refused, _kind, _update, lambda m: setattr(m.replicas[0], "instance", 0xFFFFFFFF)))
-        add(f"{_kind}.{_word}_duplicate", _section,
+            partial(_refused, _kind, _update, lambda m: setattr(m.replicas[0], "instance", 0xFFFFFFFF)),
+        )
+        add(
+            f"{_kind}.{_word}_duplicate",
+            _section,
             f"{_kind}: {_word.upper()} with the same port and instance twice is INVALID_ARGUMENT",
-            partial(_refused, _kind, _update, lambda m: m.replicas.append(m.replicas[0])))
+            partial(_refused, _kind, _update, lambda m: m.replicas.append(m.replicas[0])),
+        )
         add(f"{_kind}.{_word}_no_port", _section,
             f"{_kind}: {_word.upper()} with a replica without port is INVALID_ARGUMENT",
             partial(_refused, _kind, _update, lambda m: m.replicas[0].ClearField("port")))  # fmt: skip

@@ -271,7 +271,9 @@ def _read_unknown(session: CheckSession) -> None:
     session.same(_read_half(session).code, Canonical.UNKNOWN, "code of the call")
 
 
-@check("read.batch_errors", "13.3", "a Read of which a request is invalid has one p4.v1.Error for each request, in order")
+@check(
+    "read.batch_errors", "13.3", "a Read of which a request is invalid has one p4.v1.Error for each request, in order"
+)
 def _read_errors(session: CheckSession) -> None:
     answer = _read_half(session)
     session.same([bool(e.canonical_code) for e in answer.errors], [False, True, False], "which of them failed")
@@ -280,7 +282,9 @@ def _read_errors(session: CheckSession) -> None:
 @check("read.batch_rest", "13.3", "valid requests beside an invalid one are answered")
 def _read_rest(session: CheckSession) -> None:
     read = [entity for response in _read_half(session).messages for entity in response.entities]
-    session.expect({str(e) for e in read} == {str(e) for e in _entries(session, 2)}, "the entries of the valid requests")
+    session.expect(
+        {str(e) for e in read} == {str(e) for e in _entries(session, 2)}, "the entries of the valid requests"
+    )
 
 
 @check("read.no_stream", "13", "Read needs no stream")

@@ -11,7 +11,17 @@ from finsy.proto import p4i, p4r
 from detour.control.conformance.checks.entities import duplicate
 from detour.control.conformance.link import Canonical
 from detour.control.conformance.model import SHOULD, add, check
-from detour.control.conformance.samples import EXACT, LPM, NO_ID, OPTIONAL, RANGE, TERNARY, MissingObject, Samples, rates
+from detour.control.conformance.samples import (
+    EXACT,
+    LPM,
+    NO_ID,
+    OPTIONAL,
+    RANGE,
+    TERNARY,
+    MissingObject,
+    Samples,
+    rates,
+)
 from detour.control.conformance.session import CheckSession, NotPrepared, delete, insert, modify
 from detour.control.p4runtime.codec import to_bytes
 
@@ -94,7 +104,7 @@ def _foreign_action(samples: Samples, entry: p4r.TableEntry) -> None:
     entry.action.action.CopyFrom(samples.call(other.preamble.id))
 
 
-def _params(change: Callable[[p4r.Action], None]) -> _Change:
+def _params(change: Callable[[p4r.Action], object]) -> _Change:
     def changed(_: Samples, entry: p4r.TableEntry) -> None:
         if not entry.action.action.params:
             raise MissingObject("the exact table has no action with parameters")
@@ -600,13 +610,28 @@ for _id, _text, _table, _change, _keep in (
     ("match", "a match gives the entry with that match", lambda s: s.exact, _by_match(1), (1,)),
     ("no_match", "a match that no entry has gives nothing", lambda s: s.exact, _by_match(9), ()),
     ("action", "an action_id gives the entries with that action", lambda s: s.exact, _by_action, (2,)),
-    ("priority", "a priority gives the entries with that priority", lambda s: s.table_of(TERNARY),
-     _assign(priority=11), (1,)),
+    (
+        "priority",
+        "a priority gives the entries with that priority",
+        lambda s: s.table_of(TERNARY),
+        _assign(priority=11),
+        (1,),
+    ),
     ("metadata", "metadata gives the entries with that metadata", lambda s: s.exact, _assign(metadata=b"1"), (1,)),
-    ("controller_metadata", "controller_metadata gives the entries with it", lambda s: s.exact,
-     _assign(controller_metadata=3), (2,)),
-    ("two", "two filters give the entries that pass both", lambda s: s.exact,
-     _assign(metadata=b"1", controller_metadata=3), ()),
+    (
+        "controller_metadata",
+        "controller_metadata gives the entries with it",
+        lambda s: s.exact,
+        _assign(controller_metadata=3),
+        (2,),
+    ),
+    (
+        "two",
+        "two filters give the entries that pass both",
+        lambda s: s.exact,
+        _assign(metadata=b"1", controller_metadata=3),
+        (),
+    ),
 ):
     add(f"filter.{_id}", "9.1.6", _text, partial(_filtered, _table, _change, _keep))
 
@@ -701,7 +726,9 @@ def _meter_insert(session: CheckSession) -> None:
     session.holds(_resource_request(entity, meter=True), entity)
 
 
-@check("direct.meter_insert_unset", "9.1.7", "a direct meter in its default configuration has no meter_config in a read")
+@check(
+    "direct.meter_insert_unset", "9.1.7", "a direct meter in its default configuration has no meter_config in a read"
+)
 def _meter_insert_unset(session: CheckSession) -> None:
     entity = _with_meter(session.samples, None)
     session.accept(insert(entity))
