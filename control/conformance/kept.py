@@ -56,9 +56,9 @@ class ServerState:
     def restore(self, session: CheckSession) -> list[str]:
         """What of it cannot be put back, in words."""
         if self.config is None:
-            return ["the server had no pipeline before; it has the suite's now, without entries"] + _cleared(session)
+            return ["the server had no pipeline before; it has the suite's now, without entries", *_cleared(session)]
         if not self.config.p4_device_config:
-            return ["the server does not tell its device config; it has the suite's pipeline now"] + _cleared(session)
+            return ["the server does not tell its device config; it has the suite's pipeline now", *_cleared(session)]
         try:
             session.settle()
             if (answer := session.set_pipeline("VERIFY_AND_COMMIT", self.config)).code:

@@ -16,7 +16,7 @@ MUST, SHOULD = "MUST", "SHOULD"
 
 
 class Verdict(StrEnum):
-    """`differs`: a SHOULD that the server does not do. `not_offered`: UNIMPLEMENTED, or the program lacks the entity."""
+    """`differs`: a SHOULD that is not done. `not_offered`: UNIMPLEMENTED, or the program lacks the entity."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -52,12 +52,14 @@ class CheckResult:
     prepared: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass
 class ConformanceReport:
-    """The results of one run, in the order of the specification's sections. `notes`: what could not be put back."""
+    """The results of one run, in the order of the specification's sections. `notes`: what could not be put back.
+    `untried`: checks for which there was no server any more."""
 
     results: list[CheckResult]
     notes: list[str]
+    untried: int = 0
 
     @property
     def summary(self) -> dict[str, int]:

@@ -56,8 +56,8 @@ def run(
     restart: Callable[[], object] | None = None,
 ) -> ConformanceReport:
     """All checks, or those of some sections, but for those to `skip`. `progress` is called with how many are done and
-    how many there are. `restart` is called when the server has gone during a check, which fails; without it the run ends
-    there.
+    how many there are. `restart` is called when the server has gone during a check, which fails; without it the run
+    ends there.
 
     Raises `DetourError`: nobody answers, there is no such device, another controller is primary of it, the pipeline is
     refused, or there is no such section or check."""
@@ -72,7 +72,8 @@ def run(
         remaining = checks[len(report.results) :]
         gone = _run_some(address, device_id, config, remaining, report, lambda done: progress(done, len(checks)))
         if gone and restart is None:
-            report.notes[:] = [f"the server has gone; {len(checks) - len(report.results)} checks were not tried"]
+            report.untried = len(checks) - len(report.results)
+            report.notes[:] = [f"the server has gone; {report.untried} checks were not tried"]
             break
         if gone and restart is not None:
             restart()
@@ -116,6 +117,7 @@ def opened(
     election = _highest_election(link, address, device_id)
     state = ServerState.read(link, device_id)
     session = CheckSession(link, device_id, config or own_config(), election, CPU_PORT)
+    session.own_program = config is None
     notes: list[str] = []
     try:
         try:
@@ -173,6 +175,7 @@ def run_check(session: CheckSession, check: ConformanceCheck) -> CheckResult:
         session.begin()
         check.run(session)
         verdict = Verdict.PASS
+        session.settle()  # a server that cannot go on after a check has not passed it
     except RequirementMissed as missed:
         verdict, expected = (Verdict.FAIL if check.level == MUST else Verdict.DIFFERS), str(missed)
     except MissingObject as missing:
@@ -182,7 +185,7 @@ def run_check(session: CheckSession, check: ConformanceCheck) -> CheckResult:
         verdict = Verdict.NOT_OFFERED
     except NotPrepared as refused:
         verdict, prepared = Verdict.FAIL, False
-        session.got.append(f"this was refused: {refused}")
+        session.got.append(f"the server refuses {refused}")
     return CheckResult(
         check.id, check.section, check.requirement, check.level, verdict,
         _joined(session.sent), _joined(session.got), expected, prepared,

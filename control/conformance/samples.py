@@ -47,7 +47,7 @@ class Samples:
 
     def _ordinary(self, table: p4i.Table) -> bool:
         plain = not (table.is_const_table or table.has_initial_entries or table.implementation_id)
-        return plain and all(f.bitwidth for f in table.match_fields)
+        return plain and all(f.bitwidth and not f.HasField("type_name") for f in table.match_fields)
 
     def table_of(self, kind: Any) -> p4i.Table:
         """With a field of this match kind."""
@@ -66,6 +66,16 @@ class Samples:
     @property
     def exact(self) -> p4i.Table:
         return self.table_of(EXACT)
+
+    @property
+    def bare(self) -> p4i.Table:
+        """With exact fields and no direct resources."""
+        return self._table(
+            "table with exact fields and no direct resources",
+            lambda t: (
+                self._ordinary(t) and not t.direct_resource_ids and {f.match_type for f in t.match_fields} == {EXACT}
+            ),
+        )
 
     @property
     def const(self) -> p4i.Table:
@@ -115,16 +125,20 @@ class Samples:
 
     @cached_property
     def signed_register(self) -> Any:
-        return self.object("registers", lambda r: r.type_spec.bitstring.HasField("int"))
+        return self.object("registers", lambda r: r.type_spec.bitstring.int.bitwidth == 12)
 
     # -- parts
 
     def usable(self, table: p4i.Table) -> list[p4i.ActionRef]:
         """Actions that its entries may have, those with parameters first."""
-        refs = [r for r in table.action_refs if r.scope != p4i.ActionRef.DEFAULT_ONLY]
+        refs = [r for r in table.action_refs if r.scope != p4i.ActionRef.DEFAULT_ONLY and self._plain(r)]
         if any(m.direct_table_id == table.preamble.id for m in self.info.direct_meters):
             return refs  # the first one, it is hoped, executes the meter
         return sorted(refs, key=lambda r: not self._actions[r.id].params)
+
+    def _plain(self, ref: p4i.ActionRef) -> bool:
+        """Whether values of the action's parameters are what P4Info's widths say, not translated."""
+        return all(p.bitwidth and not p.HasField("type_name") for p in self._actions[ref.id].params)
 
     def params(self, action_id: int) -> list[p4i.Action.Param]:
         return list(self._actions[action_id].params)
@@ -144,6 +158,8 @@ class Samples:
 
     def match(self, table: p4i.Table, n: int = 0) -> list[p4r.FieldMatch]:
         """A value for each field."""
+        if all(1 + n >> f.bitwidth for f in table.match_fields if f.bitwidth) and table.match_fields:
+            raise MissingObject(f"{table.preamble.name} has no field for {n} different values")
         return [field_match(f, 1 + n) for f in table.match_fields]
 
     def ranked(self, table: p4i.Table) -> bool:
@@ -161,9 +177,15 @@ class Samples:
             entry.action.action.CopyFrom(self.action(table, n))
         return entity
 
+    def entries(self, table: p4i.Table, count: int) -> list[p4r.Entity]:
+        """So many entries, for which the table has room."""
+        if 0 < table.size < count:
+            raise MissingObject(f"{table.preamble.name} has no room for {count} entries")
+        return [self.entry(table, n) for n in range(count)]
+
     def default(self, table: p4i.Table, n: int = 0) -> p4r.Entity:
         """A default entry of another action than the program's, if there is one, or with other arguments."""
-        refs = [r for r in table.action_refs if r.scope != p4i.ActionRef.TABLE_ONLY]
+        refs = [r for r in table.action_refs if r.scope != p4i.ActionRef.TABLE_ONLY and self._plain(r)]
         if not refs:
             raise MissingObject(f"{table.preamble.name} has no action for its default entry")
         refs.sort(key=lambda r: not self._actions[r.id].params)

@@ -68,7 +68,8 @@ def shown(message: Any) -> str:
         if short.config.HasField("p4info"):
             short.config.p4info.Clear()
             short.config.p4info.pkg_info.name = "..."
-        short.config.p4_device_config = short.config.p4_device_config[:16]
+        if short.config.p4_device_config:
+            short.config.p4_device_config = short.config.p4_device_config[:16]
         message = short
     name = type(message).__name__
     text = f"{name} {{ {text_format.MessageToString(message, as_one_line=True)} }}"
@@ -98,12 +99,14 @@ class CheckSession:
         """`election`: the highest id that the server has seen."""
         self.link, self.device_id, self.config, self.cpu_port = link, device_id, config, cpu_port
         self.samples = Samples(config.p4info)
-        self.election = election
+        self.election, self.wait_s = election, WAIT_S
         self.primary: Conversation | None = None
         self.sent: list[str] = []
         self.got: list[str] = []
         self.dirty = True
         """whether the pipeline must be set again before the next check"""
+        self.own_program = True
+        """whether packets can be sent through it"""
         self.before_pipeline: dict[str, tuple[Any, RpcAnswer]] = {}
         """requests to a server that had no pipeline when the suite began, and its answers"""
         self._disturbed = False
@@ -145,8 +148,9 @@ class CheckSession:
         for _ in range(2):
             while self.primary.next(0) is not None:
                 pass
-            self.arbitrate(self.primary, self.next_election())
-            until = time.monotonic() + WAIT_S
+            update = p4r.MasterArbitrationUpdate(device_id=self.device_id, election_id=uint128(self.next_election()))
+            self.primary.send(p4r.StreamMessageRequest(arbitration=update))
+            until = time.monotonic() + self.wait_s
             while (message := self.primary.next(max(0.0, until - time.monotonic()))) is not None:
                 if isinstance(message, RpcAnswer):  # the stream has ended
                     break
@@ -169,7 +173,7 @@ class CheckSession:
             stream.kill()
         else:
             stream.close()
-        _until_end(stream, WAIT_S)
+        _until_end(stream, self.wait_s)
 
     def next_election(self) -> int:
         """Higher than all before."""
@@ -299,9 +303,9 @@ class CheckSession:
             update.role.name = role
         self.send(conversation, arbitration=update)
 
-    def receive(self, conversation: Conversation, kind: Any, timeout_s: float = WAIT_S) -> Any:
+    def receive(self, conversation: Conversation, kind: Any, timeout_s: float | None = None) -> Any:
         """The next message of a kind (`arbitration`, `packet`, ...), which must come; others are passed over."""
-        until = time.monotonic() + timeout_s
+        until = time.monotonic() + (self.wait_s if timeout_s is None else timeout_s)
         while (message := conversation.next(max(0.0, until - time.monotonic()))) is not None:
             self.got.append(shown(message))
             if isinstance(message, RpcAnswer):
@@ -324,7 +328,7 @@ class CheckSession:
 
     def ends(self, conversation: Conversation, code: int) -> None:
         """The server must end the stream with a code."""
-        until = time.monotonic() + WAIT_S
+        until = time.monotonic() + self.wait_s
         while (message := conversation.next(max(0.0, until - time.monotonic()))) is not None:
             self.got.append(shown(message))
             if isinstance(message, RpcAnswer):

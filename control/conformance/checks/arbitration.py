@@ -10,7 +10,7 @@ from finsy.proto import p4r
 from detour.control.conformance.checks.rpcs import NO_DEVICE
 from detour.control.conformance.link import Canonical, Conversation, RpcAnswer
 from detour.control.conformance.model import check
-from detour.control.conformance.session import WAIT_S, CheckSession, insert, number_of
+from detour.control.conformance.session import CheckSession, insert, number_of
 
 _ROLE = "detour conformance"
 _BACKUP, _NOBODY, _DENIED = Canonical.ALREADY_EXISTS, Canonical.NOT_FOUND, Canonical.PERMISSION_DENIED
@@ -80,7 +80,7 @@ def _used_backup_id(session: CheckSession) -> None:
 def _no_stream_error(session: CheckSession) -> None:
     conversation = session.converse()
     session.arbitrate(conversation, session.next_election(), device_id=NO_DEVICE)
-    message = conversation.next(WAIT_S)
+    message = conversation.next(session.wait_s)
     session.note(message)
     session.expect(isinstance(message, RpcAnswer), "the end of the stream and nothing before it")
 

@@ -250,11 +250,11 @@ def _missing_entry(kind: str, write: bool, session: CheckSession) -> None:
 
 
 def _other_table(kind: str, session: CheckSession) -> None:
-    """The exact table has neither."""
+    """A table that has neither."""
     samples = session.samples
-    session.prepare(samples.entry(samples.exact))
+    session.prepare(samples.entry(samples.bare))
     entity = getattr(samples, kind)(0, 5)
-    inner(entity).table_entry.CopyFrom(samples.entry(samples.exact, action=False).table_entry)
+    inner(entity).table_entry.CopyFrom(samples.entry(samples.bare, action=False).table_entry)
     session.refuse(_WRONG_ID, modify(entity))
 
 

@@ -69,6 +69,8 @@ def _entry_bits(samples: Samples) -> int:
 
 def _in_default(samples: Samples, string: bytes) -> p4r.Update:
     entity = samples.default(samples.exact)
+    if not entity.table_entry.action.action.params:
+        raise MissingObject("the exact table has no default action with parameters")
     entity.table_entry.action.action.params[0].value = string
     return modify(entity)
 

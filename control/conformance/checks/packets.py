@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packet I/O, digests and idle time-outs (sections 16, 9.8, 9.1.8), and whether packets meet what was written.
 
-All of it needs the suite's own program: a packet-out with egress port 0 goes through its tables, and what is sent to the
-CPU port comes back as a packet-in. So no other port is needed."""
+All of it needs the suite's own program: a packet-out with egress port 0 goes through its tables, and what is sent to
+the CPU port comes back as a packet-in. So no other port is needed."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ _IDLE_NS = 300_000_000
 
 def _id(session: CheckSession, kind: str, name: str) -> int:
     """P4Info id of an object of the suite's own program."""
-    for each in getattr(session.samples.info, kind):
-        if each.preamble.alias == name:
-            return each.preamble.id
-    raise MissingObject("packets are sent with the suite's own program only")
+    if not session.own_program:
+        raise MissingObject("packets are sent with the suite's own program only")
+    return session.samples.object(kind, lambda each: each.preamble.alias == name).preamble.id
 
 
 def _table(session: CheckSession, name: str) -> Any:

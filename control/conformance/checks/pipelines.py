@@ -58,8 +58,8 @@ def _refuse_garbage(action: str, session: CheckSession) -> None:
 
 
 for _action in ("VERIFY", "VERIFY_AND_SAVE", "VERIFY_AND_COMMIT", "RECONCILE_AND_COMMIT"):
-    add(f"pipeline.garbage_{_action.lower()}", "14", f"{_action} of a config that cannot be realised is INVALID_ARGUMENT",
-        partial(_refuse_garbage, _action))  # fmt: skip
+    _text = f"{_action} of a config that no target realises is INVALID_ARGUMENT"
+    add(f"pipeline.garbage_{_action.lower()}", "14", _text, partial(_refuse_garbage, _action))
 
 
 def _entry(session: CheckSession) -> p4r.Entity:

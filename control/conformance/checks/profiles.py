@@ -436,6 +436,8 @@ def _one_shot_no_action(session: CheckSession) -> None:
 
 @check("one_shot.param_missing", "9.2.3", "a missing parameter in a one-shot is INVALID_ARGUMENT")
 def _one_shot_param(session: CheckSession) -> None:
+    if not session.samples.action(session.samples.selecting).params:
+        raise MissingObject("the table with a selector has no action with parameters")
     _bad_one_shot(session, _INVALID, lambda actions: actions[0].action.params.pop())
 
 

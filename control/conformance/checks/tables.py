@@ -117,7 +117,7 @@ def _scoped(scope: int, samples: Samples) -> tuple[p4i.Table, int]:
     """A table with an action of this scope."""
     for table in samples.info.tables:
         for ref in table.action_refs:
-            if ref.scope == scope and not table.is_const_table:
+            if ref.scope == scope and not table.is_const_table and not table.implementation_id:
                 return table, ref.id
     raise MissingObject("the program has no action that is for entries or default entries only")
 
@@ -129,6 +129,7 @@ def _one_shot_action(samples: Samples, entry: p4r.TableEntry) -> None:
 
 
 _EXACT, _LPM, _TERNARY, _RANGE = _of(EXACT), _of(LPM), _of(TERNARY), _of(RANGE)
+_BARE: _Make = lambda s: s.entry(s.bare)  # noqa: E731
 _MALFORMED: tuple[tuple[str, str, str, _Make, _Change, int | Sequence[int]], ...] = (
     # id, section, requirement, entry, what is changed in it, code
     ("exact_omitted", "9.1.1", "an exact field may not be omitted", _EXACT, _drop(EXACT), _INVALID),
@@ -199,9 +200,9 @@ _MALFORMED: tuple[tuple[str, str, str, _Make, _Change, int | Sequence[int]], ...
      lambda _, e: e.time_since_last_hit.SetInParent(), _INVALID),
     ("last_hit_in_write", "9.1.8", "time_since_last_hit in a write is refused", lambda s: s.entry(s.ageing),
      lambda _, e: e.time_since_last_hit.SetInParent(), _INVALID),
-    ("counter_of_none", "9.1.7", "counter_data in a table without direct counter is INVALID_ARGUMENT", _EXACT,
+    ("counter_of_none", "9.1.7", "counter_data in a table without direct counter is INVALID_ARGUMENT", _BARE,
      lambda _, e: setattr(e.counter_data, "packet_count", 1), _INVALID),
-    ("meter_of_none", "9.1.7", "meter_config in a table without direct meter is INVALID_ARGUMENT", _EXACT,
+    ("meter_of_none", "9.1.7", "meter_config in a table without direct meter is INVALID_ARGUMENT", _BARE,
      lambda _, e: e.meter_config.CopyFrom(rates(5)), _INVALID),
 )  # fmt: skip
 for _id, _section, _text, _make, _change, _codes in _MALFORMED:
