@@ -51,13 +51,13 @@ def _conformance(options: argparse.Namespace) -> int:
 
 
 def _show(page: Page, report: ConformanceReport, verbose: bool) -> None:
-    from detour.control.conformance.model import Verdict
+    from detour.control.conformance.model import ConformanceVerdict
     from detour.control.conformance.report import details
 
     for result in report.results:
-        if result.verdict is not Verdict.PASS:
+        if result.verdict is not ConformanceVerdict.PASS:
             page.print(f"{result.verdict:<11} {result.section:<7} {result.id}: {result.requirement}")
-        if verbose and result.verdict in (Verdict.FAIL, Verdict.DIFFERS):
+        if verbose and result.verdict in (ConformanceVerdict.FAIL, ConformanceVerdict.DIFFERS):
             page.print(details(result))
     for note in report.notes:
         page.print(note)

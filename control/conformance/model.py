@@ -15,7 +15,7 @@ CheckFunction = Callable[["CheckSession"], None]
 MUST, SHOULD = "MUST", "SHOULD"
 
 
-class Verdict(StrEnum):
+class ConformanceVerdict(StrEnum):
     """`differs`: a SHOULD that is not done. `not_offered`: UNIMPLEMENTED, or the program lacks the entity."""
 
     PASS = "pass"
@@ -45,7 +45,7 @@ class CheckResult:
     section: str
     requirement: str
     level: str
-    verdict: Verdict
+    verdict: ConformanceVerdict
     sent: str
     got: str
     expected: str
@@ -63,7 +63,7 @@ class ConformanceReport:
 
     @property
     def summary(self) -> dict[str, int]:
-        return {verdict.value: sum(r.verdict is verdict for r in self.results) for verdict in Verdict}
+        return {verdict.value: sum(r.verdict is verdict for r in self.results) for verdict in ConformanceVerdict}
 
     def as_json(self) -> dict[str, Any]:
         """`checks` and `summary` are the contract of `detour conformance --json`."""

@@ -6,13 +6,13 @@ The tests are collected beside whatever else pytest is given. `differs` is an ex
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 
 from detour.control.conformance.link import RpcLink
-from detour.control.conformance.model import ConformanceCheck, Verdict, all_checks
+from detour.control.conformance.model import ConformanceCheck, ConformanceVerdict, all_checks
 from detour.control.conformance.report import details
 from detour.control.conformance.run import opened, run_check
 from detour.control.conformance.session import CheckSession
@@ -44,11 +44,11 @@ class P4RuntimeCheck(pytest.Item):
 
     def runtest(self) -> None:
         result = run_check(_session(self.config), self.check)
-        if result.verdict is Verdict.NOT_OFFERED:
+        if result.verdict is ConformanceVerdict.NOT_OFFERED:
             pytest.skip(result.got.splitlines()[-1])
-        if result.verdict is Verdict.DIFFERS:
+        if result.verdict is ConformanceVerdict.DIFFERS:
             pytest.xfail(result.requirement)
-        if result.verdict is Verdict.FAIL:
+        if result.verdict is ConformanceVerdict.FAIL:
             pytest.fail(details(result), pytrace=False)
 
     def reportinfo(self) -> tuple[Any, int, str]:
@@ -63,9 +63,10 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 def _session(config: pytest.Config) -> CheckSession:
     """The server is opened by the first test."""
     if _SESSION not in config.stash:
-        context = _opened(config.getoption("--p4runtime"), config.getoption("--p4runtime-device"))
-        config.stash[_SESSION] = context.__enter__()
-        config.add_cleanup(lambda: context.__exit__(None, None, None))
+        stack = ExitStack()
+        context = _opened(str(config.getoption("--p4runtime")), int(config.getoption("--p4runtime-device") or 1))
+        config.stash[_SESSION] = stack.enter_context(context)
+        config.add_cleanup(stack.close)
     return config.stash[_SESSION]
 
 

@@ -7,7 +7,7 @@ from html import escape
 from itertools import groupby
 from xml.etree import ElementTree
 
-from detour.control.conformance.model import CheckResult, ConformanceReport, Verdict
+from detour.control.conformance.model import CheckResult, ConformanceReport, ConformanceVerdict
 
 _STYLE = """
 :root { color-scheme: light dark; } body { font: 15px/1.4 system-ui, sans-serif; margin: 1.5rem; }
@@ -20,15 +20,15 @@ def junit(report: ConformanceReport) -> str:
     """One test case a check; `differs` and `not_offered` are skipped tests."""
     counts = report.summary
     suite = ElementTree.Element(
-        "testsuite", name="p4runtime", tests=str(len(report.results)), failures=str(counts[Verdict.FAIL]),
-        skipped=str(counts[Verdict.DIFFERS] + counts[Verdict.NOT_OFFERED]),
+        "testsuite", name="p4runtime", tests=str(len(report.results)), failures=str(counts[ConformanceVerdict.FAIL]),
+        skipped=str(counts[ConformanceVerdict.DIFFERS] + counts[ConformanceVerdict.NOT_OFFERED]),
     )  # fmt: skip
     for result in report.results:
         case = ElementTree.SubElement(suite, "testcase", classname=f"section {result.section}", name=result.id)
-        if result.verdict is Verdict.FAIL:
+        if result.verdict is ConformanceVerdict.FAIL:
             failure = ElementTree.SubElement(case, "failure", message=result.requirement)
             failure.text = _printable(details(result))
-        elif result.verdict is not Verdict.PASS:
+        elif result.verdict is not ConformanceVerdict.PASS:
             ElementTree.SubElement(case, "skipped", message=f"{result.verdict}: {result.requirement}")
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 

@@ -10,10 +10,18 @@ from pathlib import Path
 
 from finsy.proto import p4r
 
+from detour.base.dataplane import CPU_PORT
 from detour.base.errors import DetourError
 from detour.control.conformance.kept import ServerState
 from detour.control.conformance.link import Canonical, RpcAnswer, RpcLink
-from detour.control.conformance.model import MUST, CheckResult, ConformanceCheck, ConformanceReport, Verdict, all_checks
+from detour.control.conformance.model import (
+    MUST,
+    CheckResult,
+    ConformanceCheck,
+    ConformanceReport,
+    ConformanceVerdict,
+    all_checks,
+)
 from detour.control.conformance.samples import MissingObject
 from detour.control.conformance.session import (
     WAIT_S,
@@ -27,13 +35,12 @@ from detour.control.conformance.session import (
 )
 from detour.control.p4runtime.pipeline import read_p4info
 
-DATA = Path(__file__).parent / "data"
-CPU_PORT = 510
+CONFORMANCE_DATA = Path(__file__).parent / "data"
 
 
 def own_config() -> p4r.ForwardingPipelineConfig:
     """The suite's program."""
-    return read_config(DATA / "conformance.p4info.txtpb", DATA / "conformance.json")
+    return read_config(CONFORMANCE_DATA / "conformance.p4info.txtpb", CONFORMANCE_DATA / "conformance.json")
 
 
 def read_config(p4info: Path, config: Path) -> p4r.ForwardingPipelineConfig:
@@ -174,18 +181,21 @@ def run_check(session: CheckSession, check: ConformanceCheck) -> CheckResult:
     try:
         session.begin()
         check.run(session)
-        verdict = Verdict.PASS
+        verdict = ConformanceVerdict.PASS
         session.settle()  # a server that cannot go on after a check has not passed it
     except RequirementMissed as missed:
-        verdict, expected = (Verdict.FAIL if check.level == MUST else Verdict.DIFFERS), str(missed)
+        verdict, expected = (
+            (ConformanceVerdict.FAIL if check.level == MUST else ConformanceVerdict.DIFFERS),
+            str(missed),
+        )
     except MissingObject as missing:
-        verdict = Verdict.NOT_OFFERED
+        verdict = ConformanceVerdict.NOT_OFFERED
         session.got.append(str(missing))
     except NotOffered:
-        verdict = Verdict.NOT_OFFERED
+        verdict = ConformanceVerdict.NOT_OFFERED
     except NotPrepared as refused:
-        verdict, prepared = Verdict.FAIL, False
-        session.got.append(f"the server refuses {refused}")
+        verdict, prepared = ConformanceVerdict.FAIL, False
+        session.got.append(f"this comes before the requirement and does not work: {refused}")
     return CheckResult(
         check.id, check.section, check.requirement, check.level, verdict,
         _joined(session.sent), _joined(session.got), expected, prepared,

@@ -23,8 +23,6 @@ QUIET_S = 0.2
 _SHOWN = 700  # characters of a message in the report
 _Actions = p4r.SetForwardingPipelineConfigRequest.Action
 
-INSERT, MODIFY, DELETE = p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE
-
 
 class RequirementMissed(Exception):
     """The server does something else than the requirement; the text says what was expected."""
@@ -39,15 +37,15 @@ class NotOffered(Exception):
 
 
 def insert(entity: p4r.Entity) -> p4r.Update:
-    return p4r.Update(type=INSERT, entity=entity)
+    return p4r.Update(type=p4r.Update.INSERT, entity=entity)
 
 
 def modify(entity: p4r.Entity) -> p4r.Update:
-    return p4r.Update(type=MODIFY, entity=entity)
+    return p4r.Update(type=p4r.Update.MODIFY, entity=entity)
 
 
 def delete(entity: p4r.Entity) -> p4r.Update:
-    return p4r.Update(type=DELETE, entity=entity)
+    return p4r.Update(type=p4r.Update.DELETE, entity=entity)
 
 
 def uint128(value: int) -> p4r.Uint128:
@@ -346,7 +344,7 @@ class CheckSession:
         try:
             return conversation, self.receive(conversation, "arbitration")
         except RequirementMissed as missed:
-            raise NotPrepared(str(missed)) from None
+            raise NotPrepared(f"another controller: {missed}") from None
 
     # -- verdicts
 
@@ -357,7 +355,7 @@ class CheckSession:
 
     def same(self, value: Any, expected: Any, what: str) -> None:
         """A value of an answer must be this one."""
-        self.expect(value == expected, f"{what}: {expected!r}")
+        self.expect(value == expected, f"{what}: {expected.name if isinstance(expected, Canonical) else expected}")
 
 
 def _until_end(conversation: Conversation, seconds: float) -> None:

@@ -19,7 +19,7 @@ _WRONG_ID = (Canonical.INVALID_ARGUMENT, Canonical.NOT_FOUND)
 
 
 @dataclass(frozen=True)
-class ArrayKind:
+class ArrayCase:
     """`make(samples, index, value)`: an element with a value, or the request for it (None)."""
 
     name: str
@@ -30,27 +30,27 @@ class ArrayKind:
     needs: Callable[[Samples], list[p4r.Entity]] = lambda _: []
 
 
-KINDS = (
-    ArrayKind(
+_KINDS = (
+    ArrayCase(
         "counter", "9.3.2", lambda s, i, v: s.counter(i, v), "counter_id", lambda s: s.object("counters").size
     ),
-    ArrayKind("meter", "9.4.2", lambda s, i, v: s.meter(i, v), "meter_id", lambda s: s.object("meters").size),
-    ArrayKind(
+    ArrayCase("meter", "9.4.2", lambda s, i, v: s.meter(i, v), "meter_id", lambda s: s.object("meters").size),
+    ArrayCase(
         "register", "9.7", lambda s, i, v: s.register(i, v), "register_id", lambda s: s.unsigned_register.size
     ),
-    ArrayKind(
+    ArrayCase(
         "direct_counter", "9.3.1", lambda s, i, v: s.direct_counter(i or 0, v), "table_entry.table_id",
         needs=lambda s: [s.entry(s.counted, n) for n in range(2)],
     ),
-    ArrayKind(
+    ArrayCase(
         "direct_meter", "9.4.1", lambda s, i, v: s.direct_meter(i or 0, v), "table_entry.table_id",
         needs=lambda s: [s.entry(s.metered, n) for n in range(2)],
     ),
-    ArrayKind("value_set", "9.6", lambda s, _, v: s.value_set(*([] if v is None else [v])), "value_set_id"),
+    ArrayCase("value_set", "9.6", lambda s, _, v: s.value_set(*([] if v is None else [v])), "value_set_id"),
 )  # fmt: skip
 
 
-def _with_id(entity: p4r.Entity, kind: ArrayKind, id_: int) -> p4r.Entity:
+def _with_id(entity: p4r.Entity, kind: ArrayCase, id_: int) -> p4r.Entity:
     copy = duplicate(entity)
     message = inner(copy)
     *path, last = kind.id_field.split(".")
@@ -60,26 +60,26 @@ def _with_id(entity: p4r.Entity, kind: ArrayKind, id_: int) -> p4r.Entity:
     return copy
 
 
-def _refused_type(kind: ArrayKind, update: Callable[[p4r.Entity], p4r.Update], session: CheckSession) -> None:
+def _refused_type(kind: ArrayCase, update: Callable[[p4r.Entity], p4r.Update], session: CheckSession) -> None:
     session.prepare(*kind.needs(session.samples))
     session.refuse(Canonical.INVALID_ARGUMENT, update(kind.make(session.samples, 0, 5)))
 
 
-def _modify_read(kind: ArrayKind, session: CheckSession) -> None:
+def _modify_read(kind: ArrayCase, session: CheckSession) -> None:
     session.prepare(*kind.needs(session.samples))
     entity = kind.make(session.samples, 1, 5)
     session.accept(modify(entity))
     session.holds(kind.make(session.samples, 1, None), entity)
 
 
-def _modify_again(kind: ArrayKind, session: CheckSession) -> None:
+def _modify_again(kind: ArrayCase, session: CheckSession) -> None:
     session.prepare(*kind.needs(session.samples))
     session.do(modify(kind.make(session.samples, 1, 5)))
     session.accept(modify(kind.make(session.samples, 1, 3)))
     session.holds(kind.make(session.samples, 1, None), kind.make(session.samples, 1, 3))
 
 
-def _only_one(kind: ArrayKind, session: CheckSession) -> None:
+def _only_one(kind: ArrayCase, session: CheckSession) -> None:
     """The neighbour keeps its default."""
     session.prepare(*kind.needs(session.samples))
     request = kind.make(session.samples, 0, None)
@@ -89,16 +89,16 @@ def _only_one(kind: ArrayKind, session: CheckSession) -> None:
     session.holds(kind.make(session.samples, 1, None), kind.make(session.samples, 1, 5))
 
 
-def _wrong_id(kind: ArrayKind, id_: int, session: CheckSession) -> None:
+def _wrong_id(kind: ArrayCase, id_: int, session: CheckSession) -> None:
     session.prepare(*kind.needs(session.samples))
     session.refuse(_WRONG_ID, modify(_with_id(kind.make(session.samples, 0, 5), kind, id_)))
 
 
-def _wrong_read(kind: ArrayKind, session: CheckSession) -> None:
+def _wrong_read(kind: ArrayCase, session: CheckSession) -> None:
     session.refuse_read(_WRONG_ID, _with_id(kind.make(session.samples, 0, None), kind, NO_ID))
 
 
-def _bad_index(kind: ArrayKind, negative: bool, write: bool, session: CheckSession) -> None:
+def _bad_index(kind: ArrayCase, negative: bool, write: bool, session: CheckSession) -> None:
     assert kind.size is not None
     code = Canonical.INVALID_ARGUMENT if negative else Canonical.OUT_OF_RANGE
     index = -1 if negative else kind.size(session.samples)
@@ -112,13 +112,13 @@ def _indices(entities: list[p4r.Entity]) -> list[int]:
     return sorted(inner(entity).index.index for entity in entities)
 
 
-def _read_array(kind: ArrayKind, session: CheckSession) -> None:
+def _read_array(kind: ArrayCase, session: CheckSession) -> None:
     assert kind.size is not None
     entities = session.read(kind.make(session.samples, None, None))
     session.same(_indices(entities), list(range(kind.size(session.samples))), "indices")
 
 
-def _read_every(kind: ArrayKind, session: CheckSession) -> None:
+def _read_every(kind: ArrayCase, session: CheckSession) -> None:
     """All arrays of the kind."""
     arrays = getattr(session.samples.info, f"{kind.name}s")
     if not arrays:
@@ -131,14 +131,14 @@ def _read_every(kind: ArrayKind, session: CheckSession) -> None:
     session.expect(read == expected, f"{len(expected)} elements of {len(arrays)} arrays")
 
 
-def _write_array(kind: ArrayKind, session: CheckSession) -> None:
+def _write_array(kind: ArrayCase, session: CheckSession) -> None:
     session.accept(modify(kind.make(session.samples, None, 5)))
     assert kind.size is not None
     size = kind.size(session.samples)
     session.holds(kind.make(session.samples, None, None), *(kind.make(session.samples, i, 5) for i in range(size)))
 
 
-def _register(kind: ArrayKind) -> None:
+def _register(kind: ArrayCase) -> None:
     title, level = kind.name.replace("_", " "), SHOULD if kind.name == "register" else "MUST"
     for name, update in (("insert", insert), ("delete", delete)):
         text = f"{title}: {name.upper()} is INVALID_ARGUMENT, it can only be modified"
@@ -162,7 +162,7 @@ def _register(kind: ArrayKind) -> None:
         _register_indices(kind, title)
 
 
-def _register_indices(kind: ArrayKind, title: str) -> None:
+def _register_indices(kind: ArrayCase, title: str) -> None:
     for negative, where, code in ((True, "negative", "INVALID_ARGUMENT"), (False, "too large", "OUT_OF_RANGE")):
         for write in (True, False):
             verb = "write" if write else "read"
@@ -179,7 +179,7 @@ def _register_indices(kind: ArrayKind, title: str) -> None:
         partial(_write_array, kind))  # fmt: skip
 
 
-for _kind in KINDS:
+for _kind in _KINDS:
     _register(_kind)
 
 

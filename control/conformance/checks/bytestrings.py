@@ -106,7 +106,7 @@ def _in_value_set(samples: Samples, string: bytes) -> p4r.Update:
     return modify(entity)
 
 
-PLACES = (
+_PLACES = (
     *(
         StringPlace(f"{name}.{part}", _in_match(kind, part), lambda s, kind=kind: s.field_of(kind).bitwidth, least=low)
         for kind, name, part, low in (
@@ -182,7 +182,7 @@ _REFUSED = (
 )  # fmt: skip
 
 
-for _place in PLACES:
+for _place in _PLACES:
     for _name, _text, _sent in _ACCEPTED:
         add(f"bytes.{_place.name}.{_name}", "8.3", f"{_place.name}: {_text}", partial(_round_trip, _place, _sent))
     for _name, _text, _sent in _REFUSED:

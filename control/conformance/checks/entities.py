@@ -19,7 +19,7 @@ _WRONG_ID = (Canonical.INVALID_ARGUMENT, Canonical.NOT_FOUND)
 
 
 @dataclass(frozen=True)
-class EntityKind:
+class EntityCase:
     """How to make the n-th entity of a kind and another one with the same key; `id_field` names its P4Info object."""
 
     name: str
@@ -87,8 +87,8 @@ def _set(samples: Samples, entity: p4r.Entity, **fields: Any) -> p4r.Entity:
     return copy
 
 
-def _table_kind(name: str, table: Callable[[Samples], p4i.Table]) -> EntityKind:
-    return EntityKind(
+def _table_kind(name: str, table: Callable[[Samples], p4i.Table]) -> EntityCase:
+    return EntityCase(
         f"table.{name}", "9.1", lambda s, n: s.entry(table(s), n), partial(_other_action, table),
         ("table_id", "match", "priority"), "table_id",
     )  # fmt: skip
@@ -109,44 +109,44 @@ def _members(selector: bool) -> Callable[[Samples], list[p4r.Entity]]:
 
 
 _ENTRY_KEYS = ("table_id", "match", "priority")
-KINDS = (
+_KINDS = (
     _table_kind("exact", lambda s: s.exact),
     _table_kind("lpm", lambda s: s.table_of(LPM)),
     _table_kind("ternary", lambda s: s.table_of(TERNARY)),
     _table_kind("ageing", lambda s: s.ageing),
-    EntityKind("table.indirect", "9.1.2", _indirect, _to_member_2, _ENTRY_KEYS, "table_id", _members(False)),
-    EntityKind(
+    EntityCase("table.indirect", "9.1.2", _indirect, _to_member_2, _ENTRY_KEYS, "table_id", _members(False)),
+    EntityCase(
         "table.one_shot", "9.2.3", lambda s, n: s.one_shot(n),
         lambda s, e: _set(s, e, action=s.one_shot(3, (3, 1, 2)).table_entry.action), _ENTRY_KEYS, "table_id",
     ),
-    EntityKind(
+    EntityCase(
         "member", "9.2.1", lambda s, n: s.member(n),
         lambda s, e: _set(s, e, action=s.member(70).action_profile_member.action),
         ("action_profile_id", "member_id"), "action_profile_id",
     ),
-    EntityKind(
+    EntityCase(
         "group", "9.2.2", lambda s, n: s.group(n, 1),
         lambda s, e: _set(s, e, members=list(s.group(0, 1, 2).action_profile_group.members)),
         ("action_profile_id", "group_id"), "action_profile_id", _members(True),
     ),
-    EntityKind(
+    EntityCase(
         "multicast", "9.5.1", lambda s, n: s.multicast(n),
         lambda s, e: _set(s, e, replicas=[p4r.Replica(port=b"\3", instance=9)]),
         ("multicast_group_id",), "multicast_group_id",
     ),
-    EntityKind(
+    EntityCase(
         "clone", "9.5.2", lambda s, n: s.clone(n),
         lambda s, e: _set(s, e, replicas=[p4r.Replica(port=b"\3", instance=9)], packet_length_bytes=100),
         ("session_id",), "session_id",
     ),
-    EntityKind(
+    EntityCase(
         "digest", "9.8", lambda s, n: s.digest(n),
         lambda s, e: _set(s, e, config=s.digest(7).digest_entry.config), ("digest_id",), "digest_id",
     ),
 )  # fmt: skip
 
 
-def _made(session: CheckSession, kind: EntityKind, n: int = 0) -> p4r.Entity:
+def _made(session: CheckSession, kind: EntityCase, n: int = 0) -> p4r.Entity:
     """The n-th entity, with what it needs inserted before the first one."""
     entity = kind.make(session.samples, n)
     if n == 0:
@@ -154,36 +154,36 @@ def _made(session: CheckSession, kind: EntityKind, n: int = 0) -> p4r.Entity:
     return entity
 
 
-def _insert_read(kind: EntityKind, session: CheckSession) -> None:
+def _insert_read(kind: EntityCase, session: CheckSession) -> None:
     entity = _made(session, kind)
     session.accept(insert(entity))
     session.holds(kind.key(entity), entity)
 
 
-def _insert_twice(kind: EntityKind, session: CheckSession) -> None:
+def _insert_twice(kind: EntityCase, session: CheckSession) -> None:
     entity = _made(session, kind)
     session.prepare(entity)
     session.refuse(Canonical.ALREADY_EXISTS, insert(entity))
 
 
-def _insert_twice_keeps(kind: EntityKind, session: CheckSession) -> None:
+def _insert_twice_keeps(kind: EntityCase, session: CheckSession) -> None:
     entity = _made(session, kind)
     session.prepare(entity)
     session.write(insert(kind.change(session.samples, entity)))
     session.holds(kind.key(entity), entity)
 
 
-def _modify_missing(kind: EntityKind, session: CheckSession) -> None:
+def _modify_missing(kind: EntityCase, session: CheckSession) -> None:
     session.refuse(Canonical.NOT_FOUND, modify(_made(session, kind)))
 
 
-def _modify_missing_adds_nothing(kind: EntityKind, session: CheckSession) -> None:
+def _modify_missing_adds_nothing(kind: EntityCase, session: CheckSession) -> None:
     entity = _made(session, kind)
     session.write(modify(entity))
     _read_nothing(session, kind.key(entity))
 
 
-def _modify_read(kind: EntityKind, session: CheckSession) -> None:
+def _modify_read(kind: EntityCase, session: CheckSession) -> None:
     entity = _made(session, kind)
     changed = kind.change(session.samples, entity)
     session.prepare(entity)
@@ -191,17 +191,17 @@ def _modify_read(kind: EntityKind, session: CheckSession) -> None:
     session.holds(kind.key(entity), changed)
 
 
-def _delete_missing(kind: EntityKind, session: CheckSession) -> None:
+def _delete_missing(kind: EntityCase, session: CheckSession) -> None:
     session.refuse(Canonical.NOT_FOUND, delete(_made(session, kind)))
 
 
-def _delete_by_key(kind: EntityKind, session: CheckSession) -> None:
+def _delete_by_key(kind: EntityCase, session: CheckSession) -> None:
     entity = _made(session, kind)
     session.prepare(entity)
     session.accept(delete(kind.key(entity)))
 
 
-def _delete_ignores(kind: EntityKind, session: CheckSession) -> None:
+def _delete_ignores(kind: EntityCase, session: CheckSession) -> None:
     entity = _made(session, kind)
     session.prepare(entity)
     nonsense = duplicate(entity)
@@ -222,7 +222,7 @@ def _delete_ignores(kind: EntityKind, session: CheckSession) -> None:
     session.accept(delete(nonsense))
 
 
-def _deleted_gone(kind: EntityKind, session: CheckSession) -> None:
+def _deleted_gone(kind: EntityCase, session: CheckSession) -> None:
     entity = _made(session, kind)
     session.prepare(entity)
     session.do(delete(kind.key(entity)))
@@ -235,25 +235,25 @@ def _read_nothing(session: CheckSession, request: p4r.Entity) -> None:
     session.expect(not entities and answer.codes[0] in (0, Canonical.NOT_FOUND), "no entity")
 
 
-def _inserted_again(kind: EntityKind, session: CheckSession) -> None:
+def _inserted_again(kind: EntityCase, session: CheckSession) -> None:
     entity = _made(session, kind)
     session.prepare(entity)
     session.do(delete(kind.key(entity)))
     session.accept(insert(entity))
 
 
-def _unspecified(kind: EntityKind, session: CheckSession) -> None:
+def _unspecified(kind: EntityCase, session: CheckSession) -> None:
     session.refuse(Canonical.INVALID_ARGUMENT, p4r.Update(entity=_made(session, kind)))
 
 
-def _with_id(kind: EntityKind, id_: int, update: Callable[[p4r.Entity], p4r.Update], session: CheckSession) -> None:
+def _with_id(kind: EntityCase, id_: int, update: Callable[[p4r.Entity], p4r.Update], session: CheckSession) -> None:
     entity = _made(session, kind)
     if update is not insert:
         session.prepare(entity)
     session.refuse(_WRONG_ID, update(_set(session.samples, entity, **{kind.id_field: id_})))
 
 
-def _read_all(kind: EntityKind, own: bool, session: CheckSession) -> None:
+def _read_all(kind: EntityCase, own: bool, session: CheckSession) -> None:
     entities = [_made(session, kind, n) for n in range(1 if kind.name == "digest" else 3)]
     session.prepare(*entities)
     request = kind.wide(entities[0], own)
@@ -273,7 +273,7 @@ def _fields(entity: p4r.Entity) -> list[str]:
     return rows
 
 
-def _batch(kind: EntityKind, session: CheckSession) -> None:
+def _batch(kind: EntityCase, session: CheckSession) -> None:
     entities = [_made(session, kind, n) for n in range(3)]
     session.accept(*(insert(entity) for entity in entities))
     for entity in entities:
@@ -298,7 +298,7 @@ _FAMILIES: tuple[_Family, ...] = (
 )  # fmt: skip
 
 
-def _register(kind: EntityKind) -> None:
+def _register(kind: EntityCase) -> None:
     for name, section, text, function in _FAMILIES:
         add(f"{kind.name}.{name}", section, f"{kind.name.replace('_', ' ')}: {text}", partial(function, kind))
     title = kind.name.replace("_", " ")
@@ -317,5 +317,5 @@ def _register(kind: EntityKind) -> None:
         add(f"{kind.name}.batch", "12.1", text, partial(_batch, kind))
 
 
-for _kind in KINDS:
+for _kind in _KINDS:
     _register(_kind)

@@ -22,7 +22,7 @@ from detour.base.errors import DetourError
 from detour.cli import main
 from detour.control.conformance import run as conformance
 from detour.control.conformance.link import RpcAnswer, RpcLink
-from detour.control.conformance.model import CheckResult, ConformanceCheck, Verdict, all_checks
+from detour.control.conformance.model import CheckResult, ConformanceCheck, ConformanceVerdict, all_checks
 from detour.control.conformance.session import CheckSession
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
@@ -33,6 +33,7 @@ from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
 
+P4INFO = str(conformance.CONFORMANCE_DATA / "conformance.p4info.txtpb")
 NOT_OFFERED = {"meter.counters", "direct_meter.counters", "multicast.backup", "multicast.same_backup", "extern.unknown"}
 BEFORE = {"before.Write", "before.Read", "before.GetForwardingPipelineConfig"}
 """asked once, before any check; what they make of the answers is tried by hand"""
@@ -64,8 +65,12 @@ def test_there_are_enough_checks() -> None:
 
 def test_our_server_passes(address: str) -> None:
     report = conformance.run(address)
-    assert {r.id: r.got for r in report.results if r.verdict not in (Verdict.PASS, Verdict.NOT_OFFERED)} == {}
-    assert {r.id for r in report.results if r.verdict is Verdict.NOT_OFFERED} == NOT_OFFERED
+    assert {
+        r.id: r.got
+        for r in report.results
+        if r.verdict not in (ConformanceVerdict.PASS, ConformanceVerdict.NOT_OFFERED)
+    } == {}
+    assert {r.id for r in report.results if r.verdict is ConformanceVerdict.NOT_OFFERED} == NOT_OFFERED
     assert all(r.sent and r.got for r in report.results)
 
 
@@ -91,7 +96,7 @@ def can_fail(session: CheckSession, link: FaultyLink, check: ConformanceCheck) -
         fault = make()
         fault.last = dict(good.count)
         result = outcome(session, link, check, fault)
-        if result.prepared and result.verdict in (Verdict.FAIL, Verdict.DIFFERS):
+        if result.prepared and result.verdict in (ConformanceVerdict.FAIL, ConformanceVerdict.DIFFERS):
             return True
     return False
 
@@ -101,7 +106,7 @@ def test_each_check_can_fail(chapter: str) -> None:
     with serving() as address:
         link = FaultyLink(address)
         with conformance.opened(link, address, 1) as (session, _):
-            session.wait_s = 1.0
+            session.wait_s = 0.5
             checks = [check for check in all_checks([chapter]) if check.id not in BEFORE]
             survivors = [check.id for check in checks if not can_fail(session, link, check)]
         link.close()
@@ -121,12 +126,12 @@ def test_what_is_asked_before_a_pipeline_can_fail(name: str) -> None:
         link = RpcLink(address)
         with conformance.opened(link, address, 1) as (session, _):
             check = next(check for check in all_checks() if check.id == name)
-            assert conformance.run_check(session, check).verdict is Verdict.PASS
+            assert conformance.run_check(session, check).verdict is ConformanceVerdict.PASS
             method = name.partition(".")[2]
             request, _ = session.before_pipeline[method]
             wrong = p4r.GetForwardingPipelineConfigResponse(config=p4r.ForwardingPipelineConfig())
             session.before_pipeline[method] = request, RpcAnswer(0, messages=[wrong])
-            assert conformance.run_check(session, check).verdict is Verdict.FAIL
+            assert conformance.run_check(session, check).verdict is ConformanceVerdict.FAIL
         link.close()
 
 
@@ -227,8 +232,7 @@ def faulty(make: Callable[[], Fault]) -> Callable[[str], RpcLink]:
         (["--grpc", "ADDRESS", "--device-id", "77"], "device 77 at"),
         (["--grpc", "ADDRESS", "--p4info", "x"], "--p4info and --config go together"),
         (["--grpc", "ADDRESS", "--p4info", "x", "--config", "y"], "y: No such file"),
-        (["--grpc", "ADDRESS", "--p4info", str(conformance.DATA / "conformance.p4info.txtpb"), "--config", __file__],
-         "does not take the suite's pipeline"),
+        (["--grpc", "ADDRESS", "--p4info", P4INFO, "--config", __file__], "does not take the suite's pipeline"),
     ],
 )  # fmt: skip
 def test_wrong_arguments(address: str, arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -268,7 +272,7 @@ def test_bmv2_fails_what_it_is_known_to_fail() -> None:
     """The list is tests/unit/p4runtime/conformance_bmv2.txt, where public reports are named."""
     with simple_switch() as (address, restart):
         report = conformance.run(address, restart=restart)
-    failing = {r.id for r in report.results if r.verdict in (Verdict.FAIL, Verdict.DIFFERS)}
+    failing = {r.id for r in report.results if r.verdict in (ConformanceVerdict.FAIL, ConformanceVerdict.DIFFERS)}
     assert failing == known_failures()
 
 
