@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One object of every kind that P4Runtime can name, and ways to the controller that need no port: a packet-out to port 0
 // goes through the tables, one to port 510 comes back, and so does every copy that is made for port 510.
-// p4c-bm2-ss --arch v1model --Wdisable -I ../../../tests/programs/corpus --p4runtime-files conformance.p4info.txtpb 
+// p4c-bm2-ss --arch v1model --Wdisable -I ../../../tests/programs/corpus --p4runtime-files conformance.p4info.txtpb
 //     -o conformance.json conformance.p4
 #include <core.p4>
 #include <v1model.p4>
