@@ -10,6 +10,6 @@ exports plans) and `expander.routes`, `.proof`, `.throughput`, `.comparison` (pa
 """
 
 __all__ = [
-    "conformance", "entries", "expander", "fors", "graph_files", "native", "p4runtime", "placement", "planner", "policy",
-    "qcn", "rerouting", "routers", "routes", "schema", "verifier",
+    "conformance", "entries", "expander", "fors", "graph_files", "native", "p4runtime", "placement", "planner",
+    "policy", "qcn", "rerouting", "routers", "routes", "schema", "verifier",
 ]  # fmt: skip
