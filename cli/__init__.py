@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _GROUPS = (
     "lifecycle", "operations", "sim", "lab", "place", "job", "metrics", "fors", "demo",
-    "bench", "reproduce", "fcplus", "trace", "coverage", "web.command", "runtime_cli", "shell_completion",
+    "bench", "reproduce", "fcplus", "trace", "coverage", "conformance", "web.command", "runtime_cli",
+    "shell_completion",
 )  # fmt: skip
 
 # Commands with a command line of their own, which argparse could not describe: module and help.

@@ -49,6 +49,7 @@ NOT_RUN = {
     r"detour .*own\.py:": "of the reader's own file, which the page shows; tests/unit/fabric/test_own_parts.py",
     r"detour (trace|web) --(program|stf|live)": "of the reader's own program or traffic; tests/unit/trace",
     r"detour (switch|cli --thrift)": "needs interfaces (root), goes on; tests/switch",
+    r"detour conformance": "of the reader's server; tests/unit/p4runtime/test_conformance.py",
     r"detour (coverage|.*--coverage)": "of the reader's own runs; tests/unit/p4_coverage",
     r"(wireshark|tshark|simple_switch_CLI|cd docs/grafana|cd lab|docker|eval|sudo) ?": "another program",
 }

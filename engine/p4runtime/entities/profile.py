@@ -232,14 +232,16 @@ def decode_one_shot(profile: Profile, message: p4r.ActionProfileActionSet) -> On
     size = _group_size(profile, weights)
     if 0 < profile.max_group_size < size:
         raise invalid(f"{where}: a group of size {size}, the largest is {profile.max_group_size}")
+    actions = tuple(profile.actions.decode(a.action) for a in every)
+    ports = tuple(_watch_port(profile, a) for a in every)
     kept = p4r.ActionProfileActionSet()
     kept.CopyFrom(message)
-    return OneShotActions(
-        kept,
-        tuple(profile.actions.decode(a.action) for a in every),
-        weights,
-        tuple(_watch_port(profile, a) for a in every),
-    )
+    for each in kept.action_profile_actions:  # read back in the shortest form, whatever came
+        if each.watch_port:
+            each.watch_port = each.watch_port.lstrip(b"\0") or b"\0"
+        for param in each.action.params:
+            param.value = param.value.lstrip(b"\0") or b"\0"
+    return OneShotActions(kept, actions, weights, ports)
 
 
 def create_one_shot(store: ProfileStore, new: OneShotActions) -> OneShot:

@@ -133,6 +133,10 @@ class Stream:
                 return got.code()
             assert got is not None, "the stream ended without error"
 
+    def ending(self) -> p4r.StreamMessageResponse | grpc.RpcError | None:
+        """The next message, or the end."""
+        return self._responses.get(timeout=WAIT_S)
+
     def close(self) -> None:
         self._requests.put(None)
 

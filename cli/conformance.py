@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`conformance`: how closely a P4Runtime server follows the specification (docs/p4runtime.md)."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from detour.base.errors import DetourError
+from detour.base.files import write_file
+from detour.base.tables import Table, left, right
+from detour.cli.output import Page, present, shown_progress
+from detour.cli.parser import command, counted, output_file
+
+if TYPE_CHECKING:
+    from detour.control.conformance.model import ConformanceReport
+
+
+def register(commands: Any) -> None:
+    parser = command(commands, "conformance", "how closely a P4Runtime server follows the specification", _conformance)
+    parser.option("--grpc", "address of the server, like 127.0.0.1:9559 or unix:PATH", "ADDR", required=True)
+    parser.option("--device-id", "the device that is checked (1)", "N", counted, default=1)
+    parser.option("--section", "only checks of a section, like 9.1 (repeatable)", "S", action="append")
+    parser.option("--skip", "a check that is not run, like arbitration.zero (repeatable)", "ID", action="append")
+    parser.option("--junit", "write the verdicts as JUnit XML", "FILE", output_file)
+    parser.option("--html", "write a page with what was sent, received and expected", "FILE", output_file)
+    parser.option("--p4info", "P4Info of another program than the suite's, with --config", "FILE", Path)
+    parser.option("--config", "its device config", "FILE", Path)
+    parser.add_argument("-v", "--verbose", action="store_true", help="what was sent and received where a check failed")
+
+
+def _conformance(options: argparse.Namespace) -> int:
+    from detour.control.conformance.report import junit, page
+    from detour.control.conformance.run import read_config, run
+
+    if (options.p4info is None) != (options.config is None):
+        raise DetourError("--p4info and --config go together")
+    config = None if options.p4info is None else read_config(options.p4info, options.config)
+    with shown_progress(options.json) as progress:
+        report = run(
+            options.grpc, options.device_id, options.section, config, skip=options.skip or (),
+            progress=lambda done, of: progress(f"{done} of {of} checks"),
+        )  # fmt: skip
+    if options.junit is not None:
+        write_file(options.junit, junit(report))
+    if options.html is not None:
+        write_file(options.html, page(report, f"P4Runtime server at {options.grpc}, device {options.device_id}"))
+    present(report.as_json(), options, lambda page: _show(page, report, options.verbose))
+    return 1 if report.summary["fail"] or report.untried else 0
+
+
+def _show(page: Page, report: ConformanceReport, verbose: bool) -> None:
+    from detour.control.conformance.model import ConformanceVerdict
+    from detour.control.conformance.report import details
+
+    for result in report.results:
+        if result.verdict is not ConformanceVerdict.PASS:
+            page.print(f"{result.verdict:<11} {result.section:<7} {result.id}: {result.requirement}")
+        if verbose and result.verdict in (ConformanceVerdict.FAIL, ConformanceVerdict.DIFFERS):
+            page.print(details(result))
+    for note in report.notes:
+        page.print(note)
+    columns = (left("verdict", lambda row: row[0]), right("checks", lambda row: str(row[1])))
+    page.table(Table(columns, list(report.summary.items())))

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a check is, what comes of it, and the list of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from detour.control.conformance.session import CheckSession
+
+CheckFunction = Callable[["CheckSession"], None]
+MUST, SHOULD = "MUST", "SHOULD"
+
+
+class ConformanceVerdict(StrEnum):
+    """`differs`: a SHOULD that is not done. `not_offered`: UNIMPLEMENTED, or the program lacks the entity."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    DIFFERS = "differs"
+    NOT_OFFERED = "not_offered"
+
+
+@dataclass(frozen=True)
+class ConformanceCheck:
+    """One requirement: its section in version 1.5 of the specification, paraphrased, and what tries it."""
+
+    id: str
+    section: str
+    requirement: str
+    level: str
+    run: CheckFunction
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What came of one check: the messages that were sent and received, in text format, and what should have come.
+
+    `prepared` is false if the server refused what the check needs before it can try its requirement."""
+
+    id: str
+    section: str
+    requirement: str
+    level: str
+    verdict: ConformanceVerdict
+    sent: str
+    got: str
+    expected: str
+    prepared: bool = True
+
+
+@dataclass
+class ConformanceReport:
+    """The results of one run, in the order of the specification's sections. `notes`: what could not be put back.
+    `untried`: checks for which there was no server any more."""
+
+    results: list[CheckResult]
+    notes: list[str]
+    untried: int = 0
+
+    @property
+    def summary(self) -> dict[str, int]:
+        return {verdict.value: sum(r.verdict is verdict for r in self.results) for verdict in ConformanceVerdict}
+
+    def as_json(self) -> dict[str, Any]:
+        """`checks` and `summary` are the contract of `detour conformance --json`."""
+        keys = ("id", "section", "requirement", "verdict", "sent", "got", "expected")
+        rows = [{key: str(value) for key, value in asdict(result).items() if key in keys} for result in self.results]
+        return {"checks": rows, "summary": self.summary}
+
+
+_CHECKS: dict[str, ConformanceCheck] = {}
+
+
+def add(id_: str, section: str, requirement: str, run: CheckFunction, level: str = MUST) -> None:
+    """Adds a check to the suite; ids are unique."""
+    assert id_ not in _CHECKS, id_
+    _CHECKS[id_] = ConformanceCheck(id_, section, requirement, level, run)
+
+
+def check(id_: str, section: str, requirement: str, level: str = MUST) -> Callable[[CheckFunction], CheckFunction]:
+    """`add` as a decorator."""
+
+    def decorate(run: CheckFunction) -> CheckFunction:
+        add(id_, section, requirement, run, level)
+        return run
+
+    return decorate
+
+
+def all_checks(sections: list[str] | None = None) -> list[ConformanceCheck]:
+    """By section; of `sections` (5, 9.1, ...) and those below them only."""
+    from detour.control.conformance import checks  # what fills the list
+
+    assert checks.__doc__
+    chosen = [c for c in _CHECKS.values() if sections is None or any(_below(c.section, s) for s in sections)]
+    return sorted(chosen, key=lambda c: [int(part) for part in c.section.split(".")])
+
+
+def _below(section: str, wide: str) -> bool:
+    return f"{section}.".startswith(f"{wide.rstrip('.')}.")

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the suite against a server and leaves that as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from finsy.proto import p4r
+
+from detour.base.dataplane import CPU_PORT
+from detour.base.errors import DetourError
+from detour.control.conformance.kept import ServerState
+from detour.control.conformance.link import Canonical, RpcAnswer, RpcLink
+from detour.control.conformance.model import (
+    MUST,
+    CheckResult,
+    ConformanceCheck,
+    ConformanceReport,
+    ConformanceVerdict,
+    all_checks,
+)
+from detour.control.conformance.samples import MissingObject
+from detour.control.conformance.session import (
+    WAIT_S,
+    CheckSession,
+    NotOffered,
+    NotPrepared,
+    RequirementMissed,
+    insert,
+    number_of,
+    shown,
+)
+from detour.control.p4runtime.pipeline import read_p4info
+
+CONFORMANCE_DATA = Path(__file__).parent / "data"
+
+
+def own_config() -> p4r.ForwardingPipelineConfig:
+    """The suite's program."""
+    return read_config(CONFORMANCE_DATA / "conformance.p4info.txtpb", CONFORMANCE_DATA / "conformance.json")
+
+
+def read_config(p4info: Path, config: Path) -> p4r.ForwardingPipelineConfig:
+    """Raises `DetourError`: a file cannot be read, or is no P4Info."""
+    try:
+        blob = config.read_bytes()
+    except OSError as error:
+        raise DetourError(f"{config}: {error.strerror}") from None
+    return p4r.ForwardingPipelineConfig(p4info=read_p4info(p4info), p4_device_config=blob)
+
+
+def run(
+    address: str,
+    device_id: int = 1,
+    sections: list[str] | None = None,
+    config: p4r.ForwardingPipelineConfig | None = None,
+    *,
+    skip: Collection[str] = (),
+    progress: Callable[[int, int], None] = lambda done, of: None,
+    restart: Callable[[], object] | None = None,
+) -> ConformanceReport:
+    """All checks, or those of some sections, but for those to `skip`. `progress` is called with how many are done and
+    how many there are. `restart` is called when the server has gone during a check, which fails; without it the run
+    ends there.
+
+    Raises `DetourError`: nobody answers, there is no such device, another controller is primary of it, the pipeline is
+    refused, or there is no such section or check."""
+    checks = all_checks(sections)
+    if unknown := [name for name in skip if name not in {check.id for check in all_checks()}]:
+        raise DetourError(f"there is no check {', '.join(unknown)}")
+    checks = [check for check in checks if check.id not in skip]
+    if not checks:
+        raise DetourError(f"no check is in section {', '.join(sections or [])}; there are 5 to 17, 9.1, 9.2.1, ...")
+    report = ConformanceReport([], [])
+    while len(report.results) < len(checks):
+        remaining = checks[len(report.results) :]
+        gone = _run_some(address, device_id, config, remaining, report, lambda done: progress(done, len(checks)))
+        if gone and restart is None:
+            report.untried = len(checks) - len(report.results)
+            report.notes[:] = [f"the server has gone; {report.untried} checks were not tried"]
+            break
+        if gone and restart is not None:
+            restart()
+    return report
+
+
+def _run_some(
+    address: str, device_id: int, config: p4r.ForwardingPipelineConfig | None, checks: Sequence[ConformanceCheck],
+    report: ConformanceReport, progress: Callable[[int], None],
+) -> bool:  # fmt: skip
+    """Runs checks until they are done or the server has gone; whether it has."""
+    link = RpcLink(address)
+    try:
+        with opened(link, address, device_id, config) as (session, notes):
+            for check in checks:
+                result = run_check(session, check)
+                gone = not result.prepared and _gone(link, device_id)
+                if gone:
+                    result = replace(result, got=f"{result.got}\nthe server has gone")
+                report.results.append(result)
+                progress(len(report.results))
+                if gone:
+                    return True
+        report.notes[:] = notes
+        return False
+    finally:
+        link.close()
+
+
+def _gone(link: RpcLink, device_id: int) -> bool:
+    request = p4r.GetForwardingPipelineConfigRequest(device_id=device_id)
+    request.response_type = p4r.GetForwardingPipelineConfigRequest.COOKIE_ONLY
+    return link.call("GetForwardingPipelineConfig", request).code == Canonical.UNAVAILABLE
+
+
+@contextmanager
+def opened(
+    link: RpcLink, address: str, device_id: int, config: p4r.ForwardingPipelineConfig | None = None
+) -> Iterator[tuple[CheckSession, list[str]]]:
+    """A session with a server; afterwards the server is as before, but for what the list of notes says then."""
+    election = _highest_election(link, address, device_id)
+    state = ServerState.read(link, device_id)
+    session = CheckSession(link, device_id, config or own_config(), election, CPU_PORT)
+    session.own_program = config is None
+    notes: list[str] = []
+    try:
+        try:
+            if state.config is None:
+                _ask_before_pipeline(session)
+            session.begin()
+        except (NotPrepared, NotOffered) as error:
+            raise DetourError(
+                f"device {device_id} at {address} does not take the suite's pipeline ({error}; "
+                f"{'; '.join(session.got)}); --p4info and --config name another one"
+            ) from None
+        yield session, notes
+    finally:
+        if not _gone(link, device_id):
+            notes += state.restore(session)
+        session.close()
+
+
+def _ask_before_pipeline(session: CheckSession) -> None:
+    """What can only be asked once."""
+    session.settle()
+    entity = p4r.Entity(table_entry=p4r.TableEntry())
+    for method, request in (
+        ("Write", session.write_request([insert(entity)])),
+        ("Read", p4r.ReadRequest(device_id=session.device_id, entities=[entity])),
+        ("GetForwardingPipelineConfig", p4r.GetForwardingPipelineConfigRequest(device_id=session.device_id)),
+    ):
+        session.before_pipeline[method] = request, session.link.call(method, request)
+
+
+def _highest_election(link: RpcLink, address: str, device_id: int) -> int:
+    """The highest election id of the device. Raises `DetourError`: no server, no device, or a live primary."""
+    conversation = link.converse()
+    update = p4r.MasterArbitrationUpdate(device_id=device_id)
+    conversation.send(p4r.StreamMessageRequest(arbitration=update))
+    try:
+        message = conversation.next(WAIT_S)
+        if message is None:
+            raise DetourError(f"{address} does not answer within {WAIT_S:g} s")
+        if isinstance(message, RpcAnswer):
+            if message.code == Canonical.UNAVAILABLE:
+                raise DetourError(f"no P4Runtime server answers at {address}")
+            raise DetourError(f"device {device_id} at {address}: {shown(message)}")
+        if message.arbitration.status.code == Canonical.ALREADY_EXISTS:
+            raise DetourError(f"device {device_id} at {address} has a primary controller; end it before the suite runs")
+        return number_of(message.arbitration.election_id)
+    finally:
+        conversation.kill()
+
+
+def run_check(session: CheckSession, check: ConformanceCheck) -> CheckResult:
+    """Never raises for what a server does."""
+    prepared, expected = True, "what the requirement says"
+    try:
+        session.begin()
+        check.run(session)
+        verdict = ConformanceVerdict.PASS
+        session.settle()  # a server that cannot go on after a check has not passed it
+    except RequirementMissed as missed:
+        verdict, expected = (
+            (ConformanceVerdict.FAIL if check.level == MUST else ConformanceVerdict.DIFFERS),
+            str(missed),
+        )
+    except MissingObject as missing:
+        verdict = ConformanceVerdict.NOT_OFFERED
+        session.got.append(str(missing))
+    except NotOffered:
+        verdict = ConformanceVerdict.NOT_OFFERED
+    except NotPrepared as refused:
+        verdict, prepared = ConformanceVerdict.FAIL, False
+        session.got.append(f"this comes before the requirement and does not work: {refused}")
+    return CheckResult(
+        check.id, check.section, check.requirement, check.level, verdict,
+        _joined(session.sent), _joined(session.got), expected, prepared,
+    )  # fmt: skip
+
+
+def _joined(messages: Sequence[str]) -> str:
+    """The last ones."""
+    return "\n".join(messages[-6:])

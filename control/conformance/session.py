@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a check talks to: a server of which it is the primary controller, with the suite's pipeline and no entries.
+
+Everything that is sent and received on the way is written down for the report.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from finsy.proto import p4r
+from google.protobuf import text_format
+
+from detour.control.conformance.link import Canonical, Conversation, RpcAnswer, RpcLink
+from detour.control.conformance.samples import Samples
+
+WAIT_S = 5.0
+"""for a message that must come"""
+QUIET_S = 0.2
+"""for one that must not"""
+_SHOWN = 700  # characters of a message in the report
+_Actions = p4r.SetForwardingPipelineConfigRequest.Action
+
+
+class RequirementMissed(Exception):
+    """The server does something else than the requirement; the text says what was expected."""
+
+
+class NotPrepared(Exception):
+    """The server refuses what a check needs before it can try anything."""
+
+
+class NotOffered(Exception):
+    """The server says UNIMPLEMENTED."""
+
+
+def insert(entity: p4r.Entity) -> p4r.Update:
+    return p4r.Update(type=p4r.Update.INSERT, entity=entity)
+
+
+def modify(entity: p4r.Entity) -> p4r.Update:
+    return p4r.Update(type=p4r.Update.MODIFY, entity=entity)
+
+
+def delete(entity: p4r.Entity) -> p4r.Update:
+    return p4r.Update(type=p4r.Update.DELETE, entity=entity)
+
+
+def uint128(value: int) -> p4r.Uint128:
+    return p4r.Uint128(high=value >> 64, low=value & ((1 << 64) - 1))
+
+
+def number_of(value: p4r.Uint128) -> int:
+    return value.high << 64 | value.low
+
+
+def shown(message: Any) -> str:
+    """On one line, cut."""
+    if isinstance(message, RpcAnswer):
+        return _shown_answer(message)
+    if isinstance(message, p4r.SetForwardingPipelineConfigRequest | p4r.GetForwardingPipelineConfigResponse):
+        short = type(message)()
+        short.CopyFrom(message)  # pyright: ignore[reportArgumentType]
+        if short.config.HasField("p4info"):
+            short.config.p4info.Clear()
+            short.config.p4info.pkg_info.name = "..."
+        if short.config.p4_device_config:
+            short.config.p4_device_config = short.config.p4_device_config[:16]
+        message = short
+    name = type(message).__name__
+    text = f"{name} {{ {text_format.MessageToString(message, as_one_line=True)} }}"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
+
+
+def name_of(code: int) -> str:
+    return Canonical(code).name if code in list(Canonical) else f"code {code}"
+
+
+def _shown_answer(answer: RpcAnswer) -> str:
+    parts = [name_of(answer.code)]
+    if answer.errors:
+        parts.append(f"[{', '.join(name_of(e.canonical_code) for e in answer.errors[:20])}]")
+    if answer.strange:
+        parts.append(answer.strange)
+    parts += [text for text in (answer.text[:200], *(e.message[:200] for e in answer.errors[:3])) if text]
+    return " ".join(parts)
+
+
+class CheckSession:
+    """One server, one device. `begin` makes it ready for the next check."""
+
+    def __init__(
+        self, link: RpcLink, device_id: int, config: p4r.ForwardingPipelineConfig, election: int, cpu_port: int
+    ) -> None:
+        """`election`: the highest id that the server has seen."""
+        self.link, self.device_id, self.config, self.cpu_port = link, device_id, config, cpu_port
+        self.samples = Samples(config.p4info)
+        self.election, self.wait_s = election, WAIT_S
+        self.primary: Conversation | None = None
+        self.sent: list[str] = []
+        self.got: list[str] = []
+        self.dirty = True
+        """whether the pipeline must be set again before the next check"""
+        self.own_program = True
+        """whether packets can be sent through it"""
+        self.before_pipeline: dict[str, tuple[Any, RpcAnswer]] = {}
+        """requests to a server that had no pipeline when the suite began, and its answers"""
+        self._disturbed = False
+        self._others: list[Conversation] = []
+
+    # -- between checks
+
+    def begin(self) -> None:
+        """Primary again, the pipeline without entries, nothing written down. Raises `NotPrepared`."""
+        self.settle()
+        if self.dirty:
+            answer = self.set_pipeline("VERIFY_AND_COMMIT", self.config)
+            if answer.code:  # a check may have saved a pipeline, which some servers want to see committed first
+                self.set_pipeline("COMMIT", None)
+                answer = self.set_pipeline("VERIFY_AND_COMMIT", self.config)
+            if answer.code:
+                raise NotPrepared("the pipeline")
+            self.dirty = False
+        if self.primary is not None:
+            while self.primary.next(0) is not None:
+                pass
+        self.sent, self.got = [], []
+
+    def settle(self) -> None:
+        """Ends what a check has opened and becomes primary again."""
+        for conversation in self._others:
+            conversation.close()
+            _until_end(conversation, 1.0)
+            conversation.kill()
+        self._others = []
+        if self.primary is None or self._disturbed:
+            self.regain()
+        self._disturbed = False
+
+    def regain(self) -> None:
+        """Becomes primary with a new election id. Raises `NotPrepared`."""
+        if self.primary is None:
+            self.primary = self.link.converse()
+        for _ in range(2):
+            while self.primary.next(0) is not None:
+                pass
+            update = p4r.MasterArbitrationUpdate(device_id=self.device_id, election_id=uint128(self.next_election()))
+            self.primary.send(p4r.StreamMessageRequest(arbitration=update))
+            until = time.monotonic() + self.wait_s
+            while (message := self.primary.next(max(0.0, until - time.monotonic()))) is not None:
+                if isinstance(message, RpcAnswer):  # the stream has ended
+                    break
+                update = message.arbitration
+                if message.HasField("arbitration") and update.status.code == 0:
+                    return
+            self.primary.kill()
+            self.primary = self.link.converse()
+        raise NotPrepared("to become primary")
+
+    def disturb(self) -> None:
+        """The check does something with our own stream: afterwards it must become primary again."""
+        self._disturbed = True
+
+    def leave(self, broken: bool = False) -> None:
+        """Ends our own stream, politely or by breaking it, and waits until the server has heard of that."""
+        assert self.primary is not None
+        stream, self.primary = self.primary, None
+        if broken:
+            stream.kill()
+        else:
+            stream.close()
+        _until_end(stream, self.wait_s)
+
+    def next_election(self) -> int:
+        """Higher than all before."""
+        self.election += 1
+        return self.election
+
+    def close(self) -> None:
+        for conversation in (*self._others, *([self.primary] if self.primary else [])):
+            conversation.kill()
+
+    # -- calls
+
+    def call(self, method: str, request: Any) -> RpcAnswer:
+        """An RPC. Raises `NotOffered` when it is UNIMPLEMENTED."""
+        self.sent.append(shown(request))
+        answer = self.link.call(method, request)
+        self.got.append(shown(answer))
+        self.got += [shown(message) for message in answer.messages[:4] if message.ListFields()]
+        if answer.code == Canonical.UNIMPLEMENTED or Canonical.UNIMPLEMENTED in answer.codes:
+            raise NotOffered(shown(answer))
+        return answer
+
+    def note(self, *messages: Any) -> None:
+        """Writes down what the check has sent and received by itself."""
+        *sent, received = messages
+        self.sent += [shown(message) for message in sent]
+        self.got.append("nothing" if received is None else shown(received))
+
+    def write_request(self, updates: Iterable[p4r.Update], **fields: Any) -> p4r.WriteRequest:
+        """By the primary; `fields` are others than its own."""
+        request = p4r.WriteRequest(device_id=self.device_id, election_id=uint128(self.election), updates=updates)
+        for name, value in fields.items():
+            if name == "election_id":
+                request.ClearField("election_id")
+                if value is not None:
+                    request.election_id.CopyFrom(uint128(value))
+            else:
+                setattr(request, name, value)
+        return request
+
+    def write(self, *updates: p4r.Update, **fields: Any) -> RpcAnswer:
+        self.dirty = True
+        return self.call("Write", self.write_request(updates, **fields))
+
+    def prepare(self, *entities: p4r.Entity) -> None:
+        """Inserts what a check needs, one after the other. Raises `NotPrepared`."""
+        self.do(*(insert(entity) for entity in entities))
+
+    def do(self, *updates: p4r.Update) -> None:
+        """As `prepare`, for all kinds of updates."""
+        for update in updates:
+            answer = self.write(update)
+            if answer.code:
+                raise NotPrepared(shown(answer))
+
+    def accept(self, *updates: p4r.Update) -> None:
+        """The server must do all of it."""
+        answer = self.write(*updates)
+        self.expect(answer.code == 0, "OK")
+
+    def refuse(self, codes: int | Sequence[int], *updates: p4r.Update) -> None:
+        """The server must refuse each of them with one of these codes."""
+        allowed = [codes] if isinstance(codes, int) else list(codes)
+        answer = self.write(*updates)
+        names = " or ".join(name_of(code) for code in allowed)
+        self.expect(all(code in allowed for code in answer.codes), names)
+
+    def read(self, *entities: p4r.Entity, role: str = "") -> list[p4r.Entity]:
+        """What these requests give; the server must answer."""
+        answer = self.try_read(*entities, role=role)
+        self.expect(answer.code == 0, "OK")
+        return [entity for response in answer.messages for entity in response.entities]
+
+    def try_read(self, *entities: p4r.Entity, role: str = "", device_id: int | None = None) -> RpcAnswer:
+        device = self.device_id if device_id is None else device_id
+        return self.call("Read", p4r.ReadRequest(device_id=device, entities=entities, role=role))
+
+    def refuse_read(self, codes: int | Sequence[int], entity: p4r.Entity) -> None:
+        """The server must refuse a request with one of these codes."""
+        allowed = [codes] if isinstance(codes, int) else list(codes)
+        answer = self.try_read(entity)
+        self.expect(all(code in allowed for code in answer.codes), " or ".join(name_of(code) for code in allowed))
+
+    def holds(self, request: p4r.Entity, *entities: p4r.Entity) -> None:
+        """A read must give exactly these, in any order, and repeated fields in any order."""
+        entries = sorted(_canonical(entity) for entity in self.read(request))
+        expected = " ".join(shown(entity) for entity in entities) or "no entity"
+        self.expect(entries == sorted(_canonical(entity) for entity in entities), expected)
+
+    def set_pipeline(self, action: str | int, config: p4r.ForwardingPipelineConfig | None, **fields: Any) -> RpcAnswer:
+        """SetForwardingPipelineConfig by the primary; `fields` are others than its own."""
+        request = p4r.SetForwardingPipelineConfigRequest(
+            device_id=self.device_id, election_id=uint128(self.election), config=config
+        )
+        request.action = _Actions.Value(action) if isinstance(action, str) else action  # pyright: ignore
+        for name, value in fields.items():
+            if name == "election_id":
+                request.ClearField(name)
+            if isinstance(value, p4r.Uint128):
+                request.election_id.CopyFrom(value)
+            elif value is not None:
+                setattr(request, name, value)
+        self.dirty = True
+        return self.call("SetForwardingPipelineConfig", request)
+
+    # -- streams
+
+    def converse(self) -> Conversation:
+        """Another controller's stream. Ours may be a backup after this."""
+        self._disturbed = True
+        self._others.append(self.link.converse())
+        return self._others[-1]
+
+    def send(self, conversation: Conversation, **update: Any) -> None:
+        message = p4r.StreamMessageRequest(**update)
+        self.sent.append(shown(message))
+        conversation.send(message)
+
+    def arbitrate(
+        self, conversation: Conversation, election: int | None, device_id: int | None = None, role: str | None = None
+    ) -> None:
+        """Without `election` the id is unset."""
+        update = p4r.MasterArbitrationUpdate(device_id=self.device_id if device_id is None else device_id)
+        if election is not None:
+            update.election_id.CopyFrom(uint128(election))
+        if role is not None:
+            update.role.name = role
+        self.send(conversation, arbitration=update)
+
+    def receive(self, conversation: Conversation, kind: Any, timeout_s: float | None = None) -> Any:
+        """The next message of a kind (`arbitration`, `packet`, ...), which must come; others are passed over."""
+        until = time.monotonic() + (self.wait_s if timeout_s is None else timeout_s)
+        while (message := conversation.next(max(0.0, until - time.monotonic()))) is not None:
+            self.got.append(shown(message))
+            if isinstance(message, RpcAnswer):
+                if message.code == Canonical.UNIMPLEMENTED:
+                    raise NotOffered(shown(message))
+                break
+            if message.HasField(kind):
+                return getattr(message, kind)
+        self.got.append("nothing more")
+        raise RequirementMissed(f"a message with {kind}")
+
+    def is_quiet(self, conversation: Conversation, kind: Any, seconds: float = QUIET_S) -> None:
+        """No message of a kind may come."""
+        until = time.monotonic() + seconds
+        while (message := conversation.next(max(0.0, until - time.monotonic()))) is not None:
+            self.got.append(shown(message))
+            ended = isinstance(message, RpcAnswer)
+            self.expect(not ended and not message.HasField(kind), f"no message with {kind}, and the stream goes on")
+        self.got.append("nothing")
+
+    def ends(self, conversation: Conversation, code: int) -> None:
+        """The server must end the stream with a code."""
+        until = time.monotonic() + self.wait_s
+        while (message := conversation.next(max(0.0, until - time.monotonic()))) is not None:
+            self.got.append(shown(message))
+            if isinstance(message, RpcAnswer):
+                if message.code == Canonical.UNIMPLEMENTED:
+                    raise NotOffered(shown(message))
+                self.expect(message.code == code, f"the stream ends with {name_of(code)}")
+                return
+        self.got.append("nothing more")
+        raise RequirementMissed(f"the stream ends with {name_of(code)}")
+
+    def controller(self, election: int | None, role: str | None = None) -> tuple[Conversation, Any]:
+        """Another controller that has arbitrated, and the answer. Raises `NotPrepared`."""
+        conversation = self.converse()
+        self.arbitrate(conversation, election, role=role)
+        try:
+            return conversation, self.receive(conversation, "arbitration")
+        except RequirementMissed as missed:
+            raise NotPrepared(f"another controller: {missed}") from None
+
+    # -- verdicts
+
+    def expect(self, holds: bool, expected: str) -> None:
+        """Raises `RequirementMissed` unless it holds."""
+        if not holds:
+            raise RequirementMissed(expected)
+
+    def same(self, value: Any, expected: Any, what: str) -> None:
+        """A value of an answer must be this one."""
+        self.expect(value == expected, f"{what}: {expected.name if isinstance(expected, Canonical) else expected}")
+
+
+def _until_end(conversation: Conversation, seconds: float) -> None:
+    """Reads a stream until the server has ended it."""
+    until = time.monotonic() + seconds
+    while (message := conversation.next(max(0.0, until - time.monotonic()))) is not None:
+        if isinstance(message, RpcAnswer):
+            return
+
+
+_UNORDERED = {"match", "params", "members", "replicas", "action_profile_actions"}
+
+
+def _canonical(message: Any) -> str:
+    """The same text for messages that differ only in the order of repeated fields that are sets."""
+    parts = []
+    for f, value in message.ListFields():
+        if f.message_type is None:
+            parts.append(f"{f.name}={value!r}")
+        elif f.is_repeated:
+            texts = [_canonical(each) for each in value]
+            parts.append(f"{f.name}={sorted(texts) if f.name in _UNORDERED else texts}")
+        else:
+            parts.append(f"{f.name}={_canonical(value)}")
+    return f"{{{' '.join(parts)}}}"

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour conformance`: our server passes every check that it offers, and each check is failed by some bad server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from finsy.proto import p4r
+
+from detour.base.errors import DetourError
+from detour.cli import main
+from detour.control.conformance import run as conformance
+from detour.control.conformance.link import RpcAnswer, RpcLink
+from detour.control.conformance.model import CheckResult, ConformanceCheck, ConformanceVerdict, all_checks
+from detour.control.conformance.session import CheckSession
+from detour.engine.network import Network
+from detour.engine.p4runtime import P4RuntimeServer
+from tests.unit.p4runtime.conformance_faults import FAULTS, Fault, FaultyLink, WrongCodes
+from tests.unit.p4runtime.harness import PROGRAMS, Client, Names, counter, digest, group, member, multicast, register
+from tests.unit.p4runtime.harness import session as session_of
+from tests.waiting import until
+
+ROOT = Path(__file__).resolve().parents[3]
+
+P4INFO = str(conformance.CONFORMANCE_DATA / "conformance.p4info.txtpb")
+NOT_OFFERED = {"meter.counters", "direct_meter.counters", "multicast.backup", "multicast.same_backup", "extern.unknown"}
+BEFORE = {"before.Write", "before.Read", "before.GetForwardingPipelineConfig"}
+"""asked once, before any check; what they make of the answers is tried by hand"""
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """A server with one switch; its address."""
+    with Network(packets=1024) as network:
+        network.add_switch(1)
+        network.start()
+        with P4RuntimeServer(network) as server:
+            server.add_device(1)
+            yield server.target
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with serving() as address:
+        yield address
+
+
+def test_there_are_enough_checks() -> None:
+    checks = all_checks()
+    assert len(checks) >= 300
+    assert len({check.requirement for check in checks}) == len(checks)
+    assert {check.level for check in checks} == {"MUST", "SHOULD"}
+
+
+def test_our_server_passes(address: str) -> None:
+    report = conformance.run(address)
+    assert {
+        r.id: r.got
+        for r in report.results
+        if r.verdict not in (ConformanceVerdict.PASS, ConformanceVerdict.NOT_OFFERED)
+    } == {}
+    assert {r.id for r in report.results if r.verdict is ConformanceVerdict.NOT_OFFERED} == NOT_OFFERED
+    assert all(r.sent and r.got for r in report.results)
+
+
+def outcome(session: CheckSession, link: FaultyLink, check: ConformanceCheck, fault: Fault) -> CheckResult:
+    """A check of a server with a fault, which is there neither before nor after the check."""
+
+    def run(session: CheckSession) -> None:
+        fault.count.clear()
+        link.fault = fault
+        try:
+            check.run(session)
+        finally:
+            link.fault = Fault()
+
+    return conformance.run_check(session, replace(check, run=run))
+
+
+def can_fail(session: CheckSession, link: FaultyLink, check: ConformanceCheck) -> bool:
+    """Whether some fault makes it fail for its own reason, not because something that it needs is refused."""
+    good = Fault()
+    outcome(session, link, check, good)
+    for make in FAULTS:
+        fault = make()
+        fault.last = dict(good.count)
+        result = outcome(session, link, check, fault)
+        if result.prepared and result.verdict in (ConformanceVerdict.FAIL, ConformanceVerdict.DIFFERS):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("chapter", ["5", "8", "9", "10", "12", "13", "14", "15", "16", "17"])
+def test_each_check_can_fail(chapter: str) -> None:
+    with serving() as address:
+        link = FaultyLink(address)
+        with conformance.opened(link, address, 1) as (session, _):
+            session.wait_s = 0.5
+            checks = [check for check in all_checks([chapter]) if check.id not in BEFORE]
+            survivors = [check.id for check in checks if not can_fail(session, link, check)]
+        link.close()
+    assert checks
+    assert survivors == []
+
+
+def test_the_chapters_are_all() -> None:
+    chapters = {check.section.split(".")[0] for check in all_checks()}
+    assert chapters == {"5", "8", "9", "10", "12", "13", "14", "15", "16", "17"}
+
+
+@pytest.mark.parametrize("name", sorted(BEFORE))
+def test_what_is_asked_before_a_pipeline_can_fail(name: str) -> None:
+    """The answers are taken before any check, so they are altered there."""
+    with serving() as address:
+        link = RpcLink(address)
+        with conformance.opened(link, address, 1) as (session, _):
+            check = next(check for check in all_checks() if check.id == name)
+            assert conformance.run_check(session, check).verdict is ConformanceVerdict.PASS
+            method = name.partition(".")[2]
+            request, _ = session.before_pipeline[method]
+            wrong = p4r.GetForwardingPipelineConfigResponse(config=p4r.ForwardingPipelineConfig())
+            session.before_pipeline[method] = request, RpcAnswer(0, messages=[wrong])
+            assert conformance.run_check(session, check).verdict is ConformanceVerdict.FAIL
+        link.close()
+
+
+# -- the server is left as it was
+
+
+def test_the_server_is_left_as_it_was(names: Names) -> None:
+    with serving() as address:
+        client = Client(address)
+        stream = client.ready()
+        route = names.entry("lpm_route", (1, 128), action=("forward", 7), metadata=b"mine")
+        default = names.entry("exact_two", action=("forward", 3), is_default_action=True)
+        hop = member(names.ids["ecmp"], 5, names.action("forward", 4))
+        hops = group(names.ids["ecmp"], 6, (5, 2))
+        rest = [multicast(9, (1, 2)), session_of(8, (1, 1)), digest(names.ids["learn_t"], 3, 10, 20)]
+        client.insert(hop)
+        client.insert(hops, route, *rest)
+        client.modify(default, counter(names.ids["port_counter"], 3, 17, 99), register(names.ids["words"], 2, 5))
+        table = p4r.TableEntry(table_id=names.ids["exact_two"], is_default_action=True)
+        asked = [p4r.Entity(table_entry=table), counter(names.ids["port_counter"]), register(names.ids["words"])]
+        asked += [p4r.Entity(table_entry=p4r.TableEntry()), member(names.ids["ecmp"], 0), group(names.ids["ecmp"], 0)]
+        before = client.read(*asked, *rest)
+        stream.close()
+        while isinstance(stream.ending(), p4r.StreamMessageResponse):
+            pass
+        report = conformance.run(address, sections=["9.1.4", "12.1"])
+        assert report.notes == []
+        assert client.read(*asked, *rest) == before
+        assert len(before) > 100
+        client.close()
+
+
+def test_a_server_with_a_primary_is_left_alone() -> None:
+    with serving() as address:
+        client = Client(address)
+        client.primary()
+        with pytest.raises(DetourError, match="has a primary controller"):
+            conformance.run(address)
+        client.close()
+
+
+# -- the command
+
+
+def test_the_command_writes_json_junit_and_a_page(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    junit, page = tmp_path / "c.xml", tmp_path / "c.html"
+    arguments = [
+        "conformance",
+        "--grpc",
+        address,
+        "--device-id",
+        "1",
+        "--section",
+        "9.4.3",
+        "--section",
+        "17",
+        "--json",
+    ]
+    assert main([*arguments, "--junit", str(junit), "--html", str(page)]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report.keys() == {"checks", "summary"}
+    assert report["summary"] == {"pass": 3, "fail": 0, "differs": 0, "not_offered": 2}
+    assert {frozenset(check) for check in report["checks"]} == {
+        frozenset(("id", "section", "requirement", "verdict", "sent", "got", "expected"))
+    }
+    suite = ElementTree.parse(junit).getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("5", "0", "2")
+    assert "capabilities.version" in page.read_text()
+
+
+def test_the_command_returns_1_when_something_fails(
+    address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conformance, "RpcLink", faulty(WrongCodes))
+    assert main(["conformance", "--grpc", address, "--section", "9.9", "--section", "17", "-v"]) == 1
+    shown = capsys.readouterr().out
+    assert "capabilities.unknown_device" in shown
+    assert "expected:" in shown
+
+
+def faulty(make: Callable[[], Fault]) -> Callable[[str], RpcLink]:
+    def link(address: str) -> RpcLink:
+        made = FaultyLink(address)
+        made.fault = make()
+        return made
+
+    return link
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--grpc", "127.0.0.1:1"], "no P4Runtime server answers at 127.0.0.1:1"),
+        (["--grpc", "ADDRESS", "--section", "99"], "no check is in section 99"),
+        (["--grpc", "ADDRESS", "--skip", "nothing"], "there is no check nothing"),
+        (["--grpc", "ADDRESS", "--device-id", "77"], "device 77 at"),
+        (["--grpc", "ADDRESS", "--p4info", "x"], "--p4info and --config go together"),
+        (["--grpc", "ADDRESS", "--p4info", "x", "--config", "y"], "y: No such file"),
+        (["--grpc", "ADDRESS", "--p4info", P4INFO, "--config", __file__], "does not take the suite's pipeline"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments(address: str, arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conformance", *(address if a == "ADDRESS" else a for a in arguments)]) == 2
+    error = capsys.readouterr().err
+    assert text in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("program", ["meters", "oddities", "strings"])
+def test_another_program(program: str, address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Objects that it does not have are not offered; packets are not sent."""
+    files = ["--p4info", str(PROGRAMS / f"{program}.p4info.txtpb"), "--config", str(PROGRAMS / f"{program}.json")]
+    assert main(["conformance", "--grpc", address, *files, "--json", "--skip", "arbitration.zero"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["summary"]["pass"] > 150
+    verdicts = {check["id"]: check["verdict"] for check in report["checks"]}
+    assert verdicts["packet.payload"] == "not_offered"
+    assert "arbitration.zero" not in verdicts
+
+
+def test_the_plugin_makes_a_test_of_each_check(address: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "detour.control.conformance.pytest_plugin"]
+    options = ["--p4runtime", address, "--p4runtime-section", "9.4.3", "--p4runtime-section", "17", "-c", os.devnull]
+    done = subprocess.run(
+        [*command, *options, str(tmp_path)], capture_output=True, text=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert "3 passed, 2 skipped" in done.stdout, done.stdout + done.stderr
+
+
+# -- BMv2
+
+
+@pytest.mark.skipif(shutil.which("simple_switch_grpc") is None, reason="BMv2 is not here")
+def test_bmv2_fails_what_it_is_known_to_fail() -> None:
+    """The list is tests/unit/p4runtime/conformance_bmv2.txt, where public reports are named."""
+    with simple_switch() as (address, restart):
+        report = conformance.run(address, restart=restart)
+    failing = {r.id for r in report.results if r.verdict in (ConformanceVerdict.FAIL, ConformanceVerdict.DIFFERS)}
+    assert failing == known_failures()
+
+
+def known_failures() -> set[str]:
+    lines = (Path(__file__).parent / "conformance_bmv2.txt").read_text().splitlines()
+    return {line.split()[0] for line in lines if line and not line.startswith("#")}
+
+
+@contextmanager
+def simple_switch() -> Iterator[tuple[str, Callable[[], None]]]:
+    """A simple_switch_grpc, and what starts it again."""
+    address = f"127.0.0.1:{free_port()}"
+    command = ["simple_switch_grpc", "--no-p4", "--device-id", "1", "-L", "off", "--", "--grpc-server-addr", address]
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start() -> None:
+        if processes:
+            processes[-1].wait()
+        processes.append(
+            subprocess.Popen([*command, "--cpu-port", "510"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        )
+        until(lambda: listens(address))
+
+    start()
+    try:
+        yield address, start
+    finally:
+        processes[-1].kill()
+        processes[-1].wait()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def listens(address: str) -> bool:
+    host, port = address.split(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0
