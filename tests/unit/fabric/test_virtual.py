@@ -25,6 +25,7 @@ from detour.fabric.backends.virtual.scheme import (
     ROCE_WITH_PFC,
     SCHEMES,
     SHORTEST_PATH,
+    SPRAY_LERP,
     TELEMETRY_LERP,
     LinkSettings,
     RunSettings,
@@ -93,6 +94,18 @@ def incast(chosen: Scheme, sources: int, memory: SwitchMemory, until: int, **cha
     fabric.send(ENDLESS)
     fabric.run(until)
     return fabric
+
+
+@pytest.mark.parametrize("local_us", [1, 5])
+def test_the_bandwidth_delay_product_is_that_of_the_longest_shortest_path(local_us: int) -> None:
+    links = LinkSettings(local_delay_ps=local_us * US)
+    with VirtualFabric(D1, SPRAY_LERP, RunSettings(links=links), queue_pairs=64) as fabric:
+        fabric.connect([(0, b) for b in range(8, 72)])
+        for flow in range(fabric.count):
+            fabric.send(PAYLOAD, np.array([flow]))
+            fabric.run(fabric.now_ps + 100 * US)
+        longest = int(fabric.column("srtt").max()) / PACKET_PS
+        assert fabric.config.bdp_packets == pytest.approx(longest, abs=3)
 
 
 @pytest.mark.parametrize("sources", [2, 6])
