@@ -30,7 +30,7 @@ from detour.fabric.backends.virtual.scheme import (
 )
 from detour.fabric.backends.virtual.watch import WATCH_PS, DeadlockFound, DeadlockWatch
 from detour.fabric.traffic.expander import BY_ADDRESS, ExpanderFabric, lists_anew, lists_of, scheme_of
-from detour.fabric.traffic.open_loop import OpenLoop, reference
+from detour.fabric.traffic.open_loop import REFERENCES, OpenLoop, reference
 from detour.topo import parse_topology
 from detour.topo.expander import fcplus
 from detour.topo.failures import parse_failure
@@ -106,7 +106,7 @@ def test_whatever_pauses_is_watched_and_nothing_else(scheme: Scheme, monkeypatch
     assert times == ([WATCH_PS * number for number in range(1, 6)] if scheme.pfc else [])
 
 
-@pytest.mark.parametrize("name", ["MIN", "VAL", "PB"])
+@pytest.mark.parametrize("name", REFERENCES)
 def test_runs_of_qcn_switch_are_watched(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     times = looks(monkeypatch)
     with OpenLoop(parse_topology("d1"), reference(name), load=0.1) as fabric:

@@ -88,7 +88,8 @@ def test_late_answers_say_nothing_of_other_candidates(choice: PathChoice) -> Non
     assert pair.qp_a.stats()["packets"] > packets
     assert heard["rtt"].tolist() == [0, 0]
     if choice not in (PathChoice.OBLIVIOUS, PathChoice.WEIGHTED):
-        assert pair.qp_a.path_state["n_tokens"] == (2 if choice is PathChoice.SWAPPING else 0)
+        swaps = choice is PathChoice.SWAPPING
+        assert pair.qp_a.path_state["size" if swaps else "n_tokens"] == (2 if swaps else 0)
     finish(pair, net)
 
 
