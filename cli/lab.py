@@ -15,6 +15,7 @@ from detour.base.tables import Table, left, right
 from detour.base.times import NS
 from detour.cli.output import Page, present, shown_progress, timed_bar
 from detour.cli.parser import Parser, add_name_option, command, option_of, refuse, seconds
+from detour.cli.trace_text import present_traced
 
 if TYPE_CHECKING:
     from detour.fabric.labs.boot import LinkDefaults
@@ -151,8 +152,6 @@ def sim_lab(options: argparse.Namespace) -> None:
         from detour.experiments.sim.lab_figures import draw_lab
 
         draw_lab(options.plot, sampler.series())
-    from detour.cli.trace_text import present_traced
-
     present_traced(document, options, lambda page: show_lab_run(page, lab, document), traced)
 
 

@@ -24,6 +24,7 @@ from detour.cli.parser import (
     thread_count,
     traced_packets,
 )
+from detour.cli.trace_text import present_traced
 from detour.cli.web.command import DEFAULT_PORT
 
 if TYPE_CHECKING:
@@ -115,8 +116,6 @@ def _run(options: argparse.Namespace) -> int:
         _files(options, run)
         result = result_of(run)
         packets = None if traced is None else traced.live_packets()
-        from detour.cli.trace_text import present_traced
-
         present_traced(result, options, lambda page: show_sim(page, run, result, by_size(run)), packets)
         if watched is not None:
             watched.wait()
