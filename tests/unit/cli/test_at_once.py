@@ -35,7 +35,7 @@ def test_little_is_loaded(argument):
     names_only = {"detour.control", "detour.control.expander"}  # what options offer, and no module below
     assert not [name for name in loaded if name.startswith(packages) and name not in names_only]
     # A command is a module; what they need besides is little.
-    assert len([name for name in loaded if not name.startswith("detour.cli.")]) < 175
+    assert len([name for name in loaded if not name.startswith("detour.cli.")]) < 177
 
 
 def test_a_switch_loads_what_its_options_ask_for():
