@@ -63,6 +63,7 @@ class P4RuntimeServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pools: dict[str, ThreadPoolExecutor] = {}
         self._stop: asyncio.Event | None = None
+        self._stops = False
         self._switches: dict[int, int] = {}
         self._made: dict[int, Pipelines] = {}
         self._round_robin: RoundRobin | None = None
@@ -127,6 +128,7 @@ class P4RuntimeServer:
         shorten_switch_interval()
         if not self._endpoint.is_bound:
             self._endpoint.bind()
+        self._stops = False
         self._pools = {name: ThreadPoolExecutor(threads, f"p4runtime-{name}") for name, threads in _POOLS.items()}
         started = threading.Event()
         failure: list[BaseException] = []
@@ -142,6 +144,7 @@ class P4RuntimeServer:
 
     def stop(self) -> None:
         """Ends all streams and calls, gives the address back. May be called twice."""
+        self._stops = True  # for a thread that has not come as far as its loop
         loop, stop = self._loop, self._stop
         if loop is not None and stop is not None:
             with contextlib.suppress(RuntimeError):  # the loop ended by itself
@@ -177,6 +180,8 @@ class P4RuntimeServer:
         self._service.begin()
         register(self._service, server)
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        if self._stops:
+            self._stop.set()
         self._round_robin = RoundRobin(self._loop)
         for device_id in self._switches:
             await self._open(device_id)

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 from finsy.proto import p4r
 
 from detour.base.errors import DetourError
+from detour.engine.endpoint import GrpcEndpoint, Main
 from detour.engine.p4runtime import P4RuntimeServer, Tls
 from tests.unit.p4runtime.harness import WAIT_S, Client, FakeNetwork, refused
 
@@ -73,6 +77,30 @@ def test_stop_and_start_again(network: FakeNetwork) -> None:
         with socket.socket() as s:
             assert s.connect_ex(("127.0.0.1", port)) != 0
     server.stop()
+
+
+def test_a_start_that_is_interrupted_ends(network: FakeNetwork) -> None:
+    """A signal comes when the server's thread runs, and before it has come as far as what `stop` would end."""
+
+    class Interrupted(GrpcEndpoint):
+        def serve(self, main: Main) -> None:
+            async def late(server: grpc.aio.Server) -> None:
+                await asyncio.sleep(0.2)
+                await main(server)
+
+            super().serve(late)
+            raise KeyboardInterrupt
+
+    server = P4RuntimeServer(network, Interrupted("127.0.0.1:0"))
+    interrupted = threading.Event()
+
+    def start() -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            server.start()
+        interrupted.set()
+
+    threading.Thread(target=start, daemon=True).start()
+    assert interrupted.wait(WAIT_S)
 
 
 def test_devices_come_and_go(server: P4RuntimeServer, connect: Callable[..., Client], network: FakeNetwork) -> None:
