@@ -174,8 +174,9 @@ def run(
                 progress(f"{name}, {count} thread{'s'[: count > 1]}, turn {turn + 1} of {turns}")
                 load = ParallelLoad(name, k, message, count)
                 with load.fabric as fabric:
+                    before_s = fabric.network.waited_s
                     seconds[count].append(load.run())
-                    waited[count].append(fabric.network.waited_s / count / seconds[count][-1])
+                    waited[count].append((fabric.network.waited_s - before_s) / count / seconds[count][-1])
                     digests.add(digest(fabric))
         identical &= len(digests) == 1
         for count in counts:
