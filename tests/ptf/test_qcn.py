@@ -305,7 +305,8 @@ def test_a_queue_sends_packets_round_until_it_is_empty(qcn: Switch, choices: boo
 
 
 def test_other_links_count_as_much_as_the_mean_says(qcn: Switch) -> None:
-    """Ports 1 to 5 are taken for two links to other groups. Four packets at port 5 are worth as many at port 1."""
+    """Ports 1 to 5 are taken for two links to other groups. Eight packets at port 5 are worth as many at port 1; one or
+    two of them may have left on a busy machine."""
     judgement = QueueRule(t=0, mean=4, own_mean=4)
     for control in ("arriving", "leaving"):
         set_default(qcn, f"{control}.links_out", (f"{control}.links", {"first_port": 1, "last_port": 5}))
@@ -313,13 +314,13 @@ def test_other_links_count_as_much_as_the_mean_says(qcn: Switch) -> None:
     qcn.route("fd00:3::", 32, [5])
     for port in (DIRECT, 5):
         qcn.platform.slow_down(port, RATE // 10)
-    for _ in range(5):
-        send_packet(qcn, LOCAL, data((0, 1), dst=3))
-    qcn.barrier()
-    for _ in range(12):
+    for _ in range(9):
+        send_packet(qcn, HOSTS, data((0, 0), dst=3))
+    for _ in range(24):
         send_packet(qcn, HOSTS, data((0, 0)))
     qcn.barrier()
-    assert 4 <= qcn.counter("decisions", MIN)[0] <= 7
+    straight = qcn.counter("decisions", MIN)[0] - 9
+    assert 7 <= straight <= 14
 
 
 def test_the_switch_with_the_link_decides_once_more(qcn: Switch) -> None:
@@ -415,8 +416,8 @@ def test_the_better_of_two_ways_round_is_taken(qcn: Switch) -> None:
 
 
 def test_what_was_told_long_ago_is_forgotten(qcn: Switch) -> None:
-    """With fade 0 that is a tick: each message begins anew, and no way round counts as avoided."""
-    set_default(qcn, "mechanism", ("avoid", {"fade": 0}))
+    """With fade 1 that is two ticks: each message begins anew, and no way round counts as avoided."""
+    set_default(qcn, "mechanism", ("avoid", {"fade": 1}))
     set_default(qcn, "condition", call(QueueRule(t=1000, choices=True, fade=0, shy=0).action()))
     for group in (1, 2, 3, 5, 5):
         is_taken(qcn, DIRECT, message((0, 0), group=group))
