@@ -320,7 +320,7 @@ def test_other_links_count_as_much_as_the_mean_says(qcn: Switch) -> None:
         send_packet(qcn, HOSTS, data((0, 0)))
     qcn.barrier()
     straight = qcn.counter("decisions", MIN)[0] - 9
-    assert 7 <= straight <= 14
+    assert 7 <= straight <= 18, "one to four if other links did not count, 24 if its own queue did not"
 
 
 def test_the_switch_with_the_link_decides_once_more(qcn: Switch) -> None:
