@@ -280,11 +280,8 @@ def run_meter(
     update: Callable[[float, float, str], None], graph: TaskGraph, what: str = "", duration_ps: int | None = None
 ) -> SimProgress:
     """How far a run in virtual time is: by bytes, or by time where that is further."""
-    begun, total, tasks = (
-        time.monotonic(),
-        max(graph.message_bytes, 1),
-        f"{len(graph)} tasks{' of ' * bool(what)}{what}",
-    )
+    begun, total = time.monotonic(), max(graph.message_bytes, 1)
+    tasks = f"{len(graph)} tasks of {what}" if what else f"{len(graph)} tasks"
 
     def report(arrived: float, seconds: float, share: float) -> None:
         passed = max(time.monotonic() - begun, 1e-9)

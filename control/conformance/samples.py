@@ -222,16 +222,14 @@ class Samples:
         entity = p4r.Entity()
         entry = entity.packet_replication_engine_entry.multicast_group_entry
         entry.multicast_group_id = 1 + n
-        for i, port in enumerate(ports):
-            entry.replicas.add(port=to_bytes(port), instance=1 + i + n)
+        _replicate(entry, n, ports)
         return entity
 
     def clone(self, n: int = 0, ports: tuple[int, ...] = (1,)) -> p4r.Entity:
         entity = p4r.Entity()
         entry = entity.packet_replication_engine_entry.clone_session_entry
         entry.session_id = 1 + n
-        for i, port in enumerate(ports):
-            entry.replicas.add(port=to_bytes(port), instance=1 + i + n)
+        _replicate(entry, n, ports)
         return entity
 
     def digest(self, n: int = 0) -> p4r.Entity:
@@ -316,3 +314,9 @@ def set_index(entry: Any, index: int | None) -> None:
 def rates(cir: int) -> p4r.MeterConfig:
     """Of a two rate three colour marker."""
     return p4r.MeterConfig(cir=cir, cburst=cir + 1, pir=2 * cir, pburst=2 * cir + 1)
+
+
+def _replicate(entry: Any, n: int, ports: tuple[int, ...]) -> None:
+    """Replicas of a multicast group or clone session."""
+    for i, port in enumerate(ports):
+        entry.replicas.add(port=to_bytes(port), instance=1 + i + n)

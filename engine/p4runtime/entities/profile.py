@@ -236,11 +236,11 @@ def decode_one_shot(profile: Profile, message: p4r.ActionProfileActionSet) -> On
     ports = tuple(_watch_port(profile, a) for a in every)
     kept = p4r.ActionProfileActionSet()
     kept.CopyFrom(message)
-    for each in kept.action_profile_actions:  # read back in the shortest form, whatever came
-        if each.watch_port:
-            each.watch_port = each.watch_port.lstrip(b"\0") or b"\0"
+    for each, port in zip(kept.action_profile_actions, ports, strict=True):  # in the shortest form, whatever came
+        if each.watch_port and port is not None:
+            each.watch_port = encode(port)
         for param in each.action.params:
-            param.value = param.value.lstrip(b"\0") or b"\0"
+            param.value = encode(int.from_bytes(param.value, "big"))
     return OneShotActions(kept, actions, weights, ports)
 
 
