@@ -3,12 +3,14 @@
 
 In process: frames arrive at a port of a switch in virtual time and leave by others: parser, ingress, queue,
 egress, deparser, link; no system calls. Over veth: a plain forwarder, `detour switch` and simple_switch_grpc on the
-same interfaces, one after the other at each size; the switches are processes, programmed by the same client. The same
-generator raises the load until packets are lost and more brings no more, then looks for the highest without loss.
+same interfaces, by turns and several times at each size, for the neighbours of a machine come and go; the best of each
+counts. The switches are processes, programmed by the same client. The same generator raises the load until packets are
+lost and more brings no more, then looks for the highest without loss.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -134,6 +136,8 @@ _FIRST_RATE = {"engine": 40_000.0, "bmv2": 4_000.0, "forwarder": 80_000.0}
 _WARM_UP = 0.3
 _SAMPLES = 500
 
+_TURNS = 2
+
 _Kind = processes.Kind | Literal["forwarder"]
 
 
@@ -142,9 +146,14 @@ class OverVeth:
     """What was measured at one packet size: the best rate and the best without loss, packets a second, and the median
     latency at low load."""
 
-    best: float
-    lossless: float
-    latency_us: float
+    best: float = 0.0
+    lossless: float = 0.0
+    latency_us: float = math.inf
+
+    def or_better(self, other: OverVeth) -> OverVeth:
+        """The better of each figure."""
+        latency = min(self.latency_us, other.latency_us)
+        return OverVeth(max(self.best, other.best), max(self.lossless, other.lossless), latency)
 
 
 @dataclass(frozen=True)
@@ -174,8 +183,9 @@ def in_process(fabric: BenchFabric, size: int, seconds: float) -> float:
         return inprocess.packets_per_second(network, (switch.device_id, 1), lambda: frames, seconds)
 
 
-def over_veth(kind: _Kind, fabric: BenchFabric, size: int, seconds: float, progress: Progress) -> OverVeth:
-    """Measures a switch process, or the forwarder, on veth pairs. In a namespace of our own."""
+def over_veth(kind: _Kind, fabric: BenchFabric, size: int, seconds: float, progress: Progress, known: OverVeth) -> OverVeth:
+    """Measures a switch process, or the forwarder, on veth pairs, in a namespace of our own. Loads begin at half of the
+    `known` best rate."""
     switch = fabric.topology.switches[0]
     numbers = range(1, len(switch.ports) + 1)
     namespace.add_pairs([(f"s{port}", f"t{port}") for port in numbers])
@@ -201,7 +211,7 @@ def over_veth(kind: _Kind, fabric: BenchFabric, size: int, seconds: float, progr
 
         offer(generator, sinks, 1000.0, _WARM_UP)
         latency = latency_us(frames[0], "t1", frozenset(sinks), _SAMPLES)
-        rates = best_rate(measure, _FIRST_RATE[kind])
+        rates = best_rate(measure, max(_FIRST_RATE[kind], known.best / 2))
         narrow(measure, rates)
         return OverVeth(best(rates), lossless(rates), latency)
 
@@ -223,7 +233,9 @@ def run(sizes: Sequence[int] = SIZES, seconds: float = 1.0, progress: Progress =
     for size in sizes:
         progress(f"in process: {size} bytes")
         inside = in_process(fabric, size, seconds)
-        veth: dict[_Kind, OverVeth] = {kind: over_veth(kind, fabric, size, seconds, progress) for kind in kinds}
+        veth = dict.fromkeys(kinds, OverVeth())
+        for kind in kinds * _TURNS:
+            veth[kind] = veth[kind].or_better(over_veth(kind, fabric, size, seconds, progress, veth[kind]))
         if limited := " and ".join(kind for kind, rates in veth.items() if rates.best == rates.lossless):
             notes.append(f"{size} bytes: {limited} lost nothing of what the generator can send")
         measured.append(_size(size, inside, veth))
