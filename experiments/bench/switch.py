@@ -183,7 +183,9 @@ def in_process(fabric: BenchFabric, size: int, seconds: float) -> float:
         return inprocess.packets_per_second(network, (switch.device_id, 1), lambda: frames, seconds)
 
 
-def over_veth(kind: _Kind, fabric: BenchFabric, size: int, seconds: float, progress: Progress, known: OverVeth) -> OverVeth:
+def over_veth(
+    kind: _Kind, fabric: BenchFabric, size: int, seconds: float, progress: Progress, known: OverVeth
+) -> OverVeth:
     """Measures a switch process, or the forwarder, on veth pairs, in a namespace of our own. Loads begin at half of the
     `known` best rate."""
     switch = fabric.topology.switches[0]
