@@ -9,8 +9,8 @@
   detours, more would make that queue swing. Where few do, most detours are a mistake that soon mends itself.
 * If a detour has answered and no shortest path, which should have done so before, shortest paths are crowded.
 * While nothing is known of detours, what waits on a shortest path may wait on every path, as in front of the receiver.
-  A detour that nobody has tried is taken only with so much to send behind it that it is there before the message's last
-  packet all the same.
+  The more there is to send behind a packet, the sooner it takes a detour that nobody has tried: it is there before the
+  message's last packet all the same. What a host's own connections do says more (`crowd`).
 * What shortest paths and detours lose alike is lost on the link of a host, and leaving a path is no help. Two shortest
   paths that lose share something.
 
@@ -20,9 +20,9 @@ Spritz.
 
 from __future__ import annotations
 
+from detour.base.structs import Int64, NativeRecord
 from detour.hosts.draws import random_below
 from detour.hosts.paths import crowd
-from detour.hosts.paths.crowd import SprayState
 from detour.hosts.paths.delays import mtu_times
 from detour.hosts.paths.health import is_alive
 from detour.hosts.paths.plugin import PathNews, PathScheme, hook
@@ -43,7 +43,21 @@ _CLEAR = 3
 _LOSS_BITS = 24
 """of the part of packets that links lose"""
 _BEGIN_SHORT = 4
-"""one over the probability with which a packet that need not be fast takes a shortest path before anything is known"""
+"""one over the least probability with which a packet takes a shortest path before anything is known"""
+
+
+class SprayState(NativeRecord):
+    """What a QP has of the scheme."""
+
+    short_wait: Int64  # what waits on shortest paths (-1: not known) as of when
+    short_time: Int64
+    short_mean: Int64  # mean of shortest paths
+    short_run: Int64  # answers by shortest paths since the last one by a detour
+    detour_wait: Int64  # mean of detours
+    short_loss: Int64  # parts of packets that links of shortest paths and of detours lose
+    detour_loss: Int64
+    tokens: Int64  # paths that answered and have not been used again (`tokens`) and how many
+    n_tokens: Int64
 
 
 @hook
@@ -93,7 +107,7 @@ def _short_wait(cfg: Config, s: SprayState, now: int) -> int:
 @hook
 def _margin(cfg: Config) -> int:
     """By how many ticks less a packet must wait elsewhere for that to count."""
-    return mtu_times(cfg, crowd.margin(cfg)) // cfg.tick_ps
+    return mtu_times(cfg, cfg.bdp_packets // 8) // cfg.tick_ps
 
 
 @hook
@@ -117,7 +131,6 @@ def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: Pat
     if _begins_short(hs, q, s, now):
         cand = draw(hs, i, q, 0, q.n_short, now)
         if is_alive(hs, i, cand, now):
-            crowd.on_sent_short(hs, q, s, now)
             return cand
     return _detour(hs, i, q, now)
 
@@ -125,13 +138,23 @@ def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: Pat
 @hook
 def _begins_short(hs: Handle, q: QueuePair, s: SprayState, now: int) -> bool:
     """Whether a packet without a token takes a shortest path."""
-    cfg, h = cfg_row(hs), host_row(hs, q.host)
-    if crowd.is_crowded_by_us(hs, q, now):
+    cfg = cfg_row(hs)
+    if s.detour_wait != NIL:
+        return s.short_wait != NIL and _short_wait(cfg, s, now) <= _limit(cfg, s)
+    return s.short_wait != NIL or _tries_short(hs, q, cfg, now)
+
+
+@hook
+def _tries_short(hs: Handle, q: QueuePair, cfg: Config, now: int) -> bool:
+    """Whether it does before the first answer. There are about as many detours as other groups."""
+    if q.inflight == 0:
+        crowd.on_begin(hs, q, now)
+    groups, behind, bdp = crowd.groups(hs, q, now), q.snd_end - q.snd_nxt, cfg.bdp_packets
+    if 2 * groups <= min(crowd.connections(hs, q, now), q.n_cand - q.n_short):
         return False
-    if s.detour_wait == NIL:
-        ends = q.snd_end - q.snd_nxt < cfg.bdp_packets
-        return ends or s.short_wait != NIL or random_below(h, _BEGIN_SHORT) == 0
-    return s.short_wait != NIL and _short_wait(cfg, s, now) <= _limit(cfg, s)
+    if groups > 1 and behind < bdp:
+        return True
+    return random_below(host_row(hs, q.host), bdp) >= min(2 * behind, bdp - bdp // _BEGIN_SHORT)
 
 
 @hook
@@ -163,7 +186,6 @@ def _after_short(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, new
     s.short_run += 1
     s.short_loss -= s.short_loss // _loss_smoothing(p)
     if wait <= _limit(p, s):
-        crowd.on_short_way(hs, q)
         return news.cand
     leaves = s.detour_wait != NIL and random_below(host_row(hs, q.host), 2) == 0
     return _detour(hs, i, q, now) if leaves else news.cand
