@@ -492,8 +492,9 @@ class Region(NativeRecord):
     """What a host knows of a group that it sends to (`paths.crowd`)."""
 
     owner: Int64  # the group + 1 (0: none)
-    begun: Int64  # connections that have begun to send to it of late, when the last one did, and its peer
-    begun_at: Int64
+    open: Int64  # packets sent by shortest paths without news of them, when the last one was
+    open_time: Int64
+    begun: Int64  # connections that begun so, and the last one's peer
     peer: Int64
 
 

@@ -9,8 +9,8 @@
   detours, more would make that queue swing. Where few do, most detours are a mistake that soon mends itself.
 * If a detour has answered and no shortest path, which should have done so before, shortest paths are crowded.
 * While nothing is known of detours, what waits on a shortest path may wait on every path, as in front of the receiver.
-  The more there is to send behind a packet, the sooner it takes a detour that nobody has tried: it is there before the
-  message's last packet all the same. What a host's own connections do says more (`crowd`).
+  The more there is to send behind a packet, the sooner it may take a detour that nobody has tried: it is there before
+  the message's last packet all the same. A path that all of a host's short messages take fills as well (`crowd`).
 * What shortest paths and detours lose alike is lost on the link of a host, and leaving a path is no help. Two shortest
   paths that lose share something.
 
@@ -20,9 +20,9 @@ Spritz.
 
 from __future__ import annotations
 
-from detour.base.structs import Int64, NativeRecord
 from detour.hosts.draws import random_below
 from detour.hosts.paths import crowd
+from detour.hosts.paths.crowd import SprayState
 from detour.hosts.paths.delays import mtu_times
 from detour.hosts.paths.health import is_alive
 from detour.hosts.paths.plugin import PathNews, PathScheme, hook
@@ -44,20 +44,6 @@ _LOSS_BITS = 24
 """of the part of packets that links lose"""
 _BEGIN_SHORT = 4
 """one over the least probability with which a packet takes a shortest path before anything is known"""
-
-
-class SprayState(NativeRecord):
-    """What a QP has of the scheme."""
-
-    short_wait: Int64  # what waits on shortest paths (-1: not known) as of when
-    short_time: Int64
-    short_mean: Int64  # mean of shortest paths
-    short_run: Int64  # answers by shortest paths since the last one by a detour
-    detour_wait: Int64  # mean of detours
-    short_loss: Int64  # parts of packets that links of shortest paths and of detours lose
-    detour_loss: Int64
-    tokens: Int64  # paths that answered and have not been used again (`tokens`) and how many
-    n_tokens: Int64
 
 
 @hook
@@ -128,9 +114,11 @@ def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: Pat
             return cand
     if not _has_both(q):
         return draw(hs, i, q, 0, q.n_cand, now)
+    crowd.on_begin(hs, q, s, now)
     if _begins_short(hs, q, s, now):
         cand = draw(hs, i, q, 0, q.n_short, now)
         if is_alive(hs, i, cand, now):
+            crowd.on_sent_short(hs, q, now)
             return cand
     return _detour(hs, i, q, now)
 
@@ -139,6 +127,8 @@ def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: Pat
 def _begins_short(hs: Handle, q: QueuePair, s: SprayState, now: int) -> bool:
     """Whether a packet without a token takes a shortest path."""
     cfg = cfg_row(hs)
+    if crowd.is_crowded_by_us(hs, q, now):
+        return False
     if s.detour_wait != NIL:
         return s.short_wait != NIL and _short_wait(cfg, s, now) <= _limit(cfg, s)
     return s.short_wait != NIL or _tries_short(hs, q, cfg, now)
@@ -146,13 +136,9 @@ def _begins_short(hs: Handle, q: QueuePair, s: SprayState, now: int) -> bool:
 
 @hook
 def _tries_short(hs: Handle, q: QueuePair, cfg: Config, now: int) -> bool:
-    """Whether it does before the first answer. There are about as many detours as other groups."""
-    if q.inflight == 0:
-        crowd.on_begin(hs, q, now)
-    groups, behind, bdp = crowd.groups(hs, q, now), q.snd_end - q.snd_nxt, cfg.bdp_packets
-    if 2 * groups <= min(crowd.connections(hs, q, now), q.n_cand - q.n_short):
-        return False
-    if groups > 1 and behind < bdp:
+    """Whether a packet does before the first answer."""
+    behind, bdp = q.snd_end - q.snd_nxt, cfg.bdp_packets
+    if behind < bdp and crowd.groups_begun(hs, q, now) > 1:
         return True
     return random_below(host_row(hs, q.host), bdp) >= min(2 * behind, bdp - bdp // _BEGIN_SHORT)
 
@@ -186,6 +172,7 @@ def _after_short(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, new
     s.short_run += 1
     s.short_loss -= s.short_loss // _loss_smoothing(p)
     if wait <= _limit(p, s):
+        crowd.on_short_way(hs, q)
         return news.cand
     leaves = s.detour_wait != NIL and random_below(host_row(hs, q.host), 2) == 0
     return _detour(hs, i, q, now) if leaves else news.cand
