@@ -119,4 +119,4 @@ def is_crowded_by_us(hs: Handle, q: QueuePair, now: int) -> bool:
     r, cfg = _region(hs, q), cfg_row(hs)
     if r.open <= cfg.bdp_packets // _FEW or not _is_open(cfg, r, now):
         return False
-    return 2 * groups_begun(hs, q, now) <= min(_connections_begun(hs, q, now), q.n_cand - q.n_short)
+    return 0 < 2 * groups_begun(hs, q, now) <= min(_connections_begun(hs, q, now), q.n_cand - q.n_short)

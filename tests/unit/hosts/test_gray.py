@@ -60,7 +60,7 @@ def test_no_scheme_fails_while_paths_work(name: str, begin: int) -> None:
 @pytest.mark.parametrize("kind", LOSS_KINDS)
 @pytest.mark.parametrize("size", [1_000, 20_000, 63_000])
 def test_a_short_message_takes_a_detour_long_before_the_first_timeout(kind: str, size: int) -> None:
-    """One of fewer than `bdp_packets` packets begins on shortest paths, and of round trips nothing is known."""
+    """One of fewer than `bdp_packets` packets ends on shortest paths, and of round trips nothing is known."""
     delivery = sends(SPRAY, Fault(LOSS_KINDS[kind], frozenset(SHORTEST)), 1, size)
     assert not delivery.failed
     assert delivery.us < HostConfig().min_rto_ps / US + GOAL_RTT * ROUND_TRIP / US

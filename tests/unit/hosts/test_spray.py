@@ -66,10 +66,12 @@ class Sent:
         return Counter(self.sports[first:])[1] / len(self.sports[first:])
 
 
-def test_on_an_idle_fabric_a_short_message_takes_no_detour() -> None:
+def test_a_short_message_begins_on_both_and_ends_on_the_shortest_path() -> None:
+    """It is over before the first answer: a detour is the less likely the fewer packets are behind."""
     sent = Sent()
-    stats = complete(*begin(Weather(), keep=sent, packets=64), packets=64)
-    assert set(sent.sports) == {1}
+    stats = complete(*begin(Weather(), keep=sent, packets=WINDOW), packets=WINDOW)
+    assert 0.4 < sent.share() < 0.9, "of 2 r / 120 for r from 40 on, two thirds are expected"
+    assert sent.share(WINDOW * 3 // 4) > sent.share()
     assert (stats["retransmitted"], stats["lost"], stats["ptms"]) == (0, 0, 0)
 
 
@@ -355,20 +357,27 @@ def _group(pair: Pair) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("begun", "elsewhere", "detours"),
-    [(2, 0, True), (1, 0, False), (2, 3, False)],
-    ids=["to one group", "a single one", "to others as well"],
+    ("begun", "detours"),
+    [((2,), 30), ((2, 2), 30), ((1, 1), 0), ((2, 2, 2, 2), 0)],
+    ids=["to one group", "to two", "each to another", "to more than half of seven"],
 )
-def test_the_second_connection_to_a_group_leaves_what_one_has_filled(begun: int, elsewhere: int, detours: bool) -> None:
-    """15 packets without news are the margin; the connection that sent them is as good as here."""
+def test_a_host_that_sends_to_few_groups_avoids_shortest_paths(begun: tuple[int, ...], detours: int) -> None:
+    """Its connections have sent 8 packets without news, a sixteenth of the bandwidth-delay product; the one that sends
+    now is one of them."""
     sent = Sent()
     pair, net = begin(Weather(), packets=30, keep=sent)
     row = _group(pair)
-    row["begun"], row["open"], row["open_time"], row["peer"] = begun, 16, 1, int(pair.hs.qp[pair.qp_a.index]["peer_hi"])
-    other = pair.hs.region[pair.qp_a.context.host, 5]
-    other["owner"], other["begun"], other["open_time"] = 6, elsewhere, 1
+    row["begun"], row["open"], row["open_time"], row["peer"] = (
+        begun[0],
+        8,
+        1,
+        int(pair.hs.qp[pair.qp_a.index]["peer_hi"]),
+    )
+    for place, count in enumerate(begun[1:], 40):
+        other = pair.hs.region[pair.qp_a.context.host, place]
+        other["owner"], other["begun"], other["open_time"] = place + 1, count, 1
     complete(pair, net, 30)
-    assert (1 not in sent.sports[:10]) is detours
+    assert 30 - Counter(sent.sports)[1] == detours
 
 
 def test_news_of_a_short_wait_and_time_make_room_again() -> None:
