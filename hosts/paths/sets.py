@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A weighted set of paths, sprayed packet by packet, with path health as in MRC 1.0 (OCP, 2026; arXiv 2605.04333).
 
-* **Choice.** A packet takes the path that has the fewest packets in flight for its weight; of equals the next in turn.
-  So equal paths take turns, and one that is slower to answer gets less.
+* **Choice.** Paths take turns; one that has more than its share, by weight, of the packets in flight misses its turn. So
+  one that is slower to answer gets less.
 * **Loss retires a path at once**: a packet that a later one of the path has overtaken, unless a full queue explains it,
   or silence while other paths answer. Trimmed packets say that a queue is full, and retire nothing.
 * **A probe restores it, data must prove it.** A retired path is asked every two round trips until it answers. If it is
@@ -15,7 +15,6 @@ answers to data since it was restored.
 
 from __future__ import annotations
 
-from detour.base.jit import int64
 from detour.base.structs import Int64, NativeRecord
 from detour.hosts.draws import random_below
 from detour.hosts.nic import activate
@@ -24,7 +23,7 @@ from detour.hosts.paths.plugin import PathNews, PathScheme, hook
 from detour.hosts.paths.probes import send_ptm
 from detour.hosts.records import Candidate, Config, QueuePair
 from detour.hosts.rows import candidate_row, host_row
-from detour.hosts.state import MAX_TIME, NIL, Handle
+from detour.hosts.state import MAX_TIME, Handle
 
 _PROOF = 10
 """answers to data that a restored path owes"""
@@ -47,14 +46,17 @@ def on_candidates(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news
 
 @hook
 def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> int:
-    best, flying, weight = NIL, 0, 0
-    for step in range(1, q.n_cand + 1):
-        cand = s.turn + step if s.turn + step < q.n_cand else s.turn + step - q.n_cand
-        c = candidate_row(hs, i, cand)
-        if health.is_alive(hs, i, cand, now) and (best == NIL or c.flying * weight < flying * c.weight):
-            best, flying, weight = cand, int64(c.flying), int64(c.weight)
-    if best != NIL:
-        s.turn = best
+    flying, weight = 0, 0
+    for cand in range(q.n_cand):
+        if health.is_alive(hs, i, cand, now):
+            c = candidate_row(hs, i, cand)
+            flying += c.flying
+            weight += c.weight
+    for _ in range(q.n_cand):
+        s.turn = s.turn + 1 if s.turn + 1 < q.n_cand else 0
+        c = candidate_row(hs, i, s.turn)
+        if health.is_alive(hs, i, s.turn, now) and c.flying * weight <= flying * c.weight:
+            break
     return s.turn
 
 
