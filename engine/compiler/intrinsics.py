@@ -74,7 +74,8 @@ def before_parser(ctx: FunctionContext, name: str) -> None:
         path = _path(ctx, _TO_EGRESS, "NORMAL_UNICAST")
         _set(ctx, "psa_egress_parser_input_metadata", egress_port=ctx.fixed(phv.EGRESS_PORT), packet_path=path)
     elif ctx.model.architecture == PSA:
-        port = ctx.f.select(_is(ctx, phv.TYPE_RECIRCULATION), const(32, PSA_PORT_RECIRCULATE), ctx.fixed(phv.INGRESS_PORT))
+        again = _is(ctx, phv.TYPE_RECIRCULATION)
+        port = ctx.f.select(again, const(32, PSA_PORT_RECIRCULATE), ctx.fixed(phv.INGRESS_PORT))
         path = _path(ctx, _TO_INGRESS, "NORMAL")
         _set(ctx, "psa_ingress_parser_input_metadata", ingress_port=port, packet_path=path)
 

@@ -59,8 +59,9 @@ class Program:
     """What p4c made of a P4 program, compiled; all switches that run it share the code.
 
     `parse_addr` and the other addresses are those of native functions whose arguments and results are int64
-    (docs/architecture.md). `phv_size` is the size of a PHV, which must begin at a multiple of 8.
-    `ingress_deparse_addr` and `egress_parse_addr` are PSA's, else 0. `max_header_bytes` is the most that deparse writes, `max_digest_bytes` the most that digest writes.
+    (docs/architecture.md). `phv_size` is the size of a PHV, which must begin at a multiple of 8. `ingress_deparse_addr`
+    and `egress_parse_addr` are PSA's, else 0. `max_header_bytes` is the most that deparse writes, `max_digest_bytes`
+    the most that digest writes.
     """
 
     def __init__(

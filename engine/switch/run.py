@@ -51,7 +51,7 @@ class _Logged(Network):
 
     def set_pipeline(self, switch: int, program: Any, state: SwitchState) -> None:
         if self._architecture not in (None, program.model.architecture):
-            raise DetourError(f"the program is for {program.model.architecture}, not {self._architecture} (--arch)")
+            raise DetourError(f"--arch {self._architecture}: this is a program for {program.model.architecture}")
         logs = program.log_formats and self._log.isEnabledFor(logging.INFO) and self.packet_log is None
         self.ring = state.enable_log() if logs else None
         if self.packet_log is not None:
@@ -71,7 +71,9 @@ class StandaloneSwitch:
         """`thrift`: where BMv2's runtime API is served besides, bound already; it is ended with the switch."""
         self.options = options
         self.log = open_log(options)
-        self.network = _Logged(self.log, options.architecture, clock=RealTime(), packets=_PACKETS, frame_bytes=_FRAME_BYTES)
+        self.network = _Logged(
+            self.log, options.architecture, clock=RealTime(), packets=_PACKETS, frame_bytes=_FRAME_BYTES
+        )
         if options.log_packets:
             from detour.engine.switch.packet_log import PacketLog
 

@@ -7,7 +7,6 @@ header order_t {
     bit<8>  what;
     bit<8>  came;   // the port that it came by
     bit<16> port;
-    bit<32> counted;
 }
 
 struct meta_t { }
@@ -22,23 +21,16 @@ parser MainParser(packet_in b, out headers_t h, inout meta_t m, in pna_main_pars
 
 control MainControl(inout headers_t h, inout meta_t m, in pna_main_input_metadata_t i,
                     inout pna_main_output_metadata_t o) {
-    Register<bit<32>, bit<8>>(4) packets;
     action to(PortId_t port) { send_to_port(port); }
-    action drop() { drop_packet(); }
     table orders {
         key = { h.order.what: exact; }
-        actions = { to; drop; NoAction; }
+        actions = { to; NoAction; }
         const entries = {
             8w1: to((PortId_t) 7);
-            8w2: drop();
         }
         default_action = NoAction();
     }
     apply {
-        bit<32> count = packets.read(0);
-        count = count + 1;
-        packets.write(0, count);
-        h.order.counted = count;
         h.order.came = (bit<8>) (PortIdUint_t) i.input_port;
         if (i.parser_error == error.NoError) {
             if (h.order.what == 0) { send_to_port((PortId_t) (PortIdUint_t) h.order.port); }

@@ -25,7 +25,7 @@ header results_t {
 }
 
 struct empty_t { }
-struct meta_t { bit<16> sum; }
+struct meta_t { bit<16> sum; bit<16> hop; }
 struct headers_t { ipv4_t ip; results_t results; }
 
 parser MyIngressParser(packet_in b, out headers_t h, inout meta_t m, in psa_ingress_parser_input_metadata_t i,
@@ -63,6 +63,7 @@ control MyIngress(inout headers_t h, inout meta_t m, in psa_ingress_input_metada
         if (m.sum == h.ip.sum) { h.results.valid = 1; }
         h.results.before = h.ip.sum;
         h.ip.ttl = h.ip.ttl - 1;
+        m.hop = 0x0100;
         send_to_port(o, i.ingress_port);
     }
 }
@@ -73,7 +74,7 @@ control MyIngressDeparser(packet_out b, out empty_t clone, out empty_t resubmitt
     apply {
         sum.clear();
         sum.subtract({h.results.before});
-        sum.subtract({8w1, 8w0});  // the hop that is gone
+        sum.subtract({m.hop});
         h.ip.sum = sum.get();
         b.emit(h);
     }
