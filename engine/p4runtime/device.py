@@ -208,7 +208,7 @@ class P4Device:
         message = p4r.StreamMessageResponse()
         if live is None or not live.schema.packet_in.unpack(frame, message.packet):
             return
-        live.translation.packet_in(message.packet)
+        live.translation.outward(message.packet)
         data = b""
         for session, config in self.arbiter.primaries():
             if config.wants(message.packet):
@@ -232,7 +232,7 @@ class P4Device:
             lambda: self._work(lambda: idle_notifications(live, self.target.stamp_ns()))
         ):
             for entry in message.table_entry:
-                live.translation.notice(entry)
+                live.translation.outward(entry)
             response = p4r.StreamMessageResponse(idle_timeout_notification=message).SerializeToString()
             for session, config in self.arbiter.primaries():
                 if self.sees(session.role_name, config, message.table_entry[0].table_id):
@@ -246,7 +246,8 @@ class P4Device:
         live = self.pipelines.live
         if live is None:
             raise Refused(Code.FAILED_PRECONDITION, "no forwarding pipeline config has been committed")
-        frame = live.schema.packet_out.pack(live.translation.packet_out(packet.metadata)) + packet.payload
+        metadata = live.translation.inward(packet, p4r.Update.INSERT).metadata
+        frame = live.schema.packet_out.pack(metadata) + packet.payload
         await self._work(lambda: self.target.packet_out(frame))
 
     def digest_ack(self, session: StreamSession, ack: p4r.DigestListAck) -> None:

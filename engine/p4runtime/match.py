@@ -19,6 +19,12 @@ from detour.engine.p4runtime.errors import Refused, invalid
 _Kind = p4i.MatchField.MatchType
 
 
+def numbers(m: p4r.FieldMatch) -> tuple[int, ...]:
+    """What a field that is well formed matches: value; value, mask; value, prefix length; low, high. "" is 0."""
+    given = getattr(m, m.WhichOneof("field_match_type") or "exact").ListFields()
+    return tuple(value if isinstance(value, int) else int.from_bytes(value, "big") for _, value in given) or (0,)
+
+
 class FieldCodec:
     """One match field. `position` is its place in the key of the BMv2 JSON."""
 

@@ -58,7 +58,7 @@ class HeaderCodec:
         return header.to_bytes(self.size, "big")
 
     def unpack(self, frame: bytes, into: p4r.PacketIn) -> bool:
-        """Fills in a packet-in; False when the frame is too short to have the header, or nobody knows how long that is."""
+        """Fills in a packet-in; False when the frame is too short for the header, or nobody knows how long that is."""
         if self._unknown or len(frame) < self.size:
             return False
         header = int.from_bytes(frame[: self.size], "big")
@@ -93,9 +93,7 @@ def _wire_widths(header: p4i.ControllerPacketMetadata, program: Model) -> dict[s
     return {}
 
 
-def _fields(
-    header: p4i.ControllerPacketMetadata, wire: dict[str, int], plan: TranslationPlan
-) -> list[MetadataField]:
+def _fields(header: p4i.ControllerPacketMetadata, wire: dict[str, int], plan: TranslationPlan) -> list[MetadataField]:
     fields = []
     for m in header.metadata:
         kind = plan.of(m)

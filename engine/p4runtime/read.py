@@ -20,7 +20,7 @@ _VOLATILE_FIELDS = ("counter_data", "time_since_last_hit")
 _SLICE = 256
 CHUNK_BYTES = 256 << 10
 """of a piece of an answer; clients take 4 MiB by default"""
-EVERYTHING = (
+WHOLE_STATE = (
     p4r.Entity(action_profile_member=p4r.ActionProfileMember()),
     p4r.Entity(action_profile_group=p4r.ActionProfileGroup()),
     p4r.Entity(table_entry=WHOLE_ENTRY),
@@ -133,7 +133,7 @@ def _is_volatile(request: p4r.Entity) -> bool:
 
 def everything(store: EntityStore) -> Iterator[p4r.Entity]:
     """All that a client has written but arrays of counters, meters and registers."""
-    for response in Reader(store, EVERYTHING[:-3]).chunks():
+    for response in Reader(store, WHOLE_STATE[:-3]).chunks():
         yield from response.entities
 
 

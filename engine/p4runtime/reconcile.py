@@ -13,7 +13,7 @@ from finsy.proto import p4r
 
 from detour.engine.p4runtime.entities.common import INSERT, MODIFY
 from detour.engine.p4runtime.errors import invalid
-from detour.engine.p4runtime.read import EVERYTHING, Reader
+from detour.engine.p4runtime.read import WHOLE_STATE, Reader
 from detour.engine.p4runtime.store import EntityStore, TableStore
 from detour.engine.p4runtime.write import write
 
@@ -35,7 +35,7 @@ def carry_over(old: EntityStore, new: EntityStore) -> None:
 
 def _batches(old: EntityStore, new: EntityStore) -> Iterator[list[p4r.Update]]:
     """Members before groups before entries; what depends on an entry is part of it."""
-    for request in EVERYTHING:
+    for request in WHOLE_STATE:
         reader = Reader(old, [request])
         for response in reader.chunks():
             updates = [u for e in response.entities if (u := _update(e, old, new)) is not None]

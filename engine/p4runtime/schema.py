@@ -122,8 +122,12 @@ class Digest:
 
 @dataclass(slots=True)
 class Schema:
-    """All of it."""
+    """All of it. `roles`: which objects the program gives to whom."""
 
+    translation: TranslationPlan
+    restrictions: Restrictions
+    references: ReferencePlan
+    roles: dict[str, set[int]]
     tables: dict[int, TableSchema] = field(default_factory=dict)
     profiles: dict[int, Profile] = field(default_factory=dict)
     counters: dict[int, Counter] = field(default_factory=dict)
@@ -133,10 +137,6 @@ class Schema:
     value_sets: dict[int, ValueSetInfo] = field(default_factory=dict)
     packet_in: packets.HeaderCodec = field(default_factory=lambda: packets.HeaderCodec("packet_in", []))
     packet_out: packets.HeaderCodec = field(default_factory=lambda: packets.HeaderCodec("packet_out", []))
-    translation: TranslationPlan = field(default_factory=lambda: TranslationPlan(p4i.P4Info()))
-    restrictions: Restrictions = field(default_factory=lambda: Restrictions(p4i.P4Info()))
-    references: ReferencePlan = field(default_factory=lambda: ReferencePlan(p4i.P4Info(), TranslationPlan(p4i.P4Info())))
-    roles: dict[str, set[int]] = field(default_factory=dict)
 
     def ids_of(self, role: str) -> set[int] | None:
         """The objects that the program gives to a role; None: all, as to the default one."""
@@ -170,12 +170,7 @@ class _Builder:
     def __init__(self, info: p4i.P4Info, program: model.Model) -> None:
         self.info, self.program = info, program
         translation = TranslationPlan(info)
-        self.schema = Schema(
-            translation=translation,
-            restrictions=Restrictions(info),
-            references=ReferencePlan(info, translation),
-            roles=_roles(info),
-        )
+        self.schema = Schema(translation, Restrictions(info), ReferencePlan(info, translation), _roles(info))
         self.absent: list[str] = []
         self.direct_counters = {c.preamble.id: c for c in info.direct_counters}
         self.direct_meters = {m.preamble.id: m for m in info.direct_meters}
@@ -439,11 +434,13 @@ def _preambles(info: p4i.P4Info) -> Iterator[p4i.Preamble]:
 
 
 def _roles(info: p4i.P4Info) -> dict[str, set[int]]:
-    """Which objects the program gives to which role (`@p4runtime_role`, as in sonic-pins and 4ward); an action profile is
-    its tables'."""
-    owners = {p.id: set(annotations.names(next(annotations.arguments(p.annotations, "p4runtime_role"), ""))) - {""} for p in _preambles(info)}
+    """Of `@p4runtime_role`, as in sonic-pins and 4ward; an action profile is its tables'."""
+    owners: dict[int, set[str]] = {}
+    for p in _preambles(info):
+        texts = annotations.arguments(p.annotations, "p4runtime_role")
+        owners[p.id] = {name for text in texts for name in annotations.names(text)}
     for profile in info.action_profiles:
-        owners[profile.preamble.id] |= set().union(*(owners.get(id_, set()) for id_ in profile.table_ids))
+        owners[profile.preamble.id].update(*(owners.get(id_, ()) for id_ in profile.table_ids))
     return {role: {id_ for id_, mine in owners.items() if role in mine} for role in set().union(*owners.values())}
 
 

@@ -15,8 +15,9 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from finsy.proto import p4i, p4r, p4t
 
@@ -25,10 +26,11 @@ from detour.engine.p4runtime.bytestrings import decode, encode
 from detour.engine.p4runtime.errors import Code, Refused, invalid
 from detour.engine.tables import NoSuchEntry
 
+M = TypeVar("M", p4r.Entity, p4r.TableEntry, p4r.PacketIn, p4r.PacketOut)
 _MOST = 1 << 18  # values of a type
 _LONGEST = 255  # bytes of a string
 _PAIR = re.compile(r'\{\s*(?:"((?:[^"\\]|\\.)*)"|(\w+))\s*,\s*(\w+)\s*\}')
-_Kind = p4r.Update.Type.ValueType | None  # of an update; None: a request to read
+_INSERT, _MODIFY = p4r.Update.INSERT, p4r.Update.MODIFY
 
 
 class TranslatedType:
@@ -41,17 +43,12 @@ class TranslatedType:
         self.allocates = "false" not in annotations.arguments(spec.annotations, "p4runtime_translation_auto_allocate")
         self.explicit: dict[bytes, int] = {}
         for text in annotations.arguments(spec.annotations, "p4runtime_translation_mappings"):
-            self._read(text)
-
-    def _read(self, text: str) -> None:
-        pairs = _PAIR.findall(text)
-        if len(pairs) != text.count("{") - 1:
-            raise invalid(f"P4Info: type {self.name}: the mappings {text} are not like {{ {{ \"name\" , 1 }} }}")
-        for string, number, target in pairs:
-            value = encode(int(number, 0)) if number else re.sub(r"\\(.)", r"\1", string).encode()
-            self.explicit[value] = int(target, 0)
-        if len({*self.explicit.values()}) < len(pairs):
-            raise invalid(f"P4Info: type {self.name}: two mappings have one value or one number")
+            pairs = _PAIR.findall(text)
+            for string, number, target in pairs:
+                value = encode(int(number, 0)) if number else re.sub(r"\\(.)", r"\1", string).encode()
+                self.explicit[value] = int(target, 0)
+            if not len(pairs) == text.count("{") - 1 == len({*self.explicit.values()}) == len(self.explicit):
+                raise invalid(f'P4Info: type {name}: the mappings {text} are not {{ {{ "a" , 1 }} , ... }}, each once')
 
     def use(self, bits: int) -> int:
         """It is used for a field of so many bits; returns that."""
@@ -62,27 +59,17 @@ class TranslatedType:
         """The one form of an SDN value."""
         if self.sdn_bits:
             return encode(decode(value, self.sdn_bits, f"type {self.name}"))
-        try:
-            value.decode()
-        except UnicodeDecodeError:
-            raise invalid(f"type {self.name}: {value[:20]!r} is not UTF-8") from None
-        if len(value) > _LONGEST:
-            raise invalid(f"type {self.name}: a string of {len(value)} bytes, it may have {_LONGEST}")
-        return value
+        with suppress(UnicodeDecodeError):
+            if len(value.decode()) <= len(value) <= _LONGEST:
+                return value
+        raise invalid(f"type {self.name}: {value[:20]!r}... is not UTF-8 of at most {_LONGEST} bytes")
 
     def spelled(self, value: bytes) -> int | None:
         """The number that a value spells, if it is one of the data plane."""
-        if self.sdn_bits:
-            number = int.from_bytes(value, "big")
-        elif re.fullmatch(rb"0|[1-9][0-9]{0,30}", value):
-            number = int(value)
-        else:
+        if not self.sdn_bits and not re.fullmatch(rb"0|[1-9][0-9]{0,30}", value):
             return None
+        number = int.from_bytes(value, "big") if self.sdn_bits else int(value)
         return None if number >> self.bits else number
-
-    def spell(self, number: int) -> bytes:
-        """The value that spells a number."""
-        return encode(number) if self.sdn_bits else b"%d" % number
 
     def show(self, value: bytes) -> str:
         """For errors."""
@@ -94,32 +81,31 @@ class _Exhausted(Refused):
 
 
 class _Values:
-    """The values that one type has in one store."""
+    """The values that one type has in one store. Packet-ins may bring new ones at any time."""
 
     def __init__(self, kind: TranslatedType) -> None:
         self.kind = kind
         self._numbers = dict(kind.explicit)
         self._values = {number: value for value, number in kind.explicit.items()}
         self._free = 1
-        self._used: set[int] | None = None
+        self.used: set[int] | None = None
         self.pending: set[int] = set()
-        """numbers of what is being written, which nothing may have yet"""
+        """numbers of what is being written, which nothing may have yet; `used`: those that something has"""
         self._lock = threading.Lock()
 
     def number(self, value: bytes, allocate: bool) -> int:
         """The number of a value; NOT_FOUND if it has none and is to get none."""
-        value = self.kind.canonical(value)
+        value, kind = self.kind.canonical(value), self.kind
         number = self._numbers.get(value)
         if number is None:
             if not allocate:
-                raise NoSuchEntry(f"type {self.kind.name}: nothing has {self.kind.show(value)}")
-            if not self.kind.allocates:
-                raise invalid(f"type {self.kind.name}: {self.kind.show(value)} is not one of its explicit values")
+                raise NoSuchEntry(f"type {kind.name}: nothing has {kind.show(value)}")
+            if not kind.allocates:
+                raise invalid(f"type {kind.name}: {kind.show(value)} is not one of its explicit values")
             with self._lock:
-                number = self.kind.spelled(value)
-                if number is None or number in self._values:
-                    number = self._lowest()
-                self._note(value, number)
+                number = kind.spelled(value)
+                self._note(value, self._lowest() if number is None or number in self._values else number)
+            number = self._numbers[value]
         if allocate:
             self.pending.add(number)
         return number
@@ -129,9 +115,9 @@ class _Values:
         limit = 1 << self.kind.bits
         while self._free < limit and self._free in self._values:
             self._free += 1
-        if (number := self._free % limit) in self._values or len(self._values) >= _MOST:
+        if self._free % limit in self._values or len(self._values) >= _MOST:
             raise _Exhausted(Code.RESOURCE_EXHAUSTED, f"type {self.kind.name}: all values are in use")
-        return number
+        return self._free % limit
 
     def _note(self, value: bytes, number: int) -> None:
         self._numbers[value], self._values[number] = number, value
@@ -139,28 +125,24 @@ class _Values:
     def value(self, number: int) -> bytes:
         """The value of a number. One that no controller has named (a port by which a packet came, a constant of the
         program) spells its number from then on."""
-        if self._used is not None:
-            self._used.add(number)
+        if self.used is not None:
+            self.used.add(number)
         value = self._values.get(number)
         if value is None:
-            value = self.kind.spell(number)
+            value = encode(number) if self.kind.sdn_bits else b"%d" % number
             with self._lock:
-                if value in self._numbers:
-                    value = b"#" * (not self.kind.sdn_bits) + value
+                if value in self._numbers and not self.kind.sdn_bits:
+                    value = b"#" + value
                 if self.kind.allocates and value not in self._numbers and len(self._values) < _MOST:
                     self._note(value, number)
         return value
 
-    def mark(self) -> None:
-        """From now on it is noted which numbers are in use."""
-        self._used = self.pending | set(self.kind.explicit.values())
-
     def sweep(self) -> int:
-        """Forgets the others; returns how many. A snapshot keeps them."""
-        used, before = self._used or set(), len(self._values)
+        """Forgets what is not in use; returns how many. A snapshot keeps them."""
+        used = self.pending.union(self.kind.explicit.values(), self.used or ())
+        before, self._free, self.used = len(self._values), 1, None
         self._values = {number: value for number, value in self._values.items() if number in used}
         self._numbers = {value: number for number, value in self._values.items()}
-        self._free, self._used = 1, None
         return before - len(self._values)
 
     def inherit(self, other: _Values) -> None:
@@ -176,10 +158,7 @@ class _Place(NamedTuple):
     message: Any
     field: str
     kind: TranslatedType
-    key: bool
-
-
-_Fields = dict[int, dict[int, TranslatedType]]  # id of the table, action or value set; of the field
+    key: bool = False
 
 
 class TranslationPlan:
@@ -191,16 +170,13 @@ class TranslationPlan:
         for name, spec in sorted(info.type_info.new_types.items()):
             if spec.WhichOneof("representation") == "translated_type":
                 self.types[name] = by_uri.setdefault(spec.translated_type.uri or name, TranslatedType(name, spec))
-        self.matches = self._fields(info.tables, "match_fields")
-        self.params = self._fields(info.actions, "params")
-        self.value_sets = self._fields(info.value_sets, "match")
-        headers = {h.preamble.name: h.metadata for h in info.controller_packet_metadata}
-        self.metadata = {
-            name: {m.id: kind for m in fields if (kind := self.of(m))} for name, fields in headers.items()
-        }
-        ports = (kind for fields in headers.values() for m in fields if "port" in m.name and (kind := self.of(m)))
+        self._matches = self._fields((t.preamble.id, t.match_fields) for t in info.tables)
+        self._matches |= self._fields((v.preamble.id, v.match) for v in info.value_sets)
+        self._params = self._fields((a.preamble.id, a.params) for a in info.actions)
+        self._metadata = self._fields((h.preamble.name, h.metadata) for h in info.controller_packet_metadata)
+        every = (m for header in info.controller_packet_metadata for m in header.metadata if "port" in m.name)
         named = (kind for name, kind in self.types.items() if name.lower().replace("_", "") in ("portidt", "portid"))
-        self.port = next(ports, None) or next(named, None)
+        self._port = next((kind for m in every if (kind := self.of(m))), None) or next(named, None)
         """of replicas and watch ports, whose type P4Info does not say: that of a port in a packet-in or packet-out
         (as in 4ward), else `port_id_t` or `PortId_t`"""
 
@@ -208,70 +184,63 @@ class TranslationPlan:
         """The translated type of a match field, parameter or metadata field."""
         return self.types.get(described.type_name.name)
 
-    def _fields(self, objects: Iterable[Any], attribute: str) -> _Fields:
-        by_id = {
-            each.preamble.id: {field.id: kind for field in getattr(each, attribute) if (kind := self.of(field))}
-            for each in objects
-        }
+    def _fields(self, objects: Iterable[tuple[Any, Iterable[Any]]]) -> dict[Any, dict[int, TranslatedType]]:
+        by_id = {id_: {field.id: kind for field in fields if (kind := self.of(field))} for id_, fields in objects}
         return {id_: fields for id_, fields in by_id.items() if fields}
 
-    def places(self, entity: p4r.Entity) -> Iterator[_Place]:
-        """The values in an entity, or in a request for entities, that are translated."""
+    def places(self, message: Any) -> Iterator[_Place]:
+        """The values in a message that are translated."""
+        if isinstance(message, p4r.PacketIn | p4r.PacketOut):
+            types = self._metadata.get("packet_in" if isinstance(message, p4r.PacketIn) else "packet_out", {})
+            yield from (_Place(m, "value", types[m.metadata_id]) for m in message.metadata if m.metadata_id in types)
+        elif isinstance(message, p4r.TableEntry):
+            yield from self._of_match(message.table_id, message.match, True)
+            one_shot = message.action.action_profile_action_set.action_profile_actions
+            yield from self._of_ports(one_shot, "watch_port")
+            for action in (message.action.action, *(each.action for each in one_shot)):
+                yield from self._of_action(action)
+        else:
+            yield from self._of_entity(message)
+
+    def _of_entity(self, entity: p4r.Entity) -> Iterator[_Place]:
         name = entity.WhichOneof("entity")
         match name:
             case "table_entry":
-                yield from self.of_entry(entity.table_entry)
+                yield from self.places(entity.table_entry)
             case "direct_counter_entry" | "direct_meter_entry":
-                yield from self.of_entry(getattr(entity, name).table_entry)
+                yield from self.places(getattr(entity, name).table_entry)
             case "action_profile_member":
                 yield from self._of_action(entity.action_profile_member.action)
             case "action_profile_group":
-                yield from self._of_watch_ports(entity.action_profile_group.members)
-            case "packet_replication_engine_entry" if self.port is not None:
+                yield from self._of_ports(entity.action_profile_group.members, "watch_port")
+            case "packet_replication_engine_entry":
                 entry = entity.packet_replication_engine_entry
-                kind = entry.WhichOneof("type")
-                for replica in getattr(entry, kind).replicas if kind else ():
-                    if replica.WhichOneof("port_kind") == "port":
-                        yield _Place(replica, "port", self.port, False)
+                yield from self._of_ports(entry.multicast_group_entry.replicas, "port")
+                yield from self._of_ports(entry.clone_session_entry.replicas, "port")
             case "value_set_entry":
-                fields = self.value_sets.get(entity.value_set_entry.value_set_id, {})
                 for member in entity.value_set_entry.members:
-                    yield from _of_match(member.match, fields, False)
-
-    def of_entry(self, entry: p4r.TableEntry) -> Iterator[_Place]:
-        """Those in a table entry."""
-        yield from _of_match(entry.match, self.matches.get(entry.table_id, {}), True)
-        kind = entry.action.WhichOneof("type")
-        if kind == "action":
-            yield from self._of_action(entry.action.action)
-        elif kind == "action_profile_action_set":
-            actions = entry.action.action_profile_action_set.action_profile_actions
-            yield from self._of_watch_ports(actions)
-            for each in actions:
-                yield from self._of_action(each.action)
+                    yield from self._of_match(entity.value_set_entry.value_set_id, member.match, False)
 
     def _of_action(self, action: p4r.Action) -> Iterator[_Place]:
-        fields = self.params.get(action.action_id, {})
-        for param in action.params if fields else ():
-            if param.param_id in fields:
-                yield _Place(param, "value", fields[param.param_id], False)
+        if types := self._params.get(action.action_id):
+            yield from (_Place(p, "value", types[p.param_id]) for p in action.params if p.param_id in types)
 
-    def _of_watch_ports(self, members: Iterable[Any]) -> Iterator[_Place]:
-        for member in members if self.port is not None else ():
-            if member.watch_port:  # none is nothing to watch
-                yield _Place(member, "watch_port", self.port, False)
+    def _of_ports(self, owners: Iterable[Any], field: str) -> Iterator[_Place]:
+        """A port that is not given, or by its number, is none."""
+        if self._port is not None:
+            yield from (_Place(each, field, self._port) for each in owners if getattr(each, field))
 
-
-def _of_match(matches: Iterable[p4r.FieldMatch], fields: dict[int, TranslatedType], key: bool) -> Iterator[_Place]:
-    """Masks, prefixes and ranges of translated numbers are those of the data plane; strings have none."""
-    for m in matches if fields else ():
-        if (kind := fields.get(m.field_id)) is None:
-            continue
-        form = m.WhichOneof("field_match_type")
-        if form in ("exact", "optional"):
-            yield _Place(getattr(m, form), "value", kind, key)
-        elif not kind.sdn_bits:
-            raise Refused(Code.UNIMPLEMENTED, f"type {kind.name}: strings match exactly or are optional, not {form}")
+    def _of_match(self, id_: int, matches: Iterable[p4r.FieldMatch], key: bool) -> Iterator[_Place]:
+        """Masks, prefixes and ranges of translated numbers are those of the data plane; strings have none."""
+        types = self._matches.get(id_, {})
+        for m in matches if types else ():
+            form = m.WhichOneof("field_match_type") or ""
+            if (kind := types.get(m.field_id)) and form in ("exact", "optional"):
+                yield _Place(getattr(m, form), "value", kind, key)
+            elif kind and not kind.sdn_bits:
+                raise Refused(
+                    Code.UNIMPLEMENTED, f"type {kind.name}: strings match exactly or are optional, not {form}"
+                )
 
 
 class Translation:
@@ -288,68 +257,45 @@ class Translation:
         for values in self._values.values():
             values.pending.clear()
 
-    def inward(self, entity: p4r.Entity, kind: _Kind = None) -> p4r.Entity:
-        """An entity of an update of that kind, or a request to read, with numbers. New values get numbers where
-        something is written. NOT_FOUND: nothing has one of the values that say which entity is meant."""
-        if not self._values or not any(True for _ in self._plan.places(entity)):
-            return entity
-        other = p4r.Entity()
-        other.CopyFrom(entity)
-        writes = kind in (p4r.Update.INSERT, p4r.Update.MODIFY)
+    def inward(self, message: M, kind: int = 0) -> M:
+        """A packet-out, an entity of an update of that kind, or a request to read, with numbers. New values get numbers
+        where something is written. NOT_FOUND: nothing has one of the values that say which entity is meant."""
+        if not self._values or not any(True for _ in self._plan.places(message)):
+            return message
+        other = type(message)()
+        other.CopyFrom(message)  # type: ignore[arg-type]
+        writes = kind in (_INSERT, _MODIFY)
         for place in self._plan.places(other):
             if writes or place.key:
-                allocate = writes and (kind == p4r.Update.INSERT or not place.key)
-                self._rewrite(place, lambda values, value, allocate=allocate: self._number(values, value, allocate))
+                allocate = writes and (kind == _INSERT or not place.key)
+                value, entity = getattr(place.message, place.field), isinstance(message, p4r.Entity)
+                setattr(place.message, place.field, encode(self._number(place.kind, value, allocate, entity)))
         return other
 
-    def _number(self, values: _Values, value: bytes, allocate: bool) -> bytes:
+    def _number(self, kind: TranslatedType, value: bytes, allocate: bool, clean: bool) -> int:
+        """`clean`: this thread may read the entities, and forget what they no longer have."""
+        values = self._values[kind]
         try:
-            return encode(values.number(value, allocate))
+            return values.number(value, allocate)
         except _Exhausted:
-            self._forget_unused()
-            return encode(values.number(value, allocate))
+            if (everything := self._everything) is None or not clean:
+                raise
+        self._everything = None
+        for each in self._values.values():
+            each.used = set()
+        for _ in everything():
+            pass  # reading marks what is in use
+        if sum(each.sweep() for each in self._values.values()):
+            self._everything = everything  # it may be worth while again
+        return values.number(value, allocate)
 
-    def _forget_unused(self) -> None:
-        everything, self._everything = self._everything, None
-        if everything is not None:
-            for values in self._values.values():
-                values.mark()
-            for _ in everything():
-                pass
-            if sum(values.sweep() for values in self._values.values()):
-                self._everything = everything  # it may be worth while again
-
-    def outward(self, entity: p4r.Entity) -> p4r.Entity:
-        """An entity (this object) with SDN values."""
+    def outward(self, message: M) -> M:
+        """A message (this object) with SDN values."""
         if self._values:
-            for place in self._plan.places(entity):
-                self._rewrite(place, _shown)
-        return entity
-
-    def notice(self, entry: p4r.TableEntry) -> None:
-        """The same for an entry in a notification."""
-        for place in self._plan.of_entry(entry):
-            self._rewrite(place, _shown)
-
-    def _rewrite(self, place: _Place, convert: Callable[[_Values, bytes], bytes]) -> None:
-        setattr(place.message, place.field, convert(self._values[place.kind], getattr(place.message, place.field)))
-
-    def packet_out(self, metadata: Iterable[p4r.PacketMetadata]) -> Iterator[p4r.PacketMetadata]:
-        """Metadata with numbers."""
-        types = self._plan.metadata.get("packet_out", {})
-        for m in metadata:
-            if kind := types.get(m.metadata_id):
-                m = p4r.PacketMetadata(
-                    metadata_id=m.metadata_id, value=encode(self._values[kind].number(m.value, True))
-                )
-            yield m
-
-    def packet_in(self, packet: p4r.PacketIn) -> None:
-        """Gives a packet-in SDN values."""
-        types = self._plan.metadata.get("packet_in", {})
-        for m in packet.metadata if types else ():
-            if kind := types.get(m.metadata_id):
-                m.value = _shown(self._values[kind], m.value)
+            for place in self._plan.places(message):
+                number = int.from_bytes(getattr(place.message, place.field), "big")
+                setattr(place.message, place.field, self._values[place.kind].value(number))
+        return message
 
     def show(self, kind: TranslatedType | None, number: int) -> str:
         """A value for errors."""
@@ -357,18 +303,13 @@ class Translation:
 
     def inherit(self, other: Translation) -> None:
         """What the values of another store stand for, they stand for here, as far as the programs agree."""
-        before = {kind.name: values for kind, values in other._values.items()}
+        before = {(kind.name, kind.sdn_bits): values for kind, values in other._values.items()}
         for kind, values in self._values.items():
-            old = before.get(kind.name)
-            if old is not None and old.kind.sdn_bits == kind.sdn_bits:
-                values.inherit(old)
+            if (kind.name, kind.sdn_bits) in before:
+                values.inherit(before[kind.name, kind.sdn_bits])
 
     def snapshot(self) -> Translation:
         """As it is now; what is allocated later may be in it."""
         other = copy(self)
         other._values = {kind: copy(values) for kind, values in self._values.items()}
         return other
-
-
-def _shown(values: _Values, number: bytes) -> bytes:
-    return values.value(int.from_bytes(number, "big"))

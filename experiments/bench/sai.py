@@ -16,7 +16,17 @@ from contextlib import ExitStack
 
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
-from detour.control.entries import Action, ActionSet, CloneSession, Entity, Lpm, MatchValue, Replica, TableEntry, Ternary
+from detour.control.entries import (
+    Action,
+    ActionSet,
+    CloneSession,
+    Entity,
+    Lpm,
+    MatchValue,
+    Replica,
+    TableEntry,
+    Ternary,
+)
 from detour.control.p4runtime.codec import Codec
 from detour.control.p4runtime.pipeline import read_p4info
 from detour.engine.clock import Virtual
@@ -81,14 +91,14 @@ def _access_lists() -> Iterator[TableEntry]:
     """Half of the entries that match nothing are in each list; behind them come those that match."""
     numbers = random.Random(2)
     for number in range(_DENIED):
-        prefix = numbers.randrange(8, 33)
-        match: dict[str, MatchValue] = {"hdr.ipv4.dst": Ternary(numbers.getrandbits(32), (1 << 32) - (1 << 32 - prefix))}
+        mask = (1 << 32) - (1 << numbers.randrange(25))
+        match: dict[str, MatchValue] = {"hdr.ipv4.dst": Ternary(numbers.getrandbits(32), mask)}
         if number % 2:
-            match |= {"hdr.ipv4.protocol": Ternary(_PROTOCOL, 0xFF)}
-            match |= {f"hdr.l4.{end}_port": Ternary(numbers.getrandbits(16), 0xFFFF) for end in ("src", "dst")[number % 3 :]}
+            match["hdr.ipv4.protocol"] = Ternary(_PROTOCOL, 0xFF)
+            match[("hdr.l4.src_port", "hdr.l4.dst_port")[number % 3 > 0]] = Ternary(numbers.getrandbits(16), 0xFFFF)
             yield _entry("acl_ingress", match, "drop", 1000 - number)
         else:
-            match |= {"hdr.ethernet.src": Ternary(numbers.getrandbits(24), 0xFFFFFF00FFFF >> number % 3 * 4)}
+            match["hdr.ethernet.src"] = Ternary(numbers.getrandbits(24), 0xFFFFFF00FFFF >> number % 3 * 4)
             yield _entry("acl_pre_ingress", match, "set_vrf", 1000 - number, vrf=2)
     yield _entry("acl_pre_ingress", {"std.ingress_port": Ternary(1, 0x1FF)}, "set_vrf", 1, vrf=1)
     yield _entry("acl_ingress", {"hdr.ipv4.dscp": Ternary(_DSCP, 0x3F)}, "mirror", 1, session=1)

@@ -22,7 +22,7 @@ from scapy.packet import Raw
 
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
-from tests.unit.p4runtime.harness import Client, Names, add_match, octets
+from tests.unit.p4runtime.harness import Client, add_match, octets
 from tests.unit.p4runtime.test_p4rt_engine import Switch
 from tests.unit.p4runtime.test_p4rt_translation import key
 
@@ -108,7 +108,9 @@ def entries(info: p4i.P4Info) -> Iterator[list[p4r.Entity]]:
             variant.CopyFrom(entity)
             action = variant.table_entry.action.action
             if table.implementation_id:
-                action = variant.table_entry.action.action_profile_action_set.action_profile_actions.add(weight=1).action
+                action = variant.table_entry.action.action_profile_action_set.action_profile_actions.add(
+                    weight=1
+                ).action
             action.action_id = ref.id
             for param in actions[ref.id].params:
                 action.params.add(param_id=param.id, value=argument(param))

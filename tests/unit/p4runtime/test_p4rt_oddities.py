@@ -118,8 +118,8 @@ def string_names() -> Names:
 
 
 def test_packets_in_and_out(stringing: Switch, string_names: Names) -> None:
-    """9, 9 and 6 bits in front of the frame, whatever P4Info says of their widths: none, 32 and 6. Ports that nobody has
-    named spell their numbers."""
+    """9, 9 and 6 bits in front of the frame, whatever P4Info says of their widths: none, 32 and 6. Ports that nobody
+    has named spell their numbers."""
     stringing.send(b"\x05payload", port=2)
     packet = stringing.stream.next()
     assert packet.packet.payload == b"\x05payload"
