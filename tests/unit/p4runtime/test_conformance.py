@@ -246,7 +246,11 @@ def test_wrong_arguments(address: str, arguments: list[str], text: str, capsys: 
 def test_another_program(program: str, address: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Objects that it does not have are not offered; packets are not sent."""
     files = ["--p4info", str(PROGRAMS / f"{program}.p4info.txtpb"), "--config", str(PROGRAMS / f"{program}.json")]
-    assert main(["conformance", "--grpc", address, *files, "--json", "--skip", "arbitration.zero"]) == 0
+    left_out = ["arbitration.zero"]
+    if program == "strings":  # its ports are strings, which are not padded
+        left_out += ["multicast.port_padded", "clone.port_padded"]
+    skipped = [word for check in left_out for word in ("--skip", check)]
+    assert main(["conformance", "--grpc", address, *files, "--json", *skipped]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["summary"]["pass"] > 150
     verdicts = {check["id"]: check["verdict"] for check in report["checks"]}
