@@ -141,7 +141,7 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
     ),
 }
 """by name: what it measures, and its options by the parameters that its module's `run` has"""
-_OF_ALL = ("switch", "fabric", "pipeline", "p4runtime", "memory", "tables", "sim", "parallel", "growth", "setup")
+_OF_ALL = ("switch", "sai", "fabric", "pipeline", "p4runtime", "memory", "tables", "sim", "parallel", "growth", "setup")
 _PARTS = {"transport": ("gray", "fairness"), "all": _OF_ALL}  # those that are several
 
 

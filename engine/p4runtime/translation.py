@@ -29,7 +29,8 @@ from detour.engine.tables import NoSuchEntry
 M = TypeVar("M", p4r.Entity, p4r.TableEntry, p4r.PacketIn, p4r.PacketOut)
 _MOST = 1 << 18  # values of a type
 _LONGEST = 255  # bytes of a string
-_PAIR = re.compile(r'\{\s*(?:"((?:[^"\\]|\\.)*)"|(\w+))\s*,\s*(\w+)\s*\}')
+_NUMBER = r"(0[xX][0-9a-fA-F]+|0|[1-9][0-9]*)"
+_PAIR = re.compile(rf'\{{\s*(?:"((?:[^"\\]|\\.)*)"|{_NUMBER})\s*,\s*{_NUMBER}\s*\}}')
 _INSERT, _MODIFY = p4r.Update.INSERT, p4r.Update.MODIFY
 
 

@@ -41,7 +41,7 @@ from detour.experiments.bench.switch import Rate, best, best_rate, offer
 GOAL = 200.0
 _ROUTES, _DENIED, _MEMBERS, _GROUPS, _NEXTHOPS, _VRFS = 10_000, 500, 16, 16, 64, 4
 _OUT, _MIRROR = (2, 3, 4, 5), 6
-PORTS = (1, *_OUT, _MIRROR)
+SAI_PORTS = (1, *_OUT, _MIRROR)
 """Packets come by the first, leave by four, and their copies by the last."""
 _DEVICE, _BATCH, _FRAMES, _SIZE = 1, 1000, 4096, 100
 _MAC, _DSCP, _PROTOCOL, _SESSION = 0x020000000100, 46, 132, 5
@@ -135,7 +135,7 @@ def _in_process(seconds: float) -> float:
     with Network(Virtual(), packets=8 * inprocess.INJECT_BATCH) as network:
         for switch in (_DEVICE, inprocess.NOWHERE):
             network.add_switch(switch)
-        for port in PORTS:
+        for port in SAI_PORTS:
             network.connect((_DEVICE, port), (inprocess.NOWHERE, port))
         with P4RuntimeServer(network) as server:
             server.add_device(_DEVICE)
@@ -146,10 +146,10 @@ def _in_process(seconds: float) -> float:
 
 def _bmv2(seconds: float, progress: Progress) -> float:
     """The highest rate that simple_switch_grpc delivers, in a namespace of our own."""
-    namespace.add_pairs([(f"s{port}", f"t{port}") for port in PORTS])
+    namespace.add_pairs([(f"s{port}", f"t{port}") for port in SAI_PORTS])
     with ExitStack() as parts:
-        parts.callback(namespace.remove, [f"s{port}" for port in PORTS])
-        ports = {_DEVICE: {port: f"s{port}" for port in PORTS}}
+        parts.callback(namespace.remove, [f"s{port}" for port in SAI_PORTS])
+        ports = {_DEVICE: {port: f"s{port}" for port in SAI_PORTS}}
         switches = parts.enter_context(processes.Switches("bmv2", ports))
         program_switch(switches.target(_DEVICE).address)
         generator = parts.enter_context(Generator({"t1": frames()}))

@@ -184,7 +184,7 @@ def test_a_router_of_the_shape_of_sai_p4(run_json: Callable[..., Any], monkeypat
 
 
 def test_its_packets_are_forwarded_and_a_64th_is_mirrored() -> None:
-    left: dict[int, int] = dict.fromkeys(sai.PORTS, 0)
+    left: dict[int, int] = dict.fromkeys(sai.SAI_PORTS, 0)
     sent = sai.frames()[:1024]
     with Network(Virtual()) as network:
         network.add_switch(1)
@@ -200,7 +200,7 @@ def test_its_packets_are_forwarded_and_a_64th_is_mirrored() -> None:
         for number, frame in enumerate(sent):
             network.inject((1, 1), frame, 1 + number * 1_000_000)
         network.run(2_000_000_000)
-    assert left.pop(sai.PORTS[-1]) == 16
+    assert left.pop(sai.SAI_PORTS[-1]) == 16
     assert left.pop(1) == 0
     assert sum(left.values()) == 1024
     assert min(left.values()) > 100

@@ -16,7 +16,7 @@ from detour.engine.tables import NoSuchEntry
 from tests.unit.p4runtime.harness import Client, Names, config, refusals
 from tests.unit.p4runtime.test_p4rt_engine import Switch, running
 
-INVALID, NOT_FOUND, DENIED, EXHAUSTED, PRECONDITION, RANGE = 3, 5, 7, 8, 9, 11
+INVALID, NOT_FOUND, DENIED, EXHAUSTED, PRECONDITION, RANGE, UNIMPLEMENTED = 3, 5, 7, 8, 9, 11, 12
 
 
 @pytest.fixture
@@ -173,6 +173,33 @@ def test_replicas_and_watch_ports(switch: Switch, names: Names) -> None:
     frame = b"\x00\x07\x01\x07"  # 7 is tag 1000
     switch.send(frame)
     assert switch.receive(3) == frame
+
+
+@pytest.mark.parametrize(
+    "mappings",
+    [
+        '{ { "a" , 1 } , { "b" , 1 } }',
+        '{ { "a" , 1 } , { "a" , 2 } }',
+        '{ { "a" , CPU } }',
+        '{ { "a" , 07 } }',
+        '{ "a" , 1 }',
+    ],
+)
+def test_programs_with_wrong_mappings_are_refused(switch: Switch, mappings: str) -> None:
+    changed = config("translated")
+    changed.p4info.type_info.new_types["port_id_t"].annotations[:] = [f"@p4runtime_translation_mappings({mappings})"]
+    with pytest.raises(grpc.RpcError, match="INVALID_ARGUMENT") as caught:
+        switch.client.set_pipeline(changed)
+    assert "type port_id_t: the mappings" in str(caught.value.details())
+
+
+def test_masks_of_strings_are_not_implemented(switch: Switch, names: Names) -> None:
+    changed = config("translated")
+    (table,) = (t for t in changed.p4info.tables if t.preamble.alias == "acl_table")
+    table.match_fields[3].type_name.name = "port_id_t"
+    switch.client.set_pipeline(changed)
+    entity = names.entry("acl_table", None, 1, None, (5, 0xFF), action=("drop",), priority=1)
+    assert switch.client.refusals(("INSERT", entity)) == [UNIMPLEMENTED]
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=100, unique=True), st.integers(1, 9))
