@@ -89,14 +89,12 @@ control SaiIngress(inout headers_t hdr, inout metadata_t meta, inout standard_me
         key = { hdr.ethernet.dst: ternary; std.ingress_port: ternary; }
         actions = { admit; NoAction; }
         const default_action = NoAction;
-        size = 64;
     }
 
     table acl_pre_ingress {
         key = { hdr.ethernet.src: ternary; hdr.ipv4.dst: ternary; hdr.ipv4.dscp: ternary; std.ingress_port: ternary; }
         actions = { set_vrf; NoAction; }
         const default_action = NoAction;
-        size = 512;
     }
 
     table ipv4_route {
@@ -114,7 +112,6 @@ control SaiIngress(inout headers_t hdr, inout metadata_t meta, inout standard_me
         actions = { drop; mirror; NoAction; }
         const default_action = NoAction;
         counters = acl_counter;
-        size = 512;
     }
 
     action_selector(HashAlgorithm.crc16, 1024, 16) wcmp;
@@ -127,42 +124,36 @@ control SaiIngress(inout headers_t hdr, inout metadata_t meta, inout standard_me
         }
         actions = { set_nexthop; }
         implementation = wcmp;
-        size = 128;
     }
 
     table nexthop {
         key = { meta.nexthop: exact; }
         actions = { resolve; drop; }
         const default_action = drop;
-        size = 1024;
     }
 
     table router_interface {
         key = { meta.interface: exact; }
         actions = { set_port; drop; }
         const default_action = drop;
-        size = 256;
     }
 
     table neighbor {
         key = { meta.interface: exact; meta.neighbor: exact; }
         actions = { set_dst_mac; drop; }
         const default_action = drop;
-        size = 1024;
     }
 
     table mirror_session {
         key = { meta.mirror: exact; }
         actions = { mirror_to; NoAction; }
         const default_action = NoAction;
-        size = 16;
     }
 
     table clone_session {
         key = { meta.mirror_port: exact; }
         actions = { ingress_clone; NoAction; }
         const default_action = NoAction;
-        size = 512;
     }
 
     apply {
@@ -191,7 +182,6 @@ control SaiEgress(inout headers_t hdr, inout metadata_t meta, inout standard_met
         key = { std.egress_port: ternary; hdr.ipv4.protocol: ternary; hdr.l4.dst_port: ternary; }
         actions = { deny; NoAction; }
         const default_action = NoAction;
-        size = 128;
     }
 
     apply {

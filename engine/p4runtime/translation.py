@@ -148,8 +148,8 @@ class _Values:
 
     def inherit(self, other: _Values) -> None:
         """Takes over what another store has allocated, as far as it is free here."""
-        for value, number in other._numbers.items():
-            if value not in self._numbers and number not in self._values and not number >> self.kind.bits:
+        for number, value in other._values.items():
+            if not (value in self._numbers or number in self._values or number >> self.kind.bits):
                 self._note(value, number)
 
 
@@ -304,10 +304,10 @@ class Translation:
 
     def inherit(self, other: Translation) -> None:
         """What the values of another store stand for, they stand for here, as far as the programs agree."""
-        before = {(kind.name, kind.sdn_bits): values for kind, values in other._values.items()}
         for kind, values in self._values.items():
-            if (kind.name, kind.sdn_bits) in before:
-                values.inherit(before[kind.name, kind.sdn_bits])
+            for old, before in other._values.items():
+                if (kind.name, kind.sdn_bits) == (old.name, old.sdn_bits):
+                    values.inherit(before)
 
     def snapshot(self) -> Translation:
         """As it is now; what is allocated later may be in it."""
