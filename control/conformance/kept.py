@@ -49,8 +49,7 @@ class ServerState:
         config = answer.messages[0].config
         entities: list[p4r.Entity] = []
         for wide in (*_WIDE[:3], *_defaults(config), *_WIDE[3:]):
-            read = link.call("Read", p4r.ReadRequest(device_id=device_id, entities=[wide]))
-            entities += [entity for response in read.messages for entity in response.entities]
+            entities += link.call("Read", p4r.ReadRequest(device_id=device_id, entities=[wide])).entities
         return cls(config, entities)
 
     def restore(self, session: CheckSession) -> list[str]:

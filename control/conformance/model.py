@@ -70,35 +70,3 @@ class ConformanceReport:
         keys = ("id", "section", "requirement", "verdict", "sent", "got", "expected")
         rows = [{key: str(value) for key, value in asdict(result).items() if key in keys} for result in self.results]
         return {"checks": rows, "summary": self.summary}
-
-
-_CHECKS: dict[str, ConformanceCheck] = {}
-
-
-def add(id_: str, section: str, requirement: str, run: CheckFunction, level: str = MUST) -> None:
-    """Adds a check to the suite; ids are unique."""
-    assert id_ not in _CHECKS, id_
-    _CHECKS[id_] = ConformanceCheck(id_, section, requirement, level, run)
-
-
-def check(id_: str, section: str, requirement: str, level: str = MUST) -> Callable[[CheckFunction], CheckFunction]:
-    """`add` as a decorator."""
-
-    def decorate(run: CheckFunction) -> CheckFunction:
-        add(id_, section, requirement, run, level)
-        return run
-
-    return decorate
-
-
-def all_checks(sections: list[str] | None = None) -> list[ConformanceCheck]:
-    """By section; of `sections` (5, 9.1, ...) and those below them only."""
-    from detour.control.conformance import checks  # what fills the list
-
-    assert checks.__doc__
-    chosen = [c for c in _CHECKS.values() if sections is None or any(_below(c.section, s) for s in sections)]
-    return sorted(chosen, key=lambda c: [int(part) for part in c.section.split(".")])
-
-
-def _below(section: str, wide: str) -> bool:
-    return f"{section}.".startswith(f"{wide.rstrip('.')}.")

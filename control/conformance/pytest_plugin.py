@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from detour.control.conformance.checks import all_checks
 from detour.control.conformance.link import RpcLink
-from detour.control.conformance.model import ConformanceCheck, ConformanceVerdict, all_checks
+from detour.control.conformance.model import ConformanceCheck, ConformanceVerdict
 from detour.control.conformance.report import details
 from detour.control.conformance.run import opened, run_check
 from detour.control.conformance.session import CheckSession

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from finsy.proto import p4r
 
-from detour.base.dataplane import CPU_PORT
 from detour.base.errors import DetourError
+from detour.control.conformance.checks import all_checks
 from detour.control.conformance.kept import ServerState
 from detour.control.conformance.link import Canonical, RpcAnswer, RpcLink
 from detour.control.conformance.model import (
@@ -20,7 +20,6 @@ from detour.control.conformance.model import (
     ConformanceCheck,
     ConformanceReport,
     ConformanceVerdict,
-    all_checks,
 )
 from detour.control.conformance.samples import MissingObject
 from detour.control.conformance.session import (
@@ -123,8 +122,7 @@ def opened(
     """A session with a server; afterwards the server is as before, but for what the list of notes says then."""
     election = _highest_election(link, address, device_id)
     state = ServerState.read(link, device_id)
-    session = CheckSession(link, device_id, config or own_config(), election, CPU_PORT)
-    session.own_program = config is None
+    session = CheckSession(link, device_id, config or own_config(), election, own_program=config is None)
     notes: list[str] = []
     try:
         try:

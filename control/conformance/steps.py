@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the rows of `checks/` are made of: recipes for entities, and steps that send them and look at the answers.
+
+`must("member.in_group", "9.2.1", "...", prepare(sample.member(), sample.group(0, 1)), refuse(IN_USE,
+sample.member().delete))`: a member that a group has cannot be deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from finsy.proto import p4r
+
+from detour.control.conformance.link import Canonical, RpcAnswer
+from detour.control.conformance.model import MUST, SHOULD, ConformanceCheck
+from detour.control.conformance.samples import NO_ID, MissingObject, Samples, duplicate, inner, put
+from detour.control.conformance.session import CheckSession, NotPrepared
+
+__all__ = [
+    "DENIED", "EXISTS", "FULL", "INVALID_ARGUMENT", "IN_USE", "NOT_FOUND", "NO_DEVICE", "NO_ID", "NO_ROLE",
+    "OUT_OF_RANGE", "UNKNOWN", "WRONG_ID", "CheckSession", "CheckStep", "ConformanceCheck", "MissingObject",
+    "NotPrepared", "Recipe", "RpcAnswer", "Samples", "accept", "answers", "do", "holds", "keeps", "lacks", "leaves",
+    "many", "must", "prepare", "read_answers", "reads", "refuse", "refuse_read", "sample", "should", "stores", "tries",
+    "writes",
+]  # fmt: skip
+"""the vocabulary of the tables"""
+
+INVALID_ARGUMENT, NOT_FOUND, EXISTS = Canonical.INVALID_ARGUMENT, Canonical.NOT_FOUND, Canonical.ALREADY_EXISTS
+DENIED, IN_USE, FULL = Canonical.PERMISSION_DENIED, Canonical.FAILED_PRECONDITION, Canonical.RESOURCE_EXHAUSTED
+OUT_OF_RANGE, UNKNOWN = Canonical.OUT_OF_RANGE, Canonical.UNKNOWN
+WRONG_ID = (INVALID_ARGUMENT, NOT_FOUND)
+NO_DEVICE = 0xDEAD_BEEF
+NO_ROLE = "nobody has this role"
+_OWN = {"table_id", "is_default_action", "action_profile_id", "digest_id", "counter_id", "meter_id", "register_id",
+        "index", "value_set_id"}  # fmt: skip
+_KEY = _OWN | {"match", "priority", "member_id", "group_id", "multicast_group_id", "session_id", "table_entry"}
+
+CheckStep = Callable[[CheckSession], object]
+
+
+class Recipe:
+    """How to make an entity, or an update, of whatever program is there."""
+
+    def __init__(self, make: Callable[[Samples], Any]) -> None:
+        self.make = make
+
+    def but(self, path: str, value: Any) -> Recipe:
+        """With something else at a path of the entity's message (`samples.put`); a function gets the samples."""
+
+        def make(samples: Samples) -> p4r.Entity:
+            entity = self.make(samples)
+            put(inner(entity), path, value(samples) if callable(value) else value)
+            return entity
+
+        return Recipe(make)
+
+    def altered(self, change: Callable[[Any], object]) -> Recipe:
+        """With its message changed by a function."""
+
+        def make(samples: Samples) -> p4r.Entity:
+            entity = self.make(samples)
+            try:
+                change(inner(entity))
+            except IndexError:
+                raise MissingObject("the action that would be used has no parameters") from None
+            return entity
+
+        return Recipe(make)
+
+    def _only(self, fields: set[str]) -> Recipe:
+        return self.altered(lambda m: [m.ClearField(f.name) for f, _ in m.ListFields() if f.name not in fields])
+
+    @property
+    def key(self) -> Recipe:
+        """Only what identifies it."""
+        return self._only(_KEY)
+
+    @property
+    def own(self) -> Recipe:
+        """The request for all of its P4Info object, or for the element of an array."""
+        return self._only(_OWN)
+
+    @property
+    def every(self) -> Recipe:
+        """The request for all of its kind."""
+        return self.altered(lambda m: m.Clear() or m.SetInParent())
+
+    def update(self, kind: str | int) -> Recipe:
+        """INSERT, MODIFY, DELETE or UNSPECIFIED of the entity, or of each of them; or a number that is no type."""
+        value: Any = p4r.Update.Type.Value(kind) if isinstance(kind, str) else kind
+
+        def make(samples: Samples) -> Any:
+            made = self.make(samples)
+            updates = [p4r.Update(type=value, entity=e) for e in (made if isinstance(made, list) else [made])]
+            return updates if isinstance(made, list) else updates[0]
+
+        return Recipe(make)
+
+    @property
+    def insert(self) -> Recipe:
+        return self.update("INSERT")
+
+    @property
+    def modify(self) -> Recipe:
+        return self.update("MODIFY")
+
+    @property
+    def delete(self) -> Recipe:
+        return self.update("DELETE")
+
+
+class _Sample:
+    """`sample.member(1)` is the recipe that calls that method of `Samples`."""
+
+    def __getattr__(self, name: str) -> Callable[..., Recipe]:
+        return lambda *arguments, **fields: Recipe(lambda s: getattr(s, name)(*arguments, **fields))
+
+
+sample = _Sample()
+
+
+def many(recipe: Callable[[int], Recipe], count: int | Callable[[Samples], int], start: int = 0) -> Recipe:
+    """`recipe(start)`, `recipe(start + 1)`, ... as one argument of a step."""
+    return Recipe(lambda s: [recipe(start + n).make(s) for n in range(count(s) if callable(count) else count)])
+
+
+# -- steps
+
+
+def _given(samples: Samples, arguments: tuple[Any, ...]) -> list[Any]:
+    """Recipes carried out, those of many as so many arguments."""
+    given: list[Any] = []
+    for argument in arguments:
+        made = argument.make(samples) if isinstance(argument, Recipe) else argument
+        given += made if isinstance(made, list) else [made]
+    return given
+
+
+def _lifted(method: Callable[..., Any]) -> Callable[..., CheckStep]:
+    """The step that calls a method of the session; recipes among its arguments are carried out."""
+    return lambda *arguments, **fields: lambda s: method(s, *_given(s.samples, arguments), **fields)
+
+
+def _answered(method: Callable[..., RpcAnswer]) -> Callable[..., CheckStep]:
+    """The step that calls a method of the session, of whose answer a measure must be as expected. Its arguments: what
+    is measured, in words, the expected value, the measure, and those of the method."""
+
+    def of(what: str, expected: Any, measure: Callable[[Any], Any], *arguments: Any, **fields: Any) -> CheckStep:
+        return lambda s: s.same(measure(method(s, *_given(s.samples, arguments), **fields)), expected, what)
+
+    return of
+
+
+prepare, do, accept = _lifted(CheckSession.prepare), _lifted(CheckSession.do), _lifted(CheckSession.accept)
+refuse, refuse_read = _lifted(CheckSession.refuse), _lifted(CheckSession.refuse_read)
+holds, lacks = _lifted(CheckSession.holds), _lifted(CheckSession.lacks)
+tries, leaves = _lifted(CheckSession.write), _lifted(CheckSession.leave)
+answers, read_answers = _answered(CheckSession.write), _answered(CheckSession.try_read)
+
+
+def writes(code: int, *updates: Recipe, **fields: Any) -> CheckStep:
+    """A Write, by default an INSERT, must end with a code."""
+    updates = updates or (sample.entry("exact").insert,)
+    return answers("code of the call", code, lambda answer: answer.code, *updates, **fields)
+
+
+def stores(update: Recipe, *entities: Recipe, request: Recipe | None = None) -> CheckStep:
+    """An update must be accepted and be read back as it was written, or as these entities. By default that is asked
+    for by the key."""
+
+    def step(session: CheckSession) -> None:
+        change = update.make(session.samples)
+        session.accept(change)
+        written = Recipe(lambda _: duplicate(change.entity))
+        session.holds(*_given(session.samples, (request or written.key, *(entities or (written,)))))
+
+    return step
+
+
+def keeps(request: Recipe, *steps: CheckStep) -> CheckStep:
+    """What a read gives must be there after some steps too."""
+
+    def step(session: CheckSession) -> None:
+        before = session.read(request.make(session.samples))
+        _all_steps(steps, session)
+        session.holds(request.make(session.samples), *before)
+
+    return step
+
+
+def reads(request: Recipe, what: str, expected: Any, measure: Callable[[list[p4r.Entity]], Any] = len) -> CheckStep:
+    """A measure of what a read gives must be as expected; if that is a function it gets the samples."""
+
+    def step(session: CheckSession) -> None:
+        value = measure(session.read(request.make(session.samples)))
+        session.same(value, expected(session.samples) if callable(expected) else expected, what)
+
+    return step
+
+
+# -- rows
+
+
+def _all_steps(steps: tuple[CheckStep, ...], session: CheckSession) -> None:
+    for step in steps:
+        step(session)
+
+
+def _row(level: str, name: str, section: str, requirement: str, *steps: CheckStep) -> ConformanceCheck:
+    return ConformanceCheck(name, section, requirement, level, partial(_all_steps, steps))
+
+
+must, should = partial(_row, MUST), partial(_row, SHOULD)
