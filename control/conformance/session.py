@@ -95,7 +95,7 @@ class CheckSession:
         election: int,
         own_program: bool = True,
     ) -> None:
-        """`election`: the highest id that the server has seen. `own_program`: whether packets can be sent through it."""
+        """`election`: the highest id that the server has seen. `own_program`: packets can be sent through it."""
         self.link, self.device_id, self.config = link, device_id, config
         self.samples = Samples(config.p4info, own_program)
         self.election, self.wait_s = election, WAIT_S
@@ -273,6 +273,13 @@ class CheckSession:
         self.expect(entries == sorted(_canonical(entity) for entity in entities), expected)
 
     # -- streams
+
+    def stream(self, who: int | None = None) -> Conversation:
+        """Our own, or that of another controller, in the order in which they came."""
+        if who is not None:
+            return self.others[who]
+        assert self.primary is not None
+        return self.primary
 
     def converse(self) -> Conversation:
         """Another controller's stream. Ours may be a backup after this."""

@@ -6,23 +6,23 @@ sample.member().delete))`: a member that a group has cannot be deleted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from finsy.proto import p4r
 
 from detour.control.conformance.link import Canonical, RpcAnswer
-from detour.control.conformance.model import MUST, SHOULD, ConformanceCheck
+from detour.control.conformance.model import MUST, ConformanceCheck
 from detour.control.conformance.samples import NO_ID, MissingObject, Samples, duplicate, inner, put
-from detour.control.conformance.session import CheckSession, NotPrepared
+from detour.control.conformance.session import QUIET_S, CheckSession, NotPrepared
 
 __all__ = [
     "DENIED", "EXISTS", "FULL", "INVALID_ARGUMENT", "IN_USE", "NOT_FOUND", "NO_DEVICE", "NO_ID", "NO_ROLE",
     "OUT_OF_RANGE", "UNKNOWN", "WRONG_ID", "CheckSession", "CheckStep", "ConformanceCheck", "MissingObject",
-    "NotPrepared", "Recipe", "RpcAnswer", "Samples", "accept", "answers", "do", "holds", "keeps", "lacks", "leaves",
-    "many", "must", "prepare", "read_answers", "reads", "refuse", "refuse_read", "sample", "should", "stores", "tries",
-    "writes",
+    "NotPrepared", "Recipe", "RpcAnswer", "Samples", "accept", "answers", "comes", "do", "holds", "keeps", "lacks",
+    "leaves", "many", "prepare", "quiet", "read_answers", "reads", "refuse", "refuse_read", "rows", "sample", "says",
+    "stores", "tries", "writes",
 ]  # fmt: skip
 """the vocabulary of the tables"""
 
@@ -190,7 +190,7 @@ def keeps(request: Recipe, *steps: CheckStep) -> CheckStep:
 
 
 def reads(request: Recipe, what: str, expected: Any, measure: Callable[[list[p4r.Entity]], Any] = len) -> CheckStep:
-    """A measure of what a read gives must be as expected; if that is a function it gets the samples."""
+    """A measure of what a read gives must be as expected; a function as `expected` gets the samples."""
 
     def step(session: CheckSession) -> None:
         value = measure(session.read(request.make(session.samples)))
@@ -199,16 +199,46 @@ def reads(request: Recipe, what: str, expected: Any, measure: Callable[[list[p4r
     return step
 
 
+def comes(
+    kind: str, what: str = "", expected: Any = None, measure: Callable[[Any], Any] = bool, who: int | None = None
+) -> CheckStep:
+    """A message must come on a stream (`CheckSession.stream`), and its measure be as expected unless `what` is empty.
+    A function as `expected` gets the session."""
+
+    def step(session: CheckSession) -> None:
+        message = session.receive(session.stream(who), kind)
+        if what:
+            session.same(measure(message), expected(session) if callable(expected) else expected, what)
+
+    return step
+
+
+def quiet(kind: str, who: int | None = None, seconds: float = QUIET_S) -> CheckStep:
+    return lambda session: session.is_quiet(session.stream(who), kind, seconds)
+
+
+def says(**message: Any) -> CheckStep:
+    """On our stream."""
+    return lambda session: session.send(session.stream(), **message)
+
+
 # -- rows
 
 
-def _all_steps(steps: tuple[CheckStep, ...], session: CheckSession) -> None:
+def _all_steps(steps: Sequence[CheckStep], session: CheckSession) -> None:
     for step in steps:
         step(session)
 
 
-def _row(level: str, name: str, section: str, requirement: str, *steps: CheckStep) -> ConformanceCheck:
-    return ConformanceCheck(name, section, requirement, level, partial(_all_steps, steps))
-
-
-must, should = partial(_row, MUST), partial(_row, SHOULD)
+def rows(
+    prefix: str, *table: tuple[Any, ...], title: str = "", before: CheckStep | None = None
+) -> list[ConformanceCheck]:
+    """The checks of a table. A row has a name, which goes behind the prefix, the section of the specification, with
+    SHOULD if the requirement is one, the requirement, which goes behind the title, and the steps. `before`: a step that
+    comes before those of each row."""
+    checks = []
+    for name, where, requirement, *steps in table:
+        section, _, level = where.partition(" ")
+        run = partial(_all_steps, [*([before] if before else []), *steps])
+        checks.append(ConformanceCheck(f"{prefix}.{name}", section, f"{title}{requirement}", level or MUST, run))
+    return checks

@@ -8,7 +8,7 @@ from typing import Any
 
 from finsy.proto import p4r
 
-from detour.control.conformance.link import Conversation, RpcAnswer
+from detour.control.conformance.link import RpcAnswer
 from detour.control.conformance.session import QUIET_S, number_of
 from detour.control.conformance.steps import *
 
@@ -37,23 +37,18 @@ def asks(election: _Election, device_id: int | None = None) -> CheckStep:
     return lambda s: s.arbitrate(s.converse(), _election(s, election), device_id=device_id)
 
 
-def again(who: int, election: _Election, **fields: Any) -> CheckStep:
+def again(who: int | None, election: _Election, **fields: Any) -> CheckStep:
     """A further update of a stream."""
-    return lambda session: session.arbitrate(_stream(session, who), _election(session, election), **fields)
+
+    def step(session: CheckSession) -> None:
+        session.disturb()
+        session.arbitrate(session.stream(who), _election(session, election), **fields)
+
+    return step
 
 
-_OURS, _FIRST, _LAST = -2, 0, -1
-"""the session's own stream, and those of other controllers in the order in which they came"""
-
-
-def _stream(session: CheckSession, who: int) -> Conversation:
-    if who != _OURS:
-        return session.others[who]
-    session.disturb()
-    assert session.primary is not None
-    return session.primary
-
-
+_OURS, _FIRST, _LAST = None, 0, -1
+"""streams: the session's own, and those of other controllers in the order in which they came"""
 _ASPECTS: dict[str, Callable[[Any], Any]] = {
     "status": lambda update: update.status.code,
     "election id": lambda update: number_of(update.election_id),
@@ -63,55 +58,36 @@ _ASPECTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _same(session: CheckSession, update: Any, aspect: str, expected: Any) -> None:
-    session.same(_ASPECTS[aspect](update), expected(session) if callable(expected) else expected, aspect)
-
-
 def got(aspect: str, expected: Any) -> CheckStep:
     """Of the answer that the last controller got."""
-    return lambda session: _same(session, session.update, aspect, expected)
+    return lambda s: s.same(_ASPECTS[aspect](s.update), expected(s) if callable(expected) else expected, aspect)
 
 
-def hears(who: int, aspect: str = "status", expected: Any = None) -> CheckStep:
-    """An update must come, and be like that unless `expected` is None."""
-
-    def step(session: CheckSession) -> None:
-        update = session.receive(_stream(session, who), "arbitration")
-        if expected is not None:
-            _same(session, update, aspect, expected)
-
-    return step
+def hears(who: int | None, aspect: str = "", expected: Any = None) -> CheckStep:
+    """An update must come, and be like that if an aspect of it is named."""
+    return comes("arbitration", aspect, expected, _ASPECTS.get(aspect, bool), who)
 
 
 def displaced(aspect: str, expected: Any) -> CheckStep:
     """The latest update of our stream: servers that promote backups may have sent one about the check before."""
 
     def step(session: CheckSession) -> None:
-        stream = _stream(session, _OURS)
-        update = session.receive(stream, "arbitration")
-        while (message := stream.next(QUIET_S)) is not None:
+        session.update = session.receive(session.stream(), "arbitration")
+        while (message := session.stream().next(QUIET_S)) is not None:
             session.note(message)
             if isinstance(message, p4r.StreamMessageResponse):
-                update = message.arbitration
-        _same(session, update, aspect, expected)
+                session.update = message.arbitration
+        got(aspect, expected)(session)
 
     return step
 
 
 def ends(code: int) -> CheckStep:
-    return lambda session: session.ends(session.others[_LAST], code)
-
-
-def quiet(who: int) -> CheckStep:
-    return lambda session: session.is_quiet(_stream(session, who), "arbitration")
-
-
-def _closes(session: CheckSession) -> None:
-    session.others[_LAST].close()
+    return lambda session: session.ends(session.stream(_LAST), code)
 
 
 def _no_stream_error(session: CheckSession) -> None:
-    message = session.others[_LAST].next(session.wait_s)
+    message = session.stream(_LAST).next(session.wait_s)
     session.note(message)
     session.expect(isinstance(message, RpcAnswer), "the end of the stream and nothing before it")
 
@@ -138,116 +114,110 @@ _ENTRY, _KEY = sample.entry("exact"), sample.key("exact")
 _GONE = (joins(-1), leaves(), hears(_FIRST))
 _RAISED = (again(_OURS, _HIGHER), hears(_OURS))
 CHECKS = [
-    # The first update of a stream.
-    must("arbitration.unknown_device", "5.3",
-         "an update for a device that the server does not have ends with NOT_FOUND",
+    *rows(
+        "arbitration",
+        # The first update of a stream.
+        ("unknown_device", "5.3", "an update for a device that the server does not have ends with NOT_FOUND",
          asks(_HIGHER, NO_DEVICE), ends(NOT_FOUND)),
-    must("arbitration.device_0", "5.1", "device_id 0 is no device: the stream ends with NOT_FOUND",
+        ("device_0", "5.1", "device_id 0 is no device: the stream ends with NOT_FOUND",
          asks(_HIGHER, 0), ends(NOT_FOUND)),
-    must("arbitration.used_id", "5.3", "an election id that another live controller has ends with INVALID_ARGUMENT",
+        ("used_id", "5.3", "an election id that another live controller has ends with INVALID_ARGUMENT",
          asks(0), ends(INVALID_ARGUMENT)),
-    must("arbitration.used_backup_id", "5.3", "an election id that a backup has ends with INVALID_ARGUMENT",
+        ("used_backup_id", "5.3", "an election id that a backup has ends with INVALID_ARGUMENT",
          joins(-1), asks(-1), ends(INVALID_ARGUMENT)),
-    must("arbitration.no_stream_error", "16.6", "errors of arbitration end the stream; there is no StreamError",
+        ("no_stream_error", "16.6", "errors of arbitration end the stream; there is no StreamError",
          asks(_HIGHER, NO_DEVICE), _no_stream_error),
-    must("arbitration.refused_keeps", "5.3", "a stream that was refused does not change who is primary",
+        ("refused_keeps", "5.3", "a stream that was refused does not change who is primary",
          asks(0), ends(INVALID_ARGUMENT), writes(0)),
-    must("arbitration.primary", "5.4", "who has the highest election id becomes primary, with status OK",
+        ("primary", "5.4", "who has the highest election id becomes primary, with status OK",
          joins(_HIGHER), got("status", 0)),
-    must("arbitration.echo", "5.4", "the notification has the device and the primary's election id",
+        ("echo", "5.4", "the notification has the device and the primary's election id",
          joins(_HIGHER), got("ids", lambda session: (session.device_id, session.election))),
-    must("arbitration.default_role", "5.4", "the notification of the default role names no role",
-         joins(_HIGHER), got("role", "")),
-    must("arbitration.displaced", "5.4", "the old primary hears that there is another one: ALREADY_EXISTS",
+        ("default_role", "5.4", "the notification of the default role names no role", joins(_HIGHER), got("role", "")),
+        ("displaced", "5.4", "the old primary hears that there is another one: ALREADY_EXISTS",
          joins(_HIGHER), displaced("status", _BACKUP)),
-    must("arbitration.displaced_id", "5.4", "the old primary hears the new one's election id",
+        ("displaced_id", "5.4", "the old primary hears the new one's election id",
          joins(_HIGHER), displaced("election id", _top)),
-    must("arbitration.displaced_write", "5.3", "the old primary's Write is PERMISSION_DENIED",
+        ("displaced_write", "5.3", "the old primary's Write is PERMISSION_DENIED",
          joins(_HIGHER), writes(DENIED, election=-1)),
-    must("arbitration.new_write", "5.3", "the new primary's Write is accepted", joins(_HIGHER), writes(0)),
-    must("arbitration.all_backups", "5.4", "every backup hears of a new primary", joins(-1), joins(_HIGHER),
-         hears(_FIRST, "status and id", lambda session: (_BACKUP, session.election))),
-    must("arbitration.backup", "5.4", "a lower election id makes a backup, with ALREADY_EXISTS",
-         joins(-1), got("status", _BACKUP)),
-    must("arbitration.backup_id", "5.4", "a backup is told the highest election id",
-         joins(-1), got("election id", _top)),
-    must("arbitration.backup_quiet", "5.3", "nobody else hears of a new backup", joins(-1), quiet(_OURS)),
-    must("arbitration.backup_write", "12", "a backup's Write is PERMISSION_DENIED",
-         joins(-1), writes(DENIED, election=-1)),
-    must("arbitration.backup_leaves", "5.4", "nobody hears that a backup has gone", joins(-1), _closes, quiet(_OURS)),
-    must("arbitration.backup_reads", "13", "a backup may read", joins(-1), prepare(_ENTRY), holds(_KEY, _ENTRY)),
-    # No election id.
-    must("arbitration.unset", "16.2.1", "a controller without election id is a backup",
-         joins(_UNSET), got("status", _BACKUP)),
-    must("arbitration.unset_alone", "16.2.1",
-         "a controller without election id does not become primary where there is none",
+        ("new_write", "5.3", "the new primary's Write is accepted", joins(_HIGHER), writes(0)),
+        ("all_backups", "5.4", "every backup hears of a new primary",
+         joins(-1), joins(_HIGHER), hears(_FIRST, "status and id", lambda session: (_BACKUP, session.election))),
+        ("backup", "5.4", "a lower election id makes a backup, with ALREADY_EXISTS", joins(-1), got("status", _BACKUP)),
+        ("backup_id", "5.4", "a backup is told the highest election id", joins(-1), got("election id", _top)),
+        ("backup_quiet", "5.3", "nobody else hears of a new backup", joins(-1), quiet("arbitration")),
+        ("backup_write", "12", "a backup's Write is PERMISSION_DENIED", joins(-1), writes(DENIED, election=-1)),
+        ("backup_leaves", "5.4", "nobody hears that a backup has gone",
+         joins(-1), lambda session: session.stream(_LAST).close(), quiet("arbitration")),
+        ("backup_reads", "13", "a backup may read", joins(-1), prepare(_ENTRY), holds(_KEY, _ENTRY)),
+        # No election id.
+        ("unset", "16.2.1", "a controller without election id is a backup", joins(_UNSET), got("status", _BACKUP)),
+        ("unset_alone", "16.2.1", "a controller without election id does not become primary where there is none",
          leaves(), joins(_UNSET), got("status", _NOBODY)),
-    must("arbitration.two_unset", "5.3", "several controllers may have no election id",
+        ("two_unset", "5.3", "several controllers may have no election id",
          joins(_UNSET), joins(_UNSET), got("status", _BACKUP)),
-    must("arbitration.zero", "16.2.1",
-         "election id 0 is an id: a second controller with it ends with INVALID_ARGUMENT",
+        ("zero", "16.2.1", "election id 0 is an id: a second controller with it ends with INVALID_ARGUMENT",
          lambda s: s.controller(0), lambda s: s.arbitrate(s.converse(), 0), ends(INVALID_ARGUMENT)),
-    must("arbitration.unset_resigns", "16.2.1", "a primary that sends an update without election id is a backup",
+        ("unset_resigns", "16.2.1", "a primary that sends an update without election id is a backup",
          again(_OURS, _UNSET), hears(_OURS, "status", _NOBODY)),
-    # Further updates of a stream.
-    must("arbitration.other_device", "5.3", "another device_id on a live stream ends with FAILED_PRECONDITION",
+        # Further updates of a stream.
+        ("other_device", "5.3", "another device_id on a live stream ends with FAILED_PRECONDITION",
          joins(-1), again(_FIRST, -1, device_id=NO_DEVICE), ends(IN_USE)),
-    must("arbitration.other_role", "5.3", "another role on a live stream ends with FAILED_PRECONDITION",
+        ("other_role", "5.3", "another role on a live stream ends with FAILED_PRECONDITION",
          joins(-1), again(_FIRST, -1, role=_ROLE), ends(IN_USE)),
-    must("arbitration.change_to_used", "5.3",
-         "a change to an election id that another has ends with INVALID_ARGUMENT",
+        ("change_to_used", "5.3", "a change to an election id that another has ends with INVALID_ARGUMENT",
          joins(-1), again(_FIRST, 0), ends(INVALID_ARGUMENT)),
-    must("arbitration.confirm", "5.3", "a primary that repeats its election id stays primary",
+        ("confirm", "5.3", "a primary that repeats its election id stays primary",
          again(_OURS, 0), hears(_OURS, "status", 0), writes(0)),
-    must("arbitration.raise", "5.3", "a primary that raises its election id stays primary",
+        ("raise", "5.3", "a primary that raises its election id stays primary",
          again(_OURS, _HIGHER), hears(_OURS, "status and id", lambda session: (0, session.election))),
-    must("arbitration.raise_write", "5.3", "after that its Write with the old election id is PERMISSION_DENIED",
+        ("raise_write", "5.3", "after that its Write with the old election id is PERMISSION_DENIED",
          *_RAISED, writes(DENIED, election=-1)),
-    must("arbitration.raise_write_new", "5.3", "after that its Write with the new election id is accepted",
-         *_RAISED, writes(0)),
-    must("arbitration.promotes_itself", "5.3", "a backup that raises its election id above all becomes primary",
+        ("raise_write_new", "5.3", "after that its Write with the new election id is accepted", *_RAISED, writes(0)),
+        ("promotes_itself", "5.3", "a backup that raises its election id above all becomes primary",
          joins(-1), again(_FIRST, _HIGHER), hears(_FIRST, "status", 0)),
-    must("arbitration.backup_changes", "5.3", "a backup that takes another low election id stays a backup",
+        ("backup_changes", "5.3", "a backup that takes another low election id stays a backup",
          joins(-1), again(_FIRST, -2), hears(_FIRST, "status", _BACKUP)),
-    must("arbitration.downgrade", "5.3", "a primary that lowers its election id is a backup, and nobody is primary",
+        ("downgrade", "5.3", "a primary that lowers its election id is a backup, and nobody is primary",
          again(_OURS, -1), hears(_OURS, "status", _NOBODY)),
-    must("arbitration.downgrade_told", "5.4", "backups hear that the primary has lowered its election id",
+        ("downgrade_told", "5.4", "backups hear that the primary has lowered its election id",
          joins(-2), again(_OURS, -1), hears(_FIRST, "status", _NOBODY)),
-    must("arbitration.downgrade_write", "5.3", "after that its Writes are PERMISSION_DENIED",
+        ("downgrade_write", "5.3", "after that its Writes are PERMISSION_DENIED",
          again(_OURS, -1), hears(_OURS), writes(DENIED), writes(DENIED, election=-1)),
-    # The primary goes.
-    must("arbitration.gone", "5", "backups hear that the primary has gone: NOT_FOUND",
+        # The primary goes.
+        ("gone", "5", "backups hear that the primary has gone: NOT_FOUND",
          joins(-1), leaves(), hears(_FIRST, "status", _NOBODY)),
-    must("arbitration.gone_killed", "5", "backups hear that the primary's stream has broken",
+        ("gone_killed", "5", "backups hear that the primary's stream has broken",
          joins(-1), leaves(broken=True), hears(_FIRST, "status", _NOBODY)),
-    must("arbitration.gone_id", "5.4", "after that the notification still has the highest election id",
+        ("gone_id", "5.4", "after that the notification still has the highest election id",
          joins(-1), leaves(), hears(_FIRST, "election id", _top)),
-    must("arbitration.gone_not_promoted", "5", "no backup becomes primary because the primary has gone",
+        ("gone_not_promoted", "5", "no backup becomes primary because the primary has gone",
          *_GONE, writes(DENIED, election=-1)),
-    must("arbitration.gone_write", "5",
-         "after that a Write with the gone primary's election id is PERMISSION_DENIED", *_GONE, writes(DENIED)),
-    must("arbitration.gone_lower", "5.3", "an election id below the highest ever seen does not make a primary",
+        ("gone_write", "5", "after that a Write with the gone primary's election id is PERMISSION_DENIED",
+         *_GONE, writes(DENIED)),
+        ("gone_lower", "5.3", "an election id below the highest ever seen does not make a primary",
          leaves(), joins(-1), got("status", _NOBODY)),
-    must("arbitration.gone_same", "5.3", "who comes back with the highest election id ever seen is primary again",
+        ("gone_same", "5.3", "who comes back with the highest election id ever seen is primary again",
          leaves(), joins(0), got("status", 0)),
-    must("arbitration.gone_state", "5", "the forwarding state stays when the primary has gone",
+        ("gone_state", "5", "the forwarding state stays when the primary has gone",
          prepare(_ENTRY), leaves(), holds(_KEY, _ENTRY)),
-    # Roles.
-    must("role.primary", "5", "each role has a primary of its own, with whatever election id",
+    ),
+    *rows("role",
+        # Roles.
+        ("primary", "5", "each role has a primary of its own, with whatever election id",
          joins(_HIGHER, _ROLE), got("status", 0), writes(0, election=-1)),
-    must("role.echo", "5.4", "the notification names the role", joins(_HIGHER, _ROLE), got("role", _ROLE)),
-    must("role.quiet", "5.4", "other roles hear nothing of a role's new primary", joins(_HIGHER, _ROLE), quiet(_OURS)),
-    must("role.same_id", "5", "the same election id may be used in two roles",
+        ("echo", "5.4", "the notification names the role", joins(_HIGHER, _ROLE), got("role", _ROLE)),
+        ("quiet", "5.4", "other roles hear nothing of a role's new primary",
+         joins(_HIGHER, _ROLE), quiet("arbitration")),
+        ("same_id", "5", "the same election id may be used in two roles",
          joins(_HIGHER, _ROLE), joins(0, f"{_ROLE} 2"), got("status", 0)),
-    must("role.write", "5.2", "a role without config may write everything",
-         joins(_HIGHER, _ROLE), writes(0, role=_ROLE)),
-    must("role.write_as_default", "5",
-         "a role's primary that names no role in a Write is not the default role's primary",
+        ("write", "5.2", "a role without config may write everything", joins(_HIGHER, _ROLE), writes(0, role=_ROLE)),
+        ("write_as_default", "5", "a role's primary that names no role in a Write is not the default role's primary",
          joins(_HIGHER, _ROLE), writes(DENIED)),
-    must("role.backup", "5.4", "within a role a lower election id makes a backup",
+        ("backup", "5.4", "within a role a lower election id makes a backup",
          joins(_HIGHER, _ROLE), joins(-1, _ROLE), got("status", _BACKUP)),
-    must("role.high_half", "5", "election ids have 128 bits: the upper half counts first",
-         _far_ids, got("status", _BACKUP)),
-    must("role.config", "5.3", "a role.config that is of no scheme ends with INVALID_ARGUMENT",
+        ("high_half", "5", "election ids have 128 bits: the upper half counts first", _far_ids, got("status", _BACKUP)),
+        ("config", "5.3", "a role.config that is of no scheme ends with INVALID_ARGUMENT",
          _role_of_no_scheme, ends(INVALID_ARGUMENT)),
+    ),
 ]  # fmt: skip

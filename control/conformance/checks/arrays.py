@@ -49,46 +49,46 @@ def _indices(entities: list[p4r.Entity]) -> list[int]:
     return sorted(inner(entity).index.index for entity in entities)
 
 
-def _steps(case: ArrayCase) -> Iterator[tuple[Any, ...]]:
-    """Level, id, section, requirement and steps."""
-    level = should if case.name == "register" else must
-    one, key, section, id_ = case.make(0, 5), case.make(0, None), case.section, case.id_field
-    for name in ("INSERT", "DELETE"):
-        yield (level, name.lower(), section, f"{name} is INVALID_ARGUMENT, it can only be modified",
-               refuse(INVALID_ARGUMENT, one.update(name)))  # fmt: skip
-    yield (must, "unspecified", "12", "an update without a type is INVALID_ARGUMENT",
-           refuse(INVALID_ARGUMENT, one.update("UNSPECIFIED")))  # fmt: skip
-    yield must, "modify_read", "8.2", "what MODIFY has written is read back", stores(case.make(1, 5).modify)
-    yield (must, "modify_again", "8.2", "MODIFY replaces the old value", do(case.make(1, 5).modify),
-           stores(case.make(1, 3).modify))  # fmt: skip
-    for name, value, where, text in (("id_0", 0, "8.1.1", "0"), ("unknown_id", NO_ID, section, _NOT_THERE)):
-        yield (must, name, where, f"{id_} {text} in a Write is refused", refuse(WRONG_ID, one.but(id_, value).modify))
-    yield (must, "read_unknown_id", "13.3", f"a read of an id {_NOT_THERE} is refused",
-           refuse_read(WRONG_ID, key.but(id_, NO_ID)))  # fmt: skip
-    if case.name != "value_set":
-        yield (must, "only_one", section, "MODIFY of one element leaves the others as they are",
-               keeps(key, stores(case.make(1, 5).modify)))  # fmt: skip
-
-
 _NOT_THERE = "that P4Info does not have"
 
 
-def _index_steps(case: ArrayCase, size: Callable[[Samples], int]) -> Iterator[tuple[Any, ...]]:
+def _table_of(case: ArrayCase) -> Iterator[tuple[Any, ...]]:
+    """The rows of a kind."""
+    one, key, section, id_ = case.make(0, 5), case.make(0, None), case.section, case.id_field
+    optional = f"{section} SHOULD" if case.name == "register" else section
+    for name in ("INSERT", "DELETE"):
+        yield (name.lower(), optional, f"{name} is INVALID_ARGUMENT, it can only be modified",
+               refuse(INVALID_ARGUMENT, one.update(name)))  # fmt: skip
+    yield ("unspecified", "12", "an update without a type is INVALID_ARGUMENT",
+           refuse(INVALID_ARGUMENT, one.update("UNSPECIFIED")))  # fmt: skip
+    yield "modify_read", "8.2", "what MODIFY has written is read back", stores(case.make(1, 5).modify)
+    yield ("modify_again", "8.2", "MODIFY replaces the old value", do(case.make(1, 5).modify),
+           stores(case.make(1, 3).modify))  # fmt: skip
+    for name, value, where, text in (("id_0", 0, "8.1.1", "0"), ("unknown_id", NO_ID, section, _NOT_THERE)):
+        yield name, where, f"{id_} {text} in a Write is refused", refuse(WRONG_ID, one.but(id_, value).modify)
+    yield ("read_unknown_id", "13.3", f"a read of an id {_NOT_THERE} is refused",
+           refuse_read(WRONG_ID, key.but(id_, NO_ID)))  # fmt: skip
+    if case.name != "value_set":
+        yield ("only_one", section, "MODIFY of one element leaves the others as they are",
+               keeps(key, stores(case.make(1, 5).modify)))  # fmt: skip
+
+
+def _table_of_indices(case: ArrayCase, size: Callable[[Samples], int]) -> Iterator[tuple[Any, ...]]:
+    whole, lax = case.make(None, None), case.section if case.name == "register" else f"{case.section} SHOULD"
+
     def beyond(value: int | None) -> Recipe:
         return Recipe(lambda s: case.make(size(s), value).make(s))
 
-    lax = must if case.name == "register" else should
     for where, code, wrong in (("negative", INVALID_ARGUMENT, lambda v: case.make(-1, v)),
                                ("too large", OUT_OF_RANGE, beyond)):  # fmt: skip
         name, text = where.replace(" ", "_"), f"a {where} index in a %s is {code.name}"
-        yield must, f"{name}_index_write", case.section, text % "write", refuse(code, wrong(5).modify)
-        yield lax, f"{name}_index_read", case.section, text % "read", refuse_read(code, wrong(None))
-    whole = case.make(None, None)
-    yield (must, "read_array", "13.2", "a read without index gives all elements of the array",
+        yield f"{name}_index_write", case.section, text % "write", refuse(code, wrong(5).modify)
+        yield f"{name}_index_read", lax, text % "read", refuse_read(code, wrong(None))
+    yield ("read_array", "13.2", "a read without index gives all elements of the array",
            reads(whole, "indices", lambda s: list(range(size(s))), _indices))  # fmt: skip
-    yield (must, "read_every", "13.2", "a read with id 0 gives all elements of all arrays",
+    yield ("read_every", "13.2", "a read with id 0 gives all elements of all arrays",
            lambda session: _every(case, session))  # fmt: skip
-    yield (must, "write_array", case.section, "MODIFY without index writes all elements",
+    yield ("write_array", case.section, "MODIFY without index writes all elements",
            accept(case.make(None, 5).modify), holds(whole, many(lambda i: case.make(i, 5), size)))  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def _only_values(case: ArrayCase, request: Recipe) -> CheckStep:
     return step
 
 
-def _direct_steps(case: ArrayCase) -> Iterator[tuple[Any, ...]]:
+def _table_of_direct(case: ArrayCase) -> Iterator[tuple[Any, ...]]:
     one, key, section, entry = case.make(0, 5), case.make(0, None), case.section, sample.entry(case.table)
     filled = prepare(*_entries(case)), do(*(case.make(n, 5 + n).modify for n in range(2)))
     yield "missing_entry_write", section, "without a table entry a write is NOT_FOUND", refuse(NOT_FOUND, one.modify)
@@ -123,14 +123,14 @@ def _entries(case: ArrayCase) -> list[Recipe]:
     return [sample.entry(case.table, n) for n in range(2)] if case.table else []
 
 
-def _checks(case: ArrayCase) -> Iterator[ConformanceCheck]:
-    title = case.name.replace("_", " ")
-    for level, name, section, text, *steps in _steps(case):
-        before = [] if name == "read_unknown_id" else [prepare(*_entries(case))]
-        yield level(f"{case.name}.{name}", section, f"{title}: {text}", *before, *steps)
+def _checks(case: ArrayCase) -> list[ConformanceCheck]:
+    title = f"{case.name.replace('_', ' ')}: "
+    checks = rows(case.name, *_table_of(case), title=title, before=prepare(*_entries(case)))
     if case.size is not None:
-        for level, name, section, text, *steps in _index_steps(case, case.size):
-            yield level(f"{case.name}.{name}", section, f"{title}: {text}", *steps)
+        checks += rows(case.name, *_table_of_indices(case, case.size), title=title)
+    if case.table:
+        checks += rows(case.name, *_table_of_direct(case), title=title)
+    return checks
 
 
 def _counter_data(recipe: Recipe) -> CheckStep:
@@ -152,51 +152,58 @@ def _values(count: Callable[[int], int]) -> Recipe:
 _COUNTED, _METERED = sample.entry("counted"), sample.entry("metered")
 CHECKS = [
     *(check for case in _CASES for check in _checks(case)),
-    must("counter.default", "9.3.2", "counters are 0 at first",
-         reads(sample.counter(0), "packets and bytes", [(0, 0)],
-               lambda read: [(inner(e).data.packet_count, inner(e).data.byte_count) for e in read])),
-    must("counter.unset_data", "9.3.2", "MODIFY of a counter without data leaves its value",
+    *rows("counter",
+        ("default", "9.3.2", "counters are 0 at first", reads(sample.counter(0), "packets and bytes", [(0, 0)],
+             lambda read: [(inner(e).data.packet_count, inner(e).data.byte_count) for e in read])),
+        ("unset_data", "9.3.2", "MODIFY of a counter without data leaves its value",
          do(sample.counter(1, 5).modify), stores(sample.counter(1).modify, sample.counter(1, 5))),
-    must("meter.default", "9.4.2", "a meter in its default configuration has none in a read",
+    ),
+    *rows("meter",
+        ("default", "9.4.2", "a meter in its default configuration has none in a read",
          holds(sample.meter(0), sample.meter(0))),
-    must("meter.unset_config", "9.4.2", "MODIFY of a meter without config resets it",
+        ("unset_config", "9.4.2", "MODIFY of a meter without config resets it",
          do(sample.meter(1, 5).modify), stores(sample.meter(1).modify)),
-    must("meter.reset_array", "9.4.2", "MODIFY of a meter without index and config resets all of the array",
+        ("reset_array", "9.4.2", "MODIFY of a meter without index and config resets all of the array",
          do(sample.meter(1, 5).modify), accept(sample.meter(None).modify), holds(sample.meter(1), sample.meter(1))),
-    should("meter.eburst", "9.4", "eburst in the config of a two rate three colour marker is INVALID_ARGUMENT",
-           refuse(INVALID_ARGUMENT, sample.meter(1, 5).but("config.eburst", 5).modify)),
-    must("direct_counter.unset_data", "9.3.1", "MODIFY of a direct counter without data leaves its value",
-         prepare(_COUNTED), do(sample.direct_counter(0, 5).modify),
-         stores(sample.direct_counter(0).modify, sample.direct_counter(0, 5))),
-    must("direct_meter.unset_config", "9.4.1", "MODIFY of a direct meter without config resets it",
+        ("eburst", "9.4 SHOULD", "eburst in the config of a two rate three colour marker is INVALID_ARGUMENT",
+         refuse(INVALID_ARGUMENT, sample.meter(1, 5).but("config.eburst", 5).modify)),
+        ("counters", "9.4.3 SHOULD", "per-colour counters are read when asked for, or UNIMPLEMENTED",
+         _counter_data(sample.meter(0))),
+    ),
+    *rows("direct_counter",
+        ("unset_data", "9.3.1", "MODIFY of a direct counter without data leaves its value", prepare(_COUNTED),
+         do(sample.direct_counter(0, 5).modify), stores(sample.direct_counter(0).modify, sample.direct_counter(0, 5))),
+    ),
+    *rows("direct_meter",
+        ("unset_config", "9.4.1", "MODIFY of a direct meter without config resets it",
          prepare(_METERED), do(sample.direct_meter(0, 5).modify), stores(sample.direct_meter(0).modify)),
-    *(must(f"{case.name}.{name}", section, f"{case.name.replace('_', ' ')}: {text}", *steps)
-      for case in _CASES if case.table for name, section, text, *steps in _direct_steps(case)),
-    should("meter.counters", "9.4.3", "per-colour counters are read when asked for, or UNIMPLEMENTED",
-           _counter_data(sample.meter(0))),
-    should("direct_meter.counters", "9.4.3",
-           "per-colour counters of a direct meter are read when asked for, or UNIMPLEMENTED",
-           prepare(_METERED), _counter_data(sample.direct_meter(0))),
-    must("register.wrong_type", "9.7", "data of another type than P4Info's type_spec is INVALID_ARGUMENT",
+        ("counters", "9.4.3 SHOULD", "per-colour counters of a direct meter are read when asked for, or UNIMPLEMENTED",
+         prepare(_METERED), _counter_data(sample.direct_meter(0))),
+    ),
+    *rows("register",
+        ("wrong_type", "9.7", "data of another type than P4Info's type_spec is INVALID_ARGUMENT",
          refuse(INVALID_ARGUMENT, sample.register(0).but("data.bool", True).modify)),
-    must("register.default", "9.7", "an element that nobody has written is 0",
-         holds(sample.register(3), sample.register(3, 0))),
-    must("value_set.default", "9.6", "a value set is empty at first", holds(sample.value_set(), sample.value_set())),
-    must("value_set.empty", "9.6", "MODIFY without members empties a value set",
+        ("default", "9.7", "an element that nobody has written is 0", holds(sample.register(3), sample.register(3, 0))),
+    ),
+    *rows("value_set",
+        ("default", "9.6", "a value set is empty at first", holds(sample.value_set(), sample.value_set())),
+        ("empty", "9.6", "MODIFY without members empties a value set",
          do(sample.value_set(5, 6).modify), stores(sample.value_set().modify)),
-    must("value_set.full", "9.6", "more members than P4Info's size are RESOURCE_EXHAUSTED",
+        ("full", "9.6", "more members than P4Info's size are RESOURCE_EXHAUSTED",
          refuse(FULL, _values(lambda size: size + 1).modify)),
-    must("value_set.size", "9.6", "as many members as P4Info's size are accepted",
-         stores(_values(lambda size: size).modify)),
-    must("value_set.duplicate", "9.6", "a member that occurs twice is ALREADY_EXISTS",
+        ("size", "9.6", "as many members as P4Info's size are accepted", stores(_values(lambda size: size).modify)),
+        ("duplicate", "9.6", "a member that occurs twice is ALREADY_EXISTS",
          refuse(EXISTS, sample.value_set(5, 5).modify)),
-    must("value_set.unknown_field", "9.6", "a member with a field that P4Info does not have is INVALID_ARGUMENT",
+        ("unknown_field", "9.6", "a member with a field that P4Info does not have is INVALID_ARGUMENT",
          refuse(INVALID_ARGUMENT, sample.value_set(5).but("members[0].match[0].field_id", 77).modify)),
-    must("value_set.exact_omitted", "9.6", "a member without its exact field is INVALID_ARGUMENT",
+        ("exact_omitted", "9.6", "a member without its exact field is INVALID_ARGUMENT",
          refuse(INVALID_ARGUMENT, sample.value_set(5).but("members[0].match", None).modify)),
-    must("value_set.wrong_kind", "9.6", "a member with another match kind than P4Info's is INVALID_ARGUMENT",
+        ("wrong_kind", "9.6", "a member with another match kind than P4Info's is INVALID_ARGUMENT",
          refuse(INVALID_ARGUMENT, sample.value_set(5).but("members[0].match[0].lpm.value", b"\5").modify)),
-    must("table_entry.meter_reset", "9.1.7", "MODIFY of an entry without meter_config resets its direct meter",
+    ),
+    *rows("table_entry",
+        ("meter_reset", "9.1.7", "MODIFY of an entry without meter_config resets its direct meter",
          prepare(_METERED.but("meter_config", rates(5))), accept(_METERED.modify),
          holds(sample.direct_meter(0), sample.direct_meter(0))),
+    ),
 ]  # fmt: skip

@@ -125,15 +125,14 @@ _SIGNED = (
     ("empty", b"", None),
 )
 CHECKS = [
-    *(must(f"bytes.{place.name}.{name}", "8.3", f"{place.name}: {text}", _round_trip(place, sent))
-      for place in _PLACES for name, text, sent in _ACCEPTED),
-    *(must(f"bytes.{place.name}.{name}", "8.3", f"{place.name}: {text}", _refused(place, sent))
-      for place in _PLACES for name, text, sent in _REFUSED),
-    *(must(f"bytes.signed.{name}", "8.3",
-           f"int<12>: {string.hex()} is accepted and read back in its shortest form",
-           stores(_signed(string).modify, _signed(back)))
-      for name, string, back in _SIGNED if back is not None),
-    *(must(f"bytes.signed.{name}", "8.3", f"int<12>: {string.hex() or 'an empty string'} is refused",
-           refuse(_TOO_WIDE, _signed(string).modify))
-      for name, string, back in _SIGNED if back is None),
+    *(check for place in _PLACES for check in rows(
+        f"bytes.{place.name}",
+        *((name, "8.3", text, _round_trip(place, sent)) for name, text, sent in _ACCEPTED),
+        *((name, "8.3", text, _refused(place, sent)) for name, text, sent in _REFUSED), title=f"{place.name}: ")),
+    *rows(
+        "bytes.signed",
+        *((name, "8.3", f"{string.hex() or 'an empty string'} is refused", refuse(_TOO_WIDE, _signed(string).modify))
+          if back is None else
+          (name, "8.3", f"{string.hex()} is accepted and read back in its shortest form",
+           stores(_signed(string).modify, _signed(back))) for name, string, back in _SIGNED), title="int<12>: "),
 ]  # fmt: skip

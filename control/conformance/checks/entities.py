@@ -84,8 +84,8 @@ def _fields(entity: p4r.Entity) -> list[str]:
     return rows
 
 
-def _steps(case: EntityCase) -> Iterator[tuple[Any, ...]]:
-    """Id, section, requirement and steps of each check of a kind."""
+def _table_of(case: EntityCase) -> Iterator[tuple[Any, ...]]:
+    """The rows of a kind."""
     one, key, id_ = case.make(0), case.make(0).key, case.id_field
     changed = one
     for path, value in case.change.items():
@@ -132,10 +132,9 @@ def _steps(case: EntityCase) -> Iterator[tuple[Any, ...]]:
                accept(*(each.insert for each in three)), *(holds(each.key, each) for each in three))  # fmt: skip
 
 
-def _checks(case: EntityCase) -> Iterator[ConformanceCheck]:
-    title, before = case.name.replace("_", " "), prepare(*case.needs)
-    for name, section, text, *steps in _steps(case):
-        yield must(f"{case.name}.{name}", section, f"{title}: {text}", before, *steps)
+def _checks(case: EntityCase) -> list[ConformanceCheck]:
+    title = f"{case.name.replace('_', ' ')}: "
+    return rows(case.name, *_table_of(case), title=title, before=prepare(*case.needs))
 
 
 CHECKS = [check for case in _CASES for check in _checks(case)]

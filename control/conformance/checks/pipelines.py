@@ -29,7 +29,7 @@ def _config(session: CheckSession, which: str, cookie: int = 0) -> p4r.Forwardin
     return config
 
 
-def gives(code: int, action: str | int, config: str = _OWN, **fields: Any) -> CheckStep:
+def gives(code: int, action: str | int = "VERIFY_AND_COMMIT", config: str = _OWN, **fields: Any) -> CheckStep:
     """SetForwardingPipelineConfig must end with a code."""
     return lambda s: s.same(s.set_pipeline(action, _config(s, config), **fields).code, code, "code of the call")
 
@@ -77,7 +77,7 @@ _PARTS = {
 }  # fmt: skip
 
 
-def _gets() -> Iterator[ConformanceCheck]:
+def _gets() -> Iterator[tuple[Any, ...]]:
     for name, parts in (
         ("ALL", ("cookie", "p4info", "p4_device_config")),
         ("COOKIE_ONLY", ("cookie",)),
@@ -85,10 +85,9 @@ def _gets() -> Iterator[ConformanceCheck]:
         ("DEVICE_CONFIG_AND_COOKIE", ("cookie", "p4_device_config")),
     ):
         for part, (present, absent) in _PARTS.items():
-            what, fits = present if part in parts else absent
-            verb = "has" if part in parts else "does not have"
-            yield must(f"get.{name.lower()}.{part}", "15", f"the answer to {name} {verb} {part}",
-                       sets("VERIFY_AND_COMMIT", cookie=_COOKIE), gets(what, fits, _Type.Value(name)))  # fmt: skip
+            verb, (what, fits) = ("has", present) if part in parts else ("does not have", absent)
+            yield (f"{name.lower()}.{part}", "15", f"the answer to {name} {verb} {part}",
+                   sets("VERIFY_AND_COMMIT", cookie=_COOKIE), gets(what, fits, _Type.Value(name)))  # fmt: skip
 
 
 _ENTRY, _KEY = sample.entry("exact"), sample.key("exact")
@@ -114,74 +113,77 @@ _CLEARED: dict[str, tuple[CheckStep, ...]] = {
 }
 
 
-def _before(method: str, session: CheckSession) -> None:
+def _before(method: str) -> CheckStep:
     """What the session asked a server that had none."""
-    if method not in session.before_pipeline:
-        raise MissingObject("the server had a pipeline when the suite began")
-    request, answer = session.before_pipeline[method]
-    session.note(request, answer)
-    if method == "GetForwardingPipelineConfig":
-        session.expect(answer.code == 0 and not answer.messages[0].HasField("config"), "an answer without config")
-    else:
-        session.same(answer.codes[0], IN_USE, "code")
+
+    def step(session: CheckSession) -> None:
+        if method not in session.before_pipeline:
+            raise MissingObject("the server had a pipeline when the suite began")
+        request, answer = session.before_pipeline[method]
+        session.note(request, answer)
+        if method == "GetForwardingPipelineConfig":
+            session.expect(answer.code == 0 and not answer.messages[0].HasField("config"), "an answer without config")
+        else:
+            session.same(answer.codes[0], IN_USE, "code")
+
+    return step
 
 
 CHECKS = [
-    must("pipeline.unknown_device", "14", "a device that the server does not have is NOT_FOUND",
-         gives(NOT_FOUND, "VERIFY_AND_COMMIT", device_id=NO_DEVICE)),
-    must("pipeline.unknown_role", "14", "a role that the device does not have is NOT_FOUND",
-         gives(NOT_FOUND, "VERIFY_AND_COMMIT", role=NO_ROLE)),
-    must("pipeline.no_election", "14", "a request without election id is PERMISSION_DENIED",
-         gives(DENIED, "VERIFY_AND_COMMIT", election=None)),
-    must("pipeline.wrong_election", "14",
-         "a request with another election id than the primary's is PERMISSION_DENIED",
-         gives(DENIED, "VERIFY_AND_COMMIT", election=1)),
-    must("pipeline.device_first", "14", "the device is checked before the election id",
-         gives(NOT_FOUND, "VERIFY_AND_COMMIT", device_id=NO_DEVICE, election=None)),
-    must("pipeline.unspecified", "14", "a request without action is INVALID_ARGUMENT", gives(INVALID_ARGUMENT, 0)),
-    must("pipeline.unknown_action", "14", "an action that does not exist is INVALID_ARGUMENT",
-         gives(INVALID_ARGUMENT, 99)),
-    must("pipeline.verify_none", "14", "VERIFY without a config is INVALID_ARGUMENT",
-         gives(INVALID_ARGUMENT, "VERIFY", _NONE)),
-    must("pipeline.save_none", "14", "VERIFY_AND_SAVE without a config is INVALID_ARGUMENT",
+    *rows("pipeline",
+        ("unknown_device", "14", "a device that the server does not have is NOT_FOUND",
+         gives(NOT_FOUND, device_id=NO_DEVICE)),
+        ("unknown_role", "14", "a role that the device does not have is NOT_FOUND", gives(NOT_FOUND, role=NO_ROLE)),
+        ("no_election", "14", "a request without election id is PERMISSION_DENIED", gives(DENIED, election=None)),
+        ("wrong_election", "14", "a request with another election id than the primary's is PERMISSION_DENIED",
+         gives(DENIED, election=1)),
+        ("device_first", "14", "the device is checked before the election id",
+         gives(NOT_FOUND, device_id=NO_DEVICE, election=None)),
+        ("unspecified", "14", "a request without action is INVALID_ARGUMENT", gives(INVALID_ARGUMENT, 0)),
+        ("unknown_action", "14", "an action that does not exist is INVALID_ARGUMENT", gives(INVALID_ARGUMENT, 99)),
+        ("verify_none", "14", "VERIFY without a config is INVALID_ARGUMENT", gives(INVALID_ARGUMENT, "VERIFY", _NONE)),
+        ("save_none", "14", "VERIFY_AND_SAVE without a config is INVALID_ARGUMENT",
          gives(INVALID_ARGUMENT, "VERIFY_AND_SAVE", _NONE)),
-    must("pipeline.commit_none", "14", "VERIFY_AND_COMMIT without a config is INVALID_ARGUMENT",
+        ("commit_none", "14", "VERIFY_AND_COMMIT without a config is INVALID_ARGUMENT",
          gives(INVALID_ARGUMENT, "VERIFY_AND_COMMIT", _NONE)),
-    must("pipeline.reconcile_none", "14", "RECONCILE_AND_COMMIT without a config is INVALID_ARGUMENT, or UNIMPLEMENTED",
+        ("reconcile_none", "14", "RECONCILE_AND_COMMIT without a config is INVALID_ARGUMENT, or UNIMPLEMENTED",
          gives(INVALID_ARGUMENT, "RECONCILE_AND_COMMIT", _NONE)),
-    must("pipeline.commit_unsaved", "14", "COMMIT with nothing saved is NOT_FOUND", gives(NOT_FOUND, "COMMIT", _NONE)),
-    *(must(f"pipeline.garbage_{action.lower()}", "14",
-           f"{action} of a config that no target realises is INVALID_ARGUMENT",
+        ("commit_unsaved", "14", "COMMIT with nothing saved is NOT_FOUND", gives(NOT_FOUND, "COMMIT", _NONE)),
+        *((f"garbage_{action.lower()}", "14", f"{action} of a config that no target realises is INVALID_ARGUMENT",
            gives(INVALID_ARGUMENT, action, _GARBAGE)) for action in _ACTIONS),
-    must("pipeline.verify", "14", "VERIFY of a config that can be realised is OK", gives(0, "VERIFY")),
-    must("pipeline.verify_keeps", "14", "VERIFY does not change the forwarding state",
+        ("verify", "14", "VERIFY of a config that can be realised is OK", gives(0, "VERIFY")),
+        ("verify_keeps", "14", "VERIFY does not change the forwarding state",
          prepare(_ENTRY), sets("VERIFY"), holds(_KEY, _ENTRY)),
-    must("pipeline.garbage_keeps", "14", "a VERIFY_AND_COMMIT that fails does not change the forwarding state",
+        ("garbage_keeps", "14", "a VERIFY_AND_COMMIT that fails does not change the forwarding state",
          prepare(_ENTRY), lambda s: s.set_pipeline("VERIFY_AND_COMMIT", _config(s, _GARBAGE)), holds(_KEY, _ENTRY)),
-    *(must(f"pipeline.clears_{kind}", "14", f"VERIFY_AND_COMMIT clears the forwarding state: {kind}", *steps)
-      for kind, steps in _CLEARED.items()),
-    must("pipeline.save_and_commit", "14", "COMMIT after VERIFY_AND_SAVE is OK",
+        *((f"clears_{kind}", "14", f"VERIFY_AND_COMMIT clears the forwarding state: {kind}", *steps)
+          for kind, steps in _CLEARED.items()),
+        ("save_and_commit", "14", "COMMIT after VERIFY_AND_SAVE is OK",
          sets("VERIFY_AND_SAVE"), gives(0, "COMMIT", _NONE)),
-    must("pipeline.replays", "14", "what was written since VERIFY_AND_SAVE is there after COMMIT",
+        ("replays", "14", "what was written since VERIFY_AND_SAVE is there after COMMIT",
          sets("VERIFY_AND_SAVE"), prepare(_ENTRY), sets("COMMIT", _NONE), holds(_KEY, _ENTRY)),
-    must("pipeline.commit_with_config", "14", "COMMIT with a config is INVALID_ARGUMENT",
+        ("commit_with_config", "14", "COMMIT with a config is INVALID_ARGUMENT",
          sets("VERIFY_AND_SAVE"), gives(INVALID_ARGUMENT, "COMMIT")),
-    must("pipeline.commit_twice", "14", "a second COMMIT finds nothing saved: NOT_FOUND",
+        ("commit_twice", "14", "a second COMMIT finds nothing saved: NOT_FOUND",
          sets("VERIFY_AND_SAVE"), sets("COMMIT", _NONE), gives(NOT_FOUND, "COMMIT", _NONE)),
-    must("pipeline.reconcile", "14", "RECONCILE_AND_COMMIT preserves the forwarding state, or UNIMPLEMENTED",
+        ("reconcile", "14", "RECONCILE_AND_COMMIT preserves the forwarding state, or UNIMPLEMENTED",
          prepare(_ENTRY), gives(0, "RECONCILE_AND_COMMIT"), holds(_KEY, _ENTRY)),
-    must("pipeline.backup", "14", "a backup's request is PERMISSION_DENIED",
-         lambda session: session.controller(session.election - 1), gives(DENIED, "VERIFY_AND_COMMIT", election=-1)),
-    *_gets(),
-    must("get.no_cookie", "15", "a config that was set without cookie is returned without one",
+        ("backup", "14", "a backup's request is PERMISSION_DENIED",
+         lambda session: session.controller(session.election - 1), gives(DENIED, election=-1)),
+    ),
+    *rows("get", *_gets(),
+        ("no_cookie", "15", "a config that was set without cookie is returned without one",
          _AGAIN, gets("no cookie", lambda got, _: not got.HasField("cookie"))),
-    must("get.unknown_device", "15",
-         "GetForwardingPipelineConfig of a device that the server does not have is NOT_FOUND", _no_device),
-    should("get.saved_cookie", "15", "after COMMIT the cookie of the committed config is returned",
-           sets("VERIFY_AND_SAVE", cookie=77), sets("COMMIT", _NONE),
-           gets("cookie 77", lambda got, _: got.cookie.cookie == 77)),
-    *(must(f"before.{method}", section, f"before a pipeline is set, {method} {text}",
-           lambda session, method=method: _before(method, session))
-      for method, section, text in (("Write", "12", "is FAILED_PRECONDITION"), ("Read", "13", "is FAILED_PRECONDITION"),
-                                    ("GetForwardingPipelineConfig", "15", "has no config"))),
+        ("unknown_device", "15", "GetForwardingPipelineConfig of a device that the server does not have is NOT_FOUND",
+         _no_device),
+        ("saved_cookie", "15 SHOULD", "after COMMIT the cookie of the committed config is returned",
+         sets("VERIFY_AND_SAVE", cookie=77), sets("COMMIT", _NONE),
+         gets("cookie 77", lambda got, _: got.cookie.cookie == 77)),
+    ),
+    *rows("before",
+        ("Write", "12", "Write is FAILED_PRECONDITION", _before("Write")),
+        ("Read", "13", "Read is FAILED_PRECONDITION", _before("Read")),
+        ("GetForwardingPipelineConfig", "15", "GetForwardingPipelineConfig has no config",
+         _before("GetForwardingPipelineConfig")), title="before a pipeline is set, ",
+    ),
 ]  # fmt: skip

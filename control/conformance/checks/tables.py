@@ -68,7 +68,8 @@ _LAST_HIT = p4r.TableEntry.IdleTimeout()
 _MALFORMED: tuple[tuple[str, str, str, Recipe], ...] = (
     # id, section, requirement, entry
     ("exact_omitted", "9.1.1", "an exact field may not be omitted", _without("exact")),
-    ("duplicate_field", "9.1.1", "a match field may not occur twice", _EXACT.altered(lambda m: m.match.append(m.match[0]))),
+    ("duplicate_field", "9.1.1", "a match field may not occur twice",
+     _EXACT.altered(lambda m: m.match.append(m.match[0]))),
     ("unknown_field", "9.1.1", "a field_id that the table does not have is INVALID_ARGUMENT",
      _in_match("exact", lambda m: setattr(m, "field_id", 77))),
     ("field_id_0", "9.1.1", "field_id 0 is INVALID_ARGUMENT", _in_match("exact", lambda m: setattr(m, "field_id", 0))),
@@ -79,8 +80,7 @@ _MALFORMED: tuple[tuple[str, str, str, Recipe], ...] = (
     ("lpm_0", "9.1.1", "an lpm match of prefix length 0 must be omitted", _matching("lpm", value=0, prefix_len=0)),
     ("lpm_too_long", "9.1.1", "a prefix longer than the field is INVALID_ARGUMENT",
      _matching("lpm", value=1, prefix_len=lambda bits: bits + 1)),
-    ("lpm_negative", "9.1.1", "a negative prefix length is INVALID_ARGUMENT",
-     _matching("lpm", value=0, prefix_len=-1)),
+    ("lpm_negative", "9.1.1", "a negative prefix length is INVALID_ARGUMENT", _matching("lpm", value=0, prefix_len=-1)),
     ("lpm_low_bits", "9.1.1", "bits behind the prefix must be 0",
      _matching("lpm", value=1, prefix_len=lambda bits: bits - 1)),
     ("lpm_high_low_bits", "9.1.1", "all bits behind a short prefix must be 0",
@@ -168,36 +168,36 @@ def _room(samples: Samples) -> int:
 
 _REVERSED = _EXACT.altered(lambda m: m.match.reverse())
 _ENTRIES = [
-    *(must(f"table_entry.{name}", section, text, refuse(INVALID_ARGUMENT, entity.insert))
-      for name, section, text, entity in _MALFORMED),
-    must("table_entry.action_id_0", "8.1.1", "action_id 0 is refused",
+    *rows("table_entry",
+        *((name, section, text, refuse(INVALID_ARGUMENT, entity.insert)) for name, section, text, entity in _MALFORMED),
+        ("action_id_0", "8.1.1", "action_id 0 is refused",
          refuse(WRONG_ID, _EXACT.but("action.action.action_id", 0).insert)),
-    must("table_entry.unknown_action", "9.1.2", "an action that P4Info does not have is refused",
+        ("unknown_action", "9.1.2", "an action that P4Info does not have is refused",
          refuse(WRONG_ID, _EXACT.but("action.action.action_id", NO_ID).insert)),
-    *(must(f"table_entry.{name}", section, text, stores(entity.insert, request=entity.own))
-      for name, section, text, entity in _ACCEPTED),
-    must("table_entry.same_priority", "9.1", "entries of one table may have the same priority", _two_of(10, 10)),
-    must("table_entry.priority_is_key", "9.1", "the same match with another priority is another entry",
-         _two_of(10, 11)),
-    must("table_entry.modify_without_priority", "9.1", "MODIFY finds an entry by match and priority",
+        *((name, section, text, stores(entity.insert, request=entity.own))
+          for name, section, text, entity in _ACCEPTED),
+        ("same_priority", "9.1", "entries of one table may have the same priority", _two_of(10, 10)),
+        ("priority_is_key", "9.1", "the same match with another priority is another entry", _two_of(10, 11)),
+        ("modify_without_priority", "9.1", "MODIFY finds an entry by match and priority",
          prepare(_TERNARY), refuse(NOT_FOUND, _TERNARY.but("priority", 11).modify)),
-    must("table_entry.match_order", "8.2", "the order of match fields does not matter",
+        ("match_order", "8.2", "the order of match fields does not matter",
          prepare(_EXACT), refuse(EXISTS, _REVERSED.insert)),
-    must("table_entry.modify_without_action", "9.1.2", "MODIFY without an action keeps the action",
+        ("modify_without_action", "9.1.2", "MODIFY without an action keeps the action",
          prepare(_EXACT), accept(_KEY.modify), holds(_KEY, _EXACT)),
-    must("table_entry.modify_metadata", "12", "MODIFY assigns metadata too: unset, it is empty",
+        ("modify_metadata", "12", "MODIFY assigns metadata too: unset, it is empty",
          prepare(_EXACT.but("metadata", b"old")), stores(_EXACT.modify)),
-    must("table_entry.full", "9.1", "an entry for which a table has no room is RESOURCE_EXHAUSTED", _beyond),
-    should("table_entry.size", "9.1", "a table takes as many entries as P4Info's size says",
-           accept(many(lambda n: sample.entry("exact", n), _room).insert), reads(_TABLE, "entries", _room)),
-    must("table_entry.is_const_modify", "9.1", "MODIFY with is_const is INVALID_ARGUMENT",
+        ("full", "9.1", "an entry for which a table has no room is RESOURCE_EXHAUSTED", _beyond),
+        ("size", "9.1 SHOULD", "a table takes as many entries as P4Info's size says",
+         accept(many(lambda n: sample.entry("exact", n), _room).insert), reads(_TABLE, "entries", _room)),
+        ("is_const_modify", "9.1", "MODIFY with is_const is INVALID_ARGUMENT",
          prepare(_EXACT), refuse(INVALID_ARGUMENT, _EXACT.but("is_const", True).modify)),
-    must("table_entry.is_const_delete", "9.1", "DELETE with is_const is INVALID_ARGUMENT",
+        ("is_const_delete", "9.1", "DELETE with is_const is INVALID_ARGUMENT",
          prepare(_EXACT), refuse(INVALID_ARGUMENT, _EXACT.but("is_const", True).delete)),
-    must("table_entry.default_only", "9.1.2", "an action for default entries only in an entry is PERMISSION_DENIED",
+        ("default_only", "9.1.2", "an action for default entries only in an entry is PERMISSION_DENIED",
          refuse(DENIED, sample.entry("default_only").but("action.action", lambda s: s.scoped("default_only")).insert)),
-    must("table_entry.table_only", "9.1.2", "an action for entries only in a default entry is PERMISSION_DENIED",
+        ("table_only", "9.1.2", "an action for entries only in a default entry is PERMISSION_DENIED",
          refuse(DENIED, sample.default("table_only").but("action.action", lambda s: s.scoped("table_only")).modify)),
+    ),
 ]  # fmt: skip
 
 # -- default entries
@@ -216,15 +216,15 @@ def _always(session: CheckSession) -> None:
 _BAD_DEFAULTS: tuple[tuple[str, str, str, str, Recipe], ...] = (
     ("insert", "9.1.3", "INSERT of a default entry", "INSERT", _DEFAULT),
     ("delete", "9.1.3", "DELETE of a default entry", "DELETE", _DEFAULT),
-    ("match", "9.1.3", "a default entry with match fields", "MODIFY",
-     _DEFAULT.but("match", lambda s: list(s.key("exact").table_entry.match))),
+    ("match", "9.1.3", "a default entry with match fields",
+     "MODIFY", _DEFAULT.but("match", lambda s: list(s.key("exact").table_entry.match))),
     ("priority", "9.1.3", "a default entry with a priority", "MODIFY", _DEFAULT.but("priority", 1)),
     ("is_const", "9.1", "a default entry with is_const", "MODIFY", _DEFAULT.but("is_const", True)),
-    ("foreign_action", "9.1.3", "an action of other tables only in a default entry", "MODIFY",
-     _DEFAULT.but("action.action", _foreign)),
+    ("foreign_action", "9.1.3", "an action of other tables only in a default entry",
+     "MODIFY", _DEFAULT.but("action.action", _foreign)),
     ("timeout", "9.1.8", "a default entry with idle_timeout_ns", "MODIFY", _DEFAULT.but("idle_timeout_ns", 10**9)),
-    ("last_hit", "9.1.8", "a default entry with time_since_last_hit", "MODIFY",
-     _DEFAULT.but("time_since_last_hit", _LAST_HIT)),
+    ("last_hit", "9.1.8", "a default entry with time_since_last_hit",
+     "MODIFY", _DEFAULT.but("time_since_last_hit", _LAST_HIT)),
 )  # fmt: skip
 
 
@@ -233,36 +233,38 @@ def _reset(metadata: bytes) -> CheckStep:
 
 
 _DEFAULTS = [
-    *(must(f"default_entry.{name}", section, f"{text} is INVALID_ARGUMENT",
-           refuse(INVALID_ARGUMENT, entity.update(update))) for name, section, text, update, entity in _BAD_DEFAULTS),
-    must("default_entry.always", "9.1.3", "every table without an action profile has a default entry", _always),
-    must("default_entry.initial", "9.1.3", "the default entry is the one of the program at first",
+    *rows("default_entry",
+        *((name, section, f"{text} is INVALID_ARGUMENT", refuse(INVALID_ARGUMENT, entity.update(update)))
+          for name, section, text, update, entity in _BAD_DEFAULTS),
+        ("always", "9.1.3", "every table without an action profile has a default entry", _always),
+        ("initial", "9.1.3", "the default entry is the one of the program at first",
          reads(_REQUEST, "action_id", lambda s: [s.table("exact").initial_default_action.action_id],
-               lambda read: [e.table_entry.action.action.action_id for e in read])),
-    must("default_entry.modify", "9.1.3", "MODIFY replaces the default entry, which is read back",
-         stores(_DEFAULT.modify)),
-    must("default_entry.keyless", "9.1.3", "the default entry of a table without a key can be modified",
+             lambda read: [e.table_entry.action.action.action_id for e in read])),
+        ("modify", "9.1.3", "MODIFY replaces the default entry, which is read back", stores(_DEFAULT.modify)),
+        ("keyless", "9.1.3", "the default entry of a table without a key can be modified",
          stores(sample.default("keyless").modify)),
-    must("default_entry.metadata", "9.1.3", "metadata of a default entry is returned as it was written",
+        ("metadata", "9.1.3", "metadata of a default entry is returned as it was written",
          stores(_DEFAULT.but("metadata", b"mine").modify)),
-    must("default_entry.reset", "9.1.3", "MODIFY without an action resets the default entry",
+        ("reset", "9.1.3", "MODIFY without an action resets the default entry",
          reads(_REQUEST, "default entries", 1), _reset(b"")),
-    must("default_entry.reset_metadata", "9.1.3", "a reset of the default entry resets its metadata", _reset(b"m")),
-    must("default_entry.not_listed", "9.1.6", "without is_default_action a read does not give the default entry",
+        ("reset_metadata", "9.1.3", "a reset of the default entry resets its metadata", _reset(b"m")),
+        ("not_listed", "9.1.6", "without is_default_action a read does not give the default entry",
          prepare(_EXACT), holds(_TABLE, _EXACT)),
-    must("default_entry.const", "9.1.3", "MODIFY of a constant default entry is PERMISSION_DENIED",
+        ("const", "9.1.3", "MODIFY of a constant default entry is PERMISSION_DENIED",
          refuse(DENIED, sample.default("const_default").modify)),
-    must("default_entry.indirect", "9.1.3",
-         "the default entry of a table with an action profile is a constant NoAction",
+        ("indirect", "9.1.3", "the default entry of a table with an action profile is a constant NoAction",
          refuse((DENIED, INVALID_ARGUMENT), sample.default("indirect").modify)),
-    must("keyless.insert", "9.1", "INSERT into a table without a key is INVALID_ARGUMENT",
+    ),
+    *rows("keyless",
+        ("insert", "9.1", "INSERT into a table without a key is INVALID_ARGUMENT",
          refuse(INVALID_ARGUMENT, sample.entry("keyless").insert)),
+    ),
 ]  # fmt: skip
 
 # -- constant and initial entries
 
 
-def _rows(session: CheckSession, table: str) -> list[p4r.Entity]:
+def _brought(session: CheckSession, table: str) -> list[p4r.Entity]:
     """The entries that the program brings."""
     rows = session.read(session.samples.all_of(table))
     if not rows:
@@ -275,7 +277,7 @@ def _with_row(table: str, which: int, step: Callable[[Recipe], CheckStep], **fie
     preinitialized table are `const`; it is hoped that the last one is not."""
 
     def of(session: CheckSession) -> None:
-        row = Recipe(lambda _: _rows(session, table)[which]).but("is_const", False)
+        row = Recipe(lambda _: _brought(session, table)[which]).but("is_const", False)
         for name, value in fields.items():
             row = row.but(name, value)
         entity = row.make(session.samples)
@@ -315,35 +317,39 @@ def _priorities(session: CheckSession) -> None:
 
 
 def _all_const(session: CheckSession) -> None:
-    rows = _rows(session, "const")
+    rows = _brought(session, "const")
     read = session.read(p4r.Entity(table_entry=p4r.TableEntry()))
     session.expect(all(row in read for row in rows), f"among them {rows[0]}")
 
 
 _CONST, _PRESET = sample.all_of("const"), sample.all_of("preset")
 _INITIAL = [
-    must("const.read", "9.1.4", "entries of a constant table are read, with match and action",
+    *rows("const",
+        ("read", "9.1.4", "entries of a constant table are read, with match and action",
          reads(_CONST, "entries with actions", True, _have_actions)),
-    must("const.priorities", "9.1.4", "entries of a constant table have priorities by their order, if it needs any",
+        ("priorities", "9.1.4", "entries of a constant table have priorities by their order, if it needs any",
          _priorities),
-    must("const.is_const", "9.1", "is_const is true of the entries of a constant table",
+        ("is_const", "9.1", "is_const is true of the entries of a constant table",
          reads(_CONST, "is_const: true", True, lambda read: read and all(r.table_entry.is_const for r in read))),
-    must("const.insert", "9.1.4", "INSERT into a constant table is PERMISSION_DENIED",
+        ("insert", "9.1.4", "INSERT into a constant table is PERMISSION_DENIED",
          refuse(DENIED, sample.entry("const", 5).insert)),
-    must("const.modify", "9.1.4", "MODIFY of a constant entry's action is PERMISSION_DENIED",
+        ("modify", "9.1.4", "MODIFY of a constant entry's action is PERMISSION_DENIED",
          _with_row("const", 0, lambda row: refuse(DENIED, row.modify))),
-    must("const.delete", "9.1.4", "DELETE of a constant entry is PERMISSION_DENIED",
+        ("delete", "9.1.4", "DELETE of a constant entry is PERMISSION_DENIED",
          _with_row("const", 0, lambda row: refuse(DENIED, row.delete))),
-    must("const.counter", "9.1.4", "MODIFY of a constant entry's direct counter is allowed", _const_counter),
-    must("preset.read", "9.1.5", "entries of a preinitialized table are read",
+        ("counter", "9.1.4", "MODIFY of a constant entry's direct counter is allowed", _const_counter),
+    ),
+    *rows("preset",
+        ("read", "9.1.5", "entries of a preinitialized table are read",
          reads(_PRESET, "entries with actions", True, _have_actions)),
-    must("preset.is_const", "9.1", "is_const is false of initial entries that can be modified",
+        ("is_const", "9.1", "is_const is false of initial entries that can be modified",
          reads(_PRESET, "is_const: false", True, lambda read: any(not r.table_entry.is_const for r in read))),
-    must("preset.modify", "9.1.5", "an initial entry that is not const can be modified",
+        ("modify", "9.1.5", "an initial entry that is not const can be modified",
          _with_row("preset", -1, lambda row: accept(row.modify), metadata=b"mine")),
-    must("preset.delete", "9.1.5", "an initial entry that is not const can be deleted", _with_row("preset", -1, _gone)),
-    must("preset.insert", "9.1.5", "entries can be inserted into a preinitialized table",
+        ("delete", "9.1.5", "an initial entry that is not const can be deleted", _with_row("preset", -1, _gone)),
+        ("insert", "9.1.5", "entries can be inserted into a preinitialized table",
          stores(sample.entry("preset", 20).insert)),
+    ),
 ]  # fmt: skip
 
 # -- filters
@@ -380,13 +386,14 @@ _FILTERS: tuple[tuple[str, str, str, dict[str, Any], tuple[int, ...]], ...] = (
     ("two", "two filters give the entries that pass both", "exact", {"metadata": b"1", "controller_metadata": 3}, ()),
 )  # fmt: skip
 _READS = [
-    *(must(f"filter.{name}", "9.1.6", text, _filtered(table, keep, filters))
-      for name, text, table, filters, keep in _FILTERS),
-    must("filter.unknown_field", "9.1.6", "a match that is not valid for the table is refused in a read",
+    *rows("filter",
+        *((name, "9.1.6", text, _filtered(table, keep, filters)) for name, text, table, filters, keep in _FILTERS),
+        ("unknown_field", "9.1.6", "a match that is not valid for the table is refused in a read",
          refuse_read(INVALID_ARGUMENT, _KEY.but("match[0].field_id", 77))),
-    must("filter.const_in_all", "9.1.6", "a read of all tables gives constant entries too", _all_const),
-    must("filter.no_table", "9.1.6", "a read of a table that P4Info does not have is refused",
+        ("const_in_all", "9.1.6", "a read of all tables gives constant entries too", _all_const),
+        ("no_table", "9.1.6", "a read of a table that P4Info does not have is refused",
          refuse_read(WRONG_ID, p4r.Entity(table_entry=p4r.TableEntry(table_id=NO_ID)))),
+    ),
 ]  # fmt: skip
 
 # -- direct resources and time-outs in entries
@@ -416,34 +423,36 @@ def _has_hit(read: list[p4r.Entity]) -> bool:
 
 
 _RESOURCES = [
-    must("direct.counter_insert", "9.1.7", "INSERT with counter_data sets the direct counter",
+    *rows("direct",
+        ("counter_insert", "9.1.7", "INSERT with counter_data sets the direct counter",
          stores(_counted(5).insert, request=_COUNTER)),
-    must("direct.counter_insert_unset", "9.1.7", "INSERT without counter_data starts the direct counter at 0",
+        ("counter_insert_unset", "9.1.7", "INSERT without counter_data starts the direct counter at 0",
          stores(_counted(None).insert, _counted(0), request=_COUNTER)),
-    must("direct.counter_modify", "9.1.7", "MODIFY with counter_data writes the direct counter",
+        ("counter_modify", "9.1.7", "MODIFY with counter_data writes the direct counter",
          prepare(_counted(5)), stores(_counted(6).modify, request=_COUNTER)),
-    must("direct.counter_modify_unset", "9.1.7", "MODIFY without counter_data leaves the direct counter",
+        ("counter_modify_unset", "9.1.7", "MODIFY without counter_data leaves the direct counter",
          prepare(_counted(5)), stores(_counted(None).modify, _counted(5), request=_COUNTER)),
-    must("direct.counter_not_asked", "9.1.7", "a read without counter_data does not give it",
+        ("counter_not_asked", "9.1.7", "a read without counter_data does not give it",
          prepare(_counted(5)), holds(sample.all_of("counted"), _counted(None))),
-    must("direct.meter_insert", "9.1.7", "INSERT with meter_config configures the direct meter",
+        ("meter_insert", "9.1.7", "INSERT with meter_config configures the direct meter",
          stores(_metered(5).insert, request=_METER)),
-    must("direct.meter_insert_unset", "9.1.7",
-         "a direct meter in its default configuration has no meter_config in a read",
+        ("meter_insert_unset", "9.1.7", "a direct meter in its default configuration has no meter_config in a read",
          stores(_metered(None).insert, request=_METER)),
-    must("direct.meter_modify", "9.1.7", "MODIFY with meter_config configures the direct meter",
+        ("meter_modify", "9.1.7", "MODIFY with meter_config configures the direct meter",
          prepare(_metered(5)), stores(_metered(6).modify, request=_METER)),
-    must("direct.meter_not_asked", "9.1.7", "a read without meter_config does not give it",
+        ("meter_not_asked", "9.1.7", "a read without meter_config does not give it",
          prepare(_metered(5)), holds(sample.all_of("metered"), _metered(None))),
-    must("idle.asked", "9.1.8", "time_since_last_hit is in a read that asks for it",
+    ),
+    *rows("idle",
+        ("asked", "9.1.8", "time_since_last_hit is in a read that asks for it",
          _timed(10**12), reads(_ASKS, "time_since_last_hit", True, _has_hit)),
-    must("idle.asked_without_ttl", "9.1.8",
-         "time_since_last_hit is in a read that asks for it though there is no TTL",
+        ("asked_without_ttl", "9.1.8", "time_since_last_hit is in a read that asks for it though there is no TTL",
          _timed(0), reads(_ASKS, "time_since_last_hit", True, _has_hit)),
-    must("idle.not_asked", "9.1.8", "time_since_last_hit is not in a read that does not ask for it", _timed(10**12),
-         reads(sample.all_of("ageing"), "one entry, no time_since_last_hit", True,
-               lambda read: len(read) == 1 and not _has_hit(read))),
-    must("idle.modify", "9.1.8", "MODIFY changes the TTL, which is read back exactly", _timed(10**12),
-         stores(_AGEING.but("idle_timeout_ns", 10**13 + 7).modify, request=sample.all_of("ageing"))),
+        ("not_asked", "9.1.8", "time_since_last_hit is not in a read that does not ask for it",
+         _timed(10**12), reads(sample.all_of("ageing"), "one entry, no time_since_last_hit", True,
+             lambda read: len(read) == 1 and not _has_hit(read))),
+        ("modify", "9.1.8", "MODIFY changes the TTL, which is read back exactly",
+         _timed(10**12), stores(_AGEING.but("idle_timeout_ns", 10**13 + 7).modify, request=sample.all_of("ageing"))),
+    ),
 ]  # fmt: skip
 CHECKS = [*_ENTRIES, *_DEFAULTS, *_INITIAL, *_READS, *_RESOURCES]
