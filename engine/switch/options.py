@@ -78,6 +78,8 @@ class SwitchOptions:
     tls: TlsFiles | None = None
     cpu_port: int | None = None
     drop_port: int = DROP_PORT
+    promote_backup: bool = False
+    """whether the best backup controller becomes primary when the primary goes, which the specification forbids"""
     priorities: int = 1
     coverage: Path | None = None
     """file for what packets reach of the program (`engine.coverage`)"""
@@ -183,6 +185,7 @@ _TARGET = (
     _option("--drop-port", f"port that drops ({DROP_PORT})", "N", type=_number(0, HIGHEST_PORT),
             default=DROP_PORT),
     _option("--priority-queues", "queues a port (1)", "N", type=_PRIORITIES),
+    _flag("--promote-backup", "when the primary controller goes, make the best backup primary, as simple_switch_grpc does"),
     _option("--max-mc-groups", "accepted; up to 65535 can be used", "N", type=_COUNT),
     _option("--max-l1-entries", "accepted; bounded by memory", "N", type=_COUNT),
     _option("--max-l2-entries", "accepted; bounded by memory", "N", type=_COUNT),
@@ -254,6 +257,7 @@ def parse(arguments: Sequence[str]) -> SwitchOptions | str:
         tls=_tls(target),
         cpu_port=target.cpu_port,
         drop_port=target.drop_port,
+        promote_backup=target.promote_backup,
         priorities=target.priority_queues or common.priority_queues or 1,
         coverage=_coverage(common.coverage),
         notices=tuple(_notices(common, target)),
