@@ -21,6 +21,8 @@ def register(commands: Any) -> None:
     parser = command(commands, "conformance", "how closely a P4Runtime server follows the specification", _conformance)
     parser.option("--grpc", "address of the server, like 127.0.0.1:9559 or unix:PATH", "ADDR")
     parser.option("--device-id", "the device that is checked (1)", "N", counted, default=1)
+    parser.option("--second-device", "another device of it, for checks that need two", "N", counted)
+    parser.option("--down-port", "a port of the device that is down, for checks that need one", "N", counted)
     parser.option("--section", "only checks of a section, like 9.1 (repeatable)", "S", action="append")
     parser.option("--skip", "a check that is not run, like arbitration.zero (repeatable)", "ID", action="append")
     parser.option("--junit", "write the verdicts as JUnit XML", "FILE", output_file)
@@ -36,6 +38,7 @@ def register(commands: Any) -> None:
 
 
 def _conformance(options: argparse.Namespace) -> int:
+    from detour.control.conformance.model import ServerUnderTest
     from detour.control.conformance.report import junit, page
     from detour.control.conformance.run import read_config, run
 
@@ -47,8 +50,11 @@ def _conformance(options: argparse.Namespace) -> int:
         raise DetourError("--p4info and --config go together")
     config = None if options.p4info is None else read_config(options.p4info, options.config)
     with shown_progress(options.json) as progress:
+        server = ServerUnderTest(
+            options.grpc, options.device_id, config, second_device=options.second_device, down_port=options.down_port
+        )
         report = run(
-            options.grpc, options.device_id, options.section, config, skip=options.skip or (),
+            server, options.section, skip=options.skip or (),
             progress=lambda done, of: progress(f"{done} of {of} checks"),
         )  # fmt: skip
     if options.junit is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a check is, what comes of it, and the list of all of them."""
+"""What is tried, what a check is, and what comes of it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from finsy.proto import p4r
+
     from detour.control.conformance.session import CheckSession
 
 CheckFunction = Callable[["CheckSession"], None]
@@ -22,6 +24,18 @@ class ConformanceVerdict(StrEnum):
     FAIL = "fail"
     DIFFERS = "differs"
     NOT_OFFERED = "not_offered"
+
+
+@dataclass(frozen=True)
+class ServerUnderTest:
+    """`config`: another program than the suite's. `second_device` and `down_port`, a port that is down, are for checks
+    that need one."""
+
+    address: str
+    device_id: int = 1
+    config: p4r.ForwardingPipelineConfig | None = None
+    second_device: int | None = None
+    down_port: int | None = None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pytest
 
 from detour.control.conformance.checks import all_checks
 from detour.control.conformance.link import RpcLink
-from detour.control.conformance.model import ConformanceCheck, ConformanceVerdict
+from detour.control.conformance.model import ConformanceCheck, ConformanceVerdict, ServerUnderTest
 from detour.control.conformance.report import details
 from detour.control.conformance.run import opened, run_check
 from detour.control.conformance.session import CheckSession
@@ -65,17 +65,18 @@ def _session(config: pytest.Config) -> CheckSession:
     """The server is opened by the first test."""
     if _SESSION not in config.stash:
         stack = ExitStack()
-        context = _opened(str(config.getoption("--p4runtime")), int(config.getoption("--p4runtime-device") or 1))
+        device_id = int(config.getoption("--p4runtime-device") or 1)
+        context = _opened(ServerUnderTest(str(config.getoption("--p4runtime")), device_id))
         config.stash[_SESSION] = stack.enter_context(context)
         config.add_cleanup(stack.close)
     return config.stash[_SESSION]
 
 
 @contextmanager
-def _opened(address: str, device_id: int) -> Iterator[CheckSession]:
-    link = RpcLink(address)
+def _opened(server: ServerUnderTest) -> Iterator[CheckSession]:
+    link = RpcLink(server.address)
     try:
-        with opened(link, address, device_id) as (session, _):
+        with opened(link, server) as (session, _):
             yield session
     finally:
         link.close()

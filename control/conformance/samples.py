@@ -125,8 +125,8 @@ _TABLES: dict[str, tuple[str, Callable[[Samples, p4i.Table], bool]]] = {
 class Samples:
     """By P4Info. `table` arguments are names of `_TABLES`. Methods raise `MissingObject`."""
 
-    def __init__(self, info: p4i.P4Info, own_program: bool = True) -> None:
-        self.info, self.own_program = info, own_program
+    def __init__(self, info: p4i.P4Info, own_program: bool = True, down_port: int | None = None) -> None:
+        self.info, self.own_program, self.down_port = info, own_program, down_port
         self._actions = {a.preamble.id: a for a in info.actions}
         self._profiles = {p.preamble.id: p for p in info.action_profiles}
 

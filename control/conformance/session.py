@@ -14,6 +14,7 @@ from finsy.proto import p4r
 from google.protobuf import text_format
 
 from detour.control.conformance.link import Canonical, Conversation, RpcAnswer, RpcLink
+from detour.control.conformance.model import ServerUnderTest
 from detour.control.conformance.samples import Samples
 
 WAIT_S = 5.0
@@ -88,16 +89,11 @@ class CheckSession:
     """One server, one device. `begin` makes it ready for the next check."""
 
     def __init__(
-        self,
-        link: RpcLink,
-        device_id: int,
-        config: p4r.ForwardingPipelineConfig,
-        election: int,
-        own_program: bool = True,
+        self, link: RpcLink, server: ServerUnderTest, config: p4r.ForwardingPipelineConfig, election: int
     ) -> None:
-        """`election`: the highest id that the server has seen. `own_program`: packets can be sent through it."""
-        self.link, self.device_id, self.config = link, device_id, config
-        self.samples = Samples(config.p4info, own_program)
+        """`election`: the highest id that the server has seen."""
+        self.link, self.server, self.device_id, self.config = link, server, server.device_id, config
+        self.samples = Samples(config.p4info, server.config is None, server.down_port)
         self.election, self.wait_s = election, WAIT_S
         self.primary: Conversation | None = None
         self.others: list[Conversation] = []
@@ -303,11 +299,11 @@ class CheckSession:
             update.role.name = role
         self.send(conversation, arbitration=update)
 
-    def controller(self, election: int | None, role: str | None = None) -> None:
+    def controller(self, election: int | None, role: str | None = None, device_id: int | None = None) -> None:
         """Another controller, the last of `others`, that has arbitrated; `update` is the answer. Raises
         `NotPrepared`."""
         conversation = self.converse()
-        self.arbitrate(conversation, election, role=role)
+        self.arbitrate(conversation, election, device_id, role)
         try:
             self.update = self.receive(conversation, "arbitration")
         except RequirementMissed as missed:

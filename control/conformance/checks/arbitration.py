@@ -110,6 +110,28 @@ def _top(session: CheckSession) -> int:
     return session.election
 
 
+def second(election: _Election) -> CheckStep:
+    """Another controller becomes primary of another device."""
+
+    def step(session: CheckSession) -> None:
+        if session.server.second_device is None:
+            raise MissingObject("no second device was named (--second-device)")
+        session.controller(_election(session, election), device_id=session.server.second_device)
+
+    return step
+
+
+def _many(session: CheckSession) -> None:
+    for n in range(32):
+        session.arbitrate(session.converse(), session.election - 1 - n)
+        message = session.stream(_LAST).next(session.wait_s)
+        session.note(message)
+        if isinstance(message, RpcAnswer):
+            session.same(message.code, FULL, "the stream ends with")
+            return
+        session.expect(message is not None and message.arbitration.status.code == _BACKUP, "ALREADY_EXISTS")
+
+
 _ENTRY, _KEY = sample.entry("exact"), sample.key("exact")
 _GONE = (joins(-1), leaves(), hears(_FIRST))
 _RAISED = (again(_OURS, _HIGHER), hears(_OURS))
@@ -150,6 +172,8 @@ CHECKS = [
         ("backup_leaves", "5.4", "nobody hears that a backup has gone",
          joins(-1), lambda session: session.stream(_LAST).close(), quiet("arbitration")),
         ("backup_reads", "13", "a backup may read", joins(-1), prepare(_ENTRY), holds(_KEY, _ENTRY)),
+        ("many", "5.3", "32 controllers are accepted, or the one beyond the limit ends with RESOURCE_EXHAUSTED", _many),
+        ("many_write", "5.3", "with many controllers the primary stays primary", _many, writes(0)),
         # No election id.
         ("unset", "16.2.1", "a controller without election id is a backup", joins(_UNSET), got("status", _BACKUP)),
         ("unset_alone", "16.2.1", "a controller without election id does not become primary where there is none",
@@ -201,6 +225,16 @@ CHECKS = [
          leaves(), joins(0), got("status", 0)),
         ("gone_state", "5", "the forwarding state stays when the primary has gone",
          prepare(_ENTRY), leaves(), holds(_KEY, _ENTRY)),
+    ),
+    *rows("device",
+        ("same_id", "5.3", "on another device the same election id makes another primary", second(0), got("status", 0)),
+        ("echo", "5.4", "the notification names the device that was asked for", second(0),
+         got("ids", lambda session: (session.server.second_device, session.election))),
+        ("quiet", "5.4", "the primary of a device hears nothing of another device's", second(0), quiet("arbitration")),
+        ("write", "5", "an election id that is primary of another device only is PERMISSION_DENIED in a Write",
+         second(_HIGHER), writes(DENIED)),
+        ("gone", "5", "the primary of a device stays when that of another device goes", second(0),
+         lambda session: session.stream(_LAST).close(), quiet("arbitration"), writes(0)),
     ),
     *rows("role",
         # Roles.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from finsy.proto import p4r
+from finsy.proto import p4d, p4r
 
 from detour.control.conformance.samples import NO_ID, Samples, inner, rates
 from detour.control.conformance.steps import *
@@ -149,6 +149,15 @@ def _values(count: Callable[[int], int]) -> Recipe:
     return Recipe(lambda s: s.value_set(*range(1, 1 + count(s.object("value_sets").size))))
 
 
+_DATA = (
+    ("varbit", "varbit.bitstring", b"\5"),
+    ("struct", "struct.members", [p4d.P4Data(bitstring=b"\5")]),
+    ("tuple", "tuple.members", [p4d.P4Data(bitstring=b"\5")]),
+    ("header", "header.is_valid", True),
+    ("enum", "enum", "MEMBER"),
+    ("error", "error", "NoError"),
+)
+"""values of other kinds than bit<W>: name, path, value"""
 _COUNTED, _METERED = sample.entry("counted"), sample.entry("metered")
 CHECKS = [
     *(check for case in _CASES for check in _checks(case)),
@@ -181,6 +190,9 @@ CHECKS = [
          prepare(_METERED), _counter_data(sample.direct_meter(0))),
     ),
     *rows("register",
+        *((f"as_{name}", "9.7", f"{name} as data of a bit<W> register is INVALID_ARGUMENT",
+           refuse(INVALID_ARGUMENT, sample.register(0).but(f"data.{path}", value).modify))
+          for name, path, value in _DATA),
         ("wrong_type", "9.7", "data of another type than P4Info's type_spec is INVALID_ARGUMENT",
          refuse(INVALID_ARGUMENT, sample.register(0).but("data.bool", True).modify)),
         ("default", "9.7", "an element that nobody has written is 0", holds(sample.register(3), sample.register(3, 0))),

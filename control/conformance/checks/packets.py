@@ -34,8 +34,8 @@ def frame(
     return target.to_bytes(6, "big") + source.to_bytes(6, "big") + struct.pack("!H", ether_type) + payload
 
 
-def _ipv6(target: int) -> bytes:
-    header = struct.pack("!IHBB", 6 << 28, 26, 59, 64) + (1).to_bytes(16, "big") + target.to_bytes(16, "big")
+def _ipv6(target: int, flow: int = 0) -> bytes:
+    header = struct.pack("!IHBB", 6 << 28 | flow, 26, 59, 64) + (1).to_bytes(16, "big") + target.to_bytes(16, "big")
     return frame(ether_type=0x86DD, payload=header + bytes(26))
 
 
@@ -230,6 +230,24 @@ def _element(kind: str, name: str, index: int) -> Recipe:
     return getattr(sample, kind)(index).but(field, lambda s: s.own(lists, name).preamble.id)
 
 
+def _is_short(packet: Any) -> bool:
+    """What the program puts before the frame may count too."""
+    return 0 < len(packet.payload) <= 32 and frame().startswith(packet.payload)
+
+
+def _down(samples: Samples) -> bytes:
+    if samples.down_port is None:
+        raise MissingObject("no port was named that is down (--down-port)")
+    return to_bytes(samples.down_port)
+
+
+def _all_flows(session: CheckSession) -> None:
+    """The selector chooses by the flow label, among others."""
+    for flow in range(16):
+        sends(_ipv6(_PREFIX, flow))(session)
+        session.receive(session.stream(), "packet")
+
+
 _FORWARD = _set_action("forward", CPU_PORT - 1)
 _ONLY_ACTION = "action.action_profile_action_set.action_profile_actions[0].action"
 _NEXT_HOP = "match[0].lpm.value", to_bytes(_PREFIX)
@@ -266,11 +284,18 @@ _DATA = [
         ("clone", "9.5.2", "a clone session makes a copy for its port",
          prepare(_MIRROR), accept(_clone().insert), sends(), comes("packet", "the frame, marked as a clone", (frame(),
              1), lambda packet: (packet.payload[:60], _metadata(packet).get(2)))),
+        ("clone_length", "9.5.2", "a clone has no more bytes than packet_length_bytes",
+         prepare(_MIRROR), accept(_clone(32).insert), sends(),
+         comes("packet", "at most the first 32 bytes of the frame", True, _is_short)),
         ("clone_delete", "9.5.2", "after its session is deleted a packet is not cloned",
          prepare(_MIRROR, _clone()), *_MET, accept(_clone().delete), *_SILENT),
         ("group", "9.2.2", "packets that hit an entry with a group meet the action of one of its members",
          prepare(sample.member().but("action", _FORWARD), sample.group(0, 1)),
          accept(sample.pointer("selecting", group=1).but(*_NEXT_HOP).insert), sends(_ROUTED), _same_payload(_ROUTED)),
+        ("watch_port", "9.2.2", "a member is not selected while its watch port is down",
+         prepare(sample.member().but("action", _set_action("drop", 0)), sample.member(1).but("action", _FORWARD)),
+         prepare(sample.group(0, 1, 1).but("members[0].watch_port", _down)),
+         accept(sample.pointer("selecting", group=1).but(*_NEXT_HOP).insert), _all_flows),
         ("one_shot", "9.2.3", "packets that hit an entry with a one-shot meet one of its actions",
          accept(sample.one_shot(0, (1,)).but(*_NEXT_HOP).but(_ONLY_ACTION, _FORWARD).insert), sends(_ROUTED),
          _same_payload(_ROUTED)),
