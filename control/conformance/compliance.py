@@ -21,7 +21,8 @@ Run = dict[str, dict[str, str]]
 
 @dataclass(frozen=True)
 class ComplianceRow:
-    """Of one section: what its checks are about, how many there are, and how many have which verdict in each run."""
+    """Of one section: what its checks are about, most of them first, how many there are, and how many have which verdict
+    in each run."""
 
     section: str
     about: list[str]
@@ -52,8 +53,9 @@ def by_section(runs: dict[str, Run]) -> list[ComplianceRow]:
     rows = []
     for section, checks in groupby(next(iter(runs.values())).values(), _section):
         ids = [check["id"] for check in checks]
+        about = [name for name, _ in Counter(id_.split(".")[0] for id_ in ids).most_common()]
         verdicts = {name: dict(Counter(run[id_]["verdict"] for id_ in ids)) for name, run in runs.items()}
-        rows.append(ComplianceRow(section, sorted({id_.split(".")[0] for id_ in ids}), len(ids), verdicts))
+        rows.append(ComplianceRow(section, about, len(ids), verdicts))
     return rows
 
 
@@ -65,7 +67,7 @@ def _section(check: dict[str, str]) -> str:
 def section_table(runs: dict[str, Run]) -> Table[ComplianceRow]:
     """For people: a verdict of all checks alone is its word."""
     columns = [left(name, lambda row, name=name: _cell(row.verdicts[name])) for name in runs]
-    about = left("about", lambda row: ", ".join(row.about).replace("_", " "))
+    about = left("about", lambda row: ", ".join([*row.about[:3], *(["..."] if row.about[3:] else [])]))
     section, checks = left("section", lambda row: row.section), right("checks", lambda row: row.checks)
     return Table((section, about, checks, *columns), by_section(runs))
 
