@@ -21,7 +21,7 @@ Run = dict[str, dict[str, str]]
 
 @dataclass(frozen=True)
 class ComplianceRow:
-    """Of one section: what its checks are about, most of them first, how many there are, and how many have which verdict
+    """Of one section: what its checks are about, most of them first, how many they are, and how many have which verdict
     in each run."""
 
     section: str

@@ -6,7 +6,7 @@ The tests are collected beside whatever else pytest is given. `differs` is an ex
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -64,19 +64,10 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 def _session(config: pytest.Config) -> CheckSession:
     """The server is opened by the first test."""
     if _SESSION not in config.stash:
-        stack = ExitStack()
         device_id = int(config.getoption("--p4runtime-device") or 1)
-        context = _opened(ServerUnderTest(str(config.getoption("--p4runtime")), device_id))
-        config.stash[_SESSION] = stack.enter_context(context)
+        server = ServerUnderTest(str(config.getoption("--p4runtime")), device_id)
+        stack, link = ExitStack(), RpcLink(server.address)
+        stack.callback(link.close)
+        config.stash[_SESSION], _ = stack.enter_context(opened(link, server))
         config.add_cleanup(stack.close)
     return config.stash[_SESSION]
-
-
-@contextmanager
-def _opened(server: ServerUnderTest) -> Iterator[CheckSession]:
-    link = RpcLink(server.address)
-    try:
-        with opened(link, server) as (session, _):
-            yield session
-    finally:
-        link.close()

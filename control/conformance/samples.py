@@ -253,7 +253,7 @@ class Samples:
         """An entry of the table with such a field, with other values in its match; functions get the field's width."""
         entity, bits = self.entry(kind), self.field_of(kind).bitwidth
         for name, value in values.items():
-            value = value(bits) if callable(value) else value
+            value: Any = value(bits) if callable(value) else value
             number = isinstance(value, int) and name != "prefix_len"
             setattr(getattr(self.match_of(entity, kind), kind), name, to_bytes(value) if number else value)
         return entity

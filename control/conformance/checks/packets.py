@@ -15,7 +15,8 @@ from finsy.proto import p4r
 from google.protobuf import any_pb2
 
 from detour.base.dataplane import CPU_PORT
-from detour.control.conformance.samples import NO_ID, Samples, put
+from detour.control.conformance.checks.pipelines import sets
+from detour.control.conformance.samples import put
 from detour.control.conformance.steps import *
 from detour.control.p4runtime.codec import to_bytes
 
@@ -119,10 +120,6 @@ def _pad(message: Any) -> None:
         m.value = m.value.rjust(8, b"\0")
 
 
-def _swap(message: Any) -> None:
-    put(message, "metadata", list(reversed(message.metadata)))
-
-
 def _header_ids(session: CheckSession) -> list[int]:
     return sorted(m.id for m in session.samples.own("controller_packet_metadata", "packet_in").metadata)
 
@@ -137,7 +134,8 @@ _PACKETS = [
         ("shortest", "8.3", "values of packet-in metadata are the shortest strings", loops(),
          comes("packet", "shortest strings", True, lambda packet: _shortest([m.value for m in packet.metadata]))),
         ("padded", "8.3", "padded values of packet-out metadata are accepted", loops(change=_pad), _same_payload()),
-        ("any_order", "16.1", "the order of packet-out metadata does not matter", loops(change=_swap), _same_payload()),
+        ("any_order", "16.1", "the order of packet-out metadata does not matter",
+         loops(change=lambda m: put(m, "metadata", m.metadata[::-1])), _same_payload()),
         ("backup_in", "5", "a backup gets no packet-in", _backup, *_LOOP, quiet("packet", who=_OTHER)),
         ("backup_out", "16.1", "a backup's packet-out is dropped", *_LOOP, _backup, loops(who=_OTHER), quiet("packet")),
         ("backup_error", "16.6 SHOULD", "a backup's packet-out is answered by PERMISSION_DENIED with packet_out",
@@ -162,14 +160,10 @@ _PACKETS = [
 # -- packets meet what was written
 
 
-def _set_action(name: str, n: int) -> Callable[[Samples], p4r.Action]:
-    return lambda samples: samples.call(name, n)
-
-
 def _punt(reason: int = 5, action: str = "to_cpu") -> Recipe:
     """An entry for our address, that sends its frames to the controller."""
     entity = sample.entry("exact_two", 0).but("match[0].exact.value", to_bytes(_MAC))
-    return entity.but("match[1].exact.value", b"\0").but("action.action", _set_action(action, reason - 1))
+    return entity.but("match[1].exact.value", b"\0").but("action.action", lambda s: s.call(action, reason - 1))
 
 
 _REPLICATE, _MIRROR = _punt(1, "replicate"), _punt(1, "mirror")
@@ -177,7 +171,7 @@ _REPLICATE, _MIRROR = _punt(1, "replicate"), _punt(1, "mirror")
 
 def _route(reason: int, length: int = 128) -> Recipe:
     entity = sample.entry("lpm_route", 0).but("match[0].lpm.value", to_bytes(_PREFIX))
-    return entity.but("match[0].lpm.prefix_len", length).but("action.action", _set_action("to_cpu", reason - 1))
+    return entity.but("match[0].lpm.prefix_len", length).but("action.action", lambda s: s.call("to_cpu", reason - 1))
 
 
 def _group(*instances: int) -> Recipe:
@@ -200,24 +194,8 @@ def _copies(*instances: int) -> CheckStep:
     return step
 
 
-def _again(session: CheckSession) -> None:
-    if session.set_pipeline("VERIFY_AND_COMMIT", session.config).code:
-        raise NotPrepared("the pipeline")
-
-
 def _argument(reason: int, what: str = "the action's argument in the packet-in") -> CheckStep:
     return comes("packet", what, reason, _reason)
-
-
-def _default(samples: Samples) -> p4r.Entity:
-    entity = samples.all_of("exact_two", default=True)
-    entity.table_entry.action.action.CopyFrom(samples.call("to_cpu", 8))
-    return entity
-
-
-def _direct_counter(samples: Samples) -> p4r.Entity:
-    entry = _route(1).make(samples).table_entry
-    return p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry(table_entry=entry))
 
 
 def _counted(read: list[p4r.Entity]) -> list[int]:
@@ -248,7 +226,7 @@ def _all_flows(session: CheckSession) -> None:
         session.receive(session.stream(), "packet")
 
 
-_FORWARD = _set_action("forward", CPU_PORT - 1)
+_HIT = sample.direct_counter().but("table_entry", lambda s: _route(1).make(s).table_entry)
 _ONLY_ACTION = "action.action_profile_action_set.action_profile_actions[0].action"
 _NEXT_HOP = "match[0].lpm.value", to_bytes(_PREFIX)
 _DATA = [
@@ -260,16 +238,17 @@ _DATA = [
         ("delete", "12.1", "packets do not meet an entry any more when the Write that deletes it has returned",
          prepare(_punt()), *_MET, accept(_punt().delete), *_SILENT),
         ("default", "9.1.3", "packets that no entry matches meet the default entry that was written",
-         accept(Recipe(_default).modify), sends(), _argument(9)),
+         accept(sample.all_of("exact_two", default=True).but("action.action", lambda s: s.call("to_cpu", 8)).modify),
+         sends(), _argument(9)),
         ("failed", "12.2", "an update that failed has no effect on packets", prepare(_punt()), tries(_punt(6).insert),
          sends(), _argument(5, "the first entry's argument in the packet-in")),
         ("cleared", "14", "packets do not meet entries from before VERIFY_AND_COMMIT",
-         prepare(_punt()), *_MET, _again, *_SILENT),
+         prepare(_punt()), *_MET, sets("VERIFY_AND_COMMIT"), *_SILENT),
         ("longest_prefix", "9.1", "of lpm entries the one with the longest prefix is met",
          prepare(_route(3, 64), _route(4), _route(5, 8)), sends(_ROUTED),
          _argument(4, "the argument of the longest prefix")),
         ("direct_counter", "9.3.1", "a packet that hits an entry counts in its direct counter",
-         prepare(_route(1)), sends(_ROUTED), comes("packet"), reads(Recipe(_direct_counter), "packets", [1], _counted)),
+         prepare(_route(1)), sends(_ROUTED), comes("packet"), reads(_HIT, "packets", [1], _counted)),
         ("counter", "9.3.2", "the program's count of a packet is read",
          prepare(_punt()), *_MET, reads(_element("counter", "packet_counter", 0), "packets", [1], _counted)),
         ("register_read", "9.7", "what the program writes to a register is read",
@@ -290,15 +269,16 @@ _DATA = [
          prepare(_MIRROR), accept(_clone(32).insert), sends(),
          comes("packet", "at most the first 32 bytes of the frame", True, _is_short)),
         ("group", "9.2.2", "packets that hit an entry with a group meet the action of one of its members",
-         prepare(sample.member().but("action", _FORWARD), sample.group(0, 1)),
+         prepare(sample.member().but("action", lambda s: s.call("forward", CPU_PORT - 1)), sample.group(0, 1)),
          accept(sample.pointer("selecting", group=1).but(*_NEXT_HOP).insert), sends(_ROUTED), _same_payload(_ROUTED)),
         ("watch_port", "9.2.2", "a member is not selected while its watch port is down",
-         prepare(sample.member().but("action", _set_action("drop", 0)), sample.member(1).but("action", _FORWARD)),
+         prepare(sample.member().but("action", lambda s: s.call("drop")), sample.member(1).but("action",
+             lambda s: s.call("forward", CPU_PORT - 1))),
          prepare(sample.group(0, 1, 1).but("members[0].watch_port", _down)),
          accept(sample.pointer("selecting", group=1).but(*_NEXT_HOP).insert), _all_flows),
         ("one_shot", "9.2.3", "packets that hit an entry with a one-shot meet one of its actions",
-         accept(sample.one_shot(0, (1,)).but(*_NEXT_HOP).but(_ONLY_ACTION, _FORWARD).insert), sends(_ROUTED),
-         _same_payload(_ROUTED)),
+         accept(sample.one_shot(0, (1,)).but(*_NEXT_HOP).but(_ONLY_ACTION, lambda s: s.call("forward",
+             CPU_PORT - 1)).insert), sends(_ROUTED), _same_payload(_ROUTED)),
     ),
 ]  # fmt: skip
 
