@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from finsy.proto import p4r
 
-    from detour.control.conformance.session import CheckSession
-
-CheckFunction = Callable[["CheckSession"], None]
+CheckFunction = Callable[[Any], None]
+"""takes a `CheckSession`; raises `RequirementMissed`"""
 MUST, SHOULD = "MUST", "SHOULD"
 
 

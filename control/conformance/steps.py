@@ -19,7 +19,7 @@ from detour.control.conformance.session import QUIET_S, CheckSession, NotPrepare
 
 __all__ = [
     "DENIED", "EXISTS", "FULL", "INVALID_ARGUMENT", "IN_USE", "NOT_FOUND", "NO_DEVICE", "NO_ID", "NO_ROLE",
-    "OUT_OF_RANGE", "UNKNOWN", "WRONG_ID", "CheckSession", "CheckStep", "ConformanceCheck", "MissingObject",
+    "OUT_OF_RANGE", "WRONG_ID", "Canonical", "CheckSession", "CheckStep", "ConformanceCheck", "MissingObject",
     "NotPrepared", "Recipe", "RpcAnswer", "Samples", "accept", "answers", "comes", "do", "holds", "keeps", "lacks",
     "leaves", "many", "prepare", "quiet", "read_answers", "reads", "refuse", "refuse_read", "rows", "sample", "says",
     "stores", "tries", "writes",
@@ -28,7 +28,7 @@ __all__ = [
 
 INVALID_ARGUMENT, NOT_FOUND, EXISTS = Canonical.INVALID_ARGUMENT, Canonical.NOT_FOUND, Canonical.ALREADY_EXISTS
 DENIED, IN_USE, FULL = Canonical.PERMISSION_DENIED, Canonical.FAILED_PRECONDITION, Canonical.RESOURCE_EXHAUSTED
-OUT_OF_RANGE, UNKNOWN = Canonical.OUT_OF_RANGE, Canonical.UNKNOWN
+OUT_OF_RANGE = Canonical.OUT_OF_RANGE
 WRONG_ID = (INVALID_ARGUMENT, NOT_FOUND)
 NO_DEVICE = 0xDEAD_BEEF
 NO_ROLE = "nobody has this role"

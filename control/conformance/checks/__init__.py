@@ -22,7 +22,7 @@ _MODULES = (rpcs, arbitration, entities, arrays, bytestrings, packets, pipelines
 
 def all_checks(sections: list[str] | None = None) -> list[ConformanceCheck]:
     """By section; of `sections` (5, 9.1, ...) and those below them only."""
-    checks = [check for module in _MODULES for check in module.CHECKS]
+    checks = [check for module in _MODULES for check in module.checks]
     chosen = [c for c in checks if sections is None or any(_below(c.section, s) for s in sections)]
     return sorted(chosen, key=lambda c: [int(part) for part in c.section.split(".")])
 

@@ -135,7 +135,7 @@ def _many(session: CheckSession) -> None:
 _ENTRY, _KEY = sample.entry("exact"), sample.key("exact")
 _GONE = (joins(-1), leaves(), hears(_FIRST))
 _RAISED = (again(_OURS, _HIGHER), hears(_OURS))
-CHECKS = [
+checks = [
     *rows(
         "arbitration",
         # The first update of a stream.

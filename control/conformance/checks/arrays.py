@@ -159,7 +159,7 @@ _DATA = (
 )
 """values of other kinds than bit<W>: name, path, value"""
 _COUNTED, _METERED = sample.entry("counted"), sample.entry("metered")
-CHECKS = [
+checks = [
     *(check for case in _CASES for check in _checks(case)),
     *rows("counter",
         ("default", "9.3.2", "counters are 0 at first", reads(sample.counter(0), "packets and bytes", [(0, 0)],

@@ -124,7 +124,7 @@ _SIGNED = (
     ("too_high", b"\x08\x00", None),
     ("empty", b"", None),
 )
-CHECKS = [
+checks = [
     *(check for place in _PLACES for check in rows(
         f"bytes.{place.name}",
         *((name, "8.3", text, _round_trip(place, sent)) for name, text, sent in _ACCEPTED),

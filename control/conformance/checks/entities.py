@@ -137,4 +137,4 @@ def _checks(case: EntityCase) -> list[ConformanceCheck]:
     return rows(case.name, *_table_of(case), title=title, before=prepare(*case.needs))
 
 
-CHECKS = [check for case in _CASES for check in _checks(case)]
+checks = [check for case in _CASES for check in _checks(case)]

@@ -400,4 +400,4 @@ _IDLE = [
          prepare(_ageing()), _NOTIFIED, do(_ageing().delete), _skip, quiet("idle_timeout_notification", seconds=0.6)),
     ),
 ]  # fmt: skip
-CHECKS = [*_PACKETS, *_DATA, *_DIGESTS, *_IDLE]
+checks = [*_PACKETS, *_DATA, *_DIGESTS, *_IDLE]

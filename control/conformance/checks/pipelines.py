@@ -129,7 +129,7 @@ def _before(method: str) -> CheckStep:
     return step
 
 
-CHECKS = [
+checks = [
     *rows("pipeline",
         ("unknown_device", "14", "a device that the server does not have is NOT_FOUND",
          gives(NOT_FOUND, device_id=NO_DEVICE)),

@@ -196,4 +196,4 @@ _ONE_SHOTS = [
          _again_and_again),
     ),
 ]  # fmt: skip
-CHECKS = [*_MEMBERS, *_GROUPS, *_ENTRIES, *_ONE_SHOTS]
+checks = [*_MEMBERS, *_GROUPS, *_ENTRIES, *_ONE_SHOTS]

@@ -55,7 +55,7 @@ def _table_of(section: str, one: Recipe) -> Iterator[tuple[Any, ...]]:
 
 _UNSET = p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry())
 _NO_EXTERN = p4r.Entity(extern_entry=p4r.ExternEntry(extern_type_id=0x81, extern_id=NO_ID))
-CHECKS = [
+checks = [
     *rows("multicast", *_table_of("9.5.1", _MULTICAST),
         ("metadata", "9.5.1", "metadata is returned as it was written",
          _round_trip(_MULTICAST.but("metadata", b"\0 opaque \xff"))),

@@ -89,7 +89,8 @@ _WRITE = [
          accept(_ONE.insert, sample.multicast().insert, sample.clone().insert), holds(_TABLE, _ONE)),
         ("parallel", "12.1", "Writes at the same time are all carried out",
          _parallel_writes, holds(_TABLE, _entries(20))),
-        ("status_unknown", "12.3", "a Write of which updates fail has status UNKNOWN", writes(UNKNOWN, _FIVE)),
+        ("status_unknown", "12.3", "a Write of which updates fail has status UNKNOWN",
+         writes(Canonical.UNKNOWN, _FIVE)),
         ("status_count", "12.3", "there is one p4.v1.Error for each update, successful ones included",
          answers("errors", 5, lambda a: len(a.errors), _FIVE)),
         ("status_order", "12.3", "errors are in the order of the updates", answers("which of them failed", [False, True,
@@ -104,7 +105,8 @@ _WRITE = [
         ("status_message", "10 SHOULD", "an error of a failed update has a text for people",
          answers("a message", True, lambda a: len(a.errors) == 5 and all(a.errors[i].message for i in (1, 3)), _FIVE)),
         ("status_single", "12.3", "one update that fails alone is UNKNOWN with one p4.v1.Error too",
-         answers("codes, and errors", (UNKNOWN, [NOT_FOUND], 1), lambda a: (*_codes(a), len(a.errors)), _ONE.delete)),
+         answers("codes, and errors", (Canonical.UNKNOWN, [NOT_FOUND], 1), lambda a: (*_codes(a), len(a.errors)),
+             _ONE.delete)),
         ("status_request", "12.3", "a Write that is refused as a whole has no details",
          answers("a code, no p4.v1.Error", True, lambda a: a.code != 0 and not a.errors, _ONE.insert,
              device_id=NO_DEVICE)),
@@ -180,7 +182,7 @@ _READ = [
         ("batch", "13.3", "a batch gives what its requests give",
          prepare(_entries(2), sample.multicast()), _both_kinds),
         ("batch_unknown", "13.3", "a Read of which a request is invalid has status UNKNOWN",
-         prepare(_entries(2)), read_answers("code of the call", UNKNOWN, lambda a: a.code, *_HALF)),
+         prepare(_entries(2)), read_answers("code of the call", Canonical.UNKNOWN, lambda a: a.code, *_HALF)),
         ("batch_errors", "13.3", "a Read of which a request is invalid has one p4.v1.Error for each request, in order",
          prepare(_entries(2)), read_answers("which of them failed", [False, True, False],
              lambda a: [bool(e.canonical_code) for e in a.errors], *_HALF)),
@@ -212,7 +214,7 @@ def _version(answer: RpcAnswer) -> str:
 
 
 _SEMANTIC = re.compile(r"\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?")
-CHECKS = [
+checks = [
     *_WRITE,
     *_READ,
     *rows("capabilities",

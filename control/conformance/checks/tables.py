@@ -455,4 +455,4 @@ _RESOURCES = [
          _timed(10**12), stores(_AGEING.but("idle_timeout_ns", 10**13 + 7).modify, request=sample.all_of("ageing"))),
     ),
 ]  # fmt: skip
-CHECKS = [*_ENTRIES, *_DEFAULTS, *_INITIAL, *_READS, *_RESOURCES]
+checks = [*_ENTRIES, *_DEFAULTS, *_INITIAL, *_READS, *_RESOURCES]
