@@ -190,7 +190,7 @@ _TARGET = (
     _option("--drop-port", f"port that drops ({DROP_PORT})", "N", type=_number(0, HIGHEST_PORT),
             default=DROP_PORT),
     _option("--priority-queues", "queues a port (1)", "N", type=_PRIORITIES),
-    _flag("--promote-backup", "when the primary controller goes, make the best backup primary, as simple_switch_grpc does"),
+    _flag("--promote-backup", "when the primary controller goes, promote the best backup, as simple_switch_grpc does"),
     _option("--max-mc-groups", "accepted; up to 65535 can be used", "N", type=_COUNT),
     _option("--max-l1-entries", "accepted; bounded by memory", "N", type=_COUNT),
     _option("--max-l2-entries", "accepted; bounded by memory", "N", type=_COUNT),
