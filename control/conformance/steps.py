@@ -22,7 +22,7 @@ __all__ = [
     "OUT_OF_RANGE", "WRONG_ID", "Canonical", "CheckSession", "CheckStep", "ConformanceCheck", "MissingObject",
     "NotPrepared", "Recipe", "RpcAnswer", "Samples", "accept", "answers", "comes", "do", "holds", "keeps", "lacks",
     "leaves", "many", "prepare", "quiet", "read_answers", "reads", "refuse", "refuse_read", "rows", "sample", "says",
-    "stores", "tries", "writes",
+    "step", "stores", "tries", "writes",
 ]  # fmt: skip
 """the vocabulary of the tables"""
 
@@ -133,13 +133,14 @@ def _given(samples: Samples, arguments: tuple[Any, ...]) -> list[Any]:
     given: list[Any] = []
     for argument in arguments:
         made = argument.make(samples) if isinstance(argument, Recipe) else argument
-        given += made if isinstance(made, list) else [made]
+        given += made if isinstance(argument, Recipe) and isinstance(made, list) else [made]
     return given
 
 
-def _lifted(method: Callable[..., Any]) -> Callable[..., CheckStep]:
-    """The step that calls a method of the session; recipes among its arguments are carried out."""
-    return lambda *arguments, **fields: lambda s: method(s, *_given(s.samples, arguments), **fields)
+def step(function: Callable[..., Any]) -> Callable[..., CheckStep]:
+    """Steps of a function whose first argument is the session: `step(f)(x)` is the step that calls `f(session, x)`.
+    Recipes among the arguments are carried out."""
+    return lambda *arguments, **fields: lambda s: function(s, *_given(s.samples, arguments), **fields)
 
 
 def _answered(method: Callable[..., RpcAnswer]) -> Callable[..., CheckStep]:
@@ -152,10 +153,10 @@ def _answered(method: Callable[..., RpcAnswer]) -> Callable[..., CheckStep]:
     return of
 
 
-prepare, do, accept = _lifted(CheckSession.prepare), _lifted(CheckSession.do), _lifted(CheckSession.accept)
-refuse, refuse_read = _lifted(CheckSession.refuse), _lifted(CheckSession.refuse_read)
-holds, lacks = _lifted(CheckSession.holds), _lifted(CheckSession.lacks)
-tries, leaves = _lifted(CheckSession.write), _lifted(CheckSession.leave)
+prepare, do, accept = step(CheckSession.prepare), step(CheckSession.do), step(CheckSession.accept)
+refuse, refuse_read = step(CheckSession.refuse), step(CheckSession.refuse_read)
+holds, lacks = step(CheckSession.holds), step(CheckSession.lacks)
+tries, leaves = step(CheckSession.write), step(CheckSession.leave)
 answers, read_answers = _answered(CheckSession.write), _answered(CheckSession.try_read)
 
 
@@ -165,52 +166,50 @@ def writes(code: int, *updates: Recipe, **fields: Any) -> CheckStep:
     return answers("code of the call", code, lambda answer: answer.code, *updates, **fields)
 
 
-def stores(update: Recipe, *entities: Recipe, request: Recipe | None = None) -> CheckStep:
+@step
+def stores(session: CheckSession, update: p4r.Update, *entities: p4r.Entity, request: Recipe | None = None) -> None:
     """An update must be accepted and be read back as it was written, or as these entities. By default that is asked
     for by the key."""
-
-    def step(session: CheckSession) -> None:
-        change = update.make(session.samples)
-        session.accept(change)
-        written = Recipe(lambda _: duplicate(change.entity))
-        session.holds(*_given(session.samples, (request or written.key, *(entities or (written,)))))
-
-    return step
+    session.accept(update)
+    key = Recipe(lambda _: duplicate(update.entity)).key
+    session.holds((request or key).make(session.samples), *(entities or (update.entity,)))
 
 
-def keeps(request: Recipe, *steps: CheckStep) -> CheckStep:
+@step
+def keeps(session: CheckSession, request: p4r.Entity, *steps: CheckStep) -> None:
     """What a read gives must be there after some steps too."""
-
-    def step(session: CheckSession) -> None:
-        before = session.read(request.make(session.samples))
-        _all_steps(steps, session)
-        session.holds(request.make(session.samples), *before)
-
-    return step
+    before = session.read(request)
+    _all_steps(steps, session)
+    session.holds(request, *before)
 
 
-def reads(request: Recipe, what: str, expected: Any, measure: Callable[[list[p4r.Entity]], Any] = len) -> CheckStep:
+@step
+def reads(
+    session: CheckSession,
+    request: p4r.Entity,
+    what: str,
+    expected: Any,
+    measure: Callable[[list[p4r.Entity]], Any] = len,
+) -> None:
     """A measure of what a read gives must be as expected; a function as `expected` gets the samples."""
-
-    def step(session: CheckSession) -> None:
-        value = measure(session.read(request.make(session.samples)))
-        session.same(value, expected(session.samples) if callable(expected) else expected, what)
-
-    return step
+    value = measure(session.read(request))
+    session.same(value, expected(session.samples) if callable(expected) else expected, what)
 
 
+@step
 def comes(
-    kind: str, what: str = "", expected: Any = None, measure: Callable[[Any], Any] = bool, who: int | None = None
-) -> CheckStep:
+    session: CheckSession,
+    kind: str,
+    what: str = "",
+    expected: Any = None,
+    measure: Callable[[Any], Any] = bool,
+    who: int | None = None,
+) -> None:
     """A message must come on a stream (`CheckSession.stream`), and its measure be as expected unless `what` is empty.
     A function as `expected` gets the session."""
-
-    def step(session: CheckSession) -> None:
-        message = session.receive(session.stream(who), kind)
-        if what:
-            session.same(measure(message), expected(session) if callable(expected) else expected, what)
-
-    return step
+    message = session.receive(session.stream(who), kind)
+    if what:
+        session.same(measure(message), expected(session) if callable(expected) else expected, what)
 
 
 def quiet(kind: str, who: int | None = None, seconds: float = QUIET_S) -> CheckStep:

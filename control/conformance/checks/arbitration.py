@@ -37,14 +37,11 @@ def asks(election: _Election, device_id: int | None = None) -> CheckStep:
     return lambda s: s.arbitrate(s.converse(), _election(s, election), device_id=device_id)
 
 
-def again(who: int | None, election: _Election, **fields: Any) -> CheckStep:
+@step
+def again(session: CheckSession, who: int | None, election: _Election, **fields: Any) -> None:
     """A further update of a stream."""
-
-    def step(session: CheckSession) -> None:
-        session.disturb()
-        session.arbitrate(session.stream(who), _election(session, election), **fields)
-
-    return step
+    session.disturb()
+    session.arbitrate(session.stream(who), _election(session, election), **fields)
 
 
 _OURS, _FIRST, _LAST = None, 0, -1
@@ -68,18 +65,15 @@ def hears(who: int | None, aspect: str = "", expected: Any = None) -> CheckStep:
     return comes("arbitration", aspect, expected, _ASPECTS.get(aspect, bool), who)
 
 
-def displaced(aspect: str, expected: Any) -> CheckStep:
+@step
+def displaced(session: CheckSession, aspect: str, expected: Any) -> None:
     """The latest update of our stream: servers that promote backups may have sent one about the check before."""
-
-    def step(session: CheckSession) -> None:
-        session.update = session.receive(session.stream(), "arbitration")
-        while (message := session.stream().next(QUIET_S)) is not None:
-            session.note(message)
-            if isinstance(message, p4r.StreamMessageResponse):
-                session.update = message.arbitration
-        got(aspect, expected)(session)
-
-    return step
+    session.update = session.receive(session.stream(), "arbitration")
+    while (message := session.stream().next(QUIET_S)) is not None:
+        session.note(message)
+        if isinstance(message, p4r.StreamMessageResponse):
+            session.update = message.arbitration
+    got(aspect, expected)(session)
 
 
 def ends(code: int) -> CheckStep:
@@ -110,15 +104,12 @@ def _top(session: CheckSession) -> int:
     return session.election
 
 
-def second(election: _Election) -> CheckStep:
+@step
+def second(session: CheckSession, election: _Election) -> None:
     """Another controller becomes primary of another device."""
-
-    def step(session: CheckSession) -> None:
-        if session.server.second_device is None:
-            raise MissingObject("no second device was named (--second-device)")
-        session.controller(_election(session, election), device_id=session.server.second_device)
-
-    return step
+    if session.server.second_device is None:
+        raise MissingObject("no second device was named (--second-device)")
+    session.controller(_election(session, election), device_id=session.server.second_device)
 
 
 def _many(session: CheckSession) -> None:

@@ -36,7 +36,8 @@ _CASES = (
 )  # fmt: skip
 
 
-def _every(case: ArrayCase, session: CheckSession) -> None:
+@step
+def _every(session: CheckSession, case: ArrayCase) -> None:
     """All arrays of the kind."""
     entities = session.read(case.make(0, None).every.make(session.samples))
     arrays = getattr(session.samples.info, f"{case.name}s")
@@ -87,21 +88,18 @@ def _table_of_indices(case: ArrayCase, size: Callable[[Samples], int]) -> Iterat
     yield ("read_array", "13.2", "a read without index gives all elements of the array",
            reads(whole, "indices", lambda s: list(range(size(s))), _indices))  # fmt: skip
     yield ("read_every", "13.2", "a read with id 0 gives all elements of all arrays",
-           lambda session: _every(case, session))  # fmt: skip
+           _every(case))  # fmt: skip
     yield ("write_array", case.section, "MODIFY without index writes all elements",
            accept(case.make(None, 5).modify), holds(whole, many(lambda i: case.make(i, 5), size)))  # fmt: skip
 
 
-def _only_values(case: ArrayCase, request: Recipe) -> CheckStep:
+@step
+def _only_values(session: CheckSession, case: ArrayCase, request: p4r.Entity) -> None:
     """Of the case's table the read must give the values of both entries and nothing else."""
-
-    def step(session: CheckSession) -> None:
-        values = [case.make(n, 5 + n).make(session.samples) for n in range(2)]
-        table_id = session.samples.table_id(case.table)
-        read = [e for e in session.read(request.make(session.samples)) if inner(e).table_entry.table_id == table_id]
-        session.expect(sorted(map(str, read)) == sorted(map(str, values)), f"{values}")
-
-    return step
+    values = [case.make(n, 5 + n).make(session.samples) for n in range(2)]
+    table_id = session.samples.table_id(case.table)
+    read = [e for e in session.read(request) if inner(e).table_entry.table_id == table_id]
+    session.expect(sorted(map(str, read)) == sorted(map(str, values)), f"{values}")
 
 
 def _table_of_direct(case: ArrayCase) -> Iterator[tuple[Any, ...]]:
@@ -133,15 +131,13 @@ def _checks(case: ArrayCase) -> list[ConformanceCheck]:
     return checks
 
 
-def _counter_data(recipe: Recipe) -> CheckStep:
+@step
+def _counter_data(session: CheckSession, request: p4r.Entity) -> None:
     """The session says not offered for the answer that the specification allows."""
-
-    def step(session: CheckSession) -> None:
-        read = session.read(recipe.but("counter_data", p4r.MeterCounterData()).make(session.samples))
-        given = bool(read) and all(inner(e).HasField("counter_data") for e in read)
-        session.expect(given, "counter_data, or UNIMPLEMENTED")
-
-    return step
+    inner(request).counter_data.SetInParent()
+    read = session.read(request)
+    given = bool(read) and all(inner(e).HasField("counter_data") for e in read)
+    session.expect(given, "counter_data, or UNIMPLEMENTED")
 
 
 def _values(count: Callable[[int], int]) -> Recipe:

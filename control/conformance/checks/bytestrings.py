@@ -59,22 +59,17 @@ _PLACES = (
 )  # fmt: skip
 
 
-def _round_trip(place: StringPlace, sent: Callable[[int, int], bytes]) -> CheckStep:
+@step
+def _round_trip(session: CheckSession, place: StringPlace, sent: Callable[[int, int], bytes]) -> None:
     """What `sent(bits, least value)` gives must be accepted and come back in its shortest form."""
-
-    def step(session: CheckSession) -> None:
-        string = sent(place.bits(session.samples), place.least)
-        shortest = place.make(to_bytes(int.from_bytes(string, "big")))
-        stores(place.make(string).update(place.update), shortest, request=shortest.own)(session)
-
-    return step
+    string = sent(place.bits(session.samples), place.least)
+    shortest = place.make(to_bytes(int.from_bytes(string, "big")))
+    stores(place.make(string).update(place.update), shortest, request=shortest.own)(session)
 
 
-def _refused(place: StringPlace, sent: Callable[[int], bytes]) -> CheckStep:
-    def step(session: CheckSession) -> None:
-        refuse(_TOO_WIDE, place.make(sent(place.bits(session.samples))).update(place.update))(session)
-
-    return step
+@step
+def _refused(session: CheckSession, place: StringPlace, sent: Callable[[int], bytes]) -> None:
+    refuse(_TOO_WIDE, place.make(sent(place.bits(session.samples))).update(place.update))(session)
 
 
 _ACCEPTED = (

@@ -65,15 +65,12 @@ def _nonsense(message: Any) -> None:
             message.config.max_list_size = 1
 
 
-def _among(request: Recipe, *recipes: Recipe) -> CheckStep:
+@step
+def _among(session: CheckSession, request: p4r.Entity, *entities: p4r.Entity) -> None:
     """These entities must be among those that a read gives."""
-
-    def step(session: CheckSession) -> None:
-        read = [set(_fields(entity)) for entity in session.read(request.make(session.samples))]
-        lacking = [e for recipe in recipes if set(_fields(e := recipe.make(session.samples))) not in read]
-        session.expect(not lacking, f"among the entities: {lacking[:1]}")
-
-    return step
+    read = [set(_fields(entity)) for entity in session.read(request)]
+    lacking = [entity for entity in entities if set(_fields(entity)) not in read]
+    session.expect(not lacking, f"among the entities: {lacking[:1]}")
 
 
 def _fields(entity: p4r.Entity) -> list[str]:

@@ -44,19 +44,21 @@ _LARGE = frame(payload=bytes(i % 251 for i in range(1386)))
 _ROUTED = _ipv6(_PREFIX)
 
 
-def sends(payload: bytes = frame(), port: int = _TABLES, change: Callable[[Any], object] = lambda _: None,
-          who: int | None = None) -> CheckStep:  # fmt: skip
+@step
+def sends(
+    session: CheckSession,
+    payload: bytes = frame(),
+    port: int = _TABLES,
+    change: Callable[[Any], object] = lambda _: None,
+    who: int | None = None,
+) -> None:
     """A packet-out, changed by a function."""
-
-    def step(session: CheckSession) -> None:
-        session.samples.own("controller_packet_metadata", "packet_out")
-        message = p4r.PacketOut(payload=payload)
-        message.metadata.add(metadata_id=1, value=to_bytes(port))
-        message.metadata.add(metadata_id=2, value=b"\0")
-        change(message)
-        session.send(session.stream(who), packet=message)
-
-    return step
+    session.samples.own("controller_packet_metadata", "packet_out")
+    message = p4r.PacketOut(payload=payload)
+    message.metadata.add(metadata_id=1, value=to_bytes(port))
+    message.metadata.add(metadata_id=2, value=b"\0")
+    change(message)
+    session.send(session.stream(who), packet=message)
 
 
 loops = partial(sends, port=CPU_PORT)
@@ -183,15 +185,12 @@ def _clone(length: int = 0) -> Recipe:
     return sample.clone(0, (CPU_PORT,)).but("packet_length_bytes", length)
 
 
-def _copies(*instances: int) -> CheckStep:
+@step
+def _copies(session: CheckSession, *instances: int) -> None:
     """A frame must come back as copies with these instances."""
-
-    def step(session: CheckSession) -> None:
-        sends()(session)
-        read = sorted(_reason(session.receive(session.stream(), "packet")) for _ in instances)
-        session.same(read, list(instances), "instances of the copies")
-
-    return step
+    sends()(session)
+    read = sorted(_reason(session.receive(session.stream(), "packet")) for _ in instances)
+    session.same(read, list(instances), "instances of the copies")
 
 
 def _argument(reason: int, what: str = "the action's argument in the packet-in") -> CheckStep:

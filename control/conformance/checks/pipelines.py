@@ -34,26 +34,20 @@ def gives(code: int, action: str | int = "VERIFY_AND_COMMIT", config: str = _OWN
     return lambda s: s.same(s.set_pipeline(action, _config(s, config), **fields).code, code, "code of the call")
 
 
-def sets(action: str, config: str = _OWN, cookie: int = 0) -> CheckStep:
+@step
+def sets(session: CheckSession, action: str, config: str = _OWN, cookie: int = 0) -> None:
     """It must be accepted before the check has tried anything."""
-
-    def step(session: CheckSession) -> None:
-        if (answer := session.set_pipeline(action, _config(session, config, cookie))).code:
-            raise NotPrepared(f"{action}: {answer.text}")
-
-    return step
+    if (answer := session.set_pipeline(action, _config(session, config, cookie))).code:
+        raise NotPrepared(f"{action}: {answer.text}")
 
 
-def gets(what: str, fits: Any, type_: int = _Type.ALL) -> CheckStep:
+@step
+def gets(session: CheckSession, what: str, fits: Any, type_: int = _Type.ALL) -> None:
     """GetForwardingPipelineConfig must be answered by a config that fits."""
-
-    def step(session: CheckSession) -> None:
-        request = p4r.GetForwardingPipelineConfigRequest(device_id=session.device_id, response_type=type_)  # pyright: ignore
-        answer = session.call("GetForwardingPipelineConfig", request)
-        session.expect(answer.code == 0, "OK")
-        session.expect(bool(fits(answer.messages[0].config, session.config)), what)
-
-    return step
+    request = p4r.GetForwardingPipelineConfigRequest(device_id=session.device_id, response_type=type_)  # pyright: ignore
+    answer = session.call("GetForwardingPipelineConfig", request)
+    session.expect(answer.code == 0, "OK")
+    session.expect(bool(fits(answer.messages[0].config, session.config)), what)
 
 
 def _no_device(session: CheckSession) -> None:
@@ -113,20 +107,17 @@ _CLEARED: dict[str, tuple[CheckStep, ...]] = {
 }
 
 
-def _before(method: str) -> CheckStep:
+@step
+def _before(session: CheckSession, method: str) -> None:
     """What the session asked a server that had none."""
-
-    def step(session: CheckSession) -> None:
-        if method not in session.before_pipeline:
-            raise MissingObject("the server had a pipeline when the suite began")
-        request, answer = session.before_pipeline[method]
-        session.note(request, answer)
-        if method == "GetForwardingPipelineConfig":
-            session.expect(answer.code == 0 and not answer.messages[0].HasField("config"), "an answer without config")
-        else:
-            session.same(answer.codes[0], IN_USE, "code")
-
-    return step
+    if method not in session.before_pipeline:
+        raise MissingObject("the server had a pipeline when the suite began")
+    request, answer = session.before_pipeline[method]
+    session.note(request, answer)
+    if method == "GetForwardingPipelineConfig":
+        session.expect(answer.code == 0 and not answer.messages[0].HasField("config"), "an answer without config")
+    else:
+        session.same(answer.codes[0], IN_USE, "code")
 
 
 checks = [

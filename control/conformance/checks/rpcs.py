@@ -197,16 +197,16 @@ _READ = [
 ]  # fmt: skip
 
 
+@step
 def _capabilities(
-    what: str, fits: Callable[[RpcAnswer], object], device: Callable[[CheckSession], int] = lambda _: 0
-) -> CheckStep:
+    session: CheckSession,
+    what: str,
+    fits: Callable[[RpcAnswer], object],
+    device: Callable[[CheckSession], int] = lambda _: 0,
+) -> None:
     """What the answer to a Capabilities request must be like."""
-
-    def step(session: CheckSession) -> None:
-        request = p4r.CapabilitiesRequest(device_id=device(session))
-        session.expect(bool(fits(session.call("Capabilities", request))), what)
-
-    return step
+    request = p4r.CapabilitiesRequest(device_id=device(session))
+    session.expect(bool(fits(session.call("Capabilities", request))), what)
 
 
 def _version(answer: RpcAnswer) -> str:

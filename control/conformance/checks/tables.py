@@ -272,18 +272,17 @@ def _brought(session: CheckSession, table: str) -> list[p4r.Entity]:
     return rows
 
 
-def _with_row(table: str, which: int, step: Callable[[Recipe], CheckStep], **fields: Any) -> CheckStep:
+@step
+def _with_row(
+    session: CheckSession, table: str, which: int, step: Callable[[Recipe], CheckStep], **fields: Any
+) -> None:
     """A step with such an entry without what says that it is constant. P4Info does not tell which entries of a
     preinitialized table are `const`; it is hoped that the last one is not."""
-
-    def of(session: CheckSession) -> None:
-        row = Recipe(lambda _: _brought(session, table)[which]).but("is_const", False)
-        for name, value in fields.items():
-            row = row.but(name, value)
-        entity = row.make(session.samples)
-        step(Recipe(lambda _: duplicate(entity)))(session)
-
-    return of
+    row = Recipe(lambda _: _brought(session, table)[which]).but("is_const", False)
+    for name, value in fields.items():
+        row = row.but(name, value)
+    entity = row.make(session.samples)
+    step(Recipe(lambda _: duplicate(entity)))(session)
 
 
 def _const_counter(session: CheckSession) -> None:
@@ -355,19 +354,16 @@ _INITIAL = [
 # -- filters
 
 
-def _filtered(table: str, keep: tuple[int, ...], filters: dict[str, Any]) -> CheckStep:
+@step
+def _filtered(session: CheckSession, table: str, keep: tuple[int, ...], filters: dict[str, Any]) -> None:
     """Of three entries those with the numbers `keep` are read."""
-
-    def step(session: CheckSession) -> None:
-        three = [sample.entry(table, n).but("metadata", b"%d" % n).but("controller_metadata", 1 + n) for n in range(3)]
-        three[2] = three[2].but("action.action", lambda s: s.action(table, 0, 1))
-        prepare(*three)(session)
-        request = sample.all_of(table)
-        for path, value in filters.items():
-            request = request.but(path, value)
-        holds(request, *(three[n] for n in keep))(session)
-
-    return step
+    three = [sample.entry(table, n).but("metadata", b"%d" % n).but("controller_metadata", 1 + n) for n in range(3)]
+    three[2] = three[2].but("action.action", lambda s: s.action(table, 0, 1))
+    prepare(*three)(session)
+    request = sample.all_of(table)
+    for path, value in filters.items():
+        request = request.but(path, value)
+    holds(request, *(three[n] for n in keep))(session)
 
 
 def _match(n: int) -> Callable[[Samples], list[p4r.FieldMatch]]:
