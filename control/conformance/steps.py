@@ -144,13 +144,15 @@ def step(function: Callable[..., Any]) -> Callable[..., CheckStep]:
 
 
 def _answered(method: Callable[..., RpcAnswer]) -> Callable[..., CheckStep]:
-    """The step that calls a method of the session, of whose answer a measure must be as expected. Its arguments: what
-    is measured, in words, the expected value, the measure, and those of the method."""
+    """Steps that call a method of the session, of whose answer a measure must be as expected."""
 
-    def of(what: str, expected: Any, measure: Callable[[Any], Any], *arguments: Any, **fields: Any) -> CheckStep:
-        return lambda s: s.same(measure(method(s, *_given(s.samples, arguments), **fields)), expected, what)
+    def judged(
+        session: CheckSession, what: str, expected: Any, measure: Callable[[Any], Any], *arguments: Any, **fields: Any
+    ) -> None:
+        value = measure(method(session, *arguments, **fields))
+        session.same(value, expected(session.samples) if callable(expected) else expected, what)
 
-    return of
+    return step(judged)
 
 
 prepare, do, accept = step(CheckSession.prepare), step(CheckSession.do), step(CheckSession.accept)
