@@ -66,7 +66,7 @@ def _listed(nav: Any) -> Iterator[str]:
 def test_every_page_is_once_in_the_navigation_of_the_site() -> None:
     listed = list(_listed(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]))
     pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
-    assert sorted(listed) == sorted([*pages, _hooks().ON_THE_SITE_ALONE])
+    assert sorted(listed) == sorted([*pages, *_hooks().ON_THE_SITE_ALONE])
 
 
 def test_the_table_of_the_interface_names_the_modules_of_its_pages() -> None:
