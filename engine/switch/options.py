@@ -79,6 +79,8 @@ class SwitchOptions:
     tls: TlsFiles | None = None
     cpu_port: int | None = None
     drop_port: int = DROP_PORT
+    promote_backup: bool = False
+    """whether the best backup controller becomes primary when the primary goes, which the specification forbids"""
     priorities: int = 1
     architecture: str | None = None
     """the only one that programs may be for; None: any"""
@@ -188,6 +190,7 @@ _TARGET = (
     _option("--drop-port", f"port that drops ({DROP_PORT})", "N", type=_number(0, HIGHEST_PORT),
             default=DROP_PORT),
     _option("--priority-queues", "queues a port (1)", "N", type=_PRIORITIES),
+    _flag("--promote-backup", "when the primary controller goes, promote the best backup, as simple_switch_grpc does"),
     _option("--max-mc-groups", "accepted; up to 65535 can be used", "N", type=_COUNT),
     _option("--max-l1-entries", "accepted; bounded by memory", "N", type=_COUNT),
     _option("--max-l2-entries", "accepted; bounded by memory", "N", type=_COUNT),
@@ -259,6 +262,7 @@ def parse(arguments: Sequence[str]) -> SwitchOptions | str:
         tls=_tls(target),
         cpu_port=target.cpu_port,
         drop_port=target.drop_port,
+        promote_backup=target.promote_backup,
         priorities=target.priority_queues or common.priority_queues or 1,
         architecture=common.arch,
         coverage=_coverage(common.coverage),

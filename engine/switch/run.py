@@ -80,7 +80,7 @@ class StandaloneSwitch:
             self.network.packet_log = PacketLog(self.network, _SWITCH, self.log, options.drop_port)
         self._files: Files | None = None
         self._endpoint = endpoint
-        self.server = P4RuntimeServer(self.network, endpoint, promote_backup=True)
+        self.server = P4RuntimeServer(self.network, endpoint, promote_backup=options.promote_backup)
         self.notices: list[str] = []
         self._progress = progress
         self._thrift = thrift
