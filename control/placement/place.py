@@ -102,6 +102,8 @@ def coloured_paths(network: PlacementNetwork, source: Int32Array, target: Int32A
     path_rows[:, 0] = a
     away = np.flatnonzero(a != b)
     a, b, size = a[away], b[away], size[away]
+    if not len(away):  # with a single leaf there is no column for a spine
+        return path_rows
     if network.tiers == 2:
         path_rows[away, 1] = network.spines[balanced(a, b, len(network.spines), first=-size)]
         path_rows[away, 2] = b

@@ -45,6 +45,7 @@ def rank_operations(graph: TaskGraph) -> list[list[RankOperation]]:
     ranks: list[list[RankOperation]] = [[] for _ in range(graph.hosts)]
     first, last, received = ([-1] * len(graph) for _ in range(3))
     tags: dict[tuple[int, int], int] = {}
+    at_time: dict[tuple[int, int], list[int]] = {}
 
     def add(rank: int, operation: RankOperation) -> int:
         ranks[rank].append(operation)
@@ -53,9 +54,9 @@ def rank_operations(graph: TaskGraph) -> list[list[RankOperation]]:
     for task, row in enumerate(graph.tasks.tolist()):
         source, destination, size, start_ps, compute_ps, _, _, unit = row
         own = unit if unit >= 0 else 1 + task % _CPUS if compute_ps else 0
-        before = [(add(source, RankOperation(CALC, start_ps, unit=1 + _CPUS)), False)] if start_ps else []
+        before = []
         if compute_ps or destination < 0:
-            first[task] = last[task] = add(source, RankOperation(CALC, compute_ps, unit=own, after=before))
+            first[task] = last[task] = add(source, RankOperation(CALC, compute_ps, unit=own))
             before = [(first[task], False)]
         if destination >= 0:
             tag = tags.get((source, destination), 0)
@@ -63,6 +64,9 @@ def rank_operations(graph: TaskGraph) -> list[list[RankOperation]]:
             last[task] = add(source, RankOperation(SEND, size, destination, tag, after=before))
             first[task] = first[task] if compute_ps else last[task]
             received[task] = add(destination, RankOperation(RECV, size, source, tag))
+        if start_ps:
+            at_time.setdefault((source, start_ps), []).append(first[task])
+    _wait_for_times(ranks, at_time)
     source = graph.tasks["source"].tolist()
     for (one, then), on_start in zip(graph.dependencies.tolist(), graph.starts.tolist(), strict=True):
         mine = source[one] == source[then]
@@ -73,13 +77,28 @@ def rank_operations(graph: TaskGraph) -> list[list[RankOperation]]:
     return [operations or [RankOperation(CALC, 0)] for operations in ranks]
 
 
+def _wait_for_times(ranks: list[list[RankOperation]], at_time: dict[tuple[int, int], list[int]]) -> None:
+    """Makes operations of a rank wait for a time in ps. A unit does one thing at a time, so each wait of a rank begins
+    where the one before it ends."""
+    waits: dict[int, tuple[int, int]] = {}
+    for (rank, start_ps), operations in sorted(at_time.items()):
+        begin_ps, before = waits.get(rank, (0, -1))
+        wait = RankOperation(CALC, start_ps - begin_ps, unit=1 + _CPUS, after=[(before, False)] if begin_ps else [])
+        waits[rank] = start_ps, len(ranks[rank])
+        for operation in operations:
+            ranks[rank][operation].after.append((len(ranks[rank]), False))
+        ranks[rank].append(wait)
+
+
 # -- Chakra -------------------------------------------------------------------------------------------------
 
 
 def write_chakra(file: Path, graph: TaskGraph) -> list[Path]:
     """`FILE.0.et`, `FILE.1.et`... of all hosts, without the ending of `file`; returns them. The format knows whole
-    microseconds, and nobody waits for a beginning there: what does waits for what that waits for. Raises DetourError:
-    they cannot be written."""
+    microseconds: each computation takes over what rounding left of those before it, so that sums are right. Nobody
+    waits for a beginning there: what does waits for what that waits for. A rank that waits for the time of a task keeps
+    its accelerator busy: ASTRA-sim (518bd51) aborts when the processor does it. Raises DetourError: they cannot be
+    written."""
     files = []
     for rank, operations in enumerate(rank_operations(graph)):
         files.append(file.with_name(f"{file.name.removesuffix('.et')}.{rank}.et"))
@@ -88,11 +107,15 @@ def write_chakra(file: Path, graph: TaskGraph) -> list[Path]:
 
 
 def _nodes(rank: int, operations: Sequence[RankOperation]) -> list[ChakraNode]:
-    nodes = []
+    nodes, left_ps = [], 0
     for number, operation in enumerate(operations):
-        ends = _ends(operations, number)
+        ends, micros = _ends(operations, number), 0
         kind, attributes = "COMP_NODE", {"is_cpu_op": False, "num_ops": 0, "tensor_size": 0}
-        if operation.kind != CALC:
+        if operation.kind == CALC:
+            left_ps += operation.size
+            micros = round(left_ps / US)
+            left_ps -= micros * US
+        else:
             sends = operation.kind == SEND
             source, destination = (rank, operation.peer) if sends else (operation.peer, rank)
             kind = "COMM_SEND_NODE" if sends else "COMM_RECV_NODE"
@@ -100,7 +123,6 @@ def _nodes(rank: int, operations: Sequence[RankOperation]) -> list[ChakraNode]:
                 "is_cpu_op": False, "comm_size": operation.size, "comm_src": source, "comm_dst": destination,
                 "comm_tag": operation.tag,
             }  # fmt: skip
-        micros = round(operation.size / US) if operation.kind == CALC else 0
         name = f"{kind.removesuffix('_NODE').lower()} {number}"
         nodes.append(ChakraNode(number, name, kind, tuple(dict.fromkeys(ends)), micros, attributes, number))
     return nodes

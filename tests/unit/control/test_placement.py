@@ -125,6 +125,11 @@ def test_figure_1():
     assert len({placement.path(flow)[1] for flow in range(3)}) == 3
 
 
+def test_a_single_leaf_has_no_spines_to_choose_from():
+    placement = placed("leaf-spine:leaves=1,spines=1,hosts=8", job("ring-all-reduce"))
+    assert [placement.path(flow) for flow in range(8)] == [(0,)] * 8
+
+
 @pytest.mark.parametrize("topology", [LEAVES, "fat-tree:k=4"])
 def test_usids_lead_along_the_path_through_the_tables(topology):
     network = parse_topology(topology)

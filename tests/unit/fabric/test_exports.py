@@ -139,3 +139,26 @@ def test_who_waits_for_a_beginning_waits_for_what_that_waits_for(tmp_path):
     nodes = read_nodes(file)
     assert [node.after for node in nodes if node.kind == "COMP_NODE"] == [(), (0,), (0,)]
     assert np.all([node.micros for node in nodes][:3] == [3, 50, 5])
+
+
+def test_rounding_to_microseconds_does_not_add_up(tmp_path):
+    tasks = TaskList(2, serial=True)
+    waits = tasks.compute(0, 1_400_000)
+    for _ in range(4):
+        waits = tasks.compute(0, 1_400_000, after=[waits])
+    tasks.message(0, 1, 1000, after=[waits])
+    (file, _) = write_chakra(tmp_path / "x.et", tasks.graph())
+    assert [node.micros for node in read_nodes(file) if node.kind == "COMP_NODE"] == [1, 2, 1, 2, 1]
+
+
+def test_times_of_a_host_are_waited_for_together(tmp_path):
+    tasks = TaskList(8, serial=True)
+    tasks.message(0, 1, 1000, start_ps=3 * MS)
+    tasks.message(0, 2, 1000, start_ps=MS)
+    tasks.message(0, 3, 1000, after=[tasks.compute(0, 20 * US, start_ps=MS)])
+    graph = tasks.graph()
+    traces = write_chakra(tmp_path / "x.et", graph)
+    nodes = [node for node in read_nodes(traces[0]) if node.kind == "COMP_NODE"]
+    assert [(node.micros, node.after) for node in nodes] == [(20, (4,)), (1000, ()), (2000, (4,))]
+    for again in (read_chakra(traces[0], 8), read_goal(write_goal(tmp_path / "x.goal", graph)[0], 8)):
+        assert finish_ps(again) == pytest.approx(finish_ps(graph), rel=0.01)
