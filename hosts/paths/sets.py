@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A weighted set of paths, sprayed packet by packet, with path health as in MRC 1.0 (OCP, 2026; arXiv 2605.04333).
 
-* **Choice.** Paths take turns; one that has more than its share, by weight, of packets in flight misses its turn. So one
-  that is slower to answer gets less.
+* **Choice.** Paths take turns; one that has more than its share, by weight, of packets in flight misses its turn. So
+  one that is slower to answer gets less.
 * **Loss retires a path at once**: a packet that a later one of the path has overtaken, unless a full queue explains it,
   or silence while other paths answer. Trimmed packets say that a queue is full, and retire nothing.
 * **A probe restores it, data must prove it.** A retired path is asked every two round trips until it answers. If it is
