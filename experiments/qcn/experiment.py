@@ -34,7 +34,7 @@ LOADS = {
 STEADY_WITHIN = 0.02
 """what was accepted may drift by so much within a window, as `ACCEPTED` has it"""
 
-WINDOWS_US = {"quick": (1000, 300), "normal": (2000, 10_000), "full": (5000, 20_000)}
+WINDOWS_US = {"quick": (500, 1000), "normal": (2000, 10_000), "full": (5000, 20_000)}
 """(until counting begins, counting); slow ramps and oscillations take milliseconds to show"""
 
 

@@ -167,10 +167,13 @@ STYLES = {
     "UGAL-G": (drawing.GREEN, "d", ":"),
     "UGAL-L": (drawing.SKY, "s", "--"),
     "PAR": (drawing.SKY, "o", "-"),
+    "Piggyback": (drawing.GREEN, "x", "-"),
+    "OLM-like": (drawing.SKY, "^", ":"),
     "Conditional-OpenFlow": (drawing.YELLOW, "P", "-"),
     "QCN-Switch-base": (drawing.ORANGE, "+", "-"),
     "QCN-Switch-source": (drawing.PURPLE, "o", "-"),
     "QCN-Switch-comparison": (drawing.VERMILION, "x", "-"),
+    "QCN-Switch-FOGSim": (drawing.VERMILION, "v", ":"),
     "QCN-Switch-complete": (drawing.PURPLE, "D", "--"),
     "QCN-Switch-fast": (drawing.BLUE, "D", "-"),
 }
