@@ -94,7 +94,7 @@ control Leaving(inout headers_t hdr, in standard_metadata_t std) {
         packets = packets + change;
         port_load.write((bit<32>)std.egress_port, packets);
         links.apply(std.egress_port, change, packets, mask, told);
-        if (told == 1 && hdr.ipv6.isValid()) {
+        if (told == 1 && hdr.ipv6.isValid() && hdr.ipv6.src_addr[127:112] == HOST_PREFIX) {
             hdr.ipv6.flow_label[7:0] = mask; // for the next switch
         }
     }
