@@ -89,7 +89,7 @@ SCALE_BITS = 40
 DECREASE_BITS = 32
 MOST_BYTES = 1 << 20
 MAX_WAYS = 2048  # eleven bits of the flow label (headers.p4)
-MOST_LINKS = 8  # of a switch to other groups, as packets tell of them
+_TOLD_LINKS = 8  # of a switch to other groups, as packets tell of them
 
 CHANNELS = 3
 """virtual channels that detours by way of a group need"""
@@ -169,12 +169,12 @@ class QueueRule:
     The minimal way is taken if at its port no more packets wait than `2^twice` times those at the port of the way
     round, plus `t`, plus `mean` / 4 of the mean over the switch's other links to other groups. `choices`: the better
     of two random ways round. `transit`: the switch that has the link to the destination group decides once more, with
-    `own_mean`. `gap`: it tells the first switch which share of such packets it had to turn, an average over
-    2^`smooth` packets, by input port not more often than every so many ticks; 0: never. That switch sends so much less
-    the minimal way; it fades in 2^`fade` ticks. `shy`: a way round by a group of which the same was told counts as
-    2^(24 - `shy`) packets longer, times that share. `remote`: packets tell the switches of a group which links of theirs
-    have so many packets more than twice the mean of their switch; such a minimal way is not taken; 0: they tell nothing.
-    `own_links`: ways round begin there, or the switch by which one leaves the group may take another link of its own."""
+    `own_mean`. `gap`: it tells the first switch which share of such packets it had to turn, an average over 2^`smooth`
+    packets, by input port not more often than every so many ticks; 0: never. That switch sends so much less the
+    minimal way; it fades in 2^`fade` ticks. `shy`: a way round by a group of which the same was told counts as 2^(24 -
+    `shy`) packets longer, times that share. `remote`: packets tell a group's switches which links of theirs have so
+    many packets more than twice their switch's mean; such a minimal way is not taken; 0: they tell nothing.
+    `own_links`: ways round begin there (`first`), or a switch by which one leaves the group may take another."""
 
     t: int = 10
     twice: int = 1
@@ -281,9 +281,9 @@ class Mechanism:
         versus = max(2, round(self.fraction * ports)) if self.fraction else self.versus
         compared = ports if versus else 1
         return Action.of(
-            ADAPT, source=("", "as others", "alone").index(self.source), ports=compared, versus=versus, smooth=self.smooth,
-            decrease=decrease(self.limit, compared), increase=increase(self.increase), quiet=self.quiet,
-            steady=int(self.steady), fade=self.fade, classes=self.classes, gentle=self.gentle,
+            ADAPT, source=("", "as others", "alone").index(self.source), ports=compared, versus=versus,
+            smooth=self.smooth, decrease=decrease(self.limit, compared), increase=increase(self.increase),
+            quiet=self.quiet, steady=int(self.steady), fade=self.fade, classes=self.classes, gentle=self.gentle,
         )  # fmt: skip
 
 
@@ -343,8 +343,8 @@ def _plan_switch(topology: Topology, mechanism: Mechanism, switch: Switch) -> It
     yield DefaultAction(CONDITION, mechanism.rule(len(links)))
     rule = mechanism.queues
     if rule is not None and (rule.mean or rule.own_mean or rule.remote):
-        if rule.remote and len(links) > MOST_LINKS:
-            raise DetourError(f"{mechanism.name}: packets tell of {MOST_LINKS} links of a switch, not {len(links)}")
+        if rule.remote and len(links) > _TOLD_LINKS:
+            raise DetourError(f"{mechanism.name}: packets tell of {_TOLD_LINKS} links of a switch, not {len(links)}")
         for table, action in LINKS_OUT:
             values = {"first_port": links[0], "last_port": links[-1], "remote": rule.remote}
             yield DefaultAction(table, Action.of(action, **values))
