@@ -296,7 +296,7 @@ PIGGYBACK = Mechanism("Piggyback", queues=QueueRule(remote=5))
 OLM = Mechanism("OLM-like", queues=QueueRule(t=2, transit=True, own_links="first"))
 QCN_FAST = Mechanism(
     "QCN-Switch-fast",
-    queues=QueueRule(t=15, twice=4, mean=8, own_mean=1, choices=True, transit=True, gap=5000, shy=18, own_links="last"),
+    queues=QueueRule(t=15, twice=4, mean=8, choices=True, transit=True, gap=5000, shy=18, own_links="last"),
 )  # fmt: skip
 QCN_BASE = Mechanism("QCN-Switch-base")
 QCN_SOURCE = Mechanism("QCN-Switch-source", source="as others")
