@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import fill
 from typing import Any, Generic, TypeVar
+
+from detour.base.errors import DetourError
+from detour.base.files import write_file
 
 Row = TypeVar("Row")
 CellValue = str | int | float | None
@@ -85,3 +90,30 @@ def markdown(table: Table[Any]) -> str:
     lines.append("|" + "|".join("---:" if column.right else "---" for column in columns) + "|")
     lines += ["| " + " | ".join(row) + " |" for row in table.cells(True)]
     return "\n".join(lines)
+
+
+_END = "<!-- end -->"
+_WIDTH = 120
+"""of lines of documents"""
+
+
+def write_block(page: Path, command: str, content: str) -> None:
+    """Writes what a command gives between two comments of a page of Markdown, at its end if it has no such block.
+
+    Raises:
+        DetourError: the page cannot be read or written, or a block in it has no end.
+    """
+    begin = fill(f"<!-- {command} -->", _WIDTH, break_long_words=False, break_on_hyphens=False)
+    block = f"{begin}\n{content}\n{_END}"
+    try:
+        text = page.read_text() if page.exists() else ""
+        before, mark, behind = text.partition(begin)
+        if mark:
+            _, end, rest = behind.partition(_END)
+            if not end:
+                raise DetourError(f"{page}: the block {begin} has no {_END}")
+            write_file(page, before + block + rest)
+        else:
+            write_file(page, text + ("\n" if text else "") + block + "\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DetourError(f"{page}: {getattr(error, 'strerror', None) or 'is no text'}") from error

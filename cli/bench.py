@@ -65,6 +65,7 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
         "entries a second over gRPC",
         {"entries": _count("N", "in each table (100000)"), "batch": _count("N", "updates a message (2000)")},
     ),
+    "sai": ("packets a second through a router of the shape of SAI P4's", _lasting("time for each load (1)")),
     "p4rt-soak": ("memory that a P4Runtime server takes when clients do their worst", _lasting("how long (60)")),
     "memory": ("bytes a switch and bytes an entry", {}),
     "sim": (
@@ -140,7 +141,7 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
     ),
 }
 """by name: what it measures, and its options by the parameters that its module's `run` has"""
-_OF_ALL = ("switch", "fabric", "pipeline", "p4runtime", "memory", "tables", "sim", "parallel", "growth", "setup")
+_OF_ALL = ("switch", "sai", "fabric", "pipeline", "p4runtime", "memory", "tables", "sim", "parallel", "growth", "setup")
 _PARTS = {"transport": ("gray", "fairness"), "all": _OF_ALL}  # those that are several
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.files import write_file
-from detour.base.tables import Table, left, right
+from detour.base.tables import Table, left, markdown, right, write_block
 from detour.cli.output import Page, present, shown_progress
 from detour.cli.parser import command, counted, output_file
 
@@ -19,27 +19,42 @@ if TYPE_CHECKING:
 
 def register(commands: Any) -> None:
     parser = command(commands, "conformance", "how closely a P4Runtime server follows the specification", _conformance)
-    parser.option("--grpc", "address of the server, like 127.0.0.1:9559 or unix:PATH", "ADDR", required=True)
+    parser.option("--grpc", "address of the server, like 127.0.0.1:9559 or unix:PATH", "ADDR")
     parser.option("--device-id", "the device that is checked (1)", "N", counted, default=1)
+    parser.option("--second-device", "another device of it, for checks that need two", "N", counted)
+    parser.option("--down-port", "a port of the device that is down, for checks that need one", "N", counted)
     parser.option("--section", "only checks of a section, like 9.1 (repeatable)", "S", action="append")
     parser.option("--skip", "a check that is not run, like arbitration.zero (repeatable)", "ID", action="append")
     parser.option("--junit", "write the verdicts as JUnit XML", "FILE", output_file)
     parser.option("--html", "write a page with what was sent, received and expected", "FILE", output_file)
     parser.option("--p4info", "P4Info of another program than the suite's, with --config", "FILE", Path)
     parser.option("--config", "its device config", "FILE", Path)
+    parser.option(
+        "--from", "instead: stored runs (what --json wrote, also as .xz), by section (repeatable)", "FILE", Path,
+        action="append", dest="stored",
+    )  # fmt: skip
+    parser.option("--write", "with --from: write the table there as well (docs/p4runtime.md)", "FILE", output_file)
     parser.add_argument("-v", "--verbose", action="store_true", help="what was sent and received where a check failed")
 
 
 def _conformance(options: argparse.Namespace) -> int:
+    from detour.control.conformance.model import ServerUnderTest
     from detour.control.conformance.report import junit, page
     from detour.control.conformance.run import read_config, run
 
+    if (options.grpc is None) == (options.stored is None):
+        raise DetourError("name a server by --grpc, or stored runs by --from")
+    if options.stored is not None:
+        return _stored(options)
     if (options.p4info is None) != (options.config is None):
         raise DetourError("--p4info and --config go together")
     config = None if options.p4info is None else read_config(options.p4info, options.config)
     with shown_progress(options.json) as progress:
+        server = ServerUnderTest(
+            options.grpc, options.device_id, config, second_device=options.second_device, down_port=options.down_port
+        )
         report = run(
-            options.grpc, options.device_id, options.section, config, skip=options.skip or (),
+            server, options.section, skip=options.skip or (),
             progress=lambda done, of: progress(f"{done} of {of} checks"),
         )  # fmt: skip
     if options.junit is not None:
@@ -63,3 +78,14 @@ def _show(page: Page, report: ConformanceReport, verbose: bool) -> None:
         page.print(note)
     columns = (left("verdict", lambda row: row[0]), right("checks", lambda row: str(row[1])))
     page.table(Table(columns, list(report.summary.items())))
+
+
+def _stored(options: argparse.Namespace) -> int:
+    from detour.control.conformance.compliance import read_runs, section_table
+
+    table = section_table(read_runs(options.stored))
+    if options.write is not None:
+        sources = " ".join(f"--from {path}" for path in options.stored)
+        write_block(options.write, f"detour conformance {sources}", markdown(table))
+    present(table.rows, options, lambda page: page.table(table))
+    return 0

@@ -248,7 +248,7 @@ def _rivals(options: argparse.Namespace) -> int:
     from detour.control.native import FORS_PART
     from detour.engine import warm
     from detour.experiments.columns import table
-    from detour.experiments.fors.rivals import RivalRow, compare, write_block
+    from detour.experiments.fors.rivals import RivalRow, compare, write_table
     from detour.fabric.traffic.pinned import Tuning
     from detour.hosts.rdma import RDMA
 
@@ -268,7 +268,7 @@ def _rivals(options: argparse.Namespace) -> int:
             fabric, sizes, failures, name, tuning, scale_up=scale_up, measure=not options.ideal, report=progress
         )
     if options.write is not None:
-        write_block(options.write, _command(options), comparison)
+        write_table(options.write, _command(options), comparison)
     machines = f", machines {comparison.scale_up}" if comparison.scale_up else ""
     caption = f"{comparison.topology}, {comparison.servers} servers{machines}, "
     caption += f"{comparison.sizes} of {comparison.mean_bytes:,} bytes: over the bound"

@@ -5,7 +5,8 @@ Pages are written to be read in the repository as well, where they may link to s
 to a file or folder outside docs/ becomes its text. It must be there all the same; one that is not stays a link, and
 the strict build fails at it.
 
-One page is on the site alone: all cells of the comparison of path selection, made of the stored runs.
+Two pages are on the site alone, made of stored runs: all cells of the comparison of path selection, and all checks of
+the P4Runtime conformance suite.
 
 What belongs to an item of a numbered list stands three columns in, which CommonMark takes and Python-Markdown does
 not: it wants four.
@@ -21,20 +22,26 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ROOT / "docs"
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s#:]+)(?:#[^)\s]*)?\)")
 """text and target of a link within the repository; not of pictures, nor of addresses with a scheme"""
-ON_THE_SITE_ALONE = "rivals-tables.md"
+ON_THE_SITE_ALONE = ("rivals-tables.md", "conformance-tables.md")
 THREE_IN = re.compile(r"^ {3}(?=\S)")
 
 
 def on_files(files: Any, config: Any, **_: Any) -> Any:
-    """Adds the page that docs/ does not have."""
+    """Adds the pages that docs/ does not have."""
     from mkdocs.structure.files import File
 
+    from detour.base.tables import markdown
+    from detour.control.conformance.compliance import check_table, read_reports, read_runs
     from detour.experiments.reproduce import RIVALS, Means, reproduce
     from detour.experiments.rivals.page import every_cell
 
     runs = DOCUMENTS / "rivals.jsonl.xz"
     found = reproduce(RIVALS, RIVALS.select(source=runs), Means(archive=runs))
-    files.append(File.generated(config, ON_THE_SITE_ALONE, content=every_cell(found.collected)))
+    stored = DOCUMENTS / "conformance"
+    checks = check_table(read_runs(sorted(stored.glob("*.json.xz"))), read_reports(stored / "reports.txt"))
+    conformance = f"# P4Runtime, check by check\n\n{markdown(checks)}\n"
+    for name, content in zip(ON_THE_SITE_ALONE, (every_cell(found.collected), conformance), strict=True):
+        files.append(File.generated(config, name, content=content))
     return files
 
 

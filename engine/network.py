@@ -56,7 +56,10 @@ class TracePlace(NamedTuple):
     slots: int
 
 
-_FUNCTIONS = ("parse", "ingress", "egress", "deparse", "preserve", "digest", "prefetch")
+_FUNCTIONS = (
+    *("parse", "ingress", "egress", "deparse", "preserve", "digest", "prefetch"),
+    *("egress_parse", "ingress_deparse"),
+)
 _FLUSH_S = 5.0
 
 

@@ -9,26 +9,12 @@ from dataclasses import dataclass
 from finsy.proto import p4r
 
 from detour.control.conformance.link import Canonical, RpcLink
+from detour.control.conformance.samples import at
 from detour.control.conformance.session import CheckSession, NotOffered, NotPrepared, insert, modify, shown
 
-_WIDE = (
-    p4r.Entity(action_profile_member=p4r.ActionProfileMember()),
-    p4r.Entity(action_profile_group=p4r.ActionProfileGroup()),
-    p4r.Entity(table_entry=p4r.TableEntry(counter_data=p4r.CounterData(), meter_config=p4r.MeterConfig())),
-    p4r.Entity(counter_entry=p4r.CounterEntry()),
-    p4r.Entity(meter_entry=p4r.MeterEntry()),
-    p4r.Entity(register_entry=p4r.RegisterEntry()),
-    p4r.Entity(value_set_entry=p4r.ValueSetEntry()),
-    p4r.Entity(digest_entry=p4r.DigestEntry()),
-    p4r.Entity(
-        packet_replication_engine_entry=p4r.PacketReplicationEngineEntry(
-            multicast_group_entry=p4r.MulticastGroupEntry()
-        )
-    ),
-    p4r.Entity(
-        packet_replication_engine_entry=p4r.PacketReplicationEngineEntry(clone_session_entry=p4r.CloneSessionEntry())
-    ),
-)
+_KINDS = ("action_profile_member", "action_profile_group", "table_entry", "counter_entry", "meter_entry",
+          "register_entry", "value_set_entry", "digest_entry", "packet_replication_engine_entry.multicast_group_entry",
+          "packet_replication_engine_entry.clone_session_entry")  # fmt: skip
 """in the order in which they can be written again"""
 
 
@@ -48,9 +34,9 @@ class ServerState:
             return cls(None, [])
         config = answer.messages[0].config
         entities: list[p4r.Entity] = []
-        for wide in (*_WIDE[:3], *_defaults(config), *_WIDE[3:]):
-            read = link.call("Read", p4r.ReadRequest(device_id=device_id, entities=[wide]))
-            entities += [entity for response in read.messages for entity in response.entities]
+        kinds = [_all_of(kind) for kind in _KINDS]
+        for wide in (*kinds[:3], *_defaults(config), *kinds[3:]):
+            entities += link.call("Read", p4r.ReadRequest(device_id=device_id, entities=[wide])).entities
         return cls(config, entities)
 
     def restore(self, session: CheckSession) -> list[str]:
@@ -66,6 +52,15 @@ class ServerState:
         except (NotOffered, NotPrepared) as error:
             return [f"the pipeline cannot be set again: {error}"]
         return [note for entity in self.entities for note in _write_again(session, entity)]
+
+
+def _all_of(kind: str) -> p4r.Entity:
+    entity = p4r.Entity()
+    at(entity, kind).SetInParent()
+    if kind == "table_entry":
+        entity.table_entry.counter_data.SetInParent()
+        entity.table_entry.meter_config.SetInParent()
+    return entity
 
 
 def _defaults(config: p4r.ForwardingPipelineConfig) -> Iterable[p4r.Entity]:

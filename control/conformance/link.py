@@ -53,6 +53,11 @@ class RpcAnswer:
         """The canonical codes of the single elements; the call's own if it has none."""
         return [error.canonical_code for error in self.errors] or [self.code]
 
+    @property
+    def entities(self) -> list[p4r.Entity]:
+        """Of a Read's messages."""
+        return [entity for response in self.messages for entity in response.entities]
+
 
 class Conversation:
     """One StreamChannel. Messages come one by one; its end comes as an `RpcAnswer`."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a check is, what comes of it, and the list of all of them."""
+"""What is tried, what a check is, and what comes of it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from detour.control.conformance.session import CheckSession
+    from finsy.proto import p4r
 
-CheckFunction = Callable[["CheckSession"], None]
+CheckFunction = Callable[[Any], None]
+"""takes a `CheckSession`; raises `RequirementMissed`"""
 MUST, SHOULD = "MUST", "SHOULD"
 
 
@@ -22,6 +23,18 @@ class ConformanceVerdict(StrEnum):
     FAIL = "fail"
     DIFFERS = "differs"
     NOT_OFFERED = "not_offered"
+
+
+@dataclass(frozen=True)
+class ServerUnderTest:
+    """`config`: another program than the suite's. `second_device` and `down_port`, a port that is down, are for checks
+    that need one."""
+
+    address: str
+    device_id: int = 1
+    config: p4r.ForwardingPipelineConfig | None = None
+    second_device: int | None = None
+    down_port: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,35 +83,3 @@ class ConformanceReport:
         keys = ("id", "section", "requirement", "verdict", "sent", "got", "expected")
         rows = [{key: str(value) for key, value in asdict(result).items() if key in keys} for result in self.results]
         return {"checks": rows, "summary": self.summary}
-
-
-_CHECKS: dict[str, ConformanceCheck] = {}
-
-
-def add(id_: str, section: str, requirement: str, run: CheckFunction, level: str = MUST) -> None:
-    """Adds a check to the suite; ids are unique."""
-    assert id_ not in _CHECKS, id_
-    _CHECKS[id_] = ConformanceCheck(id_, section, requirement, level, run)
-
-
-def check(id_: str, section: str, requirement: str, level: str = MUST) -> Callable[[CheckFunction], CheckFunction]:
-    """`add` as a decorator."""
-
-    def decorate(run: CheckFunction) -> CheckFunction:
-        add(id_, section, requirement, run, level)
-        return run
-
-    return decorate
-
-
-def all_checks(sections: list[str] | None = None) -> list[ConformanceCheck]:
-    """By section; of `sections` (5, 9.1, ...) and those below them only."""
-    from detour.control.conformance import checks  # what fills the list
-
-    assert checks.__doc__
-    chosen = [c for c in _CHECKS.values() if sections is None or any(_below(c.section, s) for s in sections)]
-    return sorted(chosen, key=lambda c: [int(part) for part in c.section.split(".")])
-
-
-def _below(section: str, wide: str) -> bool:
-    return f"{section}.".startswith(f"{wide.rstrip('.')}.")

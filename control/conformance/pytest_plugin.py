@@ -6,13 +6,14 @@ The tests are collected beside whatever else pytest is given. `differs` is an ex
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
+from detour.control.conformance.checks import all_checks
 from detour.control.conformance.link import RpcLink
-from detour.control.conformance.model import ConformanceCheck, ConformanceVerdict, all_checks
+from detour.control.conformance.model import ConformanceCheck, ConformanceVerdict, ServerUnderTest
 from detour.control.conformance.report import details
 from detour.control.conformance.run import opened, run_check
 from detour.control.conformance.session import CheckSession
@@ -63,18 +64,10 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 def _session(config: pytest.Config) -> CheckSession:
     """The server is opened by the first test."""
     if _SESSION not in config.stash:
-        stack = ExitStack()
-        context = _opened(str(config.getoption("--p4runtime")), int(config.getoption("--p4runtime-device") or 1))
-        config.stash[_SESSION] = stack.enter_context(context)
+        device_id = int(config.getoption("--p4runtime-device") or 1)
+        server = ServerUnderTest(str(config.getoption("--p4runtime")), device_id)
+        stack, link = ExitStack(), RpcLink(server.address)
+        stack.callback(link.close)
+        config.stash[_SESSION], _ = stack.enter_context(opened(link, server))
         config.add_cleanup(stack.close)
     return config.stash[_SESSION]
-
-
-@contextmanager
-def _opened(address: str, device_id: int) -> Iterator[CheckSession]:
-    link = RpcLink(address)
-    try:
-        with opened(link, address, device_id) as (session, _):
-            yield session
-    finally:
-        link.close()

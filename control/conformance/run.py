@@ -10,8 +10,8 @@ from pathlib import Path
 
 from finsy.proto import p4r
 
-from detour.base.dataplane import CPU_PORT
 from detour.base.errors import DetourError
+from detour.control.conformance.checks import all_checks
 from detour.control.conformance.kept import ServerState
 from detour.control.conformance.link import Canonical, RpcAnswer, RpcLink
 from detour.control.conformance.model import (
@@ -20,7 +20,7 @@ from detour.control.conformance.model import (
     ConformanceCheck,
     ConformanceReport,
     ConformanceVerdict,
-    all_checks,
+    ServerUnderTest,
 )
 from detour.control.conformance.samples import MissingObject
 from detour.control.conformance.session import (
@@ -36,6 +36,8 @@ from detour.control.conformance.session import (
 from detour.control.p4runtime.pipeline import read_p4info
 
 CONFORMANCE_DATA = Path(__file__).parent / "data"
+_LEAST_ELECTION = 100
+"""so that there are ids below it for backups"""
 
 
 def own_config() -> p4r.ForwardingPipelineConfig:
@@ -53,10 +55,8 @@ def read_config(p4info: Path, config: Path) -> p4r.ForwardingPipelineConfig:
 
 
 def run(
-    address: str,
-    device_id: int = 1,
+    server: ServerUnderTest,
     sections: list[str] | None = None,
-    config: p4r.ForwardingPipelineConfig | None = None,
     *,
     skip: Collection[str] = (),
     progress: Callable[[int, int], None] = lambda done, of: None,
@@ -77,7 +77,7 @@ def run(
     report = ConformanceReport([], [])
     while len(report.results) < len(checks):
         remaining = checks[len(report.results) :]
-        gone = _run_some(address, device_id, config, remaining, report, lambda done: progress(done, len(checks)))
+        gone = _run_some(server, remaining, report, lambda done: progress(done, len(checks)))
         if gone and restart is None:
             report.untried = len(checks) - len(report.results)
             report.notes[:] = [f"the server has gone; {report.untried} checks were not tried"]
@@ -88,16 +88,18 @@ def run(
 
 
 def _run_some(
-    address: str, device_id: int, config: p4r.ForwardingPipelineConfig | None, checks: Sequence[ConformanceCheck],
-    report: ConformanceReport, progress: Callable[[int], None],
-) -> bool:  # fmt: skip
+    server: ServerUnderTest,
+    checks: Sequence[ConformanceCheck],
+    report: ConformanceReport,
+    progress: Callable[[int], None],
+) -> bool:
     """Runs checks until they are done or the server has gone; whether it has."""
-    link = RpcLink(address)
+    link = RpcLink(server.address)
     try:
-        with opened(link, address, device_id, config) as (session, notes):
+        with opened(link, server) as (session, notes):
             for check in checks:
                 result = run_check(session, check)
-                gone = not result.prepared and _gone(link, device_id)
+                gone = not result.prepared and _gone(link, server.device_id)
                 if gone:
                     result = replace(result, got=f"{result.got}\nthe server has gone")
                 report.results.append(result)
@@ -117,14 +119,12 @@ def _gone(link: RpcLink, device_id: int) -> bool:
 
 
 @contextmanager
-def opened(
-    link: RpcLink, address: str, device_id: int, config: p4r.ForwardingPipelineConfig | None = None
-) -> Iterator[tuple[CheckSession, list[str]]]:
+def opened(link: RpcLink, server: ServerUnderTest) -> Iterator[tuple[CheckSession, list[str]]]:
     """A session with a server; afterwards the server is as before, but for what the list of notes says then."""
-    election = _highest_election(link, address, device_id)
-    state = ServerState.read(link, device_id)
-    session = CheckSession(link, device_id, config or own_config(), election, CPU_PORT)
-    session.own_program = config is None
+    devices = [server.device_id, *([] if server.second_device is None else [server.second_device])]
+    election = max(_LEAST_ELECTION, *(_highest_election(link, server.address, device) for device in devices))
+    state = ServerState.read(link, server.device_id)
+    session = CheckSession(link, server, server.config or own_config(), election)
     notes: list[str] = []
     try:
         try:
@@ -133,12 +133,12 @@ def opened(
             session.begin()
         except (NotPrepared, NotOffered) as error:
             raise DetourError(
-                f"device {device_id} at {address} does not take the suite's pipeline ({error}; "
+                f"device {server.device_id} at {server.address} does not take the suite's pipeline ({error}; "
                 f"{'; '.join(session.got)}); --p4info and --config name another one"
             ) from None
         yield session, notes
     finally:
-        if not _gone(link, device_id):
+        if not _gone(link, server.device_id):
             notes += state.restore(session)
         session.close()
 

@@ -7,13 +7,14 @@ Everything that is sent and received on the way is written down for the report.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from finsy.proto import p4r
 from google.protobuf import text_format
 
 from detour.control.conformance.link import Canonical, Conversation, RpcAnswer, RpcLink
+from detour.control.conformance.model import ServerUnderTest
 from detour.control.conformance.samples import Samples
 
 WAIT_S = 5.0
@@ -42,10 +43,6 @@ def insert(entity: p4r.Entity) -> p4r.Update:
 
 def modify(entity: p4r.Entity) -> p4r.Update:
     return p4r.Update(type=p4r.Update.MODIFY, entity=entity)
-
-
-def delete(entity: p4r.Entity) -> p4r.Update:
-    return p4r.Update(type=p4r.Update.DELETE, entity=entity)
 
 
 def uint128(value: int) -> p4r.Uint128:
@@ -92,23 +89,24 @@ class CheckSession:
     """One server, one device. `begin` makes it ready for the next check."""
 
     def __init__(
-        self, link: RpcLink, device_id: int, config: p4r.ForwardingPipelineConfig, election: int, cpu_port: int
+        self, link: RpcLink, server: ServerUnderTest, config: p4r.ForwardingPipelineConfig, election: int
     ) -> None:
         """`election`: the highest id that the server has seen."""
-        self.link, self.device_id, self.config, self.cpu_port = link, device_id, config, cpu_port
-        self.samples = Samples(config.p4info)
+        self.link, self.server, self.device_id, self.config = link, server, server.device_id, config
+        self.samples = Samples(config.p4info, server.config is None, server.down_port)
         self.election, self.wait_s = election, WAIT_S
         self.primary: Conversation | None = None
+        self.others: list[Conversation] = []
+        """streams of other controllers that the check has opened"""
+        self.update: Any = None
+        """the answer to the arbitration of the last of them"""
         self.sent: list[str] = []
         self.got: list[str] = []
         self.dirty = True
         """whether the pipeline must be set again before the next check"""
-        self.own_program = True
-        """whether packets can be sent through it"""
         self.before_pipeline: dict[str, tuple[Any, RpcAnswer]] = {}
         """requests to a server that had no pipeline when the suite began, and its answers"""
         self._disturbed = False
-        self._others: list[Conversation] = []
 
     # -- between checks
 
@@ -130,11 +128,11 @@ class CheckSession:
 
     def settle(self) -> None:
         """Ends what a check has opened and becomes primary again."""
-        for conversation in self._others:
+        for conversation in self.others:
             conversation.close()
             _until_end(conversation, 1.0)
             conversation.kill()
-        self._others = []
+        self.others = []
         if self.primary is None or self._disturbed:
             self.regain()
         self._disturbed = False
@@ -148,12 +146,10 @@ class CheckSession:
                 pass
             update = p4r.MasterArbitrationUpdate(device_id=self.device_id, election_id=uint128(self.next_election()))
             self.primary.send(p4r.StreamMessageRequest(arbitration=update))
-            until = time.monotonic() + self.wait_s
-            while (message := self.primary.next(max(0.0, until - time.monotonic()))) is not None:
+            for message in _arrivals(self.primary, self.wait_s):
                 if isinstance(message, RpcAnswer):  # the stream has ended
                     break
-                update = message.arbitration
-                if message.HasField("arbitration") and update.status.code == 0:
+                if message.HasField("arbitration") and message.arbitration.status.code == 0:
                     return
             self.primary.kill()
             self.primary = self.link.converse()
@@ -179,10 +175,10 @@ class CheckSession:
         return self.election
 
     def close(self) -> None:
-        for conversation in (*self._others, *([self.primary] if self.primary else [])):
+        for conversation in (*self.others, *([self.primary] if self.primary else [])):
             conversation.kill()
 
-    # -- calls
+    # -- calls. `election` is what is added to the highest election id; None: unset
 
     def call(self, method: str, request: Any) -> RpcAnswer:
         """An RPC. Raises `NotOffered` when it is UNIMPLEMENTED."""
@@ -200,21 +196,30 @@ class CheckSession:
         self.sent += [shown(message) for message in sent]
         self.got.append("nothing" if received is None else shown(received))
 
-    def write_request(self, updates: Iterable[p4r.Update], **fields: Any) -> p4r.WriteRequest:
-        """By the primary; `fields` are others than its own."""
-        request = p4r.WriteRequest(device_id=self.device_id, election_id=uint128(self.election), updates=updates)
+    def _own(self, request: Any, election: int | None, fields: dict[str, Any]) -> Any:
+        """The request by the primary; `fields` are others than its own."""
+        request.device_id = self.device_id
+        if election is not None:
+            request.election_id.CopyFrom(uint128(self.election + election))
         for name, value in fields.items():
-            if name == "election_id":
-                request.ClearField("election_id")
-                if value is not None:
-                    request.election_id.CopyFrom(uint128(value))
-            else:
-                setattr(request, name, value)
+            setattr(request, name, value)
         return request
 
-    def write(self, *updates: p4r.Update, **fields: Any) -> RpcAnswer:
+    def write_request(self, updates: Iterable[p4r.Update], election: int | None = 0, **fields: Any) -> p4r.WriteRequest:
+        return self._own(p4r.WriteRequest(updates=updates), election, fields)
+
+    def write(self, *updates: p4r.Update, election: int | None = 0, **fields: Any) -> RpcAnswer:
         self.dirty = True
-        return self.call("Write", self.write_request(updates, **fields))
+        return self.call("Write", self.write_request(updates, election, **fields))
+
+    def set_pipeline(
+        self, action: str | int, config: p4r.ForwardingPipelineConfig | None, election: int | None = 0, **fields: Any
+    ) -> RpcAnswer:
+        """SetForwardingPipelineConfig."""
+        request = p4r.SetForwardingPipelineConfigRequest(config=config)
+        request.action = _Actions.Value(action) if isinstance(action, str) else action  # pyright: ignore
+        self.dirty = True
+        return self.call("SetForwardingPipelineConfig", self._own(request, election, fields))
 
     def prepare(self, *entities: p4r.Entity) -> None:
         """Inserts what a check needs, one after the other. Raises `NotPrepared`."""
@@ -229,31 +234,33 @@ class CheckSession:
 
     def accept(self, *updates: p4r.Update) -> None:
         """The server must do all of it."""
-        answer = self.write(*updates)
-        self.expect(answer.code == 0, "OK")
+        self.expect(self.write(*updates).code == 0, "OK")
 
     def refuse(self, codes: int | Sequence[int], *updates: p4r.Update) -> None:
         """The server must refuse each of them with one of these codes."""
-        allowed = [codes] if isinstance(codes, int) else list(codes)
-        answer = self.write(*updates)
-        names = " or ".join(name_of(code) for code in allowed)
-        self.expect(all(code in allowed for code in answer.codes), names)
-
-    def read(self, *entities: p4r.Entity, role: str = "") -> list[p4r.Entity]:
-        """What these requests give; the server must answer."""
-        answer = self.try_read(*entities, role=role)
-        self.expect(answer.code == 0, "OK")
-        return [entity for response in answer.messages for entity in response.entities]
-
-    def try_read(self, *entities: p4r.Entity, role: str = "", device_id: int | None = None) -> RpcAnswer:
-        device = self.device_id if device_id is None else device_id
-        return self.call("Read", p4r.ReadRequest(device_id=device, entities=entities, role=role))
+        self._refused(codes, self.write(*updates))
 
     def refuse_read(self, codes: int | Sequence[int], entity: p4r.Entity) -> None:
-        """The server must refuse a request with one of these codes."""
+        self._refused(codes, self.try_read(entity))
+
+    def _refused(self, codes: int | Sequence[int], answer: RpcAnswer) -> None:
         allowed = [codes] if isinstance(codes, int) else list(codes)
-        answer = self.try_read(entity)
         self.expect(all(code in allowed for code in answer.codes), " or ".join(name_of(code) for code in allowed))
+
+    def try_read(self, *entities: p4r.Entity, device_id: int | None = None) -> RpcAnswer:
+        device = self.device_id if device_id is None else device_id
+        return self.call("Read", p4r.ReadRequest(device_id=device, entities=entities))
+
+    def read(self, *entities: p4r.Entity) -> list[p4r.Entity]:
+        """What these requests give; the server must answer."""
+        answer = self.try_read(*entities)
+        self.expect(answer.code == 0, "OK")
+        return answer.entities
+
+    def lacks(self, request: p4r.Entity) -> None:
+        """A read must give nothing."""
+        answer = self.try_read(request)
+        self.expect(not answer.entities and answer.codes[0] in (0, Canonical.NOT_FOUND), "no entity")
 
     def holds(self, request: p4r.Entity, *entities: p4r.Entity) -> None:
         """A read must give exactly these, in any order, and repeated fields in any order."""
@@ -261,29 +268,20 @@ class CheckSession:
         expected = " ".join(shown(entity) for entity in entities) or "no entity"
         self.expect(entries == sorted(_canonical(entity) for entity in entities), expected)
 
-    def set_pipeline(self, action: str | int, config: p4r.ForwardingPipelineConfig | None, **fields: Any) -> RpcAnswer:
-        """SetForwardingPipelineConfig by the primary; `fields` are others than its own."""
-        request = p4r.SetForwardingPipelineConfigRequest(
-            device_id=self.device_id, election_id=uint128(self.election), config=config
-        )
-        request.action = _Actions.Value(action) if isinstance(action, str) else action  # pyright: ignore
-        for name, value in fields.items():
-            if name == "election_id":
-                request.ClearField(name)
-            if isinstance(value, p4r.Uint128):
-                request.election_id.CopyFrom(value)
-            elif value is not None:
-                setattr(request, name, value)
-        self.dirty = True
-        return self.call("SetForwardingPipelineConfig", request)
-
     # -- streams
+
+    def stream(self, who: int | None = None) -> Conversation:
+        """Our own, or that of another controller, in the order in which they came."""
+        if who is not None:
+            return self.others[who]
+        assert self.primary is not None
+        return self.primary
 
     def converse(self) -> Conversation:
         """Another controller's stream. Ours may be a backup after this."""
         self._disturbed = True
-        self._others.append(self.link.converse())
-        return self._others[-1]
+        self.others.append(self.link.converse())
+        return self.others[-1]
 
     def send(self, conversation: Conversation, **update: Any) -> None:
         message = p4r.StreamMessageRequest(**update)
@@ -293,7 +291,7 @@ class CheckSession:
     def arbitrate(
         self, conversation: Conversation, election: int | None, device_id: int | None = None, role: str | None = None
     ) -> None:
-        """Without `election` the id is unset."""
+        """Without `election` the id is unset; it is the id itself."""
         update = p4r.MasterArbitrationUpdate(device_id=self.device_id if device_id is None else device_id)
         if election is not None:
             update.election_id.CopyFrom(uint128(election))
@@ -301,14 +299,28 @@ class CheckSession:
             update.role.name = role
         self.send(conversation, arbitration=update)
 
+    def controller(self, election: int | None, role: str | None = None, device_id: int | None = None) -> None:
+        """Another controller, the last of `others`, that has arbitrated; `update` is the answer. Raises
+        `NotPrepared`."""
+        conversation = self.converse()
+        self.arbitrate(conversation, election, device_id, role)
+        try:
+            self.update = self.receive(conversation, "arbitration")
+        except RequirementMissed as missed:
+            raise NotPrepared(f"another controller: {missed}") from None
+
+    def _messages(self, conversation: Conversation, seconds: float) -> Iterator[Any]:
+        """What comes within a time, which is written down. Raises `NotOffered` when the stream ends UNIMPLEMENTED."""
+        for message in _arrivals(conversation, seconds):
+            self.got.append(shown(message))
+            if isinstance(message, RpcAnswer) and message.code == Canonical.UNIMPLEMENTED:
+                raise NotOffered(shown(message))
+            yield message
+
     def receive(self, conversation: Conversation, kind: Any, timeout_s: float | None = None) -> Any:
         """The next message of a kind (`arbitration`, `packet`, ...), which must come; others are passed over."""
-        until = time.monotonic() + (self.wait_s if timeout_s is None else timeout_s)
-        while (message := conversation.next(max(0.0, until - time.monotonic()))) is not None:
-            self.got.append(shown(message))
+        for message in self._messages(conversation, self.wait_s if timeout_s is None else timeout_s):
             if isinstance(message, RpcAnswer):
-                if message.code == Canonical.UNIMPLEMENTED:
-                    raise NotOffered(shown(message))
                 break
             if message.HasField(kind):
                 return getattr(message, kind)
@@ -317,34 +329,19 @@ class CheckSession:
 
     def is_quiet(self, conversation: Conversation, kind: Any, seconds: float = QUIET_S) -> None:
         """No message of a kind may come."""
-        until = time.monotonic() + seconds
-        while (message := conversation.next(max(0.0, until - time.monotonic()))) is not None:
-            self.got.append(shown(message))
+        for message in self._messages(conversation, seconds):
             ended = isinstance(message, RpcAnswer)
             self.expect(not ended and not message.HasField(kind), f"no message with {kind}, and the stream goes on")
         self.got.append("nothing")
 
     def ends(self, conversation: Conversation, code: int) -> None:
         """The server must end the stream with a code."""
-        until = time.monotonic() + self.wait_s
-        while (message := conversation.next(max(0.0, until - time.monotonic()))) is not None:
-            self.got.append(shown(message))
+        for message in self._messages(conversation, self.wait_s):
             if isinstance(message, RpcAnswer):
-                if message.code == Canonical.UNIMPLEMENTED:
-                    raise NotOffered(shown(message))
                 self.expect(message.code == code, f"the stream ends with {name_of(code)}")
                 return
         self.got.append("nothing more")
         raise RequirementMissed(f"the stream ends with {name_of(code)}")
-
-    def controller(self, election: int | None, role: str | None = None) -> tuple[Conversation, Any]:
-        """Another controller that has arbitrated, and the answer. Raises `NotPrepared`."""
-        conversation = self.converse()
-        self.arbitrate(conversation, election, role=role)
-        try:
-            return conversation, self.receive(conversation, "arbitration")
-        except RequirementMissed as missed:
-            raise NotPrepared(f"another controller: {missed}") from None
 
     # -- verdicts
 
@@ -354,16 +351,25 @@ class CheckSession:
             raise RequirementMissed(expected)
 
     def same(self, value: Any, expected: Any, what: str) -> None:
-        """A value of an answer must be this one."""
-        self.expect(value == expected, f"{what}: {expected.name if isinstance(expected, Canonical) else expected}")
+        """A value of an answer must be this one; where True is expected `what` says all."""
+        if expected is True:
+            self.expect(bool(value), what)
+        self.expect(
+            expected is True or value == expected,
+            f"{what}: {expected.name if isinstance(expected, Canonical) else expected}",
+        )
+
+
+def _arrivals(conversation: Conversation, seconds: float) -> Iterator[Any]:
+    """What comes on a stream within a time."""
+    until = time.monotonic() + seconds
+    while (message := conversation.next(max(0.0, until - time.monotonic()))) is not None:
+        yield message
 
 
 def _until_end(conversation: Conversation, seconds: float) -> None:
     """Reads a stream until the server has ended it."""
-    until = time.monotonic() + seconds
-    while (message := conversation.next(max(0.0, until - time.monotonic()))) is not None:
-        if isinstance(message, RpcAnswer):
-            return
+    any(isinstance(message, RpcAnswer) for message in _arrivals(conversation, seconds))
 
 
 _UNORDERED = {"match", "params", "members", "replicas", "action_profile_actions"}

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from detour.engine import phv
-from detour.engine.compiler import slots
+from detour.engine.compiler import intrinsics, slots
 from detour.engine.compiler import traced_steps as steps
 from detour.engine.compiler.actions import run_action
 from detour.engine.compiler.calculations import hash_of
@@ -41,7 +41,9 @@ def write_pipeline(program: CompilationUnit, name: str) -> None:
         ctx.set_fixed(phv.EGRESS_SPEC, beside)
         ctx.set_fixed(phv.CLONE_SESSION, const(32, 0))
         ctx.set_fixed(phv.CLONE_FIELDS, const(32, 0))
+    intrinsics.before_control(ctx, name)
     _Graph(ctx, program.model.pipelines[name]).write()
+    intrinsics.after_control(ctx, name)
     if name == "egress":
         # A packet truncated to nothing is dropped.
         nothing = f.compare("ne", f.load(8, f.at("%phv", ctx.layout.drop_flag)), const(8, 0))

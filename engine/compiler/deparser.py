@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from detour.engine import phv
+from detour.engine.compiler import intrinsics
 from detour.engine.compiler import traced_steps as steps
 from detour.engine.compiler.actions import run_primitives
 from detour.engine.compiler.bits import emit, field_bits
@@ -17,33 +18,58 @@ from detour.engine.compiler.covering import STATEMENT
 from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import Json, Model, check_width, parse_hex, refuse
+from detour.engine.compiler.portable import INGRESS_DEPARSER
 
 
-def _deparser(model: Model) -> tuple[list[str], list[Json]]:
+def _deparser(model: Model, name: str) -> tuple[list[str], list[Json]]:
     """Names of headers in order, and primitives."""
     deparsers = model.json.get("deparsers") or []
     if not deparsers:
         return [], []
-    d = next((d for d in deparsers if d["name"] == "deparser"), deparsers[0])
+    d = next((d for d in deparsers if d["name"] == name), deparsers[0])
     return d["order"], d.get("primitives") or []
 
 
 def max_header_bytes(model: Model) -> int:
-    return sum(model.header(name).type.max_bytes for name in _deparser(model)[0])
+    """The most that a deparser writes."""
+    names = ("deparser", INGRESS_DEPARSER)
+    return max(sum(model.header(h).type.max_bytes for h in _deparser(model, name)[0]) for name in names)
 
 
 def write_deparser(program: CompilationUnit) -> None:
     """Writes `deparse`: (sw, phv, out, payload, bytes of payload) -> bytes of headers written to `out`."""
     ctx = FunctionContext(program, f"i64 @{program.prefix}deparse{DEPARSE}")
+    _look_at_payload(ctx)
+    update_checksums(ctx)
+    end = ctx.f.variable(64)
+    _deparse(ctx, "deparser", end)
+    ctx.f.ret(ctx.f.load(64, end, 8))
+
+
+def write_ingress_deparser(program: CompilationUnit) -> None:
+    """Writes `ingress_deparse` for PSA, with the parameters of `deparse`: what egress gets to parse. A clone of egress
+    is written by the deparser of egress."""
+    ctx = FunctionContext(program, f"i64 @{program.prefix}ingress_deparse{DEPARSE}")
+    _look_at_payload(ctx)
+    end = ctx.f.variable(64)
+    clone = ctx.f.compare("eq", ctx.fixed(phv.INSTANCE_TYPE), const(32, phv.TYPE_EGRESS_CLONE))
+    ctx.when(clone, lambda: _deparse(ctx, "deparser", end), lambda: _deparse(ctx, INGRESS_DEPARSER, end))
+    ctx.f.ret(ctx.f.load(64, end, 8))
+
+
+def _look_at_payload(ctx: FunctionContext) -> None:
+    """What checksums see of the payload: BMv2 cuts it to the length of truncate() already here."""
     f = ctx.f
-    order, primitives = _deparser(program.model)
-    # What checksums see of the payload: BMv2 cuts it to the length of truncate() already here.
     n, limit = Value(64, "%n"), f.resize(ctx.fixed(phv.TRUNCATE), 64)
     cut = f.op("and", f.compare("ne", limit, const(64, 0)), f.compare("ult", limit, n))
     ctx.payload = ("%payload", f.select(cut, limit, n))
-    update_checksums(ctx)
-    run_primitives(ctx, primitives, "deparser")
-    end = f.variable(64)
+
+
+def _deparse(ctx: FunctionContext, name: str, end: str) -> None:
+    """Runs a deparser; `end`: a variable for the number of bytes written."""
+    f = ctx.f
+    order, primitives = _deparser(ctx.model, name)
+    run_primitives(ctx, primitives, name)
 
     def write(ref: HeaderRef) -> None:
         at = f.load(64, end, 8)
@@ -53,12 +79,11 @@ def write_deparser(program: CompilationUnit) -> None:
             data = f.at("%out", at), count
             ctx.trace.record(f, "deparser_emit", data=data, **steps.header_of(ref))
         if ctx.cover:
-            ctx.cover.reached(f, STATEMENT, f"deparser emit {ref.header.name}")
+            ctx.cover.reached(f, STATEMENT, f"{name} emit {ref.header.name}")
 
-    for name in order:
-        ref = ctx.header(name)
+    for header in order:
+        ref = ctx.header(header)
         ctx.when(ctx.is_valid(ref), partial(write, ref))
-    f.ret(f.load(64, end, 8))
 
 
 # -- field lists
@@ -113,6 +138,7 @@ def write_preserve(program: CompilationUnit, keep_trace: bool = False) -> None:
     ctx = FunctionContext(program, head)
     f, lay = ctx.f, ctx.layout
     f.clear(f.at("%phv", lay.metadata), lay.headers - lay.metadata)
+    intrinsics.preserved(ctx)
     if keep_trace:
         f.store(f.load(24, f.at("%src", lay.trace)), f.at("%phv", lay.trace))
     for item, label in _cases(f, program.model.json.get("field_lists") or [], "%list"):

@@ -33,6 +33,7 @@ from detour.engine.compiler.model import (
     parse_hex,
     refuse,
 )
+from detour.engine.compiler.portable import architecture_of, as_v1model
 from detour.engine.compiler.shape import check_shape
 
 T = TypeVar("T")
@@ -51,14 +52,14 @@ _ZERO = {"type": "hexstr", "value": "0x0"}
 def load(source: Json) -> Model:
     """The model of a BMv2 JSON document. Raises `DetourError` naming what is missing or malformed."""
     check_shape(source)
-    model = _Loader(_without_empty_fields(source)).model()
+    model = _Loader(_without_empty_fields(as_v1model(source)), architecture_of(source)).model()
     _check(model)
     return model
 
 
 class _Loader:
-    def __init__(self, source: Json) -> None:
-        self.json = source
+    def __init__(self, source: Json, architecture: str) -> None:
+        self.json, self.architecture = source, architecture
         self.table_count = 0
         version = (source.get("__meta__") or {}).get("version") or [2, 0]
         if version[0] != 2:
@@ -83,6 +84,7 @@ class _Loader:
             pipelines.setdefault(name, PipelineIr(name, None, {}, {}, {}))
         return Model(
             json=source,
+            architecture=self.architecture,
             headers=self.headers,
             stacks=_each("header stack", source.get("header_stacks"), self._stack),
             unions=unions,

@@ -281,9 +281,10 @@ class Array:
 
 @dataclass(slots=True)
 class Model:
-    """A whole program."""
+    """A whole program, in v1model's form. `architecture`: what it was written for."""
 
     json: Json
+    architecture: str
     headers: dict[str, Header]
     stacks: dict[str, Stack]
     unions: dict[str, Union]

@@ -11,6 +11,7 @@ import hashlib
 import json
 
 from detour.engine import phv
+from detour.engine.compiler import intrinsics
 from detour.engine.compiler import traced_steps as steps
 from detour.engine.compiler.actions import run_primitive, traced_set
 from detour.engine.compiler.bits import extract, take
@@ -20,27 +21,30 @@ from detour.engine.compiler.covering import BRANCH
 from detour.engine.compiler.expressions import Number, boolean, constant, exact, low, lvalue, member_of, read
 from detour.engine.compiler.ir import FALSE, TRUE, Value, const
 from detour.engine.compiler.model import MAX_HEADER_BYTES, Json, Stack, check_width, find, parse_hex, refuse
+from detour.engine.compiler.portable import EGRESS_PARSER
 from detour.engine.compiler.primitives import assign, assign_number
 from detour.engine.compiler.values import variable_bytes
 
 _MAX_VISITS = 4096  # states entered on cycles; BMv2 would not return
 
 
-def write_parser(program: CompilationUnit) -> None:
-    """Writes `parse`: (sw, phv, packet, length) -> 0."""
-    ctx = FunctionContext(program, f"i64 @{program.prefix}parse{PARSE}")
+def write_parser(program: CompilationUnit, name: str = "parser") -> None:
+    """Writes `parse`, or `egress_parse` for PSA's second parser: (sw, phv, packet, length) -> 0."""
+    function = "egress_parse" if name == EGRESS_PARSER else "parse"
+    ctx = FunctionContext(program, f"i64 @{program.prefix}{function}{PARSE}")
     ctx.make_frame("parse")
-    _clear(ctx)
+    _clear(ctx, again=TRUE if name == EGRESS_PARSER else ctx.starts_over())
+    intrinsics.before_parser(ctx, name)
     parser = _Parser(ctx)
     parsers = program.model.json["parsers"]
     if parsers:
-        parser.write(next((p for p in parsers if p["name"] == "parser"), parsers[0]))
+        parser.write(next((p for p in parsers if p["name"] == name), parsers[0]))
     parser.finish()
     ctx.f.ret(const(64, 0))
 
 
-def _clear(ctx: FunctionContext) -> None:
-    """Headers invalid and zero; metadata too, unless it was preserved for a second pass."""
+def _clear(ctx: FunctionContext, again: Value) -> None:
+    """Headers invalid and zero; metadata too, unless it was preserved for another pass (`again`)."""
     f, lay = ctx.f, ctx.layout
     # Tells the PHVs of one program from those of others.
     digest = hashlib.sha256(json.dumps(ctx.model.json, sort_keys=True).encode()).digest()
@@ -54,8 +58,8 @@ def _clear(ctx: FunctionContext) -> None:
 
     ours = f.compare("eq", f.load(64, f.at("%phv", lay.tag), 8), tag)
     ctx.when(ours, lambda: _clear_touched(ctx), clear_all)
-    f.clear(f.at("%phv", lay.flags), lay.metadata - lay.flags)
-    again = ctx.starts_over()
+    # What is behind `drop_flag` is the packet's own, in all passes through one switch.
+    f.clear(f.at("%phv", lay.flags), (lay.drop_flag if again.const else lay.metadata) - lay.flags)
     ctx.when(f.negate(again), lambda: f.clear(f.at("%phv", lay.metadata), lay.headers - lay.metadata))
     length = f.resize(Value(64, "%length"), 32)
     ctx.set_fixed(phv.LENGTH_REGISTER, length)
@@ -270,7 +274,8 @@ class _Parser:
     def _verify(self, cond: Json, error: Json, op: Json, where: str) -> None:
         f = self.f
         code = error if isinstance(error, int) else constant(error)
-        if code is not None and code not in self.ctx.model.errors.values():
+        declared = self.ctx.model.json.get("errors")  # p4c writes none for PSA and PNA
+        if declared and code is not None and code not in self.ctx.model.errors.values():
             raise refuse(f"error {code} is none of the program's errors", op)
         good, bad = f.block("good"), f.block("bad")
         holds = boolean(self.ctx, cond)

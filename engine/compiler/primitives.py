@@ -48,7 +48,9 @@ class Primitive(NamedTuple):
 PRIMITIVES: dict[str, Primitive] = {}
 
 
-def _primitive(names: str, count: int, assigns: str = "", extern: Extern | None = None) -> Callable[[Write], Write]:
+def primitive(names: str, count: int, assigns: str = "", extern: Extern | None = None) -> Callable[[Write], Write]:
+    """Registers a function that compiles the calls of some primitives, with so many parameters."""
+
     def register(f: Write) -> Write:
         PRIMITIVES.update(dict.fromkeys(names.split(), Primitive(count, f, assigns, extern)))
         return f
@@ -67,7 +69,7 @@ def assign_number(ctx: FunctionContext, target: Json, n: Number) -> None:
     values.store(ctx, ref, find_field(ref.header, name, target), n.value, n.signed)
 
 
-@_primitive("assign modify_field assign_VL", 2, "assign")
+@primitive("assign modify_field assign_VL", 2, "assign")
 def assign(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     ref, name = lvalue(ctx, args[0])
     spec = find_field(ref.header, name, call)
@@ -87,9 +89,9 @@ def _arithmetic(op: str, ctx: FunctionContext, args: list[Json], call: Json) -> 
 
 _OPERATORS = {"add": "+", "subtract": "-", "bit_and": "&", "bit_or": "|", "bit_xor": "^"}
 for _name, _op in (_OPERATORS | {"shift_left": "<<", "shift_right": ">>"}).items():
-    _primitive(_name, 3, "assign")(partial(_arithmetic, _op))
-_primitive("add_to_field", 2, "assign")(partial(_arithmetic, "+"))
-_primitive("subtract_from_field", 2, "assign")(partial(_arithmetic, "-"))
+    primitive(_name, 3, "assign")(partial(_arithmetic, _op))
+primitive("add_to_field", 2, "assign")(partial(_arithmetic, "+"))
+primitive("subtract_from_field", 2, "assign")(partial(_arithmetic, "-"))
 
 
 # -- headers and stacks
@@ -121,7 +123,7 @@ def _on_headers(names: str, write: Callable[..., None], *kinds: Callable[..., An
     def with_arguments(ctx: FunctionContext, args: list[Json], call: Json) -> None:
         write(ctx, *(kind(ctx, e, call) for kind, e in zip(kinds, args, strict=True)))
 
-    _primitive(names, len(kinds), assigns)(with_arguments)
+    primitive(names, len(kinds), assigns)(with_arguments)
 
 
 _on_headers("assign_header copy_header", values.assign_header, _header, _header)
@@ -137,7 +139,7 @@ _on_headers("pop", values.pop, _stack, _amount)
 # -- what becomes of the packet
 
 
-@_primitive("mark_to_drop", 1)
+@primitive("mark_to_drop", 1)
 def _mark_to_drop(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """Sets the fields of the header that is given, which may be a copy of standard_metadata."""
     ref = header(ctx, args[0])
@@ -145,17 +147,17 @@ def _mark_to_drop(ctx: FunctionContext, args: list[Json], call: Json) -> None:
         values.store(ctx, ref, find_field(ref.header, name, call), value)
 
 
-@_primitive("drop", 0)
+@primitive("drop", 0)
 def _drop(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     _mark_to_drop(ctx, [{"type": "header", "value": "standard_metadata"}], call)
 
 
-@_primitive("exit", 0)
+@primitive("exit", 0)
 def _exit(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     ctx.set_fixed(phv.EXITED, const(32, 1))
 
 
-@_primitive("no_op", 0)
+@primitive("no_op", 0)
 def _no_op(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     pass
 
@@ -168,7 +170,7 @@ def _request(names: str, count: int, places: Mapping[int, tuple[int, int]], exte
             v = ctx.f.resize(low(ctx, args[argument], bits), 32)
             ctx.set_fixed(place, ctx.f.op("add", v, const(32, 1)))
 
-    _primitive(names, count, extern=extern)(write)
+    primitive(names, count, extern=extern)(write)
 
 
 _request(
@@ -184,7 +186,7 @@ _request(
 )
 
 
-@_primitive("truncate", 1, extern=Extern({"bytes": (0, 32)}))
+@primitive("truncate", 1, extern=Extern({"bytes": (0, 32)}))
 def _truncate(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """The smallest of all lengths given; a length of 0 is kept as a flag, since 0 means "not" in the PHV."""
     f = ctx.f
@@ -202,7 +204,7 @@ def _truncate(ctx: FunctionContext, args: list[Json], call: Json) -> None:
 # -- hashes and random numbers
 
 
-@_primitive(
+@primitive(
     "modify_field_with_hash_based_offset",
     4,
     extern=Extern({"base": (1, 64), "max": (3, 64)}, result=0, of=2, name="hash"),
@@ -221,7 +223,7 @@ def _hash(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     assign_number(ctx, args[0], Number(v, False))
 
 
-@_primitive("modify_field_rng_uniform", 3, extern=Extern({"low": (1, 64), "high": (2, 64)}, result=0, name="random"))
+@primitive("modify_field_rng_uniform", 3, extern=Extern({"low": (1, 64), "high": (2, 64)}, result=0, name="random"))
 def _random(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """A number in lo..hi; with lo > hi BMv2 leaves the field alone."""
     f = ctx.f
@@ -262,7 +264,7 @@ def count_packet(ctx: FunctionContext, packets_at: str, bytes_at: str) -> None:
     f.store(f.op("add", f.load(64, bytes_at, 8), size), bytes_at, 8)
 
 
-@_primitive("count", 2, extern=Extern({"index": (1, 32)}, of=0))
+@primitive("count", 2, extern=Extern({"index": (1, 32)}, of=0))
 def _count(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     def add(array: Array, i: Value) -> None:
         slot = ctx.slots.counters[array.name]
@@ -281,14 +283,20 @@ def meter_colour(ctx: FunctionContext, row: str, unit: str) -> Value:
     return f.call(32, runtime(ctx.module, "meter"), [row, now, amount])
 
 
-@_primitive("execute_meter", 3, extern=Extern({"index": (1, 32)}, result=2, of=0, name="meter"))
-def _meter(ctx: FunctionContext, args: list[Json], call: Json) -> None:
+def execute_meter(ctx: FunctionContext, args: list[Json], colour: Callable[[FunctionContext, Value], Value]) -> None:
+    """Runs a meter of an array; `colour` numbers what comes of it."""
+
     def run(array: Array, i: Value) -> None:
         offset = ctx.f.op("mul", i, const(64, 8 * METER_WORDS))
         row = ctx.f.at(ctx.slot(ctx.slots.meters[array.name]), offset)
-        assign_number(ctx, args[2], Number(meter_colour(ctx, row, array.unit), False))
+        assign_number(ctx, args[2], Number(colour(ctx, meter_colour(ctx, row, array.unit)), False))
 
     _at_index(ctx, "meter", args[0], args[1], run)
+
+
+@primitive("execute_meter", 3, extern=Extern({"index": (1, 32)}, result=2, of=0, name="meter"))
+def _meter(ctx: FunctionContext, args: list[Json], call: Json) -> None:
+    execute_meter(ctx, args, lambda ctx, colour: colour)
 
 
 def _cell(ctx: FunctionContext, array: Array, i: Value) -> tuple[str, int]:
@@ -297,7 +305,7 @@ def _cell(ctx: FunctionContext, array: Array, i: Value) -> tuple[str, int]:
     return ctx.f.at(ctx.slot(ctx.slots.registers[array.name]), ctx.f.op("mul", i, const(64, size))), size
 
 
-@_primitive("register_read", 3, extern=Extern({"index": (2, 32)}, result=0, of=1))
+@primitive("register_read", 3, extern=Extern({"index": (2, 32)}, result=0, of=1))
 def _register_read(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     def read(array: Array, i: Value) -> None:
         at, size = _cell(ctx, array, i)
@@ -307,7 +315,7 @@ def _register_read(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     _at_index(ctx, "register", args[1], args[2], read)
 
 
-@_primitive("register_write", 3, extern=Extern({"index": (1, 32)}, of=0))
+@primitive("register_write", 3, extern=Extern({"index": (1, 32)}, of=0))
 def _register_write(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     def write(array: Array, i: Value) -> None:
         v = low(ctx, args[2], array.bits)
@@ -320,7 +328,7 @@ def _register_write(ctx: FunctionContext, args: list[Json], call: Json) -> None:
 # -- debugging
 
 
-@_primitive("assert assume", 1)
+@primitive("assert assume", 1)
 def _assert(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """simple_switch aborts; here the packet's error is set and the source line noted."""
     n = exact(ctx, args[0])
@@ -335,7 +343,7 @@ def _assert(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     ctx.when(failed, fail)
 
 
-@_primitive("log_msg", 2)
+@primitive("log_msg", 2)
 def _log(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     """Leaves the arguments in the log ring if somebody listens."""
     f = ctx.f

@@ -22,6 +22,7 @@ from detour.engine.compiler.deparser import (
     max_header_bytes,
     write_deparser,
     write_digest,
+    write_ingress_deparser,
     write_preserve,
 )
 from detour.engine.compiler.ir import Module
@@ -30,6 +31,7 @@ from detour.engine.compiler.load import load
 from detour.engine.compiler.log_ring import LogFormat
 from detour.engine.compiler.model import MAX_HEADER_BYTES, MAX_PHV_BYTES, Model, read_json, refuse
 from detour.engine.compiler.parser import write_parser
+from detour.engine.compiler.portable import EGRESS_PARSER, PSA
 from detour.engine.compiler.prefetch import write_prefetch
 from detour.engine.compiler.slots import COVERAGE, TRACED_COVERAGE, Slots, assign_slots
 from detour.engine.compiler.traced import write_traced
@@ -57,8 +59,9 @@ class Program:
     """What p4c made of a P4 program, compiled; all switches that run it share the code.
 
     `parse_addr` and the other addresses are those of native functions whose arguments and results are int64
-    (docs/architecture.md). `phv_size` is the size of a PHV, which must begin at a multiple of 8.
-    `max_header_bytes` is the most that deparse writes, `max_digest_bytes` the most that digest writes.
+    (docs/architecture.md). `phv_size` is the size of a PHV, which must begin at a multiple of 8. `ingress_deparse_addr`
+    and `egress_parse_addr` are PSA's, else 0. `max_header_bytes` is the most that deparse writes, `max_digest_bytes`
+    the most that digest writes.
     """
 
     def __init__(
@@ -99,6 +102,8 @@ class Program:
         self.parse_addr, self.ingress_addr, self.egress_addr = map(self._code.address, ("parse", "ingress", "egress"))
         self.deparse_addr, self.preserve_addr = map(self._code.address, ("deparse", "preserve"))
         self.digest_addr, self.prefetch_addr = map(self._code.address, ("digest", "prefetch"))
+        second = ("ingress_deparse", "egress_parse") if self.model.architecture == PSA else ()
+        self.ingress_deparse_addr, self.egress_parse_addr = map(self._code.address, second) if second else (0, 0)
 
     def _check_sizes(self) -> None:
         """What the loop has room for."""
@@ -152,6 +157,9 @@ class Program:
             write_preserve(program)
             write_digest(program)
             write_prefetch(program)
+        if self.model.architecture == PSA:  # never traced: what they do shows in the packet that egress gets
+            write_ingress_deparser(program)
+            write_parser(program, EGRESS_PARSER)
         sites = cover.sites if cover else []
         return program.module.text(), (tuple(program.log_formats), tuple(forms), tuple(sites))
 

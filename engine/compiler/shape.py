@@ -209,6 +209,13 @@ _VALUES: dict[str, Check] = {
 # -- the parts of a document
 
 
+def _call(call: Json) -> None:
+    """A primitive. PNA's `add_entry` has a list among its parameters."""
+    if type(call) is dict and call.get("op") == "add_entry":
+        raise refuse("add_entry: packets do not add entries to tables here", call)
+    _CHECKS["primitive"](call)
+
+
 def _parser_operation(op: Json) -> None:
     """A primitive's parameter is a call; the size of a shift is a number, an error may be one."""
     _CHECKS["parser_op"](op)
@@ -278,6 +285,7 @@ _CHECKS: dict[str, Check] = {
     "version": _row(_number, _number),
     "field": _row(_text, _anything, more=(_truth, _truth)),
     "expression": _expression,
+    "call": _call,
     "parser_operation": _parser_operation,
     "table_key": _table_key,
     "state_transition": _transition,
@@ -287,7 +295,7 @@ _CHECKS: dict[str, Check] = {
     "next_tables": _next_tables,
 }
 for _name, *_members in (
-    ("call", "op:text parameters:[expression]"),
+    ("primitive", "op:text parameters:[expression]"),
     ("parser_op", "op:text parameters:[any]"),
     ("key", "match_type:text target:any", "name:text mask:hex"),
     ("transition", "type:text value:any next_state:text?"),

@@ -268,7 +268,8 @@ class SwitchRecord(NativeRecord, lines=True):
 
     device_id: Int64; ready: Int64; parse: Int64; ingress: Int64; egress: Int64; deparse: Int64
     piped: Int64  # whether its pipeline takes time (`pipe_ps`) or so many packets a second (`pipe_gap_ps`)
-    digest: Int64; state: Int64; phv_size: Int64
+    egress_parse: Int64  # PSA's second parser; 0: the architecture has none
+    ingress_deparse: Int64; digest: Int64; state: Int64; phv_size: Int64
     drop_port: Int64; void_port: Int64; input_channel: Int64; input_limit: Int64
     recirculate_ps: Int64; groups: Int64; sessions: Int64; replicas: Int64
     wants_packet_in: Int64; wants_digest: Int64

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What happens to a packet in a switch, in the order of simple_switch's ingress and egress threads.
 
-A packet runs parser and ingress when it arrives, waits in an output queue, and runs egress and deparser when the
-port takes it out. Copies lose what simple_switch's copies lose: pending clone, resubmit, recirculate and truncate.
+A packet runs parser and ingress when it arrives, waits in an output queue, and runs egress and deparser when the port
+takes it out; a program for PSA writes and parses it once more before egress. Copies lose what simple_switch's copies
+lose: pending clone, resubmit, recirculate and truncate.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def run_ingress(g: LoopGlobals, switch_index: int, slot_index: int) -> int:
         return -1
     phv = pool.phv_address(g, slot_index)
     std = phv_at(phv, 0)
-    _parse(g, switch, slot_index)
+    _parse(g, switch, slot_index, switch.parse)
     if std.parser_error != 0:
         switch.parser_errors += 1
     if std.error == 0:
@@ -109,10 +110,10 @@ def run_ingress(g: LoopGlobals, switch_index: int, slot_index: int) -> int:
 
 
 @inner(forceinline=True)
-def _parse(g: LoopGlobals, switch: SwitchRecord, slot_index: int) -> None:
+def _parse(g: LoopGlobals, switch: SwitchRecord, slot_index: int, parse: int) -> None:
     frame = slot_at(g.slots, slot_index)
     phv = pool.phv_address(g, slot_index)
-    call4(switch.parse, switch.state, phv, pool.address(g, slot_index), frame.length)
+    call4(parse, switch.state, phv, pool.address(g, slot_index), frame.length)
     if frame.wire != frame.length:
         std = phv_at(phv, 0)
         std.length_register = frame.wire
@@ -220,7 +221,7 @@ def _clone_ingress(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot
     pool.clear_fixed(clone_phv)
     clone_std = phv_at(clone_phv, 0)
     clone_std.ingress_port = std.ingress_port
-    _parse(g, switch, clone)
+    _parse(g, switch, clone, switch.parse)
     _reset_standard(g, clone)
     call3(switch.preserve, fields, phv, clone_phv)
     clone_std.instance_type = fixed.TYPE_INGRESS_CLONE
@@ -288,6 +289,8 @@ def _enqueue(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index
             index = mapped
     port = port_at(g.ports, index)
     std = phv_at(pool.phv_address(g, slot_index), 0)
+    if std.priority >= port.priorities and switch.egress_parse != 0:
+        std.priority = 0  # PSA: classes of service that a target does not have are the default one
     if std.priority >= port.priorities:
         switch.priority_drops += 1
         pool.give_back(g, slot_index)
@@ -357,6 +360,8 @@ def _egress(g: LoopGlobals, port: PortRecord, port_index: int, priority: int, sl
     std.deq_timedelta = (ticks - std.enq_timestamp) & _U32
     std.egress_port = slot_at(g.slots, slot_index).port
     std.deq_qdepth = _depth(g, switch, port_index, priority, std.egress_port)
+    if switch.egress_parse != 0 and not _parse_for_egress(g, switch, port.switch, slot_index):
+        return False
     call2(switch.egress, switch.state, phv)
     if std.error != 0:
         switch.faults += 1
@@ -372,15 +377,29 @@ def _egress(g: LoopGlobals, port: PortRecord, port_index: int, priority: int, sl
     return _deparse(g, switch, slot_index)
 
 
+@inner()
+def _parse_for_egress(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index: int) -> bool:
+    """PSA: writes the packet as ingress left it, or a clone as egress left it, and parses it for egress. False: it is
+    gone."""
+    std = phv_at(pool.phv_address(g, slot_index), 0)
+    is_as_it_came = std.instance_type == fixed.TYPE_INGRESS_CLONE
+    if not is_as_it_came and not _put_headers(g, switch, slot_index, switch.ingress_deparse):
+        return False
+    if std.digest_list != 0:
+        _digest(g, switch, switch_index, slot_index)
+    _parse(g, switch, slot_index, switch.egress_parse)
+    return True
+
+
 @inner(forceinline=True)
-def _deparse(g: LoopGlobals, switch: SwitchRecord, slot_index: int) -> bool:
-    """Writes the headers; True if the packet is to be sent, False if it is gone or recirculates."""
+def _put_headers(g: LoopGlobals, switch: SwitchRecord, slot_index: int, deparse: int) -> bool:
+    """Writes the headers; False: the packet is gone."""
     frame = slot_at(g.slots, slot_index)
     phv = pool.phv_address(g, slot_index)
     std = phv_at(phv, 0)
     payload = frame.start + std.payload_offset
     payload_length = frame.length - std.payload_offset
-    length = call5(switch.deparse, switch.state, phv, g.scratch, g.slots + payload, payload_length)
+    length = call5(deparse, switch.state, phv, g.scratch, g.slots + payload, payload_length)
     if std.error != 0:
         switch.faults += 1
         pool.give_back(g, slot_index)
@@ -389,6 +408,16 @@ def _deparse(g: LoopGlobals, switch: SwitchRecord, slot_index: int) -> bool:
         switch.header_drops += 1
         pool.give_back(g, slot_index)
         return False
+    return True
+
+
+@inner(forceinline=True)
+def _deparse(g: LoopGlobals, switch: SwitchRecord, slot_index: int) -> bool:
+    """Writes the headers; True if the packet is to be sent, False if it is gone or recirculates."""
+    if not _put_headers(g, switch, slot_index, switch.deparse):
+        return False
+    frame = slot_at(g.slots, slot_index)
+    std = phv_at(pool.phv_address(g, slot_index), 0)
     if std.recirculate != 0:
         switch.recirculations += 1
         _start_over(g, switch, slot_index, std.recirculate - 1, fixed.TYPE_RECIRCULATION)

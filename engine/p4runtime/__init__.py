@@ -6,6 +6,8 @@
 - `device`     one switch: pipelines, arbitration, locks, notifications
 - `pipeline`   SetForwardingPipelineConfig and its actions; `config` one ForwardingPipelineConfig
 - `schema`     P4Info, checked against the BMv2 JSON, as codecs: `match`, `actions`, `p4data`, `packets`
+- `translation`  between the controller's values and the data plane's; `restrictions`, `references`: what the program
+  demands of entries (`annotations`)
 - `store`      what the clients wrote: the engine's `SwitchState` and what P4Runtime adds to it
 - `entities/`  the kinds of entities: how each is written and read
 - `write`, `atomic`, `read`, `reconcile`  batches; `digests`  notifications

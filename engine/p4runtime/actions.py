@@ -18,18 +18,14 @@ _Scope = p4i.ActionRef.Scope
 class ActionCodec:
     """One action of P4Info."""
 
-    def __init__(self, id_: int, name: str, params: list[tuple[int, str, int]], untranslated: str = "") -> None:
-        """`params`: (id, name, bits) in the order of the BMv2 JSON. `untranslated`: one that is shown as strings."""
+    def __init__(self, id_: int, name: str, params: list[tuple[int, str, int]]) -> None:
+        """`params`: (id, name, bits) in the order of the BMv2 JSON."""
         self.id, self.name, self.params = id_, name, params
-        self._untranslated = untranslated
         self._slots = {p[0]: (i, p[2], p[1]) for i, p in enumerate(params)}
         self._blank: list[int | None] = [None] * len(params)
 
     def decode(self, params: Iterable[p4r.Action.Param]) -> tuple[int, ...]:
         """The arguments in the order of the JSON. Every parameter must be given once."""
-        if self._untranslated:
-            what = f"action '{self.name}': '{self._untranslated}'"
-            raise Refused(Code.UNIMPLEMENTED, f"{what} is translated to strings, which is not supported")
         values = self._blank.copy()
         slots = self._slots
         for p in params:

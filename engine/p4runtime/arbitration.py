@@ -11,7 +11,8 @@ time. The default role is never forgotten.
 
 The scheme of `role.config` is left to agreement (spec, "Role Config"); ours is Stratum's P4RoleConfig, which comes with
 finsy: P4Info ids that the role may write, alone or shared, whether and which packet-ins it gets, and whether it may
-push pipelines. A role without config may do everything.
+push pipelines. A role without config may do what the program's `@p4runtime_role` says (`P4Device.ids`), where nothing
+has that annotation everything.
 """
 
 from __future__ import annotations
@@ -39,10 +40,6 @@ class RoleConfig:
     receives_packet_ins: bool = True
     packet_in_filter: tuple[int, int] | None = None  # metadata id, value
     can_push_pipeline: bool = True
-
-    def sees(self, id_: int) -> bool:
-        """Whether the role gets notifications of that object."""
-        return self.ids is None or id_ in self.ids
 
     def wants(self, packet: p4r.PacketIn) -> bool:
         """Whether the role gets that packet-in."""

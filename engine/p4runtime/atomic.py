@@ -12,6 +12,7 @@ order in which they were made, so a member that is deleted and made again may ta
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from finsy.proto import p4r
@@ -20,8 +21,9 @@ from detour.engine.p4runtime.collector import HELD_OFF
 from detour.engine.p4runtime.entities import ENTITIES, table_read
 from detour.engine.p4runtime.entities.common import DELETE, INSERT, MODIFY, WHOLE_ENTRY, Ids, PendingUpdate
 from detour.engine.p4runtime.errors import Code, Outcomes, Refused, log, refusal
+from detour.engine.p4runtime.read import everything
 from detour.engine.p4runtime.store import EntityStore, TableStore
-from detour.engine.p4runtime.write import Updates, prepare
+from detour.engine.p4runtime.write import Updates, prepare, prepare_numbers
 from detour.engine.tables import NoSuchEntry
 
 _OPPOSITE: dict[int, Any] = {INSERT: DELETE, MODIFY: MODIFY, DELETE: INSERT}
@@ -31,6 +33,7 @@ def write_atomically(store: EntityStore, updates: Updates, ids: Ids = None) -> O
     """Carries out a batch as a whole; returns what became of each update."""
     ready: list[PendingUpdate] = []
     with HELD_OFF:
+        store.translation.begin(partial(everything, store))
         for i, update in enumerate(updates):
             try:
                 ready.append(prepare(store, update, ids))
@@ -68,7 +71,7 @@ def _carry_out(store: EntityStore, updates: Updates, ready: list[PendingUpdate])
 
 def _take_back(store: EntityStore, update: p4r.Update) -> None:
     try:
-        prepare(store, update, None)()
+        prepare_numbers(store, update.type, update.entity)()
     except Exception:
         log.exception("a batch could not be rolled back entirely: %s", update)
 
@@ -87,9 +90,10 @@ def _check(store: EntityStore, update: p4r.Update) -> None:
 
 def _inverse(store: EntityStore, update: p4r.Update) -> Iterator[p4r.Update]:
     """The updates that take one back. Nothing, if it will fail anyway because what it names is not there."""
-    kind, entity = update.type, update.entity
-    name = entity.WhichOneof("entity") or ""
+    kind = update.type
     try:
+        entity = store.translation.inward(update.entity, kind)
+        name = entity.WhichOneof("entity") or ""
         match name:
             case "table_entry":
                 yield from _inverse_of_entry(store, kind, entity.table_entry)

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 from finsy.proto import p4r
 
-from detour.engine.p4runtime.arbitration import Arbiter
+from detour.engine.p4runtime.arbitration import FULL_ACCESS, Arbiter, RoleConfig
 from detour.engine.p4runtime.digests import Digester
+from detour.engine.p4runtime.entities.common import Ids
 from detour.engine.p4runtime.entities.table_read import any_ageing, idle_notifications
 from detour.engine.p4runtime.errors import Code, Refused, log
 from detour.engine.p4runtime.limits import Budgets, Limits
@@ -105,6 +106,15 @@ class P4Device:
     def readable(self) -> EntityStore:
         """What Reads read: a state without Writes that are under way."""
         return self.before or self.pipelines.store
+
+    def ids(self, role: str, config: RoleConfig) -> Ids:
+        """Which objects a role may write and read: as its config says, else as the program's annotations do."""
+        return self.pipelines.store.schema.ids_of(role) if config is FULL_ACCESS else config.ids
+
+    def sees(self, role: str, config: RoleConfig, id_: int) -> bool:
+        """Whether a role gets notifications of that object."""
+        ids = self.ids(role, config)
+        return ids is None or id_ in ids
 
     async def exclusively(self, request: Callable[[], Awaitable[T]], *locks: asyncio.Lock) -> T:
         """Awaits a request while nobody else has the locks (both, unless some are given). It runs in a task of its own:
@@ -198,6 +208,7 @@ class P4Device:
         message = p4r.StreamMessageResponse()
         if live is None or not live.schema.packet_in.unpack(frame, message.packet):
             return
+        live.translation.outward(message.packet)
         data = b""
         for session, config in self.arbiter.primaries():
             if config.wants(message.packet):
@@ -207,7 +218,7 @@ class P4Device:
     def _deliver_digests(self, message: p4r.DigestList) -> None:
         response = p4r.StreamMessageResponse(digest=message).SerializeToString()
         for session, config in self.arbiter.primaries():
-            if config.sees(message.digest_id):
+            if self.sees(session.role_name, config, message.digest_id):
                 session.send(response)
 
     # -- idle time-outs
@@ -220,9 +231,11 @@ class P4Device:
         for message in await self.exclusively(
             lambda: self._work(lambda: idle_notifications(live, self.target.stamp_ns()))
         ):
+            for entry in message.table_entry:
+                live.translation.outward(entry)
             response = p4r.StreamMessageResponse(idle_timeout_notification=message).SerializeToString()
             for session, config in self.arbiter.primaries():
-                if config.sees(message.table_entry[0].table_id):
+                if self.sees(session.role_name, config, message.table_entry[0].table_id):
                     session.send(response)
 
     # -- what a stream sends
@@ -233,7 +246,8 @@ class P4Device:
         live = self.pipelines.live
         if live is None:
             raise Refused(Code.FAILED_PRECONDITION, "no forwarding pipeline config has been committed")
-        frame = live.schema.packet_out.pack(packet.metadata) + packet.payload
+        metadata = live.translation.inward(packet, p4r.Update.INSERT).metadata
+        frame = live.schema.packet_out.pack(metadata) + packet.payload
         await self._work(lambda: self.target.packet_out(frame))
 
     def digest_ack(self, session: StreamSession, ack: p4r.DigestListAck) -> None:

@@ -14,9 +14,15 @@ from typing import Any
 from finsy.proto import p4i, p4r
 
 from detour.engine.p4runtime.bytestrings import decode, encode, out_of_range
-from detour.engine.p4runtime.errors import Code, Refused, invalid
+from detour.engine.p4runtime.errors import Refused, invalid
 
 _Kind = p4i.MatchField.MatchType
+
+
+def numbers(m: p4r.FieldMatch) -> tuple[int, ...]:
+    """What a field that is well formed matches: value; value, mask; value, prefix length; low, high. "" is 0."""
+    given = getattr(m, m.WhichOneof("field_match_type") or "exact").ListFields()
+    return tuple(value if isinstance(value, int) else int.from_bytes(value, "big") for _, value in given) or (0,)
 
 
 class FieldCodec:
@@ -185,29 +191,6 @@ class OptionalCodec(FieldCodec):
         if isinstance(element, tuple):
             return element[0] if element[1] else None
         return element
-
-
-class StringCodec(FieldCodec):
-    """A field that `@p4runtime_translation` shows as strings. There is no translation, so it cannot be given."""
-
-    kind = "a string"
-
-    def __init__(self, field: FieldCodec) -> None:
-        super().__init__(field.id, field.name, field.bits, field.position, "")
-        self.what, self.wild, self.prioritised = field.what, field.wild, field.prioritised
-        self._field = field
-
-    def decode(self, m: p4r.FieldMatch) -> Any:
-        raise Refused(Code.UNIMPLEMENTED, f"{self.what} is translated to strings, which is not supported")
-
-    def encode(self, m: p4r.FieldMatch, element: Any) -> None:
-        self._field.encode(m, element)
-
-    def is_wild(self, element: Any) -> bool:
-        return self._field.is_wild(element)
-
-    def normal(self, element: Any) -> Any:
-        return self._field.normal(element)
 
 
 CODECS: dict[int, type[FieldCodec]] = {

@@ -14,19 +14,17 @@ from finsy.proto import p4i, p4r
 
 from detour.engine.compiler.model import Model
 from detour.engine.p4runtime.bytestrings import decode, encode
-from detour.engine.p4runtime.errors import Code, Refused, invalid
+from detour.engine.p4runtime.errors import invalid
+from detour.engine.p4runtime.translation import TranslationPlan
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataField:
-    """A metadata field. `bits`: on the wire. `limit`: what the controller may use of them (a translated number may
-    have another width there). `string`: shown as a string, so that the controller cannot give it."""
+    """A metadata field. `bits`: on the wire."""
 
     id: int
     name: str
     bits: int
-    limit: int
-    string: bool = False
 
 
 class HeaderCodec:
@@ -38,7 +36,6 @@ class HeaderCodec:
         self.size = (self.bits + 7) // 8
         left = 8 * self.size
         self._fields: dict[int, tuple[MetadataField, int]] = {}  # id -> field, shift
-        self._string = next((f.name for f in fields if f.string), None)
         self._unknown = any(not f.bits for f in fields)
         for field in fields:
             left -= field.bits
@@ -46,9 +43,6 @@ class HeaderCodec:
 
     def pack(self, metadata: Iterable[p4r.PacketMetadata]) -> bytes:
         """The header of a packet-out. Every field must be given once."""
-        if self._string is not None:
-            what = f"{self.name}: the metadata field '{self._string}'"
-            raise Refused(Code.UNIMPLEMENTED, f"{what} is translated to strings, which is not supported")
         header, seen = 0, set()
         for m in metadata:
             if m.metadata_id not in self._fields:
@@ -57,15 +51,14 @@ class HeaderCodec:
             if m.metadata_id in seen:
                 raise invalid(f"{self.name}: the metadata field '{field.name}' is given twice")
             seen.add(m.metadata_id)
-            header |= decode(m.value, field.limit, f"{self.name}: metadata field '{field.name}'") << shift
+            header |= decode(m.value, field.bits, f"{self.name}: metadata field '{field.name}'") << shift
         for id_, (field, _) in self._fields.items():
             if id_ not in seen:
                 raise invalid(f"{self.name}: the metadata field '{field.name}' is missing")
         return header.to_bytes(self.size, "big")
 
     def unpack(self, frame: bytes, into: p4r.PacketIn) -> bool:
-        """Fills in a packet-in; False when the frame is too short to have the header, or nobody knows how long that is.
-        Fields that are translated to strings come as the numbers that they are, as in reads."""
+        """Fills in a packet-in; False when the frame is too short for the header, or nobody knows how long that is."""
         if self._unknown or len(frame) < self.size:
             return False
         header = int.from_bytes(frame[: self.size], "big")
@@ -75,7 +68,7 @@ class HeaderCodec:
         return True
 
 
-def header_codecs(info: p4i.P4Info, program: Model) -> tuple[HeaderCodec, HeaderCodec]:
+def header_codecs(info: p4i.P4Info, program: Model, plan: TranslationPlan) -> tuple[HeaderCodec, HeaderCodec]:
     """Codecs for packet-in and packet-out; without controller headers the frame is the payload. P4Info has the
     controller's widths, which translated types change, and none for strings. What is on the wire says the header of the
     program with the same fields."""
@@ -84,7 +77,7 @@ def header_codecs(info: p4i.P4Info, program: Model) -> tuple[HeaderCodec, Header
         name = header.preamble.name
         if name not in codecs:
             raise invalid(f"P4Info: controller header '{name}' is neither packet_in nor packet_out")
-        fields = _fields(info, header, _wire_widths(header, program))
+        fields = _fields(header, _wire_widths(header, program), plan)
         if len({f.id for f in fields}) < len(fields):
             raise invalid(f"P4Info: controller header '{name}' has two fields with one id")
         codecs[name] = HeaderCodec(name, fields)
@@ -100,19 +93,14 @@ def _wire_widths(header: p4i.ControllerPacketMetadata, program: Model) -> dict[s
     return {}
 
 
-def _fields(info: p4i.P4Info, header: p4i.ControllerPacketMetadata, wire: dict[str, int]) -> list[MetadataField]:
+def _fields(header: p4i.ControllerPacketMetadata, wire: dict[str, int], plan: TranslationPlan) -> list[MetadataField]:
     fields = []
     for m in header.metadata:
-        string = as_string(info, m.type_name.name)
-        if m.bitwidth < 1 and not string:
+        kind = plan.of(m)
+        if m.bitwidth < 1 and (kind is None or kind.sdn_bits):
             raise invalid(f"P4Info: controller header '{header.preamble.name}' has a field without bitwidth")
         bits = wire.get(m.name, max(m.bitwidth, 0))
-        fields.append(MetadataField(m.id, m.name, bits, min(bits, m.bitwidth), string))
+        if kind is not None and bits:
+            kind.use(bits)
+        fields.append(MetadataField(m.id, m.name, bits))
     return fields
-
-
-def as_string(info: p4i.P4Info, type_name: str) -> bool:
-    """Whether a type is translated to strings. Translated numbers are passed as they are."""
-    if type_name not in info.type_info.new_types:
-        return False
-    return info.type_info.new_types[type_name].translated_type.WhichOneof("sdn_type") == "sdn_string"

@@ -10,16 +10,29 @@ from itertools import chain, groupby, islice, starmap
 from finsy.proto import p4r
 
 from detour.engine.p4runtime.entities import ENTITIES
-from detour.engine.p4runtime.entities.common import Ids
-from detour.engine.p4runtime.errors import Outcomes, refusal
+from detour.engine.p4runtime.entities.common import WHOLE_ENTRY, Ids
+from detour.engine.p4runtime.errors import Code, Outcomes, Refused, invalid, refusal
 from detour.engine.p4runtime.store import EntityStore
-from detour.engine.p4runtime.write import unknown_entity
+from detour.engine.tables import NoSuchEntry
 
 # What packets change of a table entry.
 _VOLATILE_FIELDS = ("counter_data", "time_since_last_hit")
 _SLICE = 256
 CHUNK_BYTES = 256 << 10
 """of a piece of an answer; clients take 4 MiB by default"""
+WHOLE_STATE = (
+    p4r.Entity(action_profile_member=p4r.ActionProfileMember()),
+    p4r.Entity(action_profile_group=p4r.ActionProfileGroup()),
+    p4r.Entity(table_entry=WHOLE_ENTRY),
+    p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True)),
+    p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry()),
+    p4r.Entity(digest_entry=p4r.DigestEntry()),
+    p4r.Entity(value_set_entry=p4r.ValueSetEntry()),
+    p4r.Entity(counter_entry=p4r.CounterEntry()),
+    p4r.Entity(meter_entry=p4r.MeterEntry()),
+    p4r.Entity(register_entry=p4r.RegisterEntry()),
+)
+"""requests for all that a client has written, members before groups before entries"""
 _SHORT = 4 * _SLICE  # entities looked at
 _TURN_S = 0.01
 
@@ -94,7 +107,15 @@ class Reader:
                 return  # "all externs": there are none
             if name not in ENTITIES:
                 raise unknown_entity(name)
-            yield from ENTITIES[name].read(self._store, getattr(request, name), self._ids)
+            translation = self._store.translation
+            try:
+                message = getattr(translation.inward(request), name)
+            except NoSuchEntry:
+                if name == "table_entry":
+                    return
+                raise
+            for entity in ENTITIES[name].read(self._store, message, self._ids):
+                yield entity and translation.outward(entity)
         except Exception as e:
             self.errors[index] = refusal(e)
 
@@ -108,3 +129,16 @@ def _is_volatile(request: p4r.Entity) -> bool:
     if name == "table_entry":
         return any(request.table_entry.HasField(f) for f in _VOLATILE_FIELDS)
     return name in ENTITIES and ENTITIES[name].volatile
+
+
+def everything(store: EntityStore) -> Iterator[p4r.Entity]:
+    """All that a client has written but arrays of counters, meters and registers."""
+    for response in Reader(store, WHOLE_STATE[:-3]).chunks():
+        yield from response.entities
+
+
+def unknown_entity(name: str | None) -> Refused:
+    """The refusal of an entity that is not there, or of an extern."""
+    if name is None:
+        return invalid("the entity is empty")
+    return Refused(Code.UNIMPLEMENTED, f"{name}: v1model has no externs of this kind")

@@ -14,11 +14,14 @@ from typing import Any, TypeVar
 from finsy.proto import p4i
 
 from detour.engine.compiler import model
-from detour.engine.p4runtime import packets
+from detour.engine.p4runtime import annotations, packets
 from detour.engine.p4runtime.actions import ActionCodec, TableAction, TableActions
 from detour.engine.p4runtime.errors import invalid
-from detour.engine.p4runtime.match import CODECS, FieldCodec, MatchCodec, StringCodec
+from detour.engine.p4runtime.match import CODECS, FieldCodec, MatchCodec
 from detour.engine.p4runtime.p4data import MAX_P4INFO_BITS, DataType, Unsupported, data_type
+from detour.engine.p4runtime.references import ReferencePlan
+from detour.engine.p4runtime.restrictions import Restrictions
+from detour.engine.p4runtime.translation import TranslationPlan
 
 _Match = p4i.MatchField.MatchType
 # What p4c makes of P4Info's match kinds in the JSON.
@@ -101,8 +104,8 @@ class Register(SizedObject):
 
 @dataclass(frozen=True, slots=True)
 class ValueSetInfo(SizedObject):
-    """A parser value set; `key` is None if it does not match exactly, which BMv2 cannot do, or is
-    translated to strings."""
+    """A parser value set; `key` is None if it does not match exactly, which BMv2 cannot do, or has
+    several translated fields."""
 
     key: MatchCodec | None
 
@@ -119,8 +122,12 @@ class Digest:
 
 @dataclass(slots=True)
 class Schema:
-    """All of it."""
+    """All of it. `roles`: which objects the program gives to whom."""
 
+    translation: TranslationPlan
+    restrictions: Restrictions
+    references: ReferencePlan
+    roles: dict[str, set[int]]
     tables: dict[int, TableSchema] = field(default_factory=dict)
     profiles: dict[int, Profile] = field(default_factory=dict)
     counters: dict[int, Counter] = field(default_factory=dict)
@@ -130,6 +137,10 @@ class Schema:
     value_sets: dict[int, ValueSetInfo] = field(default_factory=dict)
     packet_in: packets.HeaderCodec = field(default_factory=lambda: packets.HeaderCodec("packet_in", []))
     packet_out: packets.HeaderCodec = field(default_factory=lambda: packets.HeaderCodec("packet_out", []))
+
+    def ids_of(self, role: str) -> set[int] | None:
+        """The objects that the program gives to a role; None: all, as to the default one."""
+        return self.roles.get(role, set()) if role and self.roles else None
 
 
 T = TypeVar("T")
@@ -158,7 +169,8 @@ class _Absent(Exception):
 class _Builder:
     def __init__(self, info: p4i.P4Info, program: model.Model) -> None:
         self.info, self.program = info, program
-        self.schema = Schema()
+        translation = TranslationPlan(info)
+        self.schema = Schema(translation, Restrictions(info), ReferencePlan(info, translation), _roles(info))
         self.absent: list[str] = []
         self.direct_counters = {c.preamble.id: c for c in info.direct_counters}
         self.direct_meters = {m.preamble.id: m for m in info.direct_meters}
@@ -177,7 +189,7 @@ class _Builder:
         self._collect(info.digests, s.digests, self._digest)
         self._collect(info.value_sets, s.value_sets, self._value_set)
         self._check_absent()
-        s.packet_in, s.packet_out = packets.header_codecs(info, self.program)
+        s.packet_in, s.packet_out = packets.header_codecs(info, self.program, s.translation)
         return s
 
     def _collect(self, infos: Iterable[Any], into: dict[int, T], make: Callable[[Any], T]) -> None:
@@ -229,15 +241,13 @@ class _Builder:
         if len(params) != len(at.params) or len(info.params) != len(at.params):
             have = f"{len(info.params)} parameters, in the BMv2 JSON {len(at.params)}"
             raise invalid(f"P4Info: action '{at.name}' has {have}")
-        chosen, untranslated = [], ""
+        chosen = []
         for i, p in enumerate(at.params):
             param = params.get(p.name, info.params[i])
-            if packets.as_string(self.info, param.type_name.name):
-                untranslated = param.name
-            chosen.append((param.id, param.name, _width(param.bitwidth, p.bits, f"action '{at.name}': '{p.name}'")))
+            chosen.append((param.id, param.name, self._width(param, p.bits, f"action '{at.name}': '{p.name}'")))
         if len({c[0] for c in chosen}) < len(chosen):
             raise invalid(f"P4Info: action '{at.name}' has two parameters with one id")
-        return ActionCodec(id_, at.name, chosen, untranslated)
+        return ActionCodec(id_, at.name, chosen)
 
     def _action_set(self, table: p4i.Table, available: Iterable[model.ActionIr]) -> TableActions:
         where = f"table {table.preamble.name}"
@@ -346,9 +356,16 @@ class _Builder:
             raise invalid(f"P4Info: {what} has no match kind of v1model")
         if key_field.match_type not in _JSON_KINDS[info.match_type]:
             raise invalid(f"P4Info: {what} is {_Match.Name(info.match_type)}, in the BMv2 JSON {key_field.match_type}")
-        bits = _width(info.bitwidth, key_field.bits, what)
-        codec = CODECS[info.match_type](info.id, info.name, bits, position, where)
-        return StringCodec(codec) if packets.as_string(self.info, info.type_name.name) else codec
+        if info.match_type in (_Match.EXACT, _Match.OPTIONAL):
+            bits = self._width(info, key_field.bits, what)
+        else:  # masks, prefixes and ranges are not translated
+            bits = _width(info.bitwidth, key_field.bits, what)
+        return CODECS[info.match_type](info.id, info.name, bits, position, where)
+
+    def _width(self, info: Any, program: int, what: str) -> int:
+        """Of what comes as a number of the data plane if its type is translated."""
+        kind = self.schema.translation.of(info)
+        return _width(info.bitwidth, program, what) if kind is None else kind.use(_width(0, program, what))
 
     # -- arrays, digests, value sets
 
@@ -394,12 +411,15 @@ class _Builder:
         if value_set is None:
             raise _Absent("value set", name)
         where = f"value set {name}"
-        # The JSON tells nothing about other kinds, and nobody can give strings.
-        if any(f.match_type != _Match.EXACT or packets.as_string(self.info, f.type_name.name) for f in info.match):
+        translated = [f.id for f in info.match if self.schema.translation.of(f) is not None]
+        # The JSON tells nothing about other kinds, and the width of all fields only.
+        if any(f.match_type != _Match.EXACT for f in info.match) or len(translated) > 1:
             return ValueSetInfo(info.preamble.id, name, info.size, None)
+        left = value_set["compressed_bitwidth"] - sum(f.bitwidth for f in info.match if f.id not in translated)
         fields = []
         for i, f in enumerate(info.match):
-            fields.append(CODECS[_Match.EXACT](f.id, f.name, _width(f.bitwidth, f.bitwidth, where), i, where))
+            bits = self._width(f, left if f.id in translated else f.bitwidth, where)
+            fields.append(CODECS[_Match.EXACT](f.id, f.name, bits, i, where))
         bits = sum(f.bits for f in fields)
         if bits != value_set["compressed_bitwidth"]:
             raise invalid(f"P4Info: {where} has {bits} bits, in the BMv2 JSON {value_set['compressed_bitwidth']}")
@@ -413,9 +433,19 @@ def _preambles(info: p4i.P4Info) -> Iterator[p4i.Preamble]:
         yield from (each.preamble for each in kind)
 
 
+def _roles(info: p4i.P4Info) -> dict[str, set[int]]:
+    """Of `@p4runtime_role`, as in sonic-pins and 4ward; an action profile is its tables'."""
+    owners: dict[int, set[str]] = {}
+    for p in _preambles(info):
+        texts = annotations.arguments(p.annotations, "p4runtime_role")
+        owners[p.id] = {name for text in texts for name in annotations.names(text)}
+    for profile in info.action_profiles:
+        owners[profile.preamble.id].update(*(owners.get(id_, ()) for id_ in profile.table_ids))
+    return {role: {id_ for id_, mine in owners.items() if role in mine} for role in set().union(*owners.values())}
+
+
 def _width(info: int, program: int, what: str) -> int:
-    """Values must fit both: with a translated type P4Info gives the width that the controller uses. P4Info has no width
-    for strings, errors and enums without representation."""
+    """Values must fit both. P4Info has no width for strings, errors and enums without representation."""
     info = info or program
     if not 0 < info <= MAX_P4INFO_BITS or not 0 < program <= MAX_P4INFO_BITS:
         raise invalid(f"P4Info: {what}: a width of {info} bits (BMv2 JSON: {program}) is not in 1..{MAX_P4INFO_BITS}")

@@ -85,9 +85,8 @@ class Service:
     def _authorise(self, request: Any) -> tuple[P4Device, RoleConfig]:
         """Checks device, role and election id of a request that changes something, in the spec's order."""
         device = self.device(request.device_id)
-        role = request.role or (str(request.role_id) if request.role_id else "")
         election = request.election_id if request.HasField("election_id") else None
-        return device, device.arbiter.authorise(role, election)
+        return device, device.arbiter.authorise(_role(request), election)
 
     # -- RPCs
 
@@ -129,8 +128,9 @@ class Service:
             # Again, since the primary may have changed while the request waited for its turn.
             device, config = self._authorise(batch.head)
             store = device.pipelines.store
+            ids = device.ids(_role(batch.head), config)
             work = self._work_for(batch)
-            batch.status = await work(lambda: _status("write failed", carry_out(store, batch.elements, config.ids)))
+            batch.status = await work(lambda: _status("write failed", carry_out(store, batch.elements, ids)))
         finally:
             batch.close()
 
@@ -259,7 +259,8 @@ class _Reading:
         return await self._work(begin)
 
     def _ids(self) -> Any:
-        return self._device.arbiter.role_config(self._batch.head.role).ids
+        role = self._batch.head.role
+        return self._device.ids(role, self._device.arbiter.role_config(role))
 
     def status(self) -> bytes:
         """What became of the requests, empty if all is well."""
@@ -271,6 +272,11 @@ class _Reading:
         self._release()
         answer, self._answer = self._answer, 0
         self._budgets.requests.give(answer)
+
+
+def _role(request: Any) -> str:
+    """Clients of versions before 1.4 number theirs."""
+    return request.role or (str(request.role_id) if request.role_id else "")
 
 
 def _scope(store: EntityStore, batch: Batch[p4r.WriteRequest]) -> snapshot.Scope:

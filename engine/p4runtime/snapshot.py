@@ -93,6 +93,7 @@ class _Snapshot:
         store = scope.store
         self._run = store.run if live else None
         self.schema, self.target = store.schema, store.target
+        self.translation = store.translation.snapshot()
         self.profiles = store.profiles | {id_: self._profile(store.profiles[id_]) for id_ in scope.profiles}
         self.tables = store.tables | {id_: self._table(store.tables[id_]) for id_ in scope.tables}
         # Arrays by name: copies of those that are read, the others as they are.

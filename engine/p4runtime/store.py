@@ -17,7 +17,9 @@ from finsy.proto import p4r
 from detour.engine.compiler.program import Program
 from detour.engine.p4runtime import schema
 from detour.engine.p4runtime.errors import invalid
+from detour.engine.p4runtime.references import References
 from detour.engine.p4runtime.target import TargetSwitch
+from detour.engine.p4runtime.translation import Translation
 from detour.engine.tables import ActionProfile, MatchTable
 
 T = TypeVar("T")
@@ -103,6 +105,13 @@ class EntityStore:
         self.groups: dict[int, p4r.MulticastGroupEntry] = {}
         self.sessions: dict[int, p4r.CloneSessionEntry] = {}
         self.digests: dict[int, p4r.DigestEntry.Config] = {}
+        self.translation = Translation(info.translation)
+        self.references = References(info.references, self.translation.show)
+        for table in (self.tables[place] for place in info.references.places if isinstance(place, int)):
+            for entry in table.engine.entries():
+                message = p4r.TableEntry(table_id=table.info.id, priority=entry.priority)
+                table.info.key.encode(entry.key, message.match)
+                self.references.add(message)
 
     def table(self, id_: int) -> TableStore:
         """A table by id; INVALID_ARGUMENT if there is none."""

@@ -20,6 +20,7 @@ from detour.engine.p4runtime.collector import HELD_OFF
 from detour.engine.p4runtime.entities import ENTITIES
 from detour.engine.p4runtime.entities.common import Ids, PendingUpdate
 from detour.engine.p4runtime.errors import Code, Outcomes, Refused, invalid, refusal
+from detour.engine.p4runtime.read import everything, unknown_entity
 from detour.engine.p4runtime.store import EntityStore
 
 _SLICE = 256  # a few milliseconds
@@ -41,6 +42,7 @@ def write(store: EntityStore, updates: Updates, ids: Ids = None) -> Outcomes:
     with HELD_OFF:
         for _ in range(0, len(updates), _SLICE):
             ready: list[tuple[int, PendingUpdate]] = []
+            store.translation.begin(partial(everything, store))
             for i, update in islice(each, _SLICE):
                 try:
                     ready.append((i, prepare(store, update, ids)))
@@ -74,11 +76,13 @@ def prepare(store: EntityStore, update: p4r.Update, ids: Ids) -> PendingUpdate:
         id_ = attrgetter(ENTITIES[name].id_path)(message)
         if id_ not in ids:
             raise Refused(Code.PERMISSION_DENIED, f"the role may not write the object with id {id_:#x}")
-    return ENTITIES[name].prepare(store, kind, message)
+    operation = prepare_numbers(store, kind, store.translation.inward(entity, kind))
+    store.schema.restrictions.check(update)
+    return operation
 
 
-def unknown_entity(name: str | None) -> Refused:
-    """The refusal of an entity that is not there, or of an extern."""
-    if name is None:
-        return invalid("the entity is empty")
-    return Refused(Code.UNIMPLEMENTED, f"{name}: v1model has no externs of this kind")
+def prepare_numbers(store: EntityStore, kind: int, entity: p4r.Entity) -> PendingUpdate:
+    """The same for an entity with numbers of the data plane that has been checked before."""
+    name = entity.WhichOneof("entity") or ""
+    operation = ENTITIES[name].prepare(store, kind, getattr(entity, name))
+    return store.references.guard(kind, entity, operation)

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from detour.base.dataplane import DROP_PORT, HIGHEST_PORT
 from detour.base.errors import DetourError
+from detour.engine.compiler.portable import ARCHITECTURES
 
 DEFAULT_ADDRESS = "0.0.0.0:9559"
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]", "*": "127.0.0.1"}
@@ -78,7 +79,11 @@ class SwitchOptions:
     tls: TlsFiles | None = None
     cpu_port: int | None = None
     drop_port: int = DROP_PORT
+    promote_backup: bool = False
+    """whether the best backup controller becomes primary when the primary goes, which the specification forbids"""
     priorities: int = 1
+    architecture: str | None = None
+    """the only one that programs may be for; None: any"""
     coverage: Path | None = None
     """file for what packets reach of the program (`engine.coverage`)"""
     notices: tuple[str, ...] = ()
@@ -139,13 +144,15 @@ _COUNT = _number(1, 2**31 - 1)
 _PRIORITIES = _number(1, MAX_PRIORITIES)
 
 _COMMON = (
-    _option("config", "what p4c-bm2-ss wrote; or give --no-p4", "P4C.json", nargs="?", type=Path),
+    _option("config", "what p4c-bm2-ss, -psa or -pna wrote; or give --no-p4", "P4C.json", nargs="?", type=Path),
     _flag("-h --help", "show this and exit"),
     _flag("-v --version", "show the version and exit"),
     _flag("--json-version", "show the newest version of p4c's JSON that is read, and exit"),
     _option("-i --interface", "attach a network interface to a port; may be given many times", "PORT@IFACE",
             action="append", default=[], type=_interface),
     _flag("--no-p4", "start without a program"),
+    _option("--arch", "take programs for this architecture only: " + ", ".join(ARCHITECTURES) + " (what the JSON is "
+            "for)", "NAME", choices=ARCHITECTURES),
     _option("--device-id", "device id in P4Runtime (0)", "N", type=_number(0, 2**64 - 1), default=0),
     _option("--pcap", "write IFACE_in.pcap and IFACE_out.pcap for every interface (into the current folder)", "DIR",
             nargs="?", type=Path, const=Path(".")),
@@ -183,6 +190,7 @@ _TARGET = (
     _option("--drop-port", f"port that drops ({DROP_PORT})", "N", type=_number(0, HIGHEST_PORT),
             default=DROP_PORT),
     _option("--priority-queues", "queues a port (1)", "N", type=_PRIORITIES),
+    _flag("--promote-backup", "when the primary controller goes, promote the best backup, as simple_switch_grpc does"),
     _option("--max-mc-groups", "accepted; up to 65535 can be used", "N", type=_COUNT),
     _option("--max-l1-entries", "accepted; bounded by memory", "N", type=_COUNT),
     _option("--max-l2-entries", "accepted; bounded by memory", "N", type=_COUNT),
@@ -254,7 +262,9 @@ def parse(arguments: Sequence[str]) -> SwitchOptions | str:
         tls=_tls(target),
         cpu_port=target.cpu_port,
         drop_port=target.drop_port,
+        promote_backup=target.promote_backup,
         priorities=target.priority_queues or common.priority_queues or 1,
+        architecture=common.arch,
         coverage=_coverage(common.coverage),
         notices=tuple(_notices(common, target)),
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from detour.base.errors import DetourError
 from detour.base.files import read_bytes
 from detour.base.progress import Progress
 from detour.engine import warm
@@ -39,15 +40,18 @@ _LOG_POLL_S, _IDLE_S = 0.05, 0.5
 
 
 class _Logged(Network):
-    """A network that lets `log_msg()` of every program that it is given be read."""
+    """A network that lets `log_msg()` of every program that it is given be read, and takes those of one architecture
+    only (None: of any)."""
 
-    def __init__(self, log: logging.Logger, **settings: Any) -> None:
+    def __init__(self, log: logging.Logger, architecture: str | None, **settings: Any) -> None:
         super().__init__(**settings)
-        self._log = log
+        self._log, self._architecture = log, architecture
         self.ring: LogRing | None = None
         self.packet_log: PacketLog | None = None
 
     def set_pipeline(self, switch: int, program: Any, state: SwitchState) -> None:
+        if self._architecture not in (None, program.model.architecture):
+            raise DetourError(f"--arch {self._architecture}: this is a program for {program.model.architecture}")
         logs = program.log_formats and self._log.isEnabledFor(logging.INFO) and self.packet_log is None
         self.ring = state.enable_log() if logs else None
         if self.packet_log is not None:
@@ -67,14 +71,16 @@ class StandaloneSwitch:
         """`thrift`: where BMv2's runtime API is served besides, bound already; it is ended with the switch."""
         self.options = options
         self.log = open_log(options)
-        self.network = _Logged(self.log, clock=RealTime(), packets=_PACKETS, frame_bytes=_FRAME_BYTES)
+        self.network = _Logged(
+            self.log, options.architecture, clock=RealTime(), packets=_PACKETS, frame_bytes=_FRAME_BYTES
+        )
         if options.log_packets:
             from detour.engine.switch.packet_log import PacketLog
 
             self.network.packet_log = PacketLog(self.network, _SWITCH, self.log, options.drop_port)
         self._files: Files | None = None
         self._endpoint = endpoint
-        self.server = P4RuntimeServer(self.network, endpoint, promote_backup=True)
+        self.server = P4RuntimeServer(self.network, endpoint, promote_backup=options.promote_backup)
         self.notices: list[str] = []
         self._progress = progress
         self._thrift = thrift

@@ -29,14 +29,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from textwrap import fill
 
 import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.base.files import write_file
-from detour.base.tables import Table, left, markdown, right
+from detour.base.tables import Table, left, markdown, right, write_block
 from detour.control.fors import random_failures, solve
 from detour.control.fors.fabric import FatTree
 from detour.control.fors.lp_bound import lp_bound
@@ -238,28 +236,10 @@ def _planned(fabric: FatTree, routing: str, sizes: Int64Array, tuning: Tuning) -
 
 # -- pages --------------------------------------------------------------------------------------------------
 
-_END = "<!-- end -->"
-_WIDTH = 120
-"""of lines of documents"""
 
-
-def write_block(page: Path, command: str, rivals: Rivals) -> None:
-    """Writes the block of `command` (its options, without `--write`). Raises `DetourError`: the page cannot be read or
-    written, or a block in it has no end."""
-    begin = fill(f"<!-- {command} -->", _WIDTH, break_long_words=False, break_on_hyphens=False)
-    block = f"{begin}\n{_caption(rivals)}\n\n{markdown(_table(rivals))}\n{_END}"
-    try:
-        text = page.read_text() if page.exists() else ""
-        before, mark, behind = text.partition(begin)
-        if mark:
-            _, end, rest = behind.partition(_END)
-            if not end:
-                raise DetourError(f"{page}: the block {begin} has no {_END}")
-            write_file(page, before + block + rest)
-        else:
-            write_file(page, text + ("\n" if text else "") + block + "\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DetourError(f"{page}: {getattr(error, 'strerror', None) or 'is no text'}") from error
+def write_table(page: Path, command: str, rivals: Rivals) -> None:
+    """Writes the block of `command` (its options, without `--write`). Raises `DetourError` as `write_block` does."""
+    write_block(page, command, f"{_caption(rivals)}\n\n{markdown(_table(rivals))}")
 
 
 def _caption(rivals: Rivals) -> str:

@@ -91,6 +91,7 @@ class Relay:
     max_header_bytes = 512
     max_digest_bytes = 4
     phv_size = _PHV_BYTES
+    egress_parse_addr = ingress_deparse_addr = 0
 
     def __init__(self) -> None:
         functions = (parse, ingress, egress, deparse, preserve, digest, prefetch)

@@ -7,7 +7,7 @@ went in."""
 from __future__ import annotations
 
 import hashlib
-import json
+import re
 import shutil
 import subprocess
 import tempfile
@@ -33,6 +33,7 @@ from detour.fabric.labs.folder import is_json_with
 from detour.fabric.labs.model import Lab, LabProgram, LabSwitch
 
 P4C = "p4c-bm2-ss"
+_PORTABLE = re.compile(r'^\s*#\s*include\s*[<"][\w/]*\b(psa|pna)\.p4[>"]', re.MULTILINE)
 _FLAGS = ("--std", "p4-16")
 _PATIENCE_S = 300
 _INFO_ENDINGS = (".p4info.txtpb", ".p4info.txt", ".p4.p4info.txtpb", ".p4.p4info.txt", "_p4rt.txt")
@@ -89,7 +90,7 @@ def _given(text: str) -> LabProgram:
 
 def _files(program: LabProgram, progress: Progress) -> ProgramFiles:
     """A program's files, compiled if that is possible."""
-    if program.source is not None and shutil.which(P4C) is not None:
+    if program.source is not None and shutil.which(compiler_of(program.source)) is not None:
         return ProgramFiles(*compiled(program.source, progress))
     if program.json is not None:
         return ProgramFiles(program.json, program.p4info or p4info_beside(program.json))
@@ -98,7 +99,8 @@ def _files(program: LabProgram, progress: Progress) -> ProgramFiles:
     json_beside = _built(program.source)
     if json_beside is None:
         raise DetourError(
-            f"{program.where}: {program.source} is not compiled, and {P4C} is not on PATH (p4lang's package p4lang-p4c)"
+            f"{program.where}: {program.source} is not compiled, and {compiler_of(program.source)} is not on PATH"
+            " (p4lang's package p4lang-p4c)"
         )
     return ProgramFiles(json_beside, p4info_beside(json_beside))
 
@@ -161,20 +163,27 @@ def compiled(source: Path, progress: Progress) -> tuple[Path, Path]:
     return files
 
 
+def compiler_of(source: Path) -> str:
+    """p4c's command for the architecture whose file a source includes."""
+    portable = _PORTABLE.search(read_text(source)) if source.is_file() else None
+    return f"p4c-bm2-{portable[1]}" if portable else P4C
+
+
 def _run(source: Path, arguments: list[str], whatever: bool = False) -> subprocess.CompletedProcess[bytes]:
     """`whatever`: if it prints something, its exit code does not count (with -E it is never 0)."""
+    compiler = compiler_of(source)
     try:
         done = subprocess.run(
-            [P4C, *arguments], cwd=source.parent, capture_output=True, timeout=_PATIENCE_S, check=False
+            [compiler, *arguments], cwd=source.parent, capture_output=True, timeout=_PATIENCE_S, check=False
         )
     except subprocess.TimeoutExpired:
-        raise DetourError(f"{source}: {P4C} has not ended within {_PATIENCE_S} s") from None
+        raise DetourError(f"{source}: {compiler} has not ended within {_PATIENCE_S} s") from None
     except OSError as error:
-        raise DetourError(f"{source}: {P4C} cannot be run: {error.strerror}") from None
+        raise DetourError(f"{source}: {compiler} cannot be run: {error.strerror}") from None
     if done.returncode and not (whatever and done.stdout):
         lines = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
         first = next((line for line in lines if "error" in line), lines[0] if lines else "ended without a word")
-        raise DetourError(f"{source}: {P4C}: {first}")
+        raise DetourError(f"{source}: {compiler}: {first}")
     return done
 
 
@@ -222,7 +231,6 @@ def contents_of(
 def _compiled(files: ProgramFiles, compiler: Compiler) -> Compiled | None:
     """None: there is no P4Info."""
     try:
-        _check_architecture(files)
         if files.p4info is None:
             compile_program(files.text)
             return None
@@ -234,16 +242,6 @@ def _compiled(files: ProgramFiles, compiler: Compiler) -> Compiled | None:
         raise DetourError(f"{files.json}: {error}") from None
     except Refused as error:
         raise DetourError(f"{files.json}: {error.text}") from None
-
-
-def _check_architecture(files: ProgramFiles) -> None:
-    """PSA's and PNA's programs have other metadata; as v1model's they would drop everything."""
-    try:
-        headers = [header["name"] for header in json.loads(files.text)["headers"]]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return  # the compiler says what is wrong
-    if "standard_metadata" not in headers:
-        raise DetourError("this is no program for v1model (it has no standard_metadata), which is all that runs here")
 
 
 def _updates(switch: LabSwitch, compiled: Compiled | None) -> tuple[LabUpdate, ...]:

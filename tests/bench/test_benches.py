@@ -15,7 +15,10 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.cli import main
-from detour.experiments.bench import gray, growth, parallel, sim
+from detour.engine.clock import Virtual
+from detour.engine.network import Network
+from detour.engine.p4runtime import P4RuntimeServer
+from detour.experiments.bench import gray, growth, parallel, sai, sim
 from detour.experiments.bench.report import BenchReport, Goal, write
 from detour.hosts.verbs import PathChoice
 from detour.topo import parse_topology
@@ -166,3 +169,38 @@ def test_threads_and_critical_path(tmp_path: Path) -> None:
     assert 1 < speedups[0] <= 2
     assert speedups == sorted(speedups)
     assert speedups[-1] <= path[0]["limit"] + 1e-9
+
+
+# -- bench sai -----------------------------------------------------------------------------------------------
+
+
+def test_a_router_of_the_shape_of_sai_p4(run_json: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In process; BMv2 needs interfaces."""
+    monkeypatch.setattr("detour.experiments.bench.namespace.unavailable", lambda: "not here")
+    numbers = run_json("bench", "sai", "--seconds", "0.05")
+    assert list(numbers) == ["packets_per_s", "bmv2_packets_per_s", "ratio"]
+    assert numbers["packets_per_s"] > 10_000
+    assert numbers["bmv2_packets_per_s"] is numbers["ratio"] is None
+
+
+def test_its_packets_are_forwarded_and_a_64th_is_mirrored() -> None:
+    left: dict[int, int] = dict.fromkeys(sai.SAI_PORTS, 0)
+    sent = sai.frames()[:1024]
+    with Network(Virtual()) as network:
+        network.add_switch(1)
+        for port in left:
+
+            def take(frame: bytes, at: int, port: int = port) -> None:
+                left[port] += 1
+
+            network.attach_sink((1, port), take)
+        with P4RuntimeServer(network) as server:
+            server.add_device(1)
+            sai.program_switch(server.target)
+        for number, frame in enumerate(sent):
+            network.inject((1, 1), frame, 1 + number * 1_000_000)
+        network.run(2_000_000_000)
+    assert left.pop(sai.SAI_PORTS[-1]) == 16
+    assert left.pop(1) == 0
+    assert sum(left.values()) == 1024
+    assert min(left.values()) > 100

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs that are no fabric: ipv4.p4, queues.p4 and bench_tables.p4.
+"""The programs that are no fabric: ipv4.p4, queues.p4, bench_tables.p4 and sai.p4.
 
 They have no routes for barrier packets. That nothing comes out is concluded from the packet that is sent next.
 """
@@ -15,6 +15,7 @@ from scapy.packet import Packet, Raw
 
 from tests.ptf.base_test import Switch, send_packet, verify_packet
 from tests.ptf.conftest import BACKENDS, switch_with
+from tests.ptf.p4rt import clone_session
 from tests.ptf.packets import SOURCE_MAC, SWITCH_MAC
 
 IN, OUT = 1, 2
@@ -41,6 +42,28 @@ def queues(request: pytest.FixtureRequest) -> Iterator[Switch]:
 def tables(request: pytest.FixtureRequest) -> Iterator[Switch]:
     """bench_tables.p4."""
     yield from switch_with(request.param, "bench_tables", of_fabric=False)
+
+
+@pytest.fixture(params=BACKENDS)
+def sai(request: pytest.FixtureRequest) -> Iterator[Switch]:
+    """sai.p4 with what 10.0.0.0/24 in VRF 7 needs to leave by a port."""
+    full = (1 << 48) - 1
+    for switch in switch_with(request.param, "sai", of_fabric=False):
+        switch.insert("l3_admit", {"hdr.ethernet.dst": (number(SWITCH_MAC), full)}, action=("admit", {}), priority=1)
+        vrf = {"std.ingress_port": (IN, 0x1FF)}
+        switch.insert("acl_pre_ingress", vrf, action=("set_vrf", {"vrf": 7}), priority=1)
+        to = {"meta.vrf": 7, "hdr.ipv4.dst": (0x0A000000, 24)}
+        switch.insert("ipv4_route", to, action=("set_nexthop", {"nexthop": 3}))
+        switch.insert("nexthop", {"meta.nexthop": 3}, action=("resolve", {"interface": 4, "neighbor": 5}))
+        port = {"port": OUT, "src_mac": number(SWITCH_MAC)}
+        switch.insert("router_interface", {"meta.interface": 4}, action=("set_port", port))
+        there = {"meta.interface": 4, "meta.neighbor": 5}
+        switch.insert("neighbor", there, action=("set_dst_mac", {"dst_mac": number(HOST_MAC)}))
+        yield switch
+
+
+def number(mac: str) -> int:
+    return int(mac.replace(":", ""), 16)
 
 
 def ipv4(dst: str = "10.0.0.1", ttl: int = 64, tos: int = 0, payload: bytes = b"x" * 20) -> Packet:
@@ -159,3 +182,66 @@ def test_rules_of_an_access_list(tables: Switch, wrong: int | None) -> None:
         send_packet(tables, 5, bytes(header))
     send_packet(tables, 5, behind)
     assert tables.take(OUT) == behind
+
+
+def test_a_sai_router_forwards(sai: Switch) -> None:
+    only(sai)
+
+
+def test_a_sai_router_drops(sai: Switch) -> None:
+    """What is not admitted, has no route or hops, or misses on its way; what is no IPv4."""
+    other, stray = ipv4(), ipv4()
+    other.dst = HOST_MAC
+    stray.type = 0x88B5
+    ways = ("drop", {}), ("set_nexthop", {"nexthop": 9}), ("set_nexthop", {"nexthop": 8}), ("set_group", {"group": 9})
+    for address, action in enumerate(ways, 1):
+        sai.insert("ipv4_route", {"meta.vrf": 7, "hdr.ipv4.dst": (0x0A090000 | address, 32)}, action=action)
+    sai.insert("nexthop", {"meta.nexthop": 8}, action=("resolve", {"interface": 6, "neighbor": 5}))
+    gone = [ipv4(f"10.9.0.{address}") for address in range(1, 6)]
+    only(sai, other, stray, ipv4(ttl=1), *gone)
+
+
+def test_a_sai_router_without_a_vrf_has_no_routes(sai: Switch) -> None:
+    send_packet(sai, IN + 2, ipv4())
+    only(sai)
+
+
+def test_access_lists_of_a_sai_router(sai: Switch) -> None:
+    match = {"hdr.ipv4.dscp": (1, 0x3F)}
+    sai.insert("acl_ingress", match, action=("drop", {}), priority=2)
+    sai.insert("acl_ingress", {"hdr.ipv4.dscp": (2, 0x3F)}, action=("NoAction", {}), priority=2)
+    egress = {"std.egress_port": (OUT, 0x1FF), "hdr.ipv4.protocol": (17, 0xFF), "hdr.l4.dst_port": (7, 0xFFFF)}
+    sai.insert("acl_egress", egress, action=("deny", {}), priority=1)
+    denied = Ether(bytes(ipv4()))
+    denied[UDP].dport = 7
+    only(sai, ipv4(tos=4), denied)
+
+
+def test_a_sai_router_mirrors(sai: Switch) -> None:
+    """The copy is as it came."""
+    sai.insert("acl_ingress", {"hdr.ipv4.dscp": (5, 0x3F)}, action=("mirror", {"session": 1}), priority=1)
+    sai.insert("mirror_session", {"meta.mirror": 1}, action=("mirror_to", {"port": OUT + 1}))
+    sai.insert("clone_session", {"meta.mirror_port": OUT + 1}, action=("ingress_clone", {"session": 9}))
+    sai.client.insert(clone_session(9, [(OUT + 1, 1)]))
+    send_packet(sai, IN, ipv4(tos=20))
+    assert sai.take(OUT + 1) == bytes(ipv4(tos=20))
+    assert Ether(sai.take(OUT))[IP].ttl == 63
+
+
+def test_wcmp_of_a_sai_router(sai: Switch) -> None:
+    """Flows go by one of two next hops, each flow by one."""
+    sai.insert("ipv4_route", {"meta.vrf": 7, "hdr.ipv4.dst": (0x0A090000, 24)}, action=("set_group", {"group": 2}))
+    hops = [(("set_nexthop", {"nexthop": hop}), 1) for hop in (3, 4)]
+    sai.insert("wcmp_group", {"meta.group": 2}, one_shot=hops)
+    sai.insert("nexthop", {"meta.nexthop": 4}, action=("resolve", {"interface": 5, "neighbor": 5}))
+    sai.insert("router_interface", {"meta.interface": 5}, action=("set_port", {"port": OUT + 1, "src_mac": 1}))
+    sai.insert("neighbor", {"meta.interface": 5, "meta.neighbor": 5}, action=("set_dst_mac", {"dst_mac": 2}))
+    for host in range(1, 33):
+        send_packet(sai, IN, ipv4(f"10.9.0.{host}"))
+        send_packet(sai, IN, ipv4(f"10.9.0.{host}"))
+    send_packet(sai, IN, ipv4())
+    ways = []
+    while (frame := sai.take(OUT)) != bytes(routed()):
+        ways.append(Ether(frame)[IP].dst)
+    assert 8 < len(ways) < 56
+    assert all(ways.count(destination) == 2 for destination in ways)

@@ -51,7 +51,7 @@ def test_documents_are_short_enough_to_be_read() -> None:
     words = {path: len(path.read_text().split()) for path in (ROOT / "docs").rglob("*.md")}
     readme = len((ROOT / "README.md").read_text().split())
     assert readme <= 800
-    assert readme + sum(words.values()) <= 65_000
+    assert readme + sum(words.values()) <= 67_000
 
 
 def _listed(nav: Any) -> Iterator[str]:
@@ -66,7 +66,7 @@ def _listed(nav: Any) -> Iterator[str]:
 def test_every_page_is_once_in_the_navigation_of_the_site() -> None:
     listed = list(_listed(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]))
     pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
-    assert sorted(listed) == sorted([*pages, _hooks().ON_THE_SITE_ALONE])
+    assert sorted(listed) == sorted([*pages, *_hooks().ON_THE_SITE_ALONE])
 
 
 def test_the_table_of_the_interface_names_the_modules_of_its_pages() -> None:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks, by subject. To import them is to add them to the list of `model.py`."""
+"""The checks: tables of rows, by subject."""
+
+from __future__ import annotations
 
 from detour.control.conformance.checks import (
     arbitration,
@@ -13,16 +15,17 @@ from detour.control.conformance.checks import (
     rpcs,
     tables,
 )
+from detour.control.conformance.model import ConformanceCheck
 
-__all__ = [
-    "arbitration",
-    "arrays",
-    "bytestrings",
-    "entities",
-    "packets",
-    "pipelines",
-    "profiles",
-    "replication",
-    "rpcs",
-    "tables",
-]
+_MODULES = (rpcs, arbitration, entities, arrays, bytestrings, packets, pipelines, profiles, replication, tables)
+
+
+def all_checks(sections: list[str] | None = None) -> list[ConformanceCheck]:
+    """By section; of `sections` (5, 9.1, ...) and those below them only."""
+    checks = [check for module in _MODULES for check in module.checks]
+    chosen = [c for c in checks if sections is None or any(_below(c.section, s) for s in sections)]
+    return sorted(chosen, key=lambda c: [int(part) for part in c.section.split(".")])
+
+
+def _below(section: str, wide: str) -> bool:
+    return f"{section}.".startswith(f"{wide.rstrip('.')}.")

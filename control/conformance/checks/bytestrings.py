@@ -5,159 +5,71 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
-from finsy.proto import p4i, p4r
+from finsy.proto import p4r
 
-from detour.control.conformance.checks.entities import duplicate, inner
-from detour.control.conformance.link import Canonical
-from detour.control.conformance.model import add
-from detour.control.conformance.samples import EXACT, LPM, OPTIONAL, RANGE, TERNARY, MissingObject, Samples
-from detour.control.conformance.session import CheckSession, insert, modify
+from detour.control.conformance.steps import *
 from detour.control.p4runtime.codec import to_bytes
 
-_TOO_WIDE = (Canonical.OUT_OF_RANGE, Canonical.INVALID_ARGUMENT)
+_TOO_WIDE = (OUT_OF_RANGE, INVALID_ARGUMENT)
 """8.3 says OUT_OF_RANGE, the sections on match fields and actions INVALID_ARGUMENT"""
 
 
 @dataclass(frozen=True)
 class StringPlace:
-    """`make(samples, string)` is an update with the string in it; `bits` is its width. `read` is the request that shows
-    it. `others` beside it depend on its value: only forms of one value can be tried there (`one_value`)."""
+    """`make(string)` is an entity with the string in it, for an update of a type; `bits` is its width."""
 
     name: str
-    make: Callable[[Samples, bytes], p4r.Update]
+    make: Callable[[bytes], Recipe]
     bits: Callable[[Samples], int]
-    needs: Callable[[Samples], list[p4r.Entity]] = lambda _: []
+    update: str = "INSERT"
     least: int = 0
 
 
-def _in_match(kind: int, part: str) -> Callable[[Samples, bytes], p4r.Update]:
-    name = p4i.MatchField.MatchType.Name(kind).lower()  # pyright: ignore[reportArgumentType]
+def _field(kind: str, part: str, least: int, **others: object) -> StringPlace:
+    def make(string: bytes) -> Recipe:
+        return sample.matching(kind, **{**others, part: string})
 
-    def make(samples: Samples, string: bytes) -> p4r.Update:
-        entity = samples.entry(samples.table_of(kind))
-        chosen = samples.field_of(kind)
-        for m in entity.table_entry.match:
-            if m.field_id == chosen.id:
-                match = getattr(m, name)
-                full = (1 << chosen.bitwidth) - 1
-                if part == "mask":
-                    match.value = b"\0"
-                if part == "high":
-                    match.low = b"\1"
-                if part == "low":
-                    match.high = to_bytes(full)
-                setattr(match, part, string)
-        return insert(entity)
-
-    return make
-
-
-def _in_entry(samples: Samples, string: bytes) -> p4r.Update:
-    entity = samples.entry(samples.exact)
-    entity.table_entry.action.action.params[0].value = string
-    return insert(entity)
-
-
-def _entry_bits(samples: Samples) -> int:
-    params = samples.params(samples.usable(samples.exact)[0].id)
-    if not params:
-        raise MissingObject("the exact table has no action with parameters")
-    return params[0].bitwidth
-
-
-def _in_default(samples: Samples, string: bytes) -> p4r.Update:
-    entity = samples.default(samples.exact)
-    if not entity.table_entry.action.action.params:
-        raise MissingObject("the exact table has no default action with parameters")
-    entity.table_entry.action.action.params[0].value = string
-    return modify(entity)
-
-
-def _in_member(samples: Samples, string: bytes) -> p4r.Update:
-    entity = samples.member()
-    entity.action_profile_member.action.params[0].value = string
-    return insert(entity)
-
-
-def _in_one_shot(samples: Samples, string: bytes) -> p4r.Update:
-    entity = samples.one_shot()
-    entity.table_entry.action.action_profile_action_set.action_profile_actions[0].action.params[0].value = string
-    return insert(entity)
-
-
-def _member_bits(samples: Samples) -> int:
-    params = samples.params(samples.usable(samples.selecting)[0].id)
-    if not params:
-        raise MissingObject("the table with a selector has no action with parameters")
-    return params[0].bitwidth
-
-
-def _in_register(samples: Samples, string: bytes) -> p4r.Update:
-    entity = samples.register(0)
-    entity.register_entry.data.bitstring = string
-    return modify(entity)
-
-
-def _in_value_set(samples: Samples, string: bytes) -> p4r.Update:
-    entity = samples.value_set(1)
-    entity.value_set_entry.members[0].match[0].exact.value = string
-    return modify(entity)
-
-
-_PLACES = (
-    *(
-        StringPlace(f"{name}.{part}", _in_match(kind, part), lambda s, kind=kind: s.field_of(kind).bitwidth, least=low)
-        for kind, name, part, low in (
-            (EXACT, "exact", "value", 0), (LPM, "lpm", "value", 0), (TERNARY, "ternary", "value", 0),
-            (TERNARY, "ternary", "mask", 1), (RANGE, "range", "low", 1), (RANGE, "range", "high", 1),
-            (OPTIONAL, "optional", "value", 0),
-        )
-    ),
-    StringPlace("param", _in_entry, _entry_bits),
-    StringPlace("default_param", _in_default, _entry_bits),
-    StringPlace("member_param", _in_member, _member_bits),
-    StringPlace("one_shot_param", _in_one_shot, _member_bits),
-    StringPlace("register", _in_register, lambda s: s.unsigned_register.type_spec.bitstring.bit.bitwidth),
-    StringPlace("value_set", _in_value_set, lambda s: s.object("value_sets").match[0].bitwidth),
-)  # fmt: skip
-
-
-def _request(update: p4r.Update) -> p4r.Entity:
-    """The request that shows what an update has written: in a fresh table there is nothing else."""
-    request = duplicate(update.entity)
-    message = inner(request)
-    for f, _ in message.ListFields():
-        if f.name not in ("table_id", "is_default_action", "action_profile_id", "member_id", "register_id", "index",
-                          "value_set_id"):  # fmt: skip
-            message.ClearField(f.name)
-    return request
-
-
-def _round_trip(place: StringPlace, sent: Callable[[int, int], bytes], session: CheckSession) -> None:
-    """What `sent(bits, least value)` gives must be accepted and come back in its shortest form."""
-    string = sent(place.bits(session.samples), place.least)
-    session.prepare(*place.needs(session.samples))
-    update = place.make(session.samples, string)
-    session.accept(update)
-    canonical = place.make(session.samples, to_bytes(int.from_bytes(string, "big")))
-    session.holds(_request(update), canonical.entity)
-
-
-def _refused(place: StringPlace, sent: Callable[[int], bytes], codes: tuple[int, ...], session: CheckSession) -> None:
-    string = sent(place.bits(session.samples))
-    session.prepare(*place.needs(session.samples))
-    session.refuse(codes, place.make(session.samples, string))
+    return StringPlace(f"{kind}.{part}", make, lambda s: s.field_of(kind).bitwidth, least=least)
 
 
 def _highest(bits: int) -> int:
     return (1 << bits) - 1
 
 
-def _second_highest(bits: int, _: int) -> int:
-    """A full range is none, so it is left out where it could be one."""
-    return _highest(bits) - 1 or 1
+_ARGUMENT = "action.action.params[0].value"
+_FIRST_OF_SET = "action.action_profile_action_set.action_profile_actions[0]"
+_PLACES = (
+    *(_field(kind, "value", 0) for kind in ("exact", "lpm", "ternary")),
+    _field("ternary", "mask", 1, value=b"\0"),
+    _field("range", "low", 1, high=_highest),
+    _field("range", "high", 1, low=b"\1"),
+    _field("optional", "value", 0),
+    StringPlace("param", lambda b: sample.entry("exact").but(_ARGUMENT, b), lambda s: s.param_bits("exact")),
+    StringPlace("default_param", lambda b: sample.default("exact").but(_ARGUMENT, b), lambda s: s.param_bits("exact"),
+                "MODIFY"),
+    StringPlace("member_param", lambda b: sample.member().but("action.params[0].value", b),
+                lambda s: s.param_bits("selecting")),
+    StringPlace("one_shot_param", lambda b: sample.one_shot().but(f"{_FIRST_OF_SET}.action.params[0].value", b),
+                lambda s: s.param_bits("selecting")),
+    StringPlace("register", lambda b: sample.register(0).but("data.bitstring", b),
+                lambda s: s.unsigned_register.type_spec.bitstring.bit.bitwidth, "MODIFY"),
+    StringPlace("value_set", lambda b: sample.value_set(1).but("members[0].match[0].exact.value", b),
+                lambda s: s.object("value_sets").match[0].bitwidth, "MODIFY"),
+)  # fmt: skip
+
+
+@step
+def _round_trip(session: CheckSession, place: StringPlace, sent: Callable[[int, int], bytes]) -> None:
+    """What `sent(bits, least value)` gives must be accepted and come back in its shortest form."""
+    string = sent(place.bits(session.samples), place.least)
+    shortest = place.make(to_bytes(int.from_bytes(string, "big")))
+    stores(place.make(string).update(place.update), shortest, request=shortest.own)(session)
+
+
+@step
+def _refused(session: CheckSession, place: StringPlace, sent: Callable[[int], bytes]) -> None:
+    refuse(_TOO_WIDE, place.make(sent(place.bits(session.samples))).update(place.update))(session)
 
 
 _ACCEPTED = (
@@ -170,8 +82,9 @@ _ACCEPTED = (
     ("lowest", "the lowest value is accepted and read back as one byte", lambda bits, least: to_bytes(least)),
     ("lowest_padded", "the lowest value in full width is accepted and read back as one byte",
      lambda bits, least: least.to_bytes((bits + 7) // 8 + 1, "big")),
+    # A full range is none, so the highest value is left out where it could be one.
     ("highest", "the highest value of the width is accepted and read back",
-     lambda bits, least: to_bytes(_second_highest(bits, least))),
+     lambda bits, least: to_bytes(_highest(bits) - 1 or 1)),
 )  # fmt: skip
 _REFUSED = (
     ("empty", "an empty string is refused", lambda bits: b""),
@@ -182,30 +95,18 @@ _REFUSED = (
 )  # fmt: skip
 
 
-for _place in _PLACES:
-    for _name, _text, _sent in _ACCEPTED:
-        add(f"bytes.{_place.name}.{_name}", "8.3", f"{_place.name}: {_text}", partial(_round_trip, _place, _sent))
-    for _name, _text, _sent in _REFUSED:
-        add(f"bytes.{_place.name}.{_name}", "8.3", f"{_place.name}: {_text}",
-            partial(_refused, _place, _sent, _TOO_WIDE))  # fmt: skip
+def _signed(string: bytes) -> Recipe:
+    """An element of a register of the width of the specification's examples."""
+
+    def make(samples: Samples) -> p4r.Entity:
+        register_id = samples.signed_register.preamble.id
+        return p4r.Entity(register_entry=p4r.RegisterEntry(register_id=register_id, index=p4r.Index(index=0)))
+
+    return Recipe(make).but("data.bitstring", string)
 
 
-def _signed(string: bytes, canonical: bytes | None, session: CheckSession) -> None:
-    """A string for a signed register: refused without `canonical`. Bits: those of the specification's examples."""
-    register = session.samples.signed_register
-    entity = p4r.Entity(register_entry=p4r.RegisterEntry(register_id=register.preamble.id, index=p4r.Index(index=0)))
-    request = duplicate(entity)
-    entity.register_entry.data.bitstring = string
-    if canonical is None:
-        session.refuse(_TOO_WIDE, modify(entity))
-        return
-    session.accept(modify(entity))
-    entity.register_entry.data.bitstring = canonical
-    session.holds(request, entity)
-
-
-# Table "Examples of Valid Bytestring Encoding" and the next one, for int<12>.
-for _name, _string, _back in (
+# Table "Examples of Valid Bytestring Encoding" and the next one, for int<12>: sent, and read back if it is taken.
+_SIGNED = (
     ("positive", b"\x63", b"\x63"),
     ("zero_padded", b"\0\0", b"\0"),
     ("negative", b"\xfd\x1d", b"\xfd\x1d"),
@@ -217,7 +118,16 @@ for _name, _string, _back in (
     ("too_low", b"\x8d\x1d", None),
     ("too_high", b"\x08\x00", None),
     ("empty", b"", None),
-):
-    _text = "is refused" if _back is None else "is accepted and read back in its shortest form"
-    add(f"bytes.signed.{_name}", "8.3", f"int<12>: {_string.hex() or 'an empty string'} {_text}",
-        partial(_signed, _string, _back))  # fmt: skip
+)
+checks = [
+    *(check for place in _PLACES for check in rows(
+        f"bytes.{place.name}",
+        *((name, "8.3", text, _round_trip(place, sent)) for name, text, sent in _ACCEPTED),
+        *((name, "8.3", text, _refused(place, sent)) for name, text, sent in _REFUSED), title=f"{place.name}: ")),
+    *rows(
+        "bytes.signed",
+        *((name, "8.3", f"{string.hex() or 'an empty string'} is refused", refuse(_TOO_WIDE, _signed(string).modify))
+          if back is None else
+          (name, "8.3", f"{string.hex()} is accepted and read back in its shortest form",
+           stores(_signed(string).modify, _signed(back))) for name, string, back in _SIGNED), title="int<12>: "),
+]  # fmt: skip

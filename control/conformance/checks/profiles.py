@@ -3,462 +3,197 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 from finsy.proto import p4r
 
-from detour.control.conformance.checks.entities import duplicate
-from detour.control.conformance.link import Canonical
-from detour.control.conformance.model import SHOULD, check
-from detour.control.conformance.samples import NO_ID, MissingObject
-from detour.control.conformance.session import CheckSession, delete, insert, modify
+from detour.control.conformance.samples import at
+from detour.control.conformance.steps import *
 
-_INVALID, _MISSING, _USED = Canonical.INVALID_ARGUMENT, Canonical.NOT_FOUND, Canonical.FAILED_PRECONDITION
-_WRONG_ID = (_INVALID, _MISSING)
-
-
-def _entry(session: CheckSession, n: int = 0, member: int = 0, group: int = 0, selecting: bool = True) -> p4r.Entity:
-    """An entry that points to a member or a group."""
-    samples = session.samples
-    entity = samples.entry(samples.selecting if selecting else samples.indirect, n, action=False)
-    if group:
-        entity.table_entry.action.action_profile_group_id = group
-    else:
-        entity.table_entry.action.action_profile_member_id = member
-    return entity
+_MEMBER, _NEXT_HOP = sample.member(), sample.member(0, "indirect")
+_GROUP, _ONE_SHOT = sample.group(0, 1), sample.one_shot()
+_ACTIONS = "action.action_profile_action_set.action_profile_actions"
+_WITH_MEMBER, _WITH_GROUP = prepare(_MEMBER), prepare(_MEMBER, _GROUP)
 
 
-def _members(session: CheckSession, count: int = 2, selector: bool = True) -> None:
-    session.prepare(*(session.samples.member(n, selector) for n in range(count)))
+def _stores_group(group: Recipe, *others: Recipe, back: Recipe | None = None) -> CheckStep:
+    """The group must be accepted and be read back, as `back`, beside others."""
+    return stores(group.insert, *others, back or group, request=_GROUP.every)
 
 
-def _group(session: CheckSession, *weights: int, **fields: Any) -> p4r.Entity:
-    """A group of members 1, 2, ... with these weights."""
-    entity = session.samples.group(0)
-    for member, weight in enumerate(weights, 1):
-        entity.action_profile_group.members.add(member_id=member, weight=weight, **fields)
-    return entity
-
-
-def _profile(session: CheckSession, selector: bool = True) -> Any:
-    samples = session.samples
-    table = samples.selecting if selector else samples.indirect
-    return samples.object("action_profiles", lambda p: p.preamble.id == table.implementation_id)
-
-
-@check("member.id_0", "9.2.1", "member_id 0 in a Write is refused")
-def _member_id_0(session: CheckSession) -> None:
-    entity = session.samples.member()
-    entity.action_profile_member.member_id = 0
-    session.refuse(_INVALID, insert(entity))
-
-
-@check("member.no_action", "9.2.1", "INSERT of a member without action is INVALID_ARGUMENT")
-def _member_no_action(session: CheckSession) -> None:
-    entity = session.samples.member()
-    entity.action_profile_member.ClearField("action")
-    session.refuse(_INVALID, insert(entity))
-
-
-@check("member.modify_no_action", "9.2.1", "MODIFY of a member without action is INVALID_ARGUMENT")
-def _member_modify_no_action(session: CheckSession) -> None:
-    _members(session, 1)
-    entity = session.samples.member()
-    entity.action_profile_member.ClearField("action")
-    session.refuse(_INVALID, modify(entity))
-
-
-@check("member.unknown_action", "9.2.1", "a member with an action that P4Info does not have is refused")
-def _member_unknown_action(session: CheckSession) -> None:
-    entity = session.samples.member()
-    entity.action_profile_member.action.action_id = NO_ID
-    session.refuse(_WRONG_ID, insert(entity))
-
-
-@check("member.foreign_action", "9.2.1", "a member with an action that its tables do not have is INVALID_ARGUMENT")
-def _member_foreign_action(session: CheckSession) -> None:
-    samples = session.samples
-    own = {r.id for r in samples.selecting.action_refs}
-    other = samples.object("actions", lambda a: a.preamble.id not in own)
-    entity = samples.member()
-    entity.action_profile_member.action.CopyFrom(samples.call(other.preamble.id))
-    session.refuse(_INVALID, insert(entity))
-
-
-@check("member.full", "9.2.1", "more members than the profile's size are RESOURCE_EXHAUSTED", SHOULD)
-def _member_full(session: CheckSession) -> None:
-    size = _profile(session, False).size
+def _small_profile(samples: Samples) -> int:
+    size = samples.profile("indirect").size
     if not 0 < size <= 64:
         raise MissingObject("the program has no small action profile")
-    _members(session, size, False)
-    session.refuse(Canonical.RESOURCE_EXHAUSTED, insert(session.samples.member(size, False)))
+    return size
 
 
-@check("member.size", "9.2.1", "an action profile takes as many members as P4Info's size says", SHOULD)
-def _member_size(session: CheckSession) -> None:
-    size = min(_profile(session, False).size, 64)
-    session.accept(*(insert(session.samples.member(n, False)) for n in range(size)))
-    profile_id = session.samples.indirect.implementation_id
-    request = p4r.Entity(action_profile_member=p4r.ActionProfileMember(action_profile_id=profile_id))
-    session.same(len(session.read(request)), size, "members")
+def _next_hops(count: Callable[[Samples], int]) -> Recipe:
+    return many(lambda n: sample.member(n, "indirect"), count)
 
 
-@check("member.in_group", "9.2.1", "DELETE of a member that a group has is FAILED_PRECONDITION")
-def _member_in_group(session: CheckSession) -> None:
-    _members(session, 1)
-    session.prepare(_group(session, 1))
-    session.refuse(_USED, delete(session.samples.member()))
+def _watched(group: Recipe, port: bytes) -> Recipe:
+    return group.but("members[0].watch_port", port)
 
 
-def _member_in_entry(session: CheckSession, selecting: bool) -> None:
-    _members(session, 1, selecting)
-    session.prepare(_entry(session, 0, member=1, selecting=selecting))
-    session.refuse(_USED, delete(session.samples.member(0, selecting)))
+def _all_watched(port: bytes) -> Recipe:
+    return _ONE_SHOT.but(f"{_ACTIONS}[0].watch_port", port).but(f"{_ACTIONS}[1].watch_port", port)
 
 
-@check("member.in_entry", "9.2.1", "DELETE of a member that an entry of an indirect table has is FAILED_PRECONDITION")
-def _member_in_indirect(session: CheckSession) -> None:
-    _member_in_entry(session, False)
+def _points(table: str, **to: int) -> CheckStep:
+    entity = sample.pointer(table, **to)
+    return stores(entity.insert, request=entity.own)
 
 
-@check("member.in_selecting_entry", "9.2.1", "DELETE of a member that an entry of a group table has is "
-       "FAILED_PRECONDITION")  # fmt: skip
-def _member_in_selecting(session: CheckSession) -> None:
-    _member_in_entry(session, True)
+def _action_set(samples: Samples) -> p4r.ActionProfileActionSet:
+    action = p4r.ActionProfileAction(action=samples.action("indirect"), weight=1)
+    return p4r.ActionProfileActionSet(action_profile_actions=[action])
 
 
-@check("member.freed", "9.2.1", "a member can be deleted once no group has it")
-def _member_freed(session: CheckSession) -> None:
-    _members(session)
-    session.prepare(_group(session, 1, 1))
-    session.do(modify(_group(session, 1)))
-    session.accept(delete(session.samples.member(1)))
+def _bad_one_shot(codes: Any, path: str, value: Any) -> CheckStep:
+    return refuse(codes, _ONE_SHOT.but(f"{_ACTIONS}[0]{path}", value).insert)
 
 
-@check("member.modify_in_group", "9.2.4", "the arguments of a member's action can be modified while a group has it")
-def _member_modify_in_group(session: CheckSession) -> None:
-    _members(session, 1)
-    session.prepare(_group(session, 1))
-    entity = session.samples.member()
-    entity.action_profile_member.action.CopyFrom(session.samples.action(session.samples.selecting, 9))
-    session.accept(modify(entity))
-    key = p4r.ActionProfileMember(action_profile_id=entity.action_profile_member.action_profile_id, member_id=1)
-    session.holds(p4r.Entity(action_profile_member=key), entity)
-
-
-@check("member.ids_of_profiles", "9.2.1", "the same member id in two profiles is two members")
-def _member_scopes(session: CheckSession) -> None:
-    entities = [session.samples.member(0, True), session.samples.member(0, False)]
-    session.accept(*map(insert, entities))
-    session.holds(p4r.Entity(action_profile_member=p4r.ActionProfileMember()), *entities)
-
-
-@check("group.id_scope", "9.2.2", "the same id may name a member and a group of one selector")
-def _group_scope(session: CheckSession) -> None:
-    _members(session, 1)
-    session.accept(insert(_group(session, 1)))
-    session.holds(p4r.Entity(action_profile_group=p4r.ActionProfileGroup()), _group(session, 1))
-
-
-@check("group.id_0", "9.2.2", "group_id 0 in a Write is refused")
-def _group_id_0(session: CheckSession) -> None:
-    _members(session, 1)
-    entity = _group(session, 1)
-    entity.action_profile_group.group_id = 0
-    session.refuse(_INVALID, insert(entity))
-
-
-@check("group.empty", "9.2.4", "an empty group may be made, whatever packets do then")
-def _group_empty(session: CheckSession) -> None:
-    session.accept(insert(_group(session)))
-    session.holds(p4r.Entity(action_profile_group=p4r.ActionProfileGroup()), _group(session))
-
-
-@check("group.weights", "9.2.2", "weights of members are read back")
-def _group_weights(session: CheckSession) -> None:
-    _members(session)
-    session.accept(insert(_group(session, 3, 5)))
-    session.holds(p4r.Entity(action_profile_group=p4r.ActionProfileGroup()), _group(session, 3, 5))
-
-
-def _bad_group(session: CheckSession, codes: int | Sequence[int], update: Any, *weights: int, **fields: Any) -> None:
-    _members(session, 1)
-    if update is modify:
-        session.prepare(_group(session, 1))
-    session.refuse(codes, update(_group(session, *weights, **fields)))
-
-
-@check("group.missing_member", "9.2.2", "INSERT of a group with a member that does not exist is NOT_FOUND")
-def _group_missing(session: CheckSession) -> None:
-    _bad_group(session, _MISSING, insert, 1, 1)
-
-
-@check("group.modify_missing_member", "9.2.2", "MODIFY of a group with a member that does not exist is NOT_FOUND")
-def _group_modify_missing(session: CheckSession) -> None:
-    _bad_group(session, _MISSING, modify, 1, 1)
-
-
-@check("group.weight_0", "9.2.2", "a weight of 0 is INVALID_ARGUMENT")
-def _group_weight_0(session: CheckSession) -> None:
-    _bad_group(session, _INVALID, insert, 0)
-
-
-@check("group.weight_negative", "9.2.2", "a negative weight is INVALID_ARGUMENT")
-def _group_weight_negative(session: CheckSession) -> None:
-    _bad_group(session, _INVALID, insert, -1)
-
-
-@check("group.modify_weight_0", "9.2.2", "MODIFY with a weight of 0 is INVALID_ARGUMENT")
-def _group_modify_weight(session: CheckSession) -> None:
-    _bad_group(session, _INVALID, modify, 0)
-
-
-@check("group.duplicate", "9.2.2", "a member that occurs twice in a group is refused")
-def _group_duplicate(session: CheckSession) -> None:
-    _members(session, 1)
-    entity = _group(session, 1)
-    entity.action_profile_group.members.add(member_id=1, weight=1)
-    session.refuse((_INVALID, Canonical.ALREADY_EXISTS), insert(entity))
-
-
-@check("group.watch_port", "9.2.2", "watch ports of members are read back")
-def _group_watch(session: CheckSession) -> None:
-    _members(session, 1)
-    session.accept(insert(_group(session, 1, watch_port=b"\1")))
-    session.holds(p4r.Entity(action_profile_group=p4r.ActionProfileGroup()), _group(session, 1, watch_port=b"\1"))
-
-
-@check("group.watch_port_padded", "8.3", "a padded watch port is accepted and read back in its shortest form")
-def _group_watch_padded(session: CheckSession) -> None:
-    _members(session, 1)
-    session.accept(insert(_group(session, 1, watch_port=b"\0\0\1")))
-    session.holds(p4r.Entity(action_profile_group=p4r.ActionProfileGroup()), _group(session, 1, watch_port=b"\1"))
-
-
-@check("group.watch_port_missing", "9.2.2", "a watch port that no device can have is INVALID_ARGUMENT")
-def _group_watch_missing(session: CheckSession) -> None:
-    _bad_group(session, _INVALID, insert, 1, watch_port=b"\x7f\xff\xff\x01")
-
-
-@check("group.max_size_changed", "9.2.2", "MODIFY with another max_size is INVALID_ARGUMENT")
-def _group_max_size(session: CheckSession) -> None:
-    _members(session, 1)
-    entity = _group(session, 1)
-    entity.action_profile_group.max_size = 4
-    session.prepare(entity)
-    entity.action_profile_group.max_size = 5
-    session.refuse(_INVALID, modify(entity))
-
-
-@check("group.max_size", "9.2.2", "max_size is read back")
-def _group_max_size_read(session: CheckSession) -> None:
-    _members(session, 1)
-    entity = _group(session, 1)
-    entity.action_profile_group.max_size = 4
-    session.accept(insert(entity))
-    session.holds(p4r.Entity(action_profile_group=p4r.ActionProfileGroup()), entity)
-
-
-@check("group.max_size_exceeded", "9.2.2.1", "a group larger than its max_size is refused")
-def _group_too_large(session: CheckSession) -> None:
-    _members(session)
-    entity = _group(session, 1, 1)
-    entity.action_profile_group.max_size = 1
-    session.refuse((Canonical.RESOURCE_EXHAUSTED, _INVALID), insert(entity))
-
-
-@check("group.in_entry", "9.2.2", "DELETE of a group that an entry has is FAILED_PRECONDITION")
-def _group_in_entry(session: CheckSession) -> None:
-    _members(session, 1)
-    session.prepare(_group(session, 1), _entry(session, 0, group=1))
-    session.refuse(_USED, delete(_group(session)))
-
-
-@check("group.freed", "9.2.2", "a group can be deleted once no entry has it")
-def _group_freed(session: CheckSession) -> None:
-    _members(session, 1)
-    session.prepare(_group(session, 1), _entry(session, 0, group=1))
-    session.do(delete(_entry(session, 0, group=1)))
-    session.accept(delete(_group(session)))
-
-
-@check("group.member_in_two", "9.2.2", "a member may be in several groups")
-def _group_shared(session: CheckSession) -> None:
-    _members(session, 1)
-    second = _group(session, 1)
-    second.action_profile_group.group_id = 2
-    session.prepare(_group(session, 1))
-    session.accept(insert(second))
-    session.holds(p4r.Entity(action_profile_group=p4r.ActionProfileGroup()), _group(session, 1), second)
-
-
-@check("group.without_selector", "9.2.2", "a group in an action profile without selector is refused")
-def _group_no_selector(session: CheckSession) -> None:
-    entity = session.samples.group(0)
-    entity.action_profile_group.action_profile_id = session.samples.indirect.implementation_id
-    session.refuse(_WRONG_ID, insert(entity))
-
-
-# -- entries that point to them
-
-
-def _points(session: CheckSession, selecting: bool, group: bool) -> None:
-    _members(session, 1, selecting)
-    if group:
-        session.prepare(_group(session, 1))
-    entity = _entry(session, 0, selecting=selecting, **{"group" if group else "member": 1})
-    session.accept(insert(entity))
-    table = entity.table_entry.table_id
-    session.holds(p4r.Entity(table_entry=p4r.TableEntry(table_id=table)), entity)
-
-
-@check("indirect.selecting_member", "9.1.2", "an entry of a group table may point to a member")
-def _points_to_member(session: CheckSession) -> None:
-    _points(session, True, False)
-
-
-@check("indirect.group", "9.1.2", "an entry of a group table may point to a group")
-def _points_to_group(session: CheckSession) -> None:
-    _points(session, True, True)
-
-
-@check("indirect.missing_member", "9.1.2", "an entry that points to a missing member is NOT_FOUND")
-def _missing_member(session: CheckSession) -> None:
-    session.refuse(_MISSING, insert(_entry(session, 0, member=77, selecting=False)))
-
-
-@check("indirect.missing_selecting_member", "9.1.2", "an entry of a group table with a missing member is NOT_FOUND")
-def _missing_selecting_member(session: CheckSession) -> None:
-    session.refuse(_MISSING, insert(_entry(session, 0, member=77)))
-
-
-@check("indirect.missing_group", "9.1.2", "an entry that points to a missing group is NOT_FOUND")
-def _missing_group(session: CheckSession) -> None:
-    session.refuse(_MISSING, insert(_entry(session, 0, group=77)))
-
-
-@check("indirect.modify_missing_member", "9.1.2", "MODIFY of an entry to a missing member is NOT_FOUND")
-def _modify_missing_member(session: CheckSession) -> None:
-    _members(session, 1, False)
-    session.prepare(_entry(session, 0, member=1, selecting=False))
-    session.refuse(_MISSING, modify(_entry(session, 0, member=77, selecting=False)))
-
-
-def _wrong_oneof(session: CheckSession, selecting: bool, fill: Any) -> None:
-    samples = session.samples
-    table = samples.selecting if selecting else samples.indirect
-    entity = samples.entry(table, 0, action=False)
-    fill(entity.table_entry.action, samples.action(table))
-    session.refuse(_INVALID, insert(entity))
-
-
-@check("indirect.action", "9.1.2", "an action in an indirect table is INVALID_ARGUMENT")
-def _action_in_indirect(session: CheckSession) -> None:
-    _wrong_oneof(session, False, lambda to, action: to.action.CopyFrom(action))
-
-
-@check("indirect.action_in_selecting", "9.1.2", "an action in a group table is INVALID_ARGUMENT")
-def _action_in_selecting(session: CheckSession) -> None:
-    _wrong_oneof(session, True, lambda to, action: to.action.CopyFrom(action))
-
-
-@check("indirect.group_in_indirect", "9.1.2", "a group in a table whose profile has no selector is INVALID_ARGUMENT")
-def _group_in_indirect(session: CheckSession) -> None:
-    _wrong_oneof(session, False, lambda to, action: setattr(to, "action_profile_group_id", 1))
-
-
-@check("indirect.one_shot", "9.1.2", "a one-shot in a table whose profile has no selector is INVALID_ARGUMENT")
-def _one_shot_in_indirect(session: CheckSession) -> None:
-    _wrong_oneof(
-        session, False,
-        lambda to, action: to.action_profile_action_set.action_profile_actions.add(action=action, weight=1),
-    )  # fmt: skip
-
-
-# -- one-shots
-
-
-def _bad_one_shot(session: CheckSession, codes: int | Sequence[int], change: Any) -> None:
-    entity = session.samples.one_shot()
-    change(entity.table_entry.action.action_profile_action_set.action_profile_actions)
-    session.refuse(codes, insert(entity))
-
-
-@check("one_shot.same_action", "9.2.3", "actions that occur twice in a one-shot are not merged")
-def _one_shot_same(session: CheckSession) -> None:
-    entity = session.samples.one_shot()
-    actions = entity.table_entry.action.action_profile_action_set.action_profile_actions
-    actions[1].action.CopyFrom(actions[0].action)
-    session.accept(insert(entity))
-    session.holds(p4r.Entity(table_entry=p4r.TableEntry(table_id=entity.table_entry.table_id)), entity)
-
-
-@check("one_shot.watch_port", "9.2.3", "watch ports of a one-shot are read back")
-def _one_shot_watch(session: CheckSession) -> None:
-    entity = session.samples.one_shot()
-    for action in entity.table_entry.action.action_profile_action_set.action_profile_actions:
-        action.watch_port = b"\1"
-    session.accept(insert(entity))
-    session.holds(p4r.Entity(table_entry=p4r.TableEntry(table_id=entity.table_entry.table_id)), entity)
-
-
-@check("one_shot.watch_port_padded", "8.3", "a padded watch port in a one-shot is read back in its shortest form")
-def _one_shot_watch_padded(session: CheckSession) -> None:
-    entity = session.samples.one_shot()
-    sent = duplicate(entity)
-    for message, port in ((entity, b"\1"), (sent, b"\0\1")):
-        for action in message.table_entry.action.action_profile_action_set.action_profile_actions:
-            action.watch_port = port
-    session.accept(insert(sent))
-    session.holds(p4r.Entity(table_entry=p4r.TableEntry(table_id=entity.table_entry.table_id)), entity)
-
-
-@check("one_shot.weight_0", "9.2.3", "a weight of 0 in a one-shot is INVALID_ARGUMENT")
-def _one_shot_weight(session: CheckSession) -> None:
-    _bad_one_shot(session, _INVALID, lambda actions: setattr(actions[0], "weight", 0))
-
-
-@check("one_shot.weight_negative", "9.2.3", "a negative weight in a one-shot is INVALID_ARGUMENT")
-def _one_shot_negative(session: CheckSession) -> None:
-    _bad_one_shot(session, _INVALID, lambda actions: setattr(actions[0], "weight", -1))
-
-
-@check("one_shot.unknown_action", "9.2.3", "an action that the table does not have is refused in a one-shot")
-def _one_shot_action(session: CheckSession) -> None:
-    _bad_one_shot(session, _WRONG_ID, lambda actions: setattr(actions[0].action, "action_id", NO_ID))
-
-
-@check("one_shot.no_action", "9.2.3", "a one-shot with an action that is not set is INVALID_ARGUMENT")
-def _one_shot_no_action(session: CheckSession) -> None:
-    _bad_one_shot(session, _WRONG_ID, lambda actions: actions[0].ClearField("action"))
-
-
-@check("one_shot.param_missing", "9.2.3", "a missing parameter in a one-shot is INVALID_ARGUMENT")
-def _one_shot_param(session: CheckSession) -> None:
-    if not session.samples.action(session.samples.selecting).params:
-        raise MissingObject("the table with a selector has no action with parameters")
-    _bad_one_shot(session, _INVALID, lambda actions: actions[0].action.params.pop())
-
-
-@check("one_shot.beside_groups", "9.2.3", "a one-shot beside members of the same selector is INVALID_ARGUMENT")
-def _one_shot_beside(session: CheckSession) -> None:
-    _members(session, 1)
-    session.prepare(_entry(session, 1, member=1))
-    session.refuse(_INVALID, insert(session.samples.one_shot()))
-
-
-@check("one_shot.before_members", "9.2.3", "an entry that points to a member beside a one-shot is INVALID_ARGUMENT")
 def _members_beside(session: CheckSession) -> None:
-    session.prepare(session.samples.one_shot())
-    answer = session.write(insert(session.samples.member()))
-    codes = answer.codes if answer.code else session.write(insert(_entry(session, 1, member=1))).codes
-    session.same(codes, [_INVALID], "codes of member or entry")
+    answer = session.write(_MEMBER.insert.make(session.samples))
+    if not answer.code:
+        answer = session.write(sample.pointer("selecting", 1, member=1).insert.make(session.samples))
+    session.same(answer.codes, [INVALID_ARGUMENT], "codes of member or entry")
 
 
-@check("one_shot.deleted", "9.2.3", "a one-shot's members and group go with its entry: it can be made again and again")
-def _one_shot_again(session: CheckSession) -> None:
-    size = min(_profile(session).size, 64) or 64
-    for _ in range(size // 2 + 1):
-        session.accept(insert(session.samples.one_shot()))
-        session.accept(delete(session.samples.one_shot()))
+def _again_and_again(session: CheckSession) -> None:
+    for _ in range((min(session.samples.profile("selecting").size, 64) or 64) // 2 + 1):
+        accept(_ONE_SHOT.insert)(session)
+        accept(_ONE_SHOT.delete)(session)
+
+
+_MEMBERS = [
+    *rows("member",
+        ("id_0", "9.2.1", "member_id 0 in a Write is refused",
+         refuse(INVALID_ARGUMENT, _MEMBER.but("member_id", 0).insert)),
+        ("no_action", "9.2.1", "INSERT of a member without action is INVALID_ARGUMENT",
+         refuse(INVALID_ARGUMENT, _MEMBER.but("action", None).insert)),
+        ("modify_no_action", "9.2.1", "MODIFY of a member without action is INVALID_ARGUMENT",
+         _WITH_MEMBER, refuse(INVALID_ARGUMENT, _MEMBER.but("action", None).modify)),
+        ("unknown_action", "9.2.1", "a member with an action that P4Info does not have is refused",
+         refuse(WRONG_ID, _MEMBER.but("action.action_id", NO_ID).insert)),
+        ("foreign_action", "9.2.1", "a member with an action that its tables do not have is INVALID_ARGUMENT",
+         refuse(INVALID_ARGUMENT, _MEMBER.but("action", lambda s: s.foreign_action("selecting")).insert)),
+        ("full", "9.2.1 SHOULD", "more members than the profile's size are RESOURCE_EXHAUSTED",
+         prepare(_next_hops(_small_profile)),
+         refuse(FULL, Recipe(lambda s: s.member(_small_profile(s), "indirect")).insert)),
+        ("size", "9.2.1 SHOULD", "an action profile takes as many members as P4Info's size says",
+         accept(_next_hops(lambda s: min(s.profile("indirect").size, 64)).insert),
+         reads(_NEXT_HOP.own, "members", lambda s: min(s.profile("indirect").size, 64))),
+        ("in_group", "9.2.1", "DELETE of a member that a group has is FAILED_PRECONDITION",
+         _WITH_GROUP, refuse(IN_USE, _MEMBER.delete)),
+        ("in_entry", "9.2.1", "DELETE of a member that an entry of an indirect table has is FAILED_PRECONDITION",
+         prepare(_NEXT_HOP, sample.pointer("indirect", member=1)), refuse(IN_USE, _NEXT_HOP.delete)),
+        ("in_selecting_entry", "9.2.1", "DELETE of a member that an entry of a group table has is FAILED_PRECONDITION",
+         prepare(_MEMBER, sample.pointer("selecting", member=1)), refuse(IN_USE, _MEMBER.delete)),
+        ("freed", "9.2.1", "a member can be deleted once no group has it",
+         prepare(_MEMBER, sample.member(1), sample.group(0, 1, 1)), do(_GROUP.modify), accept(sample.member(1).delete)),
+        ("modify_in_group", "9.2.4", "the arguments of a member's action can be modified while a group has it",
+         _WITH_GROUP, stores(_MEMBER.but("action", lambda s: s.action("selecting", 9)).modify)),
+        ("ids_of_profiles", "9.2.1", "the same member id in two profiles is two members",
+         accept(_MEMBER.insert, _NEXT_HOP.insert), holds(_MEMBER.every, _MEMBER, _NEXT_HOP)),
+    ),
+]  # fmt: skip
+_GROUPS = [
+    *rows("group",
+        ("id_scope", "9.2.2", "the same id may name a member and a group of one selector",
+         _WITH_MEMBER, _stores_group(_GROUP)),
+        ("id_0", "9.2.2", "group_id 0 in a Write is refused",
+         _WITH_MEMBER, refuse(INVALID_ARGUMENT, _GROUP.but("group_id", 0).insert)),
+        ("empty", "9.2.4", "an empty group may be made, whatever packets do then", _stores_group(sample.group(0))),
+        ("weights", "9.2.2", "weights of members are read back",
+         prepare(_MEMBER, sample.member(1)), _stores_group(sample.group(0, 3, 5))),
+        ("missing_member", "9.2.2", "INSERT of a group with a member that does not exist is NOT_FOUND",
+         _WITH_MEMBER, refuse(NOT_FOUND, sample.group(0, 1, 1).insert)),
+        ("modify_missing_member", "9.2.2", "MODIFY of a group with a member that does not exist is NOT_FOUND",
+         _WITH_GROUP, refuse(NOT_FOUND, sample.group(0, 1, 1).modify)),
+        ("weight_0", "9.2.2", "a weight of 0 is INVALID_ARGUMENT",
+         _WITH_MEMBER, refuse(INVALID_ARGUMENT, sample.group(0, 0).insert)),
+        ("weight_negative", "9.2.2", "a negative weight is INVALID_ARGUMENT",
+         _WITH_MEMBER, refuse(INVALID_ARGUMENT, sample.group(0, -1).insert)),
+        ("modify_weight_0", "9.2.2", "MODIFY with a weight of 0 is INVALID_ARGUMENT",
+         _WITH_GROUP, refuse(INVALID_ARGUMENT, sample.group(0, 0).modify)),
+        ("duplicate", "9.2.2", "a member that occurs twice in a group is refused", _WITH_MEMBER,
+         refuse((INVALID_ARGUMENT, EXISTS), _GROUP.altered(lambda m: m.members.add(member_id=1, weight=1)).insert)),
+        ("watch_port", "9.2.2", "watch ports of members are read back",
+         _WITH_MEMBER, _stores_group(_watched(_GROUP, b"\1"))),
+        ("watch_port_padded", "8.3", "a padded watch port is accepted and read back in its shortest form",
+         _WITH_MEMBER, _stores_group(_watched(_GROUP, b"\0\0\1"), back=_watched(_GROUP, b"\1"))),
+        ("watch_port_missing", "9.2.2", "a watch port that no device can have is INVALID_ARGUMENT",
+         _WITH_MEMBER, refuse(INVALID_ARGUMENT, _watched(_GROUP, b"\x7f\xff\xff\x01").insert)),
+        ("max_size_changed", "9.2.2", "MODIFY with another max_size is INVALID_ARGUMENT",
+         prepare(_MEMBER, _GROUP.but("max_size", 4)), refuse(INVALID_ARGUMENT, _GROUP.but("max_size", 5).modify)),
+        ("max_size", "9.2.2", "max_size is read back", _WITH_MEMBER, _stores_group(_GROUP.but("max_size", 4))),
+        ("max_size_exceeded", "9.2.2.1", "a group larger than its max_size is refused",
+         prepare(_MEMBER, sample.member(1)),
+         refuse((FULL, INVALID_ARGUMENT), sample.group(0, 1, 1).but("max_size", 1).insert)),
+        ("in_entry", "9.2.2", "DELETE of a group that an entry has is FAILED_PRECONDITION",
+         _WITH_GROUP, prepare(sample.pointer("selecting", group=1)), refuse(IN_USE, sample.group(0).delete)),
+        ("freed", "9.2.2", "a group can be deleted once no entry has it",
+         _WITH_GROUP, prepare(sample.pointer("selecting", group=1)), do(sample.pointer("selecting", group=1).delete),
+         accept(sample.group(0).delete)),
+        ("member_in_two", "9.2.2", "a member may be in several groups",
+         _WITH_GROUP, _stores_group(sample.group(1, 1), _GROUP)),
+        ("without_selector", "9.2.2", "a group in an action profile without selector is refused", refuse(WRONG_ID,
+             sample.group(0).but("action_profile_id", lambda s: s.profile("indirect").preamble.id).insert)),
+    ),
+]  # fmt: skip
+_ENTRIES = [
+    *rows("indirect",
+        ("selecting_member", "9.1.2", "an entry of a group table may point to a member",
+         _WITH_MEMBER, _points("selecting", member=1)),
+        ("group", "9.1.2", "an entry of a group table may point to a group",
+         _WITH_GROUP, _points("selecting", group=1)),
+        ("missing_member", "9.1.2", "an entry that points to a missing member is NOT_FOUND",
+         refuse(NOT_FOUND, sample.pointer("indirect", member=77).insert)),
+        ("missing_selecting_member", "9.1.2", "an entry of a group table with a missing member is NOT_FOUND",
+         refuse(NOT_FOUND, sample.pointer("selecting", member=77).insert)),
+        ("missing_group", "9.1.2", "an entry that points to a missing group is NOT_FOUND",
+         refuse(NOT_FOUND, sample.pointer("selecting", group=77).insert)),
+        ("modify_missing_member", "9.1.2", "MODIFY of an entry to a missing member is NOT_FOUND",
+         prepare(_NEXT_HOP, sample.pointer("indirect", member=1)),
+         refuse(NOT_FOUND, sample.pointer("indirect", member=77).modify)),
+        ("action", "9.1.2", "an action in an indirect table is INVALID_ARGUMENT",
+         refuse(INVALID_ARGUMENT, sample.entry("indirect").insert)),
+        ("action_in_selecting", "9.1.2", "an action in a group table is INVALID_ARGUMENT",
+         refuse(INVALID_ARGUMENT, sample.entry("selecting").insert)),
+        ("group_in_indirect", "9.1.2", "a group in a table whose profile has no selector is INVALID_ARGUMENT",
+         refuse(INVALID_ARGUMENT, sample.pointer("indirect", group=1).insert)),
+        ("one_shot", "9.1.2", "a one-shot in a table whose profile has no selector is INVALID_ARGUMENT",
+         refuse(INVALID_ARGUMENT, sample.pointer("indirect").but("action.action_profile_action_set",
+             _action_set).insert)),
+    ),
+]  # fmt: skip
+_ONE_SHOTS = [
+    *rows("one_shot",
+        ("same_action", "9.2.3", "actions that occur twice in a one-shot are not merged",
+         stores(_ONE_SHOT.but(f"{_ACTIONS}[1].action", lambda s: s.action("selecting")).insert, request=_ONE_SHOT.own)),
+        ("watch_port", "9.2.3", "watch ports of a one-shot are read back",
+         stores(_all_watched(b"\1").insert, request=_ONE_SHOT.own)),
+        ("watch_port_padded", "8.3", "a padded watch port in a one-shot is read back in its shortest form",
+         stores(_all_watched(b"\0\1").insert, _all_watched(b"\1"), request=_ONE_SHOT.own)),
+        ("weight_0", "9.2.3", "a weight of 0 in a one-shot is INVALID_ARGUMENT",
+         _bad_one_shot(INVALID_ARGUMENT, ".weight", 0)),
+        ("weight_negative", "9.2.3", "a negative weight in a one-shot is INVALID_ARGUMENT",
+         _bad_one_shot(INVALID_ARGUMENT, ".weight", -1)),
+        ("unknown_action", "9.2.3", "an action that the table does not have is refused in a one-shot",
+         _bad_one_shot(WRONG_ID, ".action.action_id", NO_ID)),
+        ("no_action", "9.2.3", "a one-shot with an action that is not set is INVALID_ARGUMENT",
+         _bad_one_shot(WRONG_ID, ".action", None)),
+        ("param_missing", "9.2.3", "a missing parameter in a one-shot is INVALID_ARGUMENT",
+         refuse(INVALID_ARGUMENT, _ONE_SHOT.altered(lambda m: at(m, f"{_ACTIONS}[0].action.params").pop()).insert)),
+        ("beside_groups", "9.2.3", "a one-shot beside members of the same selector is INVALID_ARGUMENT",
+         prepare(_MEMBER, sample.pointer("selecting", 1, member=1)), refuse(INVALID_ARGUMENT, _ONE_SHOT.insert)),
+        ("before_members", "9.2.3", "an entry that points to a member beside a one-shot is INVALID_ARGUMENT",
+         prepare(_ONE_SHOT), _members_beside),
+        ("deleted", "9.2.3", "a one-shot's members and group go with its entry: it can be made again and again",
+         _again_and_again),
+    ),
+]  # fmt: skip
+checks = [*_MEMBERS, *_GROUPS, *_ENTRIES, *_ONE_SHOTS]

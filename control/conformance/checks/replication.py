@@ -3,139 +3,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 from finsy.proto import p4r
 
-from detour.control.conformance.checks.entities import inner
-from detour.control.conformance.link import Canonical
-from detour.control.conformance.model import add, check
-from detour.control.conformance.samples import NO_ID
-from detour.control.conformance.session import CheckSession, insert, modify
+from detour.control.conformance.steps import *
 
-_INVALID = Canonical.INVALID_ARGUMENT
+_MULTICAST, _CLONE = sample.multicast(), sample.clone()
 
 
-def _make(session: CheckSession, kind: str) -> p4r.Entity:
-    return getattr(session.samples, kind)()
+def _round_trip(entity: Recipe, back: Recipe | None = None) -> CheckStep:
+    return stores(entity.insert, back or entity, request=entity.every)
 
 
-def _wide(kind: str) -> p4r.Entity:
-    entity = p4r.Entity()
-    name = "multicast_group_entry" if kind == "multicast" else "clone_session_entry"
-    getattr(entity.packet_replication_engine_entry, name).SetInParent()
-    return entity
+def _many(message: Any) -> None:
+    message.replicas.extend(p4r.Replica(port=b"\3", instance=100 + i) for i in range(64))
 
 
-def _round_trip(kind: str, change: Callable[[Any], object], session: CheckSession) -> None:
-    entity = _make(session, kind)
-    change(inner(entity))
-    session.accept(insert(entity))
-    session.holds(_wide(kind), entity)
+def _backup(port: bytes, instance: int) -> Recipe:
+    backups = p4r.BackupReplica(port=port, instance=instance)
+    return _MULTICAST.but("replicas[0].backup_replicas", [backups])
 
 
-def _refused(kind: str, update: Callable[[p4r.Entity], p4r.Update], change: Callable[[Any], object],
-             session: CheckSession) -> None:  # fmt: skip
-    entity = _make(session, kind)
-    if update is modify:
-        session.prepare(entity)
-    change(inner(entity))
-    session.refuse(_INVALID, update(entity))
-
-
-def _port(port: bytes, as_read: bytes, session: CheckSession, kind: str) -> None:
-    sent, expected = _make(session, kind), _make(session, kind)
-    inner(sent).replicas[0].port, inner(expected).replicas[0].port = port, as_read
-    session.accept(insert(sent))
-    session.holds(_wide(kind), expected)
-
-
-def _add_backup(group: Any) -> None:
-    group.replicas[0].backup_replicas.add(port=b"\5", instance=5)
-
-
-def _same_backup(group: Any) -> None:
-    group.replicas[0].backup_replicas.add(port=group.replicas[0].port, instance=77)
-
-
-for _kind, _section in (("multicast", "9.5.1"), ("clone", "9.5.2")):
-    for _name, _text, _change in (
-        ("instance_0", "instance 0 is allowed", lambda m: setattr(m.replicas[0], "instance", 0)),
-        ("no_replicas", "without replicas it is accepted", lambda m: m.ClearField("replicas")),
-        (
-            "many_replicas",
-            "64 replicas are accepted",
-            lambda m: m.replicas.extend(p4r.Replica(port=b"\3", instance=100 + i) for i in range(64)),
-        ),
+def _table_of(section: str, one: Recipe) -> Iterator[tuple[Any, ...]]:
+    for name, text, changed in (
+        ("instance_0", "instance 0 is allowed", one.but("replicas[0].instance", 0)),
+        ("no_replicas", "without replicas it is accepted", one.but("replicas", None)),
+        ("many_replicas", "64 replicas are accepted", one.altered(_many)),
     ):
-        add(f"{_kind}.{_name}", _section, f"{_kind}: {_text} and read back", partial(_round_trip, _kind, _change))
-    for _name, _text, _sent, _back in (
+        yield name, section, f"{text} and read back", _round_trip(changed)
+    for name, text, sent, back in (
         ("port", "a port of one byte is read back", b"\7", b"\7"),
         ("port_padded", "a padded port is read back in its shortest form", b"\0\0\7", b"\7"),
         ("port_wide", "a port of nine bits is read back", b"\1\1", b"\1\1"),
     ):
-        add(f"{_kind}.{_name}", "8.3", f"{_kind}: {_text}", partial(_port, _sent, _back, kind=_kind))
-    for _word, _update in (("insert", insert), ("modify", modify)):
-        add(
-            f"{_kind}.{_word}_instance_too_large",
-            _section,
-            f"{_kind}: {_word.upper()} with an instance above what the target has is INVALID_ARGUMENT",
-            partial(_refused, _kind, _update, lambda m: setattr(m.replicas[0], "instance", 0xFFFFFFFF)),
-        )
-        add(
-            f"{_kind}.{_word}_duplicate",
-            _section,
-            f"{_kind}: {_word.upper()} with the same port and instance twice is INVALID_ARGUMENT",
-            partial(_refused, _kind, _update, lambda m: m.replicas.append(m.replicas[0])),
-        )
-        add(f"{_kind}.{_word}_no_port", _section,
-            f"{_kind}: {_word.upper()} with a replica without port is INVALID_ARGUMENT",
-            partial(_refused, _kind, _update, lambda m: m.replicas[0].ClearField("port")))  # fmt: skip
-
-add("multicast.metadata", "9.5.1", "multicast: metadata is returned as it was written",
-    partial(_round_trip, "multicast", lambda m: setattr(m, "metadata", b"\0 opaque \xff")))  # fmt: skip
-add("multicast.backup", "9.5.1", "multicast: backup replicas are read back in their order, or UNIMPLEMENTED",
-    partial(_round_trip, "multicast", _add_backup))  # fmt: skip
-add("multicast.same_backup", "9.5.1", "multicast: a backup with the port of its replica is INVALID_ARGUMENT, or "
-    "UNIMPLEMENTED", partial(_refused, "multicast", insert, _same_backup))  # fmt: skip
-add("clone.length", "9.5.2", "clone: packet_length_bytes is read back",
-    partial(_round_trip, "clone", lambda m: setattr(m, "packet_length_bytes", 100)))  # fmt: skip
-add("clone.class", "9.5.2", "clone: class_of_service is read back",
-    partial(_round_trip, "clone", lambda m: setattr(m, "class_of_service", 2)))  # fmt: skip
-add("clone.length_negative", "9.5.2", "clone: a negative packet_length_bytes is INVALID_ARGUMENT",
-    partial(_refused, "clone", insert, lambda m: setattr(m, "packet_length_bytes", -1)))  # fmt: skip
+        yield name, "8.3", text, _round_trip(one.but("replicas[0].port", sent), one.but("replicas[0].port", back))
+    for update in ("INSERT", "MODIFY"):
+        for name, text, changed in (
+            ("instance_too_large", "an instance above what the target has",
+             one.but("replicas[0].instance", 0xFFFFFFFF)),
+            ("duplicate", "the same port and instance twice", one.altered(lambda m: m.replicas.append(m.replicas[0]))),
+            ("no_port", "a replica without port", one.but("replicas[0].port", None)),
+        ):  # fmt: skip
+            before = [prepare(one)] if update == "MODIFY" else []
+            yield (f"{update.lower()}_{name}", section, f"{update} with {text} is INVALID_ARGUMENT", *before,
+                   refuse(INVALID_ARGUMENT, changed.update(update)))  # fmt: skip
+    yield ("read_ignores", section, "a read considers the id only", prepare(one),
+           holds(one.but("replicas", [p4r.Replica(port=b"\x09", instance=9)]), one))  # fmt: skip
 
 
-def _ignores(kind: str, session: CheckSession) -> None:
-    entity = _make(session, kind)
-    session.prepare(entity)
-    request = _make(session, kind)
-    del inner(request).replicas[:]
-    inner(request).replicas.add(port=b"\x09", instance=9)
-    session.holds(request, entity)
-
-
-add("multicast.read_ignores", "9.5.1", "multicast: a read considers the id only", partial(_ignores, "multicast"))
-add("clone.read_ignores", "9.5.2", "clone: a read considers the id only", partial(_ignores, "clone"))
-
-
-@check("pre.unset", "12", "a packet replication entry in which nothing is set is INVALID_ARGUMENT")
-def _pre_unset(session: CheckSession) -> None:
-    entity = p4r.Entity()
-    entity.packet_replication_engine_entry.SetInParent()
-    session.refuse(_INVALID, insert(entity))
-
-
-@check("pre.ids", "9.5", "the same number may be a multicast group and a clone session")
-def _pre_ids(session: CheckSession) -> None:
-    session.prepare(_make(session, "multicast"))
-    session.accept(insert(_make(session, "clone")))
-    session.holds(_wide("clone"), _make(session, "clone"))
-
-
-@check("extern.unknown", "9.9", "an extern that P4Info does not have is refused")
-def _extern(session: CheckSession) -> None:
-    session.refuse((_INVALID, Canonical.NOT_FOUND),
-                   insert(p4r.Entity(extern_entry=p4r.ExternEntry(extern_type_id=0x81, extern_id=NO_ID))))  # fmt: skip
+_UNSET = p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry())
+_NO_EXTERN = p4r.Entity(extern_entry=p4r.ExternEntry(extern_type_id=0x81, extern_id=NO_ID))
+checks = [
+    *rows("multicast", *_table_of("9.5.1", _MULTICAST),
+        ("metadata", "9.5.1", "metadata is returned as it was written",
+         _round_trip(_MULTICAST.but("metadata", b"\0 opaque \xff"))),
+        ("backup", "9.5.1", "backup replicas are read back in their order, or UNIMPLEMENTED",
+         _round_trip(_backup(b"\5", 5))),
+        ("same_backup", "9.5.1", "a backup with the port of its replica is INVALID_ARGUMENT, or UNIMPLEMENTED",
+         refuse(INVALID_ARGUMENT, _backup(b"\1", 77).insert)), title="multicast: ",
+    ),
+    *rows("clone", *_table_of("9.5.2", _CLONE),
+        ("length", "9.5.2", "packet_length_bytes is read back", _round_trip(_CLONE.but("packet_length_bytes", 100))),
+        ("class", "9.5.2", "class_of_service is read back", _round_trip(_CLONE.but("class_of_service", 2))),
+        ("length_negative", "9.5.2", "a negative packet_length_bytes is INVALID_ARGUMENT",
+         refuse(INVALID_ARGUMENT, _CLONE.but("packet_length_bytes", -1).insert)), title="clone: ",
+    ),
+    *rows("pre",
+        ("unset", "12", "a packet replication entry in which nothing is set is INVALID_ARGUMENT",
+         refuse(INVALID_ARGUMENT, p4r.Update(type=p4r.Update.INSERT, entity=_UNSET))),
+        ("ids", "9.5", "the same number may be a multicast group and a clone session",
+         prepare(_MULTICAST), _round_trip(_CLONE)),
+    ),
+    *rows("extern",
+        ("unknown", "9.9", "an extern that P4Info does not have is refused",
+         refuse(WRONG_ID, Recipe(lambda _: _NO_EXTERN).insert)),
+    ),
+]  # fmt: skip

@@ -154,6 +154,7 @@ class NativeProgram:
         self._functions = functions  # keeps the code alive
         for name, function in functions.items():
             setattr(self, f"{name}_addr", function.address)
+        self.egress_parse_addr = self.ingress_deparse_addr = 0
 
 
 class ScriptProgram(NativeProgram):

@@ -278,7 +278,7 @@ class Names:
         self._tables = {t.preamble.alias: t for t in info.tables}
         self._actions = {a.preamble.alias: a for a in info.actions}
 
-    def action(self, name: str, *args: int) -> p4r.Action:
+    def action(self, name: str, *args: int | str) -> p4r.Action:
         action = p4r.Action(action_id=self.ids[name])
         for p, value in zip(self._actions[name].params, args, strict=True):
             action.params.add(param_id=p.id, value=octets(value))
@@ -412,5 +412,6 @@ def add_match(m: p4r.FieldMatch, kind: int, element: Any) -> None:
         m.range.low, m.range.high = octets(element[0]), octets(element[1])
 
 
-def octets(value: int) -> bytes:
-    return value.to_bytes((value.bit_length() + 7) // 8 or 1, "big")
+def octets(value: int | str) -> bytes:
+    """A number in its shortest form, or a string of a translated type."""
+    return value.encode() if isinstance(value, str) else value.to_bytes((value.bit_length() + 7) // 8 or 1, "big")

@@ -12,6 +12,7 @@ from finsy.proto import p4r
 from detour.engine.compiler.load import load
 from detour.engine.compiler.model import read_json
 from detour.engine.p4runtime.packets import header_codecs
+from detour.engine.p4runtime.translation import TranslationPlan
 from tests.unit.p4runtime.harness import Names, config, digest, register, value_set
 from tests.unit.p4runtime.test_p4rt_engine import Switch, running
 
@@ -41,19 +42,24 @@ def test_typed_keys(switch: Switch, odd: Names) -> None:
     assert switch.client.read(odd.entry("by_type")) == [entity]
     switch.send(FRAME)
     assert switch.receive(2) == FRAME
-    # Translated numbers have 32 bits in P4Info and 9 in the switch; they must fit both.
+    # Translated numbers have 32 bits in P4Info and 9 in the switch, where those that do not fit have others.
+    large = odd.entry("by_type", 512, 1, 0, 0, action=("to", 0xFFFFFFFF))
+    switch.client.insert(large)
+    assert switch.client.read(large) == [large]
     too_wide = [
-        odd.entry("by_type", 512, 1, 0, 0, action=("to", 2)),
-        odd.entry("by_type", 2, 1, 0, 0, action=("to", 512)),
+        odd.entry("by_type", 1 << 32, 1, 0, 0, action=("to", 2)),
+        odd.entry("by_type", 2, 1, 0, 0, action=("to", 1 << 32)),
         odd.entry("by_type", 2, 256, 0, 0, action=("to", 2)),
         odd.entry("by_type", 2, 1, 2, 0, action=("to", 2)),
     ]
     assert switch.client.refusals(*(("INSERT", e) for e in too_wide)) == [RANGE] * 4
 
 
-def test_strings_are_not_translated(switch: Switch, odd: Names) -> None:
-    named, renamed = odd.entry("by_name", 1, action=("drop",)), odd.entry("by_type", 1, 1, 0, 0, action=("rename", 1))
-    assert switch.client.refusals(("INSERT", named), ("INSERT", renamed)) == [UNIMPLEMENTED] * 2
+def test_strings_are_translated(switch: Switch, odd: Names) -> None:
+    named = odd.entry("by_name", "a name", action=("drop",))
+    renamed = odd.entry("by_type", 1, 1, 0, 0, action=("rename", "another"))
+    switch.client.insert(named, renamed)
+    assert switch.client.read(odd.entry("by_name"), odd.entry("by_type")) == [named, renamed]
 
 
 def test_unusual_names(switch: Switch, odd: Names) -> None:
@@ -111,29 +117,27 @@ def string_names() -> Names:
     return Names(config("strings").p4info)
 
 
-def test_a_packet_in_shows_the_numbers(stringing: Switch) -> None:
-    """9, 9 and 6 bits in front of the frame, whatever P4Info says of their widths: none, 32 and 6."""
+def test_packets_in_and_out(stringing: Switch, string_names: Names) -> None:
+    """9, 9 and 6 bits in front of the frame, whatever P4Info says of their widths: none, 32 and 6. Ports that nobody
+    has named spell their numbers."""
     stringing.send(b"\x05payload", port=2)
     packet = stringing.stream.next()
     assert packet.packet.payload == b"\x05payload"
-    assert [(m.metadata_id, m.value) for m in packet.packet.metadata] == [(1, b"\x02"), (2, b"\x02"), (3, b"\x00")]
-
-
-def test_a_packet_out_with_a_string_is_not_implemented(stringing: Switch) -> None:
+    assert [(m.metadata_id, m.value) for m in packet.packet.metadata] == [(1, b"2"), (2, b"\x02"), (3, b"\x00")]
+    entries = [
+        string_names.entry("by_name", "Ethernet1", action=("punt",)),
+        string_names.entry("by_kind", 5, action=("send", "Ethernet1")),
+    ]
+    stringing.client.insert(*entries)
+    assert [stringing.client.read(entry) for entry in entries] == [[entry] for entry in entries]
+    stringing.send(b"\x05payload", port=2)
+    assert stringing.receive(1) == b"\x05payload"
+    # The packet-out parses as such, and its port is the one that has the name.
     out = p4r.PacketOut(payload=b"\x05payload")
     for id_, value in ((1, b"Ethernet1"), (2, b"\x00"), (3, b"\x00")):
         out.metadata.add(metadata_id=id_, value=value)
     stringing.stream.send(packet=out)
-    error = stringing.stream.next().error
-    assert error.canonical_code == UNIMPLEMENTED
-    assert "'egress_port' is translated to strings" in error.message
-
-
-def test_entries_with_strings_are_not_implemented(stringing: Switch, string_names: Names) -> None:
-    assert stringing.client.refusals(("INSERT", string_names.entry("by_name", 1, action=("punt",)))) == [UNIMPLEMENTED]
-    assert stringing.client.refusals(("INSERT", string_names.entry("by_kind", 5, action=("send", 1)))) == [
-        UNIMPLEMENTED
-    ]
+    assert stringing.receive(1) == b"\x05payload"
 
 
 def test_entries_without_strings_work(stringing: Switch, string_names: Names) -> None:
@@ -149,7 +153,8 @@ def test_a_header_that_the_program_does_not_have(stringing: Switch) -> None:
     changed = config("strings")
     changed.p4info.controller_packet_metadata[0].metadata[0].name = "unheard"
     stringing.client.set_pipeline(changed)
-    packet_in, _ = header_codecs(changed.p4info, load(read_json(changed.p4_device_config.decode())))
+    program = load(read_json(changed.p4_device_config.decode()))
+    packet_in, _ = header_codecs(changed.p4info, program, TranslationPlan(changed.p4info))
     assert not packet_in.unpack(bytes(100), p4r.PacketIn())
 
 

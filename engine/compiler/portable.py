@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""p4c's JSON for PSA and PNA (`psa_switch`, `pna_nic`) in the form that it has for v1model.
+
+Parsers, controls and deparsers get v1model's names; PSA's second parser and its first deparser keep theirs. Arrays and
+calculations that are instances of externs become v1model's. What else these architectures do is in `intrinsics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from detour.engine.compiler.model import Json, find, parse_hex, refuse
+
+V1MODEL, PSA, PNA = "v1model", "psa", "pna"
+ARCHITECTURES = (V1MODEL, PSA, PNA)
+EGRESS_PARSER, INGRESS_DEPARSER = "egress_parser", "ingress_deparser"
+CHECKSUMS = "$checksums"
+"""the header that has the state of each InternetChecksum: 16 bits by its name"""
+
+_MARKS = {"psa_ingress_parser_input_metadata": PSA, "pna_main_parser_input_metadata": PNA}
+_STAGES = {
+    **{"ingress_parser": "parser", "main_parser": "parser", "main_control": "ingress"},
+    **{"egress_deparser": "deparser", "main_deparser": "deparser"},
+}
+_ZERO = {"type": "hexstr", "value": "0x0"}
+
+
+def architecture_of(source: Json) -> str:
+    """The architecture of a document that has the shape of BMv2 JSON: one of `ARCHITECTURES`."""
+    return next((_MARKS[h["name"]] for h in source["headers"] if h["name"] in _MARKS), V1MODEL)
+
+
+def as_v1model(source: Json) -> Json:
+    """A document in v1model's form; itself if it has that. Raises DetourError naming an extern that is not known."""
+    return source if architecture_of(source) == V1MODEL else _Rewriting(source).document()
+
+
+def _attributes(extern: Json) -> dict[str, Any]:
+    """The values of an instance's constructor: numbers, and texts."""
+    values = {}
+    for a in extern.get("attribute_values") or []:
+        value = a["value"]
+        values[a["name"]] = parse_hex(value) if a["type"] == "hexstr" and isinstance(value, str) else value
+    return values
+
+
+class _Rewriting:
+    """Instances of externs, and the calculations that their calls make necessary."""
+
+    def __init__(self, source: Json) -> None:
+        self._source = source
+        self._externs = {e["name"]: e for e in source.get("extern_instances") or []}
+        self._calculations: list[Json] = []
+        self._calls: dict[str, Callable[[list[Json], Json], tuple[str, list[Json]]]] = {
+            "_Counter_count": lambda args, at: ("count", [self._array(args[0], "counter_array"), args[1]]),
+            "_Meter_execute": lambda args, at: ("_Meter_execute", [self._array(args[0], "meter_array"), *args[1:]]),
+            "_Hash_get_hash": lambda args, at: (
+                "_Hash_get_hash", [args[1], self._calculation(args[2], self._algorithm(args[0], at), at)],
+            ),
+            "_Hash_get_hash_mod": lambda args, at: (
+                "modify_field_with_hash_based_offset",
+                [args[1], args[2], self._calculation(args[3], self._algorithm(args[0], at), at), args[4]],
+            ),
+            "generate_digest": lambda args, at: ("generate_digest", [_ZERO, *args]),
+            "recirculate": lambda args, at: ("recirculate", args or [_ZERO]),
+        }  # fmt: skip
+
+    def document(self) -> Json:
+        source = self._source
+        document = {key: self._rewritten(value) for key, value in source.items() if key != "extern_instances"}
+        for kind in ("parsers", "pipelines", "deparsers"):
+            for stage in document[kind]:
+                stage["name"] = _STAGES.get(stage["name"], stage["name"])
+        by_type: dict[str, list[Json]] = {}
+        for extern in self._externs.values():
+            by_type.setdefault(extern["type"], []).append(extern)
+        document["meter_arrays"] = [*(document.get("meter_arrays") or []), *map(_meter, by_type.get("Meter", []))]
+        document["calculations"] = [*(document.get("calculations") or []), *self._calculations]
+        sums = [[extern["name"], 16, False] for extern in by_type.get("InternetChecksum", [])]
+        number = 1 + max((h["id"] for h in source["headers"]), default=0)
+        document["header_types"].append({"name": CHECKSUMS, "fields": sums})
+        document["headers"].append({"name": CHECKSUMS, "id": number, "metadata": True, "header_type": CHECKSUMS})
+        return document
+
+    def _rewritten(self, node: Any) -> Any:
+        if isinstance(node, list):
+            return [self._rewritten(each) for each in node]
+        if not isinstance(node, dict):
+            return node
+        rewritten = {key: self._rewritten(value) for key, value in node.items()}
+        op = node.get("op")
+        if op in self._calls:
+            rewritten["op"], rewritten["parameters"] = self._calls[op](rewritten["parameters"], node)
+        elif isinstance(op, str) and op.startswith("_InternetChecksum_"):
+            state, *args = rewritten["parameters"]
+            state = {"type": "field", "value": [CHECKSUMS, state["value"]]}
+            lists = (self._calculation(a, "csum16", node) if a["type"] == "field_list" else a for a in args)
+            rewritten["parameters"] = [state, *lists]
+        return rewritten
+
+    def _array(self, extern: Json, kind: str) -> Json:
+        return {"type": kind, "value": extern["value"]}
+
+    def _algorithm(self, extern: Json, at: Json) -> str:
+        return str(_attributes(find(self._externs, extern["value"], "extern", at)).get("algo"))
+
+    def _calculation(self, fields: Json, algorithm: str, at: Json) -> Json:
+        if fields["type"] != "field_list":
+            raise refuse(f"'{fields['type']}' as input of a hash", at)
+        name = f"${algorithm}_{len(self._calculations)}"
+        inputs = fields["value"] if isinstance(fields["value"], list) else [fields["value"]]
+        self._calculations.append({"name": name, "id": -1, "algo": algorithm, "input": list(map(_input, inputs))})
+        return {"type": "calculation", "value": name}
+
+
+def _input(field: Json) -> Json:
+    """A constant is as wide as its digits."""
+    return field if field["type"] != "hexstr" else {"bitwidth": 4 * len(field["value"].removeprefix("0x")), **field}
+
+
+def _meter(extern: Json) -> Json:
+    values = _attributes(extern)
+    return {
+        "name": extern["name"],
+        "is_direct": False,
+        "size": values.get("n_meters", 0),
+        "rate_count": values.get("rate_count", 2),
+        "type": values.get("type"),
+    }
