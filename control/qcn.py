@@ -14,7 +14,6 @@ What the control plane writes for the paper's real numbers is fixed-point, and t
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -28,7 +27,7 @@ from detour.control.policy import NoMarking, Policy
 from detour.control.routes.adaptive import group_links
 from detour.control.routes.routing import ports_into
 from detour.topo.failures import NONE
-from detour.topo.topology import Host, Switch, Topology
+from detour.topo.topology import Switch, Topology
 
 CONDITION = "FabricIngress.conditional.condition"
 CONDITIONAL_HOST_PORTS = "FabricIngress.conditional.host_ports"
@@ -56,14 +55,15 @@ BY_QUEUES = "FabricIngress.conditional.by_queues"
 FIXED_WAY = "FabricIngress.conditional.fixed_way"
 WAYS_ROUND = "FabricIngress.conditional.ways_round"
 ANY_SWITCH = "FabricIngress.conditional.any_switch"
+OWN_LINKS = "FabricIngress.conditional.own_links"
 ARRIVE_AND_RISE = "FabricIngress.conditional.arrive_and_rise"
 FIRST_WAY = "FabricIngress.conditional.first_way"
 READ_FIRST = "FabricIngress.conditional.read_first"
 SECOND_WAY = "FabricIngress.conditional.second_way"
 READ_SECOND = "FabricIngress.conditional.read_second"
 LINKS_OUT = (
-    ("FabricIngress.arriving.links_out", "FabricIngress.arriving.links"),
-    ("FabricEgress.leaving.links_out", "FabricEgress.leaving.links"),
+    ("FabricIngress.arriving.links.links_out", "FabricIngress.arriving.links.links"),
+    ("FabricEgress.leaving.links.links_out", "FabricEgress.leaving.links.links"),
 )
 AVOID = "FabricIngress.reaction.avoid"
 INPUT_BUFFER = "FabricEgress.congestion.input_buffer"
@@ -89,6 +89,7 @@ SCALE_BITS = 40
 DECREASE_BITS = 32
 MOST_BYTES = 1 << 20
 MAX_WAYS = 2048  # eleven bits of the flow label (headers.p4)
+_TOLD_LINKS = 8  # of a switch to other groups, as packets tell of them
 
 CHANNELS = 3
 """virtual channels that detours by way of a group need"""
@@ -168,10 +169,12 @@ class QueueRule:
     The minimal way is taken if at its port no more packets wait than `2^twice` times those at the port of the way
     round, plus `t`, plus `mean` / 4 of the mean over the switch's other links to other groups. `choices`: the better
     of two random ways round. `transit`: the switch that has the link to the destination group decides once more, with
-    `own_mean`. `gap`: it tells the first switch which share of such packets it had to turn, an average over
-    2^`smooth` packets, by input port not more often than every so many ticks; 0: never. That switch sends so much less
-    the minimal way; it fades in 2^`fade` ticks. `shy`: a way round by a group of which the same was told counts as
-    2^(24 - `shy`) packets longer, times that share."""
+    `own_mean`. `gap`: it tells the first switch which share of such packets it had to turn, an average over 2^`smooth`
+    packets, by input port not more often than every so many ticks; 0: never. That switch sends so much less the
+    minimal way; it fades in 2^`fade` ticks. `shy`: a way round by a group of which the same was told counts as 2^(24 -
+    `shy`) packets longer, times that share. `remote`: packets tell a group's switches which links of theirs have so
+    many packets more than twice their switch's mean; such a minimal way is not taken; 0: they tell nothing.
+    `own_links`: ways round begin there (`first`), or a switch by which one leaves the group may take another."""
 
     t: int = 10
     twice: int = 1
@@ -183,9 +186,11 @@ class QueueRule:
     fade: int = 15
     shy: int = 31
     smooth: int = 4
+    remote: int = 0
+    own_links: Literal["", "first", "last"] = ""
 
     def __post_init__(self) -> None:
-        limits = {"t": 1 << 16, "gap": 1 << 32, "smooth": 25, "fade": 32, "shy": 32}
+        limits = {"t": 1 << 16, "gap": 1 << 32, "smooth": 25, "fade": 32, "shy": 32, "remote": 1 << 16}
         for name, limit in (limits | dict.fromkeys(("twice", "mean", "own_mean"), 16)).items():
             if not 0 <= getattr(self, name) < limit:
                 raise DetourError(f"by queues: {name}={getattr(self, name)} is not 0 to {limit - 1}")
@@ -195,14 +200,16 @@ class QueueRule:
         names = ("t", "twice", "mean", "own_mean", "gap", "fade", "shy", "smooth")
         values = {name: getattr(self, name) for name in names}
         links = links if self.mean or self.own_mean else 0
-        return Action.of(BY_QUEUES, **values, links=links, choices=int(self.choices), transit=int(self.transit))
+        flags = {name: int(bool(getattr(self, name))) for name in ("choices", "transit", "remote")}
+        return Action.of(BY_QUEUES, **values, **flags, links=links)
 
 
 @dataclass(frozen=True)
 class Mechanism:
     """When minimal rules hold, and what notifications do (section III).
 
-    `source`: messages of the switch's own congestion points count as well, for the port that the victim left by.
+    `source`: messages of the switch's own congestion points count as well, for the port that the victim left by;
+    `alone`: they are not compared, and count if the victim is for another group.
     `versus`: Fb is compared with so many times the mean over the transit ports; 0: not compared. `fraction` above 0
     sets `versus` by the number of ports: a port's Fb must be more than that fraction of the sum over all ports.
     `limit` is L_f, `increase` A_i as a fraction, `quiet` PC_l in packets. `smooth`: Fb is a moving average in which a
@@ -211,11 +218,11 @@ class Mechanism:
     take 2^-fade off a port's Fb (0: nothing). `gentle`: a probability p rises by A_i * (p + (1 - p) * 2^-gentle), 0: by
     A_i. `classes`: bit v: messages about victims of virtual channel v count. `queues`: takes the place of
     `condition`. `by`: what a packet that is sent round goes by, a random `group` other than source and destination, any
-    random `switch`, or the group that was drawn once for its `host`."""
+    random `switch`, or for every `host` the group behind a link of its own switch."""
 
     name: str
     condition: Condition = "by_probability"
-    source: bool = False
+    source: Literal["", "as others", "alone"] = ""
     versus: int = 0
     fraction: float = 0.0
     limit: float = 1 / 128
@@ -274,9 +281,9 @@ class Mechanism:
         versus = max(2, round(self.fraction * ports)) if self.fraction else self.versus
         compared = ports if versus else 1
         return Action.of(
-            ADAPT, source=int(self.source), ports=compared, versus=versus, smooth=self.smooth,
-            decrease=decrease(self.limit, compared), increase=increase(self.increase), quiet=self.quiet,
-            steady=int(self.steady), fade=self.fade, classes=self.classes, gentle=self.gentle,
+            ADAPT, source=("", "as others", "alone").index(self.source), ports=compared, versus=versus,
+            smooth=self.smooth, decrease=decrease(self.limit, compared), increase=increase(self.increase),
+            quiet=self.quiet, steady=int(self.steady), fade=self.fade, classes=self.classes, gentle=self.gentle,
         )  # fmt: skip
 
 
@@ -285,23 +292,26 @@ VAL_BY_SWITCH = Mechanism("VAL", condition="never", by="switch")
 VAL_BY_HOST = Mechanism("VAL-host", condition="never", by="host")
 UGAL_BY_PORTS = Mechanism("UGAL-L", queues=QueueRule())
 PAR = Mechanism("PAR", queues=QueueRule(transit=True))
+PIGGYBACK = Mechanism("Piggyback", queues=QueueRule(remote=5))
+OLM = Mechanism("OLM-like", queues=QueueRule(t=2, transit=True, own_links="first"))
 QCN_FAST = Mechanism(
     "QCN-Switch-fast",
-    queues=QueueRule(t=15, twice=4, mean=8, own_mean=1, choices=True, transit=True, gap=5000, shy=18),
+    queues=QueueRule(t=15, twice=4, mean=8, choices=True, transit=True, gap=5000, shy=18, own_links="last"),
 )  # fmt: skip
 QCN_BASE = Mechanism("QCN-Switch-base")
-QCN_SOURCE = Mechanism("QCN-Switch-source", source=True)
+QCN_SOURCE = Mechanism("QCN-Switch-source", source="as others")
 QCN_COMPARISON = Mechanism("QCN-Switch-comparison", versus=1)
+QCN_FOGSIM = Mechanism("QCN-Switch-FOGSim", source="alone", versus=1, by="host")
 QCN_COMPLETE = Mechanism(
-    "QCN-Switch-complete", source=True, fraction=1 / 2, smooth=2, fade=1, gentle=3, steady=True, classes=1,
+    "QCN-Switch-complete", source="as others", fraction=1 / 2, smooth=2, fade=1, gentle=3, steady=True, classes=1,
     points=CongestionPoints(period=16, classes=1),
 )  # fmt: skip
 
 MECHANISMS = {
     m.name: m
     for m in (
-        *(VAL_BY_SWITCH, VAL_BY_HOST, UGAL_BY_PORTS, PAR),
-        *(CONDITIONAL_OPENFLOW, QCN_BASE, QCN_SOURCE, QCN_COMPARISON, QCN_COMPLETE, QCN_FAST),
+        *(VAL_BY_SWITCH, VAL_BY_HOST, UGAL_BY_PORTS, PAR, PIGGYBACK, OLM),
+        *(CONDITIONAL_OPENFLOW, QCN_BASE, QCN_SOURCE, QCN_COMPARISON, QCN_FOGSIM, QCN_COMPLETE, QCN_FAST),
     )
 }
 
@@ -331,17 +341,28 @@ def _plan_switch(topology: Topology, mechanism: Mechanism, switch: Switch) -> It
     yield DefaultAction(schema.NODE_CONFIG, node)
     links = [port for port, peer in enumerate(switch.ports, start=1) if peer is not None and peer.kind == "global"]
     yield DefaultAction(CONDITION, mechanism.rule(len(links)))
-    if mechanism.queues is not None and mechanism.rule(len(links))["links"]:
+    rule = mechanism.queues
+    if rule is not None and (rule.mean or rule.own_mean or rule.remote):
+        if rule.remote and len(links) > _TOLD_LINKS:
+            raise DetourError(f"{mechanism.name}: packets tell of {_TOLD_LINKS} links of a switch, not {len(links)}")
         for table, action in LINKS_OUT:
-            yield DefaultAction(table, Action.of(action, first_port=links[0], last_port=links[-1]))
+            values = {"first_port": links[0], "last_port": links[-1], "remote": rule.remote}
+            yield DefaultAction(table, Action.of(action, **values))
+    near = [topology.switches[peer.index].group for peer in switch.ports if peer is not None and peer.kind == "global"]
     for host in topology.hosts_of[switch.index]:
-        yield TableEntry(CONDITIONAL_HOST_PORTS, ((schema.IN_PORT, host.port),), _of_host(topology, mechanism, host))
-    for group in range(groups):
-        if group != switch.group:
-            port = _port_into(topology, switch, group)
-            rule = Action.of(CONDITIONAL_MINIMAL, port=port, own=int(port in links))
-            yield TableEntry(MINIMAL_RULE, ((schema.DESTINATION_GROUP, group),), rule)
-    yield from _ways_round(topology, mechanism, switch)
+        action = Action(schema.NO_ACTION)
+        if mechanism.by == "host":
+            action = Action.of(FIXED_WAY, via=near[host.position % len(near)])
+        yield TableEntry(CONDITIONAL_HOST_PORTS, ((schema.IN_PORT, host.port),), action)
+    for group, (_, end) in group_links(topology, switch.group).items():
+        port = _port_into(topology, switch, group)
+        minimal = Action.of(CONDITIONAL_MINIMAL, port=port, own=int(port in links), link=end - links[0])
+        yield TableEntry(MINIMAL_RULE, ((schema.DESTINATION_GROUP, group),), minimal)
+    yield from _ways_round(topology, mechanism, switch, links)
+    if rule is not None and rule.own_links:
+        first, count = _range_of(near, switch.group, groups)
+        own = Action.of(OWN_LINKS, first_group=first, count=count, at_first=int(rule.own_links == "first"))
+        yield DefaultAction(WAYS_ROUND, own)
     if mechanism.adapts:
         yield from _notifications(topology, mechanism, switch)
     elif mechanism.queues is not None and mechanism.queues.gap:
@@ -355,15 +376,17 @@ def _port_into(topology: Topology, switch: Switch, group: int) -> int:
     return port
 
 
-def _of_host(topology: Topology, mechanism: Mechanism, host: Host) -> Action:
-    """What holds for all packets of a host: the group that it goes round by was drawn once (FOGSim)."""
-    if mechanism.by != "host":
-        return Action(schema.NO_ACTION)
-    others = [group for group in range(topology.valiant_groups) if group != host.group]
-    return Action.of(FIXED_WAY, via=random.Random(f"way {host.index}").choice(others))
+def _range_of(near: list[int], own: int, groups: int) -> tuple[int, int]:
+    """First and number of the groups that links lead to; between them may be one's own. Raises `DetourError`: others
+    are between them."""
+    first = min(near, key=lambda start: max((group - start) % groups for group in near))
+    count = 1 + max((group - first) % groups for group in near)
+    if {(first + k) % groups for k in range(count)} - {own} != set(near):
+        raise DetourError(f"own_links: the groups {near} behind the links of a switch of group {own} are no range")
+    return first, count
 
 
-def _ways_round(topology: Topology, mechanism: Mechanism, switch: Switch) -> Iterator[Entity]:
+def _ways_round(topology: Topology, mechanism: Mechanism, switch: Switch, links: list[int]) -> Iterator[Entity]:
     """By intermediate group or switch: the port that leads there."""
     groups = [group for group in range(topology.valiant_groups) if group != switch.group]
     into = {group: _port_into(topology, switch, group) for group in groups}
@@ -380,7 +403,8 @@ def _ways_round(topology: Topology, mechanism: Mechanism, switch: Switch) -> Ite
     for via, port in ports.items():
         yield TableEntry(CONDITIONAL_TOWARDS_GROUP, ((schema.VIA, via),), Action.of(CONDITIONAL_TOWARDS, port=port))
         if mechanism.queues is not None:
-            yield TableEntry(FIRST_WAY, ((schema.VIA, via),), Action.of(READ_FIRST, port=port))
+            own = int(port in links)
+            yield TableEntry(FIRST_WAY, ((schema.VIA, via),), Action.of(READ_FIRST, port=port, own=own))
             yield TableEntry(SECOND_WAY, (("via", via),), Action.of(READ_SECOND, port=port))
 
 

@@ -22,6 +22,7 @@ from detour.fabric.traffic.open_loop import LINKS, OPEN_LOOP_PATTERNS, REFERENCE
 FULL_SIZE = "dragonfly:p=4,a=8,h=4"
 SMALL = "dragonfly:p=2,a=4,h=2"
 ROUTINGS = (*REFERENCES, *MECHANISMS)
+_QUICK = ("MIN", "PB", "QCN-Switch-complete", "QCN-Switch-fast")  # what goals are about, in its minute
 FAIR_LOAD = 0.4
 """Fig. 8's"""
 
@@ -34,7 +35,7 @@ LOADS = {
 STEADY_WITHIN = 0.02
 """what was accepted may drift by so much within a window, as `ACCEPTED` has it"""
 
-WINDOWS_US = {"quick": (1000, 300), "normal": (2000, 10_000), "full": (5000, 20_000)}
+WINDOWS_US = {"quick": (500, 800), "normal": (2000, 10_000), "full": (5000, 20_000)}
 """(until counting begins, counting); slow ramps and oscillations take milliseconds to show"""
 
 
@@ -106,7 +107,7 @@ def select(
     warm, count = (given or usual for given, usual in zip(windows, WINDOWS_US[extent], strict=True))
     return [
         QcnPoint(network.spec, route, name, load, warm, count, seed)
-        for route in routing or ROUTINGS
+        for route in routing or (_QUICK if extent == "quick" else ROUTINGS)
         for name in pattern or OPEN_LOOP_PATTERNS
         for load in loads or LOADS[extent].get(name, LOADS[extent]["ADV"])
     ]

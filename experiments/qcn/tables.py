@@ -167,10 +167,13 @@ STYLES = {
     "UGAL-G": (drawing.GREEN, "d", ":"),
     "UGAL-L": (drawing.SKY, "s", "--"),
     "PAR": (drawing.SKY, "o", "-"),
+    "Piggyback": (drawing.GREEN, "x", "-"),
+    "OLM-like": (drawing.SKY, "^", ":"),
     "Conditional-OpenFlow": (drawing.YELLOW, "P", "-"),
     "QCN-Switch-base": (drawing.ORANGE, "+", "-"),
     "QCN-Switch-source": (drawing.PURPLE, "o", "-"),
     "QCN-Switch-comparison": (drawing.VERMILION, "x", "-"),
+    "QCN-Switch-FOGSim": (drawing.VERMILION, "v", ":"),
     "QCN-Switch-complete": (drawing.PURPLE, "D", "--"),
     "QCN-Switch-fast": (drawing.BLUE, "D", "-"),
 }
@@ -198,6 +201,8 @@ def draw(findings: QcnFindings, file: Path) -> None:
 def _pattern(left: Any, right: Any, points: Sequence[QcnLoad], pattern: str) -> None:
     for place, (name, style) in enumerate(STYLES.items()):
         mine = sorted((point for point in points if point.routing == name), key=lambda point: point.load)
+        if not mine:
+            continue
         # Without lines, points that are the same stand beside each other.
         apart = 0.004 * (place - len(STYLES) / 2) if len(mine) < drawing.ENOUGH else 0.0
         loads = [point.load + apart for point in mine]

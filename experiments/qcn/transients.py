@@ -40,7 +40,7 @@ OFF = 0.1
 SHARE_US = (50, 100)
 ALL_HOSTS = 1000
 _DRAWS = {"quick": 5, "normal": 12, "full": 48}
-_QUICK = ("PB", "UGAL-L", "PAR", "QCN-Switch-complete", "QCN-Switch-fast")
+_QUICK = ("PB", "Piggyback", "UGAL-L", "PAR", "OLM-like", "QCN-Switch-complete", "QCN-Switch-fast")
 _LAST_US = 1000  # after the last change
 _UNITS = {"us": 1, "ms": 1000}
 

@@ -6,7 +6,9 @@
 //
 // By queues, the switch that has the link to the destination group may decide once more (PAR: Jiang, Kim and Dally, ISCA 2009),
 // and tell the packet's first switch which share of what comes in for that group it had to turn; that switch then sends as much
-// less the minimal way, for a while: fast by the queues, slow by notifications.
+// less the minimal way, for a while: fast by the queues, slow by notifications. Instead of that, packets between switches of a
+// group may carry which links of theirs are congested (Piggyback: Jiang, Kim and Dally, ISCA 2009), in the flow label's last
+// eight bits. Where a way round leaves the group, the switch may take another of its links (OLM: Garcia et al., ICPP 2013).
 //
 // The decision travels in the flow label, as in adaptive.p4. Register paused holds the mask of priorities that the far end of
 // a port has paused (PFC). The engine keeps it up to date; on BMv2, which knows no PFC, ports are never paused.
@@ -55,12 +57,14 @@ struct judgement_t {
     bit<8>  fade;      // what was told fades in 2^fade ticks
     bit<8>  shy;       // a way round by a group that is avoided itself counts as 2^(24 - shy) packets longer, times that share
     bit<8>  smooth;    // the share that is told is an average over 2^smooth packets
+    bit<1>  remote;    // 1: a minimal way whose link to the group is congested, wherever that is, is not taken
 }
 
 control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     register<bit<32>>(MAX_PORTS) paused;
     register<bit<32>>(MAX_GROUPS) turned;    // share of what came in for that group that had to be turned, 24 bits
     register<bit<32>>(MAX_PORTS) told_at;    // by input port, tick
+    register<bit<8>>(MAX_PORTS) beside;      // by input port: which links of the switch there are congested
     counter(3, CounterType.packets) decisions;
     direct_counter(CounterType.packets_and_bytes) towards_group_counter;
     bit<16> source_group = hdr.ipv6.src_addr[111:96];
@@ -68,7 +72,9 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
     bit<3> kind = ALWAYS;
     bit<1> holds = 1;
     bit<1> first = 0;         // decides as the switch that takes the packet in,
-    bit<1> second = 0;        // or as the one that has the link
+    bit<1> second = 0;        // or as the one that has the link,
+    bit<1> onward = 0;        // or passes on what goes round
+    bit<1> fixed = 0;         // the way round is the host's
     bit<32> value = 0;
     bit<32> draw = 0;
     bit<32> direct = 0;       // packets at the port to the destination group
@@ -78,10 +84,16 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
     bit<32> age = 0;
     bit<16> drawn = 0;
     bit<16> intermediates = 0; // switches to draw from; 0: groups
+    bit<16> near = 0;         // groups, from `nearest` on, behind this switch's own links
+    bit<16> nearest = 0;
+    bit<1> near_first = 0;    // ways round start there
+    bit<1> leaves = 0;        // the way round leaves the group here
+    bit<8> links = 0;         // congestion of the links of the switch that has the one to the destination group
+    bit<8> place = 0;         // which of them that is
     port_t minimal_port = 0;
     bit<32> other_links = 0;  // packets at those that the packet is not for
     bit<1> owns = 0;          // the switch has the link to the destination group
-    judgement_t judgement = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+    judgement_t judgement = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
 
     action always() {
         kind = ALWAYS;
@@ -101,10 +113,10 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
     }
 
     action by_queues(bit<16> t, bit<8> twice, bit<8> links, bit<8> mean, bit<8> own_mean, bit<1> choices, bit<1> transit,
-                     bit<32> gap, bit<8> fade, bit<8> shy, bit<8> smooth) {
+                     bit<32> gap, bit<8> fade, bit<8> shy, bit<8> smooth, bit<1> remote) {
         kind = BY_QUEUES;
         judgement = { (bit<32>)t, twice, (bit<32>)links, (bit<32>)mean, (bit<32>)own_mean, choices, transit, gap, fade, shy,
-                      smooth };
+                      smooth, remote };
     }
 
     // What all conditional rules of this switch depend on.
@@ -116,6 +128,7 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
     // Every packet of the host that is sent round takes the same way.
     action fixed_way(bit<16> via) {
         drawn = via;
+        fixed = 1;
     }
 
     // Ports of hosts: what comes in there is decided upon.
@@ -126,9 +139,10 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
         size = 512;
     }
 
-    action minimal(port_t port, bit<1> own) {
+    action minimal(port_t port, bit<1> own, bit<8> link) {
         minimal_port = port;
         owns = own;
+        place = link;
     }
 
     // High priority: the way to a group, and the port that its condition is about. No entry: no condition.
@@ -147,14 +161,23 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
         intermediates = switches;
     }
 
-    // What ways round are drawn from: all groups but those of source and destination, or all switches (node ids 1 to n).
+    // The groups behind this switch's own links are `count` from `first_group` on, of which its own may be one.
+    action own_links(bit<16> first_group, bit<16> count, bit<1> at_first) {
+        nearest = first_group;
+        near = count;
+        near_first = at_first;
+    }
+
+    // What ways round are drawn from: all groups but those of source and destination, or all switches (node ids 1 to n), or
+    // groups at first, and where packets leave their own those that a link of that switch leads to.
     table ways_round {
-        actions = { any_group; any_switch; }
+        actions = { any_group; any_switch; own_links; }
         default_action = any_group();
     }
 
     // The queue of a way round, longer if its group is avoided itself.
-    action read_first(port_t port) {
+    action read_first(port_t port, bit<1> own) {
+        leaves = own;
         port_load.read(around, (bit<32>)port);
         avoided.read(avoided_around, (bit<32>)meta.via);
         avoided_at.read(age, (bit<32>)meta.via);
@@ -232,6 +255,14 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
         }
     }
 
+    action draw_near() {
+        random<bit<32>>(draw, 0, 0xffff);
+        drawn = nearest + (bit<16>)((draw * (bit<32>)near) >> 16);
+        if (drawn >= meta.groups) {
+            drawn = drawn - meta.groups;
+        }
+    }
+
     action take_drawn() {
         meta.via = drawn;
     }
@@ -275,6 +306,17 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
     action evaluate_queues() {
         port_load.read(direct, (bit<32>)minimal_port);
         if (direct > (around << judgement.twice) + judgement.t) {
+            holds = 0;
+        }
+    }
+
+    // What packets have said of the switch that has the link.
+    action evaluate_remote() {
+        beside.read(links, (bit<32>)minimal_port);
+        if (owns == 1) {
+            congested.read(links, 0);
+        }
+        if ((links >> place) & 1 != 0) {
             holds = 0;
         }
     }
@@ -323,20 +365,29 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
                 leaving = 1;
             }
             condition.apply();
+            ways_round.apply();
+            if (judgement.remote == 1) {
+                beside.write((bit<32>)meta.in_port, hdr.ipv6.flow_label[7:0]);
+            }
             if (host_ports.apply().hit) {
                 go_straight();
                 first = leaving;
             } else if (judgement.transit == 1 && hdr.ipv6.flow_label[19:19] == 0 && hdr.ipv6.dscp == 0) {
                 second = leaving;
+            } else if (near != 0 && hdr.ipv6.flow_label[19:19] == 1) {
+                onward = leaving;
             }
             if (first == 1 && meta.hop_counted == 0 && hdr.ipv6.hop_limit <= 1) {
                 meta.verdict = PUNT_HOP_LIMIT;
-            } else if (first == 1 || second == 1) {
+            } else if (first == 1 || second == 1 || onward == 1) {
                 if (kind != ALWAYS && minimal_rule.apply().hit) {
-                    if (drawn == 0) {
-                        ways_round.apply();
+                    if (onward == 1) {
+                        drawn = (bit<16>)hdr.ipv6.flow_label[18:8];
+                    } else if (fixed == 0) {
                         if (intermediates != 0) {
                             draw_switch();
+                        } else if (near_first == 1 && first == 1) {
+                            draw_near();
                         } else {
                             draw_group();
                         }
@@ -348,8 +399,12 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
                         evaluate_probability();
                     } else if (kind == BY_QUEUES) {
                         first_way.apply();
-                        if (judgement.choices == 1) {
+                        if (leaves == 1 && onward == 1) {
+                            draw_near();
+                        } else if (judgement.choices == 1 && onward == 0) {
                             draw_group();
+                        }
+                        if (drawn != meta.via && drawn != source_group && drawn != destination_group) {
                             second_way.apply();
                             if (other < around) {
                                 around = other;
@@ -357,17 +412,23 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
                                 take_drawn();
                             }
                         }
+                        if (onward == 1) {
+                            go_round();
+                        }
                         if (judgement.links > 1) {
                             evaluate_links();
                         } else {
                             evaluate_queues();
+                        }
+                        if (judgement.remote == 1) {
+                            evaluate_remote();
                         }
                         if (second == 1) {
                             weigh();
                             if (holds == 0 && judgement.gap != 0 && age >= judgement.gap) {
                                 tell();
                             }
-                        } else {
+                        } else if (first == 1) {
                             avoided.read(value, (bit<32>)destination_group);
                             if (value != 0) {
                                 evaluate_avoided();
@@ -377,15 +438,18 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
                 } else {
                     holds = 1;
                 }
+                if (near_first == 1 && first == 1 && (meta.via == destination_group || meta.via == source_group)) {
+                    holds = 1;
+                }
                 if (second == 1) {
                     if (holds == 0) {
                         decisions.count(TURNED);
                         turn();
                         go_round();
                     }
-                } else if (holds == 1) {
+                } else if (first == 1 && holds == 1) {
                     decisions.count(CHOSE_MIN);
-                } else {
+                } else if (first == 1) {
                     decisions.count(CHOSE_VAL);
                     go_round();
                 }

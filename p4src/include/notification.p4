@@ -181,7 +181,8 @@ control Notification(inout headers_t hdr, inout metadata_t meta, inout standard_
 
 // How a switch reacts, as the control plane sets it (control/qcn.py has the same names).
 struct adaptation_t {
-    bit<1>  source;   // messages of this switch's own congestion points count as well, for the port that the victim left by
+    bit<2>  source;   // messages of this switch's own congestion points count as well, for the port that the victim left by; 2: not
+                      // compared, and only if the victim is for another group
     bit<8>  ports;    // n, transit ports; 1 if Fb is not compared
     bit<8>  versus;   // Fb is compared with so many times the mean over those ports; 0: with 0
     bit<8>  smooth;   // Fb is averaged, a message has the weight 2^-smooth (0: the last message alone)
@@ -214,7 +215,7 @@ control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     bit<8> fading = 0;
     adaptation_t adaptation = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
 
-    action adapt(bit<1> source, bit<8> ports, bit<8> versus, bit<8> smooth, bit<32> decrease, bit<32> increase, bit<32> quiet,
+    action adapt(bit<2> source, bit<8> ports, bit<8> versus, bit<8> smooth, bit<32> decrease, bit<32> increase, bit<32> quiet,
                  bit<1> steady, bit<8> fade, bit<8> classes, bit<8> gentle) {
         enabled = 1;
         adaptation = { source, ports, versus, smooth, decrease, increase, quiet, steady, fade, classes, gentle };
@@ -286,6 +287,14 @@ control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         received.count(port);
     }
 
+    action lower_alone() {
+        mine = ((bit<32>)hdr.cnm.feedback << 4) * (bit<32>)adaptation.ports;
+        fetch();
+        lower();
+        store();
+        received.count(port);
+    }
+
     action avoid_group() {
         bit<32> share;
         bit<32> since;
@@ -315,6 +324,7 @@ control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_meta
                 bit<1> arrived = 0;
                 bit<1> fresh = 0;
                 bit<1> counts = 0;
+                bit<1> alone = 0;
                 if (host_ports.apply().hit) {
                     arrived = 1;
                 }
@@ -327,13 +337,16 @@ control Reaction(inout headers_t hdr, inout metadata_t meta, inout standard_meta
                 counts = arrived;
                 if (fresh == 1) {
                     port = (bit<32>)hdr.cnm.out_port;
-                    counts = adaptation.source;
+                    counts = (bit<1>)(adaptation.source == 1);
+                    alone = (bit<1>)(adaptation.source == 2 && hdr.cnm.group != meta.group);
                 }
                 if (((8w1 << hdr.cnm.priority[15:13]) & adaptation.classes) == 0) {
                     counts = 0;
                 }
                 if (enabled == 1 && counts == 1) {
                     react();
+                } else if (alone == 1) {
+                    lower_alone();
                 }
                 if (fading != 0 && arrived == 1 && hdr.cnm.group < meta.groups) {
                     avoid_group();

@@ -94,7 +94,7 @@ control FabricEgress(inout headers_t hdr, inout metadata_t meta, inout standard_
 
     apply {
 #ifdef QCN
-        leaving.apply(std);
+        leaving.apply(hdr, std);
 #endif
         if (std.egress_port == RECIRCULATION_PORT) {
 #ifdef QCN

@@ -21,7 +21,7 @@ PORTS = 6
 mechanisms = st.builds(
     Mechanism,
     name=st.just("any"),
-    source=st.booleans(),
+    source=st.sampled_from(["", "as others", "alone"]),
     versus=st.integers(0, 6),
     fraction=st.sampled_from([0.0, 0.375, 1.0]),
     limit=st.sampled_from([0.0, 1 / 1024, 1 / 128, 1 / 63]),

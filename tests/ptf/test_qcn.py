@@ -19,7 +19,7 @@ from scapy.packet import Packet
 
 from detour.base.dataplane import RECIRCULATION_PORT
 from detour.control.entries import Action
-from detour.control.qcn import QCN_BASE, QCN_SOURCE, CongestionPoints, Mechanism, QueueRule
+from detour.control.qcn import QCN_BASE, QCN_FOGSIM, QCN_SOURCE, CongestionPoints, Mechanism, QueueRule
 from tests.ptf.base_test import Switch, send_packet, verify_forwarded, verify_no_other_packets, verify_packet
 from tests.ptf.conftest import BACKENDS, switch_with
 from tests.ptf.p4rt import clone_session
@@ -63,17 +63,17 @@ def prepared(switch: Switch) -> Switch:
     switch.insert("dscp", {"hdr.ipv6.dscp": 48}, action=("set_priority", {"priority": 7}))
     switch.insert("conditional.host_ports", {"meta.in_port": HOSTS}, action=("NoAction", {}))
     switch.insert("reaction.host_ports", {"std.egress_spec": HOSTS}, action=("NoAction", {}))
-    switch.insert("minimal_rule", {"destination_group": 5}, action=("minimal", {"port": DIRECT, "own": 1}))
+    switch.insert("minimal_rule", {"destination_group": 5}, action=("minimal", {"port": DIRECT, "own": 1, "link": 0}))
     for via, port in PORTS.items():
         way(switch, via, port)
     switch.client.insert(clone_session(2, [(RECIRCULATION_PORT, 1)]))
     return switch
 
 
-def way(switch: Switch, via: int, port: int) -> None:
-    """An intermediate group or switch, and the port that leads there."""
+def way(switch: Switch, via: int, port: int, own: int = 0) -> None:
+    """An intermediate group or switch, and the port that leads there, perhaps a link of the switch's own."""
     switch.insert("towards_group", {"meta.via": via}, action=("towards", {"port": port}))
-    switch.insert("first_way", {"meta.via": via}, action=("read_first", {"port": port}))
+    switch.insert("first_way", {"meta.via": via}, action=("read_first", {"port": port, "own": own}))
     switch.insert("second_way", {"via": via}, action=("read_second", {"port": port}))
 
 
@@ -202,7 +202,7 @@ def test_messages_for_others_pass(qcn: Switch) -> None:
     assert decided(qcn) == (12, 0)
 
 
-@pytest.mark.parametrize("mechanism", [QCN_BASE, QCN_SOURCE], ids=["base", "source"])
+@pytest.mark.parametrize("mechanism", [QCN_BASE, QCN_SOURCE, QCN_FOGSIM], ids=["base", "source", "alone"])
 def test_source_processing(qcn: Switch, mechanism: Mechanism) -> None:
     """The switch whose own queue is full: only with source processing does it hear of it. No host gets a message."""
     react(qcn, replace(AT_ONCE, source=mechanism.source, quiet=1000))
@@ -211,7 +211,7 @@ def test_source_processing(qcn: Switch, mechanism: Mechanism) -> None:
     while qcn.waiting(LOCAL):
         qcn.take(LOCAL)
     straight, _ = decided(qcn)
-    assert (straight < 12) == mechanism.source
+    assert (straight < 12) == bool(mechanism.source)
     assert not qcn.waiting(HOSTS)
 
 
@@ -250,7 +250,7 @@ def test_a_paused_port_is_avoided(engine: Switch) -> None:
 def test_all_groups_but_source_and_destination_are_ways_round(qcn: Switch) -> None:
     """To group 2 by way of groups 1, 3, 4 and 5: the draw leaves a gap in the middle."""
     qcn.route("fd00:2::", 32, [DIRECT])
-    qcn.insert("minimal_rule", {"destination_group": 2}, action=("minimal", {"port": DIRECT, "own": 1}))
+    qcn.insert("minimal_rule", {"destination_group": 2}, action=("minimal", {"port": DIRECT, "own": 1, "link": 0}))
     way(qcn, 5, LOCAL)
     react(qcn, replace(AT_ONCE, quiet=10_000))
     is_taken(qcn, DIRECT, message((0, 0)))
@@ -304,12 +304,18 @@ def test_a_queue_sends_packets_round_until_it_is_empty(qcn: Switch, choices: boo
     assert decided(qcn, 2) == (2, 0)
 
 
+def links_out(switch: Switch, remote: int) -> None:
+    """Ports 1 to 5 are taken for links to other groups."""
+    for control in ("arriving", "leaving"):
+        values = {"first_port": 1, "last_port": 5, "remote": remote}
+        set_default(switch, f"{control}.links.links_out", (f"{control}.links.links", values))
+
+
 def test_other_links_count_as_much_as_the_mean_says(qcn: Switch) -> None:
-    """Ports 1 to 5 are taken for two links to other groups. Eight packets at port 5 are worth as many at port 1; one or
+    """Of two links to other groups. Eight packets at port 5 are worth as many at port 1; one or
     two of them may have left on a busy machine."""
     judgement = QueueRule(t=0, mean=4, own_mean=4)
-    for control in ("arriving", "leaving"):
-        set_default(qcn, f"{control}.links_out", (f"{control}.links", {"first_port": 1, "last_port": 5}))
+    links_out(qcn, remote=0)
     set_default(qcn, "condition", call(judgement.action(2)))
     qcn.route("fd00:3::", 32, [5])
     for port in (DIRECT, 5):
@@ -427,9 +433,71 @@ def test_what_was_told_long_ago_is_forgotten(qcn: Switch) -> None:
 def test_a_way_round_without_an_entry_has_no_queue(qcn: Switch) -> None:
     """To group 2 one of the ways is group 5, of which this switch knows nothing."""
     qcn.route("fd00:2::", 32, [DIRECT])
-    qcn.insert("minimal_rule", {"destination_group": 2}, action=("minimal", {"port": DIRECT, "own": 1}))
+    qcn.insert("minimal_rule", {"destination_group": 2}, action=("minimal", {"port": DIRECT, "own": 1, "link": 0}))
     set_default(qcn, "condition", call(QueueRule(t=1000, choices=True).action()))
     for _ in range(40):
         send_packet(qcn, HOSTS, data((0, 0), dst=2))
     qcn.barrier()
     assert (qcn.counter("decisions", MIN)[0], qcn.counter("decisions", VAL)[0]) == (40, 0)
+
+
+def test_packets_tell_which_links_of_the_next_switch_are_congested(qcn: Switch) -> None:
+    """Piggyback: link 1 of the switch behind port 2 leads to group 5."""
+    set_default(qcn, "condition", call(QueueRule(t=1000, remote=1).action()))
+    rule = qcn.schema.entry("minimal_rule", {"destination_group": 5}, ("minimal", {"port": LOCAL, "own": 0, "link": 1}))
+    qcn.client.modify(rule)
+    for label, straight in ((0b00, 12), (0b10, 0), (0b01, 12)):
+        told = data((0, 1), dst=0, fl=label)
+        verify_forwarded(qcn, LOCAL, told, data((0, 1), dst=0, hlim=63, fl=label), HOSTS)
+        assert decided(qcn) == (straight, 12 - straight)
+
+
+def test_congestion_of_own_links_is_judged_and_told(qcn: Switch) -> None:
+    """More than twice the mean over five links, and a packet: from the third that waits on. Link 0 is at port 1."""
+    links_out(qcn, remote=1)
+    set_default(qcn, "condition", call(QueueRule(t=1000, remote=1).action()))
+    qcn.platform.slow_down(DIRECT, RATE)
+    for _ in range(12):
+        send_packet(qcn, HOSTS, data((0, 0)))
+    qcn.barrier()
+    straight = qcn.counter("decisions", MIN)[0]
+    assert 2 <= straight <= 6
+    assert {each["IPv6"].fl & 0xFF for each in sent(qcn, (3, 4, 5))} == {1}
+    qcn.platform.slow_down(DIRECT, 1_000_000)
+    for _ in range(straight):
+        qcn.take(DIRECT)
+    assert decided(qcn, 2) == (2, 0), "what has left is not congested any more"
+
+
+def test_where_a_way_round_leaves_the_group_the_shorter_link_is_taken(qcn: Switch) -> None:
+    """Links of this switch lead to groups 4, 5, 0 (none: its own) and 1; 5 is the destination. By way of group 1, whose
+    link at port 3 is slow, or of group 4, at port 2 here."""
+    way_of = {"meta.via": 1}
+    qcn.client.modify(qcn.schema.entry("first_way", way_of, ("read_first", {"port": PORTS[1], "own": 1})))
+    for table, key, action in (("second_way", "via", "read_second"), ("towards_group", "meta.via", "towards")):
+        qcn.client.modify(qcn.schema.entry(table, {key: 4}, (action, {"port": LOCAL})))
+    set_default(qcn, "ways_round", ("own_links", {"first_group": 4, "count": 4, "at_first": 0}))
+    set_default(qcn, "condition", call(QueueRule(t=1000).action()))
+    other = data((0, 1), hlim=63, fl=(AHEAD | 3) << 8)  # does not leave the group here
+    verify_forwarded(qcn, LOCAL, data((0, 1), fl=(AHEAD | 3) << 8), other, PORTS[3])
+    qcn.platform.slow_down(PORTS[1], RATE)
+    for _ in range(40):
+        send_packet(qcn, LOCAL, data((0, 1), fl=(AHEAD | 1) << 8))
+    qcn.barrier()
+    changed = [each["IPv6"].fl >> 8 for each in sent(qcn, (LOCAL,))]
+    assert set(changed) == {AHEAD | 4}
+    assert len(changed) < 40
+
+
+def test_ways_round_that_begin_at_own_links(qcn: Switch) -> None:
+    """Groups 5, 0 and 1, of which 5 is the destination and 0 the switch's own: only 1 is a way round."""
+    set_default(qcn, "condition", ("never", {}))
+    set_default(qcn, "ways_round", ("own_links", {"first_group": 5, "count": 3, "at_first": 1}))
+    for _ in range(60):
+        send_packet(qcn, HOSTS, data((0, 0)))
+        qcn.barrier()
+    ways = [each["IPv6"].fl >> 8 for each in sent(qcn, (PORTS[1],))]
+    assert set(ways) == {AHEAD | 1}
+    assert qcn.counter("decisions", MIN)[0] == 60 - len(ways)
+    # 20 of 60 on average; 1 in 1e6 that it is more than 38.
+    assert len(ways) < 39

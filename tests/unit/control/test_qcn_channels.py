@@ -17,7 +17,7 @@ import pytest
 
 from detour.control import qcn, schema
 from detour.control.entries import Action, DefaultAction, TableEntry, Ternary
-from detour.control.qcn import MECHANISMS, PAR, QCN_COMPLETE, QCN_FAST, VAL_BY_SWITCH, Mechanism, plan_qcn
+from detour.control.qcn import MECHANISMS, OLM, PAR, QCN_COMPLETE, QCN_FAST, VAL_BY_SWITCH, Mechanism, plan_qcn
 from detour.topo import parse_topology
 
 NETWORK = parse_topology("dragonfly:p=1,a=3,h=1")
@@ -100,7 +100,7 @@ def ways(mechanism: Mechanism) -> Iterator[list[Hop]]:
                 )
 
 
-@pytest.mark.parametrize("mechanism", [QCN_COMPLETE, PAR, QCN_FAST, VAL_BY_SWITCH], ids=lambda each: each.name)
+@pytest.mark.parametrize("mechanism", [QCN_COMPLETE, PAR, OLM, QCN_FAST, VAL_BY_SWITCH], ids=lambda each: each.name)
 def test_what_waits_for_what_is_no_circle(mechanism: Mechanism) -> None:
     waits: dict[Hop, set[Hop]] = {}
     longest = 0
@@ -125,4 +125,4 @@ def test_with_a_channel_less_there_is_one() -> None:
 
 
 def test_only_those_that_need_it_have_a_fourth_channel() -> None:
-    assert {m.name for m in MECHANISMS.values() if m.channels == 4} == {"VAL", "PAR", "QCN-Switch-fast"}
+    assert {m.name for m in MECHANISMS.values() if m.channels == 4} == {"VAL", "PAR", "OLM-like", "QCN-Switch-fast"}

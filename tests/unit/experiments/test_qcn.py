@@ -83,7 +83,7 @@ def test_goals_are_judged_beside_the_same_runs() -> None:
         "ADV: saturation, of PB's": True,
         "ADV+h: saturation": True,
         "latency below saturation, of PB's": False,
-        "least injection of a switch of group 0, of the mean": True,
+        "least injection of a switch of group 0, of the mean, from load 0.4 on": True,
         "notifications, of the hosts' links": True,
     }
     assert judged["latency below saturation, of PB's"].measured == 1.15
