@@ -29,6 +29,11 @@ def unsigned(value: int, bits: int) -> bytes:
     return to_bytes(value & ((1 << bits) - 1))
 
 
+def value_of(number: int, bits: int) -> bytes:
+    """A number of so many bits; with none, a string, as P4Info says by that."""
+    return unsigned(number, bits) if bits else b"name-%d" % number
+
+
 def duplicate(entity: p4r.Entity) -> p4r.Entity:
     copy = p4r.Entity()
     copy.CopyFrom(entity)
@@ -80,6 +85,11 @@ def _kinds(table: p4i.Table) -> set[str]:
 def _plain(fields: Iterable[p4i.MatchField | p4i.Action.Param]) -> bool:
     """Whether values are what P4Info's widths say, not translated."""
     return all(f.bitwidth and not f.HasField("type_name") for f in fields)
+
+
+def _refers(part: p4i.MatchField | p4i.Action.Param) -> bool:
+    """Whether its value must be in another table (SAI P4)."""
+    return any(text.startswith("@refers_to") for text in part.annotations)
 
 
 def _ordinary(table: p4i.Table) -> bool:
@@ -177,6 +187,11 @@ class Samples:
 
     # -- parts
 
+    def sdn_type(self, part: Any) -> str | None:
+        """How a match field or parameter is translated: `sdn_bitwidth`, `sdn_string`, not at all."""
+        kind = self.info.type_info.new_types.get(part.type_name.name)
+        return None if kind is None else kind.translated_type.WhichOneof("sdn_type")
+
     def usable(self, table: p4i.Table, without: Any = p4i.ActionRef.DEFAULT_ONLY) -> list[p4i.ActionRef]:
         """Actions that its entries may have (or default entries), those with parameters first."""
         refs = [r for r in table.action_refs if r.scope != without and _plain(self._actions[r.id].params)]
@@ -219,7 +234,7 @@ class Samples:
         action_id = self.own("actions", action).preamble.id if isinstance(action, str) else action
         call = p4r.Action(action_id=action_id)
         for p in self._actions[action_id].params:
-            call.params.add(param_id=p.id, value=unsigned(1 + n, p.bitwidth))
+            call.params.add(param_id=p.id, value=value_of(1 + n, p.bitwidth))
         return call
 
     def ranked(self, table: p4i.Table) -> bool:
@@ -243,6 +258,31 @@ class Samples:
         entity = self.key(table, n)
         entity.table_entry.action.action.CopyFrom(self.action(table, n))
         return entity
+
+    def translated(
+        self, kind: str, n: int = 0, use: str = "match", highest: bool = False, beyond: bool = False
+    ) -> p4r.Entity:
+        """The n-th entry of a table whose only match field is a translated number or string, with such an action
+        parameter if `use` is param. `highest`: the key has all of its bits set; `beyond`: one more."""
+        sdn = {"number": "sdn_bitwidth", "string": "sdn_string"}[kind]
+
+        def calls(table: p4i.Table) -> list[p4i.Action]:
+            ours = [self._actions[r.id] for r in table.action_refs if r.scope != p4i.ActionRef.DEFAULT_ONLY]
+            ours = [a for a in ours if not any(_refers(p) for p in a.params)]
+            translated = [a for a in ours if any(self.sdn_type(p) == sdn for p in a.params)]
+            return translated if use == "param" else [a for a in ours if _plain(a.params)]
+
+        def fits(table: p4i.Table) -> bool:
+            own = table.is_const_table or table.has_initial_entries or table.implementation_id
+            fields = [(match_kind(f), self.sdn_type(f)) for f in table.match_fields if not _refers(f)]
+            return not own and fields == [("exact", sdn)] and bool(calls(table))
+
+        table = first(self.info.tables, f"table of translated {kind}s", fits)
+        entry = p4r.TableEntry(table_id=table.preamble.id, match=[field_match(table.match_fields[0], 1 + n)])
+        if highest or beyond:
+            entry.match[0].exact.value = to_bytes((1 << table.match_fields[0].bitwidth + beyond) - 1)
+        entry.action.action.CopyFrom(self.call(calls(table)[0].preamble.id, n))
+        return p4r.Entity(table_entry=entry)
 
     def match_of(self, entity: p4r.Entity, kind: str) -> p4r.FieldMatch:
         """In an entry of the table that has such fields."""
@@ -361,7 +401,7 @@ def first(objects: Iterable[Any], what: str, fits: Callable[[Any], bool]) -> Any
 def field_match(f: p4i.MatchField, value: int) -> p4r.FieldMatch:
     """A match of one value, or of the range from it to the next one."""
     m = p4r.FieldMatch(field_id=f.id)
-    low, kind = unsigned(value, f.bitwidth), match_kind(f)
+    low, kind = value_of(value, f.bitwidth), match_kind(f)
     if kind not in MATCH_KINDS:
         raise MissingObject("match kind of this architecture only")
     put(m, f"{kind}.{'low' if kind == 'range' else 'value'}", low)

@@ -14,10 +14,14 @@ from detour.control.conformance.checks import (
     replication,
     rpcs,
     tables,
+    translation,
 )
 from detour.control.conformance.model import ConformanceCheck
 
-_MODULES = (rpcs, arbitration, entities, arrays, bytestrings, packets, pipelines, profiles, replication, tables)
+_MODULES = (
+    *(rpcs, arbitration, entities, arrays, bytestrings, packets),
+    *(pipelines, profiles, replication, tables, translation),
+)
 
 
 def all_checks(sections: list[str] | None = None) -> list[ConformanceCheck]:

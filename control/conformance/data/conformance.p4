@@ -44,11 +44,15 @@ struct headers_t {
     ipv6_t ipv6;
 }
 
+@p4runtime_translation("conformance/place", 32)
+type bit<9> place_t;
+
 struct meta_t {
     bit<8> colour;
     bit<12> vlan;
     bit<1> flag;
     bit<32> word;
+    place_t place;
 }
 
 struct learn_t {
@@ -197,6 +201,14 @@ control MyIngress(inout headers_t hdr, inout meta_t meta, inout standard_metadat
         implementation = next_hops;
     }
 
+    action place(place_t at) { meta.place = at; }
+    table places {
+        key = { meta.place: exact; }
+        actions = { place; drop; NoAction; }
+        default_action = NoAction();
+        size = 64;
+    }
+
     table keyless {
         actions = { forward; drop; }
         default_action = drop();
@@ -217,6 +229,7 @@ control MyIngress(inout headers_t hdr, inout meta_t meta, inout standard_metadat
         preset.apply();
         ageing.apply();
         keyless.apply();
+        places.apply();
         exact_two.apply();
         if (hdr.ipv6.isValid()) {
             lpm_route.apply();
