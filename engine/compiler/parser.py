@@ -21,7 +21,7 @@ from detour.engine.compiler.covering import BRANCH
 from detour.engine.compiler.expressions import Number, boolean, constant, exact, low, lvalue, member_of, read
 from detour.engine.compiler.ir import FALSE, TRUE, Value, const
 from detour.engine.compiler.model import MAX_HEADER_BYTES, Json, Stack, check_width, find, parse_hex, refuse
-from detour.engine.compiler.portable import EGRESS_PARSER
+from detour.engine.compiler.portable import EGRESS_PARSER, V1MODEL
 from detour.engine.compiler.primitives import assign, assign_number
 from detour.engine.compiler.values import variable_bytes
 
@@ -274,8 +274,8 @@ class _Parser:
     def _verify(self, cond: Json, error: Json, op: Json, where: str) -> None:
         f = self.f
         code = error if isinstance(error, int) else constant(error)
-        declared = self.ctx.model.json.get("errors")  # p4c writes none for PSA and PNA
-        if declared and code is not None and code not in self.ctx.model.errors.values():
+        unlisted = self.ctx.model.architecture != V1MODEL  # p4c does not write down the errors of PSA and PNA
+        if code is not None and code not in self.ctx.model.errors.values() and not unlisted:
             raise refuse(f"error {code} is none of the program's errors", op)
         good, bad = f.block("good"), f.block("bad")
         holds = boolean(self.ctx, cond)
