@@ -12,7 +12,7 @@ from tests.fuzz.budget import Budget
 from tests.fuzz.supervisor import Outcome, supervise
 
 SEED = int(os.environ.get("DETOUR_FUZZ_SEED", "1"))
-PACKETS = 12_000_000
+PACKETS = 15_000_000
 FRAMES = 20_000
 # As many, whatever the time they take: with one seed it is the same every time.
 _MUTANTS, _CHANGES, _REQUESTS, _TRACED = 60, 4000, 2000, 1600
@@ -28,7 +28,7 @@ def _fuzz(target: str, count: int) -> Outcome:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_packets() -> None:
-    """Twelve million, so that each program of the corpus has its turn."""
+    """Fifteen million, so that each program of the corpus has its turn."""
     result = _fuzz("pipeline", PACKETS).result
     assert result["packets"] >= PACKETS
     assert result["programs"] == len(seeds.corpus()) + 1
