@@ -169,10 +169,10 @@ def _mirror(ctx: FunctionContext, args: list[Json], call: Json) -> None:
 
 @primitive("_Meter_execute", 3, extern=Extern({"index": (1, 32)}, result=2, of=0, name="meter"))
 def _meter(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    execute_meter(ctx, args, portable_colour)
+    execute_meter(ctx, args, _portable_colour)
 
 
-def portable_colour(ctx: FunctionContext, colour: Value) -> Value:
+def _portable_colour(ctx: FunctionContext, colour: Value) -> Value:
     """v1model's green, yellow, red (0, 1, 2) as PSA and PNA number them (1, 2, 0)."""
     red = ctx.f.compare("eq", colour, const(32, 2))
     return ctx.f.select(red, const(32, 0), ctx.f.op("add", colour, const(32, 1)))

@@ -32,8 +32,14 @@ def architecture_of(source: Json) -> str:
 
 
 def as_v1model(source: Json) -> Json:
-    """A document in v1model's form; itself if it has that. Raises DetourError naming an extern that is not known."""
-    return source if architecture_of(source) == V1MODEL else _Rewriting(source).document()
+    """A document in v1model's form; itself if it has that. Raises DetourError naming an extern that is not known, or if
+    externs and their calls are not as p4c writes them."""
+    if architecture_of(source) == V1MODEL:
+        return source
+    try:
+        return _Rewriting(source).document()
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as e:
+        raise refuse(f"its externs, or calls of them, are malformed: {e!r}") from e
 
 
 def _attributes(extern: Json) -> dict[str, Any]:
@@ -70,7 +76,7 @@ class _Rewriting:
         source = self._source
         document = {key: self._rewritten(value) for key, value in source.items() if key != "extern_instances"}
         for kind in ("parsers", "pipelines", "deparsers"):
-            for stage in document[kind]:
+            for stage in document.get(kind) or []:
                 stage["name"] = _STAGES.get(stage["name"], stage["name"])
         by_type: dict[str, list[Json]] = {}
         for extern in self._externs.values():
@@ -124,7 +130,7 @@ def _meter(extern: Json) -> Json:
     return {
         "name": extern["name"],
         "is_direct": False,
-        "size": values.get("n_meters", 0),
-        "rate_count": values.get("rate_count", 2),
+        "size": int(values.get("n_meters", 0)),
+        "rate_count": int(values.get("rate_count", 2)),
         "type": values.get("type"),
     }

@@ -20,10 +20,8 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-from detour.engine.network import Network
-from detour.engine.p4runtime import P4RuntimeServer
-from tests.unit.p4runtime.harness import Client, add_match, octets
-from tests.unit.p4runtime.test_p4rt_engine import Switch
+from tests.unit.p4runtime.harness import add_match, octets
+from tests.unit.p4runtime.test_p4rt_engine import Switch, running
 from tests.unit.p4runtime.test_p4rt_translation import key
 
 CHECKOUT = Path(os.environ.get("DETOUR_SONIC_PINS", "")) / "sai_p4" / "instantiations" / "google"
@@ -62,19 +60,6 @@ def build(cache: dict[tuple[str, str], p4r.ForwardingPipelineConfig], name: str,
         config = p4r.ForwardingPipelineConfig(p4info=info, p4_device_config=(folder / "json").read_bytes())
         cache[name, platform] = config
     return cache[name, platform]
-
-
-def switch_with(config: p4r.ForwardingPipelineConfig) -> Iterator[Switch]:
-    with Network(packets=1024) as network:
-        network.add_switch(1)
-        network.start()
-        with P4RuntimeServer(network) as server:
-            server.add_device(1)
-            client = Client(server.target)
-            stream = client.primary()
-            client.set_pipeline(config)
-            yield Switch(network, client, stream)
-            client.close()
 
 
 def argument(described: object, number: int = 1) -> bytes:
@@ -124,7 +109,7 @@ def test_all_tables_are_written_and_read(
     built: dict[tuple[str, str], p4r.ForwardingPipelineConfig], name: str, platform: str, tmp_path: Path
 ) -> None:
     config = build(built, name, platform, tmp_path)
-    for switch in switch_with(config):
+    with running(config=config) as switch:
         group = p4r.Entity()
         out = group.packet_replication_engine_entry.multicast_group_entry
         out.multicast_group_id = 1
@@ -205,7 +190,7 @@ def test_packets_are_forwarded_mirrored_and_punted(
         make.entry("nexthop", {"nexthop_id": "hop-1"}, "set_ip_nexthop", "rif-1", link_local),
         make.entry("ipv4_table", {"vrf_id": "vrf-a", "ipv4_dst": (0x0A000000, 8)}, "set_nexthop_id", "hop-1"),
     ]
-    for switch in switch_with(config):
+    with running(config=config) as switch:
         switch.client.insert(*routed)
         sent = Ether(src="02:00:00:00:00:09", dst="02:00:00:00:00:08") / IP(src="192.0.2.1", dst="10.1.2.3", ttl=9)
         sent = Ether(bytes(sent / UDP(sport=1, dport=2) / Raw(b"payload")))

@@ -53,14 +53,17 @@ class Switch:
 
 
 @contextmanager
-def running(program: str = "everything") -> Iterator[Switch]:
+def running(program: str = "everything", config: p4r.ForwardingPipelineConfig | None = None) -> Iterator[Switch]:
+    """With a program of ours, or with a pipeline."""
     with Network(packets=1024) as network:
         network.add_switch(1)
         network.start()
         with P4RuntimeServer(network) as server:
             server.add_device(1)
             client = Client(server.target)
-            stream = client.ready(program)
+            stream = client.ready(program) if config is None else client.primary()
+            if config is not None:
+                client.set_pipeline(config)
             yield Switch(network, client, stream)
             client.close()
 

@@ -91,7 +91,19 @@ def _with_call(op: str, *parameters: Json) -> Json:
 
 
 FIELD = {"type": "field", "value": ["results", "hash"]}
+
+
+def _with_attribute(**attribute: Json) -> Json:
+    source = _source("psa_externs")
+    meter = next(each for each in source["extern_instances"] if each["type"] == "Meter")
+    meter["attribute_values"] = [attribute]
+    return source
+
+
 REFUSED = {
+    "a call without parameters": (_with_call("_Hash_get_hash"), "malformed"),
+    "an attribute without value": (_with_attribute(name="algo", type="string"), "malformed"),
+    "a number that is none": (_with_attribute(name="n_meters", type="hexstr", value="x"), "malformed"),
     "another extern": (_with_call("_Hash_get_hash", {"type": "extern", "value": "none"}, FIELD, FIELD), "no extern"),
     "no list": (_with_call("_Hash_get_hash", {"type": "extern", "value": "MyIngress.crc"}, FIELD, FIELD), "as input"),
     "adding entries": (_with_call("add_entry", {"type": "string", "value": "x"}, [], FIELD), "add_entry"),
@@ -107,6 +119,12 @@ def test_what_is_refused(source: Json, says: str) -> None:
     with pytest.raises(DetourError, match=says) as caught:
         Program(source)
     assert "\n" not in str(caught.value)
+
+
+def test_a_program_may_have_no_deparser() -> None:
+    source = _source("psa_paths")
+    del source["deparsers"]
+    assert Program(source).max_header_bytes == 0
 
 
 def test_a_switch_takes_the_programs_of_its_architecture_only(capsys: pytest.CaptureFixture[str]) -> None:
