@@ -11,7 +11,7 @@ import itertools
 import select
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -139,11 +139,15 @@ class Switch:
 
     def take(self, port: int) -> bytes:
         """The next packet out of `port`, whatever it is."""
+        return self.take_any([port])
+
+    def take_any(self, ports: Sequence[int]) -> bytes:
+        """The next packet out of one of `ports`, whatever it is."""
         deadline = time.monotonic() + DEADLINE
-        while not self._received[port]:
-            assert time.monotonic() < deadline, f"no packet came out of port {port}"
+        while not (ready := [port for port in ports if self._received[port]]):
+            assert time.monotonic() < deadline, f"no packet came out of ports {ports}"
             self.collect(0.1)
-        return self._received[port].popleft()
+        return self._received[ready[0]].popleft()
 
     def take_packet_in(self) -> tuple[int, int, bytes]:
         """(ingress port, reason, frame) of the next packet-in."""
