@@ -211,18 +211,30 @@ class _Fcplus(ReproduceCommand):
         return super().variant(options)
 
 
-class _Rivals(ReproduceCommand):
+class _Kept(ReproduceCommand):
+    """Finished runs may be kept in a file beside the documents, and be taken from there."""
+
+    def means(self, options: argparse.Namespace) -> Means:
+        return replace(super().means(options), archive=options.source)
+
+    def after(self, options: argparse.Namespace, reproduction: Reproduction[Any, Any]) -> None:
+        from detour.experiments.reproduce import keep
+
+        if options.keep is not None:
+            keep(options.keep, self.means(options).store)
+
+
+class _Rivals(_Kept):
     besides = frozenset({"write"})
 
     def means(self, options: argparse.Namespace) -> Means:
-        means = replace(super().means(options), archive=options.source)
+        means = super().means(options)
         return replace(means, budget_s=_QUICK_RIVALS_SECONDS) if options.quick else means
 
     def after(self, options: argparse.Namespace, reproduction: Reproduction[Any, Any]) -> None:
         from detour.experiments.rivals import page, points
 
-        if options.keep is not None:
-            points.keep(options.keep, self.means(options).store)
+        super().after(options, reproduction)
         if options.write is not None:
             selection = points.selection(extent_of(options), **self.selected_by(options))
             extent = " --quick" if options.quick else " --full" if options.full else ""
@@ -231,8 +243,8 @@ class _Rivals(ReproduceCommand):
             page.write(options.write, reproduction.collected, selection, command)
 
 
-class _Qcn(ReproduceCommand):
-    besides = frozenset({"plot", "transients"})
+class _Qcn(_Kept):
+    besides = frozenset({"plot", "transients", "keep"})
 
     def variant(self, options: argparse.Namespace) -> Experiment[Any, Any, Any]:
         from detour.experiments import reproduce
@@ -291,6 +303,15 @@ def _windows(text: str) -> tuple[int, int]:
 
 def _plot(text: str) -> CommandOption:
     return CommandOption(f"{text} (.png, .svg)", "FILE", kind=output_file)
+
+
+def _kept(text: str) -> dict[str, CommandOption]:
+    """Options of `_Kept`."""
+    source = "run nothing: take everything out of that file"
+    return {
+        "keep": CommandOption(text, "FILE", kind=output_file, group="file"),
+        "source": CommandOption(source, "FILE", "--from", archive_file, group="file"),
+    }
 
 
 _COMMANDS: tuple[ReproduceCommand, ...] = (
@@ -373,6 +394,7 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
         windows=CommandOption("us of virtual time", "WARM,COUNT", kind=_windows),
         seed=CommandOption("(1)", "S", kind=int),
         plot=_plot("draw Figs. 3, 7 and 8, or what changes over time"),
+        **_kept("add the finished runs there (docs/qcn.jsonl.xz)"),
     ),
     ReproduceCommand(
         "loss",
@@ -398,12 +420,7 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
         schemes=CommandOption("repeatable", "NAME", "--scheme", repeatable=True),
         draws=CommandOption("draws of pairs (5; --quick 1, --full 10)", "K", "--seeds", draws),
         write=CommandOption("write the page there as well (docs/rivals.md)", "FILE", kind=output_file),
-        keep=CommandOption(
-            "run what a file lacks, and add it there (docs/rivals.jsonl.xz)", "FILE", kind=output_file, group="file"
-        ),
-        source=CommandOption(
-            "run nothing: take everything out of that file", "FILE", "--from", archive_file, group="file"
-        ),
+        **_kept("run what a file lacks, and add it there (docs/rivals.jsonl.xz)"),
     ),
     ReproduceCommand(
         "queues",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from detour.base.cache import cache_dir, without
+from detour.base.errors import DetourError
 from detour.base.progress import silent
 from detour.base.records import as_json, decoder
 from detour.base.tables import Table
@@ -276,6 +277,14 @@ def reproduce(
     worker = sweep.name_of(experiment.run)
     outcome = sweep.run(chosen, worker, store, processes=means.processes, ray=means.ray, report=report)
     return Reproduction(experiment.name, _collected(experiment, points, store), outcome.failures, later)
+
+
+def keep(file: Path, store: Path | None) -> int:
+    """Adds what a store has of the present sources to a file; a run that both have is the store's. Returns how many
+    runs the file has then. Raises `DetourError`: the file cannot be read or written, or there is no store."""
+    if store is None or not store.exists():
+        raise DetourError(f"{store}: no finished runs to keep")
+    return Store(store, source_version()).archive(file)
 
 
 def _collected(experiment: Experiment[P, R, C], points: Sequence[P], store: Store[R]) -> C:

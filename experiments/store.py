@@ -11,7 +11,7 @@ import hashlib
 import json
 import lzma
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -22,6 +22,7 @@ from detour.base.places import BUILD, PACKAGE, modules
 from detour.base.records import as_json
 from detour.base.secure_dir import make_folders
 
+P = TypeVar("P")
 R = TypeVar("R")
 
 
@@ -81,6 +82,13 @@ def archived(file: Path) -> dict[str, dict[str, Any]]:
         return {record["key"]: record for record in _records(lzma.decompress(file.read_bytes()).splitlines())}
     except (OSError, lzma.LZMAError) as error:
         raise DetourError(f"{file}: {error}") from None
+
+
+def points_in(file: Path, decode: Callable[[Any], P], **asked: Sequence[Any]) -> list[P]:
+    """The points of an archive of which every field that is named has one of the values (none are given: any). Raises
+    `DetourError`: the file cannot be read."""
+    points = [record["point"] for record in archived(file).values()]
+    return [decode(point) for point in points if all(not of or point.get(name) in of for name, of in asked.items())]
 
 
 class Store(Generic[R]):

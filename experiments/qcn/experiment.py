@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from detour.base.errors import DetourError
+from detour.base.records import decoder
 from detour.control.graph_files import open_topology
 from detour.control.qcn import MECHANISMS, NOTIFICATION_BYTES, Mechanism
 from detour.experiments.columns import row, shown, taken
 from detour.experiments.steady import judge
+from detour.experiments.store import points_in
 from detour.fabric.backends.virtual.scheme import Scheme
 from detour.fabric.traffic.open_loop import LINKS, OPEN_LOOP_PATTERNS, REFERENCES, OpenLoop, reference, traffic
 
@@ -58,6 +61,9 @@ class QcnPoint:
     experiment: str = "qcn-switch"
 
 
+_POINT = decoder(QcnPoint)
+
+
 @row
 class QcnLoad:
     """A point of a curve. `accepted`: share of the hosts' links; `latency_ns`: mean, from a packet's creation,
@@ -94,9 +100,10 @@ def select(
     loads: Sequence[float] = (),
     windows: tuple[int, int] = (0, 0),
     seed: int = 1,
+    source: Path | None = None,
 ) -> list[QcnPoint]:
-    """The points. Empty: all, or what the extent says; `windows`: warm-up and counting, us. Raises `DetourError`: a
-    name or a load that does not exist."""
+    """The points. Empty: all, or what the extent says; `windows`: warm-up and counting, us; `source`: a file, of which
+    all that fit. Raises `DetourError`: a name or a load that does not exist."""
     network = open_topology(topology or (SMALL if extent == "quick" else FULL_SIZE))
     check_names(routing, ROUTINGS)
     for name in pattern:
@@ -104,6 +111,11 @@ def select(
     for load in loads:
         if not 0 < load <= 1:
             raise DetourError(f"an offered load is above 0 and at most 1, not {load:g}")
+    if source is not None:
+        asked = {"routing": routing, "pattern": pattern, "load": loads, "window_us": [us for us in windows[1:] if us]}
+        return points_in(
+            source, _POINT, experiment=[QcnPoint.experiment], topology=[network.spec], seed=[seed], **asked
+        )
     warm, count = (given or usual for given, usual in zip(windows, WINDOWS_US[extent], strict=True))
     return [
         QcnPoint(network.spec, route, name, load, warm, count, seed)

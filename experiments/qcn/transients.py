@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.records import decoder
 from detour.base.tables import Table
 from detour.control.graph_files import open_topology
 from detour.experiments import drawing
@@ -30,6 +31,7 @@ from detour.experiments.columns import row, shown, table
 from detour.experiments.qcn import goals
 from detour.experiments.qcn.experiment import FULL_SIZE, ROUTINGS, SMALL, check_names, routing_of
 from detour.experiments.qcn.tables import STYLES
+from detour.experiments.store import points_in
 from detour.fabric.traffic.open_loop import LINKS, LoadWindow, OpenLoop, traffic
 
 CHANGES = ("un:0.4", "adv1:0.4@1ms", "un:0.4@2ms")
@@ -93,6 +95,9 @@ class TransientPoint:
     experiment: str = "qcn-switch transients"
 
 
+_POINT = decoder(TransientPoint)
+
+
 @row
 class Transient:
     """How a routing follows a change; see the module."""
@@ -139,13 +144,19 @@ def select(
     routing: Sequence[str] = (),
     pattern: Sequence[str] = (),
     seed: int = 1,
+    source: Path | None = None,
 ) -> list[TransientPoint]:
-    """The points. Raises `DetourError`: a name or a phase that does not exist."""
+    """The points. `source`: a file, of which all that fit. Raises `DetourError`: a name or a phase that does not
+    exist."""
     network = open_topology(topology or (SMALL if extent == "quick" else FULL_SIZE))
     check_names(routing, ROUTINGS)
     phases = phases_of(pattern or CHANGES)
     for phase in phases:
         traffic(network, phase.pattern)
+    if source is not None:
+        asked = {"topology": [network.spec], "routing": routing, "seed": [seed]}
+        points = points_in(source, _POINT, experiment=[TransientPoint.experiment], **asked)
+        return [point for point in points if point.phases == phases]
     draws = max(1, min(_DRAWS[extent], round(_DRAWS[extent] * ALL_HOSTS / 12 / len(network.hosts))))
     names = routing or (_QUICK if extent == "quick" else ROUTINGS)
     return [TransientPoint(network.spec, name, phases, draws, seed) for name in names]

@@ -26,7 +26,7 @@ from detour.experiments.nonshortest.experiment import find_topology
 from detour.experiments.nonshortest.workloads import ceiling
 from detour.experiments.running import RunTimes
 from detour.experiments.steady import draws_of
-from detour.experiments.store import Store, archived, source_version
+from detour.experiments.store import archived
 from detour.fabric.backends.virtual.scheme import (
     BENCHMARK_DCTCP,
     RIVAL_SCHEMES,
@@ -217,14 +217,6 @@ def points_in(file: Path, what: RivalSelection, topologies: Iterable[str] | None
 
     others = {point.scheme for point in points}.difference(COMPARED)
     return sorted(filter(is_chosen, points), key=place)
-
-
-def keep(file: Path, store: Path | None) -> int:
-    """Adds what a store has of the present sources to a file; a run that both have is the store's. Returns how many
-    runs the file has then. Raises `DetourError`: the file cannot be read or written, or there is no store."""
-    if store is None or not store.exists():
-        raise DetourError(f"{store}: no finished runs to keep")
-    return Store(store, source_version()).archive(file)
 
 
 def selection(

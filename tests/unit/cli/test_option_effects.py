@@ -72,6 +72,7 @@ SELECTED = {
     "qcn-switch": (
         "--topology dragonfly:p=1,a=2,h=1", "--routing VAL", "--pattern ADV", "--loads 0.2", "--windows 5,5",
         "--seed 2", "--transients", "--transients --pattern un:0.2,adv2:0.2@1ms", "--quick", "--full",
+        "--from FILE", "--transients --from FILE",
     ),
     "loss": ("--loss 0.02", "--senders 3", "--seeds 2", "--quick", "--full"),
     "planes": ("--scheme REPS", "--seeds 2", "--quick", "--full"),
@@ -154,8 +155,8 @@ def selection(monkeypatch: pytest.MonkeyPatch, command: str) -> tuple[Any, ...]:
 )
 def test_an_option_changes_what_is_run(experiment, option, monkeypatch, tmp_path):
     file = tmp_path / "file"
-    if option == "--from FILE":
-        file = ROOT / "docs" / "rivals.jsonl.xz"
+    if "--from" in option:
+        file = ROOT / "docs" / {"rivals": "rivals.jsonl.xz", "qcn-switch": "qcn.jsonl.xz"}[experiment]
     command = f"reproduce {experiment}"
     changed = selection(monkeypatch, f"{command} {option.replace('FILE', str(file))}")
     assert changed != selection(monkeypatch, command)

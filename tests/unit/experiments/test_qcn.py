@@ -17,6 +17,7 @@ from detour.experiments.qcn import goals, transients
 from detour.experiments.qcn.experiment import QcnResult
 from detour.experiments.qcn.tables import annotate, collect, draw, tables
 from detour.experiments.qcn.transients import LoadWindow, Phase, judge_change, phases_of
+from detour.experiments.store import Store, source_version
 from tests.unit.experiments.printing import printed
 
 
@@ -57,6 +58,24 @@ def test_tables_fit_a_terminal(tmp_path: Path) -> None:
     assert "123456" in printed(tables(result), wide=True)
     draw(result, tmp_path / "curves.svg")
     assert (tmp_path / "curves.svg").stat().st_size > 10_000
+
+
+def test_runs_are_kept_in_a_file_and_taken_from_there(tmp_path: Path) -> None:
+    kept, archive = tmp_path / "kept", tmp_path / "archive"
+    chosen = qcn_switch.select(routing=["PB", "QCN-Switch-fast"], pattern=["ADV"], loads=[0.1, 0.4], windows=(5, 7))
+    changes = transients.select(routing=["PB"])
+    store = Store(kept, source_version())
+    for point in chosen:
+        store.add(point, result(point.routing, point.pattern, point.load, 0.1, 4000.0), 1.0)
+    store.add(changes[0], transients.TransientResult([], []), 1.0)
+    assert reproduce.keep(archive, kept) == 5
+    assert qcn_switch.select(source=archive) == chosen
+    assert qcn_switch.select(source=archive, routing=["PB"], loads=[0.4], windows=(0, 7)) == [chosen[1]]
+    assert qcn_switch.select(source=archive, windows=(5, 8)) == qcn_switch.select("quick", source=archive) == []
+    assert transients.select(source=archive) == changes
+    assert transients.select(source=archive, pattern=["un:0.4", "adv1:0.4@2ms"]) == []
+    findings = reproduce.reproduce(reproduce.QCN_SWITCH, chosen, reproduce.Means(archive=archive)).collected
+    assert [row.routing for row in findings.curves] == [point.routing for point in chosen]
 
 
 # -- goals --------------------------------------------------------------------------------------------------

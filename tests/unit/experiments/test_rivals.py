@@ -13,12 +13,12 @@ import pytest
 
 from detour import cli
 from detour.base.errors import DetourError
-from detour.experiments.reproduce import RIVALS, Means, reproduce
+from detour.experiments.reproduce import RIVALS, Means, keep, reproduce
 from detour.experiments.rivals import htsim
 from detour.experiments.rivals import points as rivals
 from detour.experiments.rivals.experiment import RivalRun, RivalTimes, least_p99, run
 from detour.experiments.rivals.page import every_cell, write
-from detour.experiments.rivals.points import RIVAL_PATTERNS, busiest_global_link, draw, keep, points_in
+from detour.experiments.rivals.points import RIVAL_PATTERNS, busiest_global_link, draw, points_in
 from detour.experiments.rivals.tables import collect, goals, goals_table, lateness_table
 from detour.experiments.store import Store, source_version
 from detour.topo import parse_topology
