@@ -164,9 +164,11 @@ class _Lookup:
         """Ternary and range: the highest rank of all blocks; one that cannot beat it ends the search."""
         f = self.f
         best, rank = f.variable(64), f.variable(64)
-        keys = f.alloca(f"[{8 * self.hashed} x i8]")
-        for w, value in enumerate(self.key):
-            f.store(value, f.at(keys, 8 * w), 8)
+        keys = f.alloca(f"[{2 * slots.ODD_NIBBLES} x i8]")
+        low = const(64, 0x0F0F0F0F0F0F0F0F)
+        for w, value in enumerate(self.key[: slots.ODD_NIBBLES // 8]):
+            f.store(f.op("and", value, low), f.at(keys, 8 * w), 8)
+            f.store(f.op("and", f.lshr(value, 4), low), f.at(keys, slots.ODD_NIBBLES + 8 * w), 8)
         row, following, done = self._ordered(slots.GROUP_HEAD)
         search = f.block("search")
         top = f.load(64, f.at(row, 16), 8)
@@ -243,9 +245,8 @@ class _Lookup:
         f.branch(f.compare("eq", left, const(64, 0)), done, one)
         f.enter(one)
         place = f.op("sub", f.op("and", left, const(64, 0xFF)), const(64, 1))
-        octet = f.resize(f.load(8, f.at(keys, f.lshr(place, 1))), 64)
-        nibble = f.raw("lshr", octet, f.shl(f.op("and", place, const(64, 1)), 2))
-        value = f.op("mul", f.op("and", nibble, const(64, slots.NIBBLE - 1)), const(64, size // 8))
+        nibble = f.resize(f.load(8, f.at(keys, place)), 64)
+        value = f.op("mul", nibble, const(64, size // 8))
         at = f.load(64, offset, 8)
         row = f.value(f"load {kind}, ptr {f.at(f.at(base, at), value)}, align 8")
         before = f.value(f"load {kind}, ptr {together}, align 8")

@@ -11,10 +11,10 @@ A *hash slot* is `[row of the record, key words...]`, row 0 = empty. Exact table
 *group* for each prefix length, longest first: `[hash base, hash mask, length, mask words...]`.
 
 Ternary and range tables have bit-sliced blocks (`detour.engine.tables.sliced`), in order of their highest rank:
-`[address, LEAF or SUMMARY, highest rank]`. A block begins with its nibbles, at most eight: a byte each, which is the
-place in the packed key, plus one. In a summary the number of words that have columns follows. Its matrix has, for each
-nibble and each of its 16 values, a bit for each column; a row for each column follows. A leaf has rows `[row of the
-record, rank, key words, mask words, low words, high words]`, a summary has `[address of a leaf, rank, its nibbles, 0]`.
+`[address, LEAF or SUMMARY, highest rank]`. A block begins with its nibbles, at most eight: a byte each, which is one
+more than `nibble_byte`. In a summary the number of words that have columns follows. Its matrix has, for each nibble and
+each of its 16 values, a bit for each column; a row for each column follows. A leaf has rows `[row of the record, rank,
+key words, mask words, low words, high words]`, a summary has `[address of a leaf, rank, its nibbles, 0]`.
 
 In front of the slots of a group is its filter (`detour.engine.tables.hashing`), counted backwards: a
 key with hash h may be in the group only if bit h >> `FILTER_BIT_SHIFT` of word (h >> `FILTER_WORD_SHIFT`) & m is set,
@@ -75,6 +75,7 @@ LEAF, SUMMARY = range(2)  # kinds of blocks
 NIBBLE: Final = 16  # values of four bits
 
 _MOST_NIBBLES: Final = 255  # their places fit a byte
+ODD_NIBBLES: Final = 128
 
 METER_WORDS: Final = 10  # configured, ticks; peak, then committed: tokens in so many ticks, burst, tokens, last
 
@@ -139,6 +140,12 @@ def key_nibbles(layout: KeyLayout, key: tuple[KeyField, ...]) -> tuple[int, ...]
         for depth, bit in enumerate(reversed(range(first, first + field.bits))):
             nibbles.setdefault(bit // 4, (-field.bits, depth, i))
     return tuple(sorted((place for place in nibbles if place < _MOST_NIBBLES), key=nibbles.__getitem__))
+
+
+def nibble_byte(place: int) -> int:
+    """The byte of the spread key that has the nibble at that place of the packed key: those at even places come first,
+    those at odd ones from byte `ODD_NIBBLES` on."""
+    return place // 2 + ODD_NIBBLES * (place % 2)
 
 
 def leaf_row(layout: KeyLayout) -> int:

@@ -33,6 +33,7 @@ from detour.engine.compiler.slots import (
     SUMMARY_COLUMNS,
     SUMMARY_ROW,
     WORD_BITS,
+    nibble_byte,
 )
 from detour.engine.tables.hashing import PackedKey
 
@@ -92,7 +93,7 @@ class Coder:
 class Block:
     """A leaf or a summary."""
 
-    def __init__(self, places: NDArray[np.int64], columns: int, row: int, kind: int) -> None:
+    def __init__(self, places: tuple[int, ...], columns: int, row: int, kind: int) -> None:
         """`places`: of the nibbles of a code in a packed key. `row`: words of a column. `kind`: `LEAF` or `SUMMARY`."""
         self.kind, self.top = kind, 0
         self.changes = 0
@@ -169,14 +170,14 @@ class Block:
 
     def _take(self, taken: list[int]) -> None:
         self._taken = taken
-        self.array[0] = int.from_bytes(bytes((self._places[taken] + 1).tolist()), "little")
+        self.array[0] = int.from_bytes([nibble_byte(self._places[each]) + 1 for each in taken], "little")
         self._matrix[:] = 0
 
 
 class _Leaf(Block):
     """`entries`: code and rank -> column. `summary` has it as its column `column`."""
 
-    def __init__(self, places: NDArray[np.int64], row: int) -> None:
+    def __init__(self, places: tuple[int, ...], row: int) -> None:
         super().__init__(places, LEAF_COLUMNS, row, LEAF)
         self._bytes = memoryview(self.rows.reshape(-1)).cast("B")  # type: ignore[arg-type]
         self.entries: dict[bytes, int] = {}
@@ -234,7 +235,7 @@ class Blocks:
 
     def __init__(self, places: tuple[int, ...], row: int, ranked: Callable[[Block, int], None]) -> None:
         """`places`: of the nibbles of a code in a packed key. `row`: words of an entry's row."""
-        self._places, self._row, self._ranked = np.array(places), row, ranked
+        self._places, self._row, self._ranked = places, row, ranked
         self._starts: list[bytes] = []
         self._leaves: list[_Leaf] = []
         self._summaries: list[Block] = []
