@@ -4,8 +4,8 @@
 Compiled code and `detour.engine.tables` share these numbers.
 
 A table's *record* is a row of words: `ACTION` (index of the action; for indirect tables `member` or
-`GROUP_FLAG | group`), `TOUCHED` (time of the last hit), packets and bytes when the table counts, then the
-arguments. Row 0 is the default entry; row `handle + 1` is the entry with that handle.
+`GROUP_FLAG | group`), `TOUCHED` (time of the last hit) if entries have time-outs, packets and bytes if the table
+counts, then the arguments. Row 0 is the default entry; row `handle + 1` is the entry with that handle.
 
 A *hash slot* is `[row of the record, key words...]`, row 0 = empty. Exact tables have one hash table, LPM tables a
 *group* for each prefix length, longest first: `[hash base, hash mask, length, mask words...]`.
@@ -57,8 +57,6 @@ PROFILE_SIZES: Final = 3  # after the address of an array of a profile so many s
 
 ACTION: Final = 0
 TOUCHED: Final = 1
-ENTRY_PACKETS: Final = 2
-ENTRY_BYTES: Final = 3
 NO_ACTION_ID: Final = 0xFFFFFFFF
 GROUP_FLAG: Final = 1 << 32
 
@@ -153,9 +151,14 @@ def leaf_row(layout: KeyLayout) -> int:
     return 2 + 2 * (layout.words + layout.range_words)
 
 
+def entry_counter(table: TableIr) -> int:
+    """The word with the packets that hit an entry, if they are counted; their bytes follow."""
+    return 1 + table.support_timeout
+
+
 def record_head(table: TableIr) -> int:
     """Words before the arguments."""
-    return 4 if table.with_counters else 2
+    return entry_counter(table) + 2 * table.with_counters
 
 
 def record_words(table: TableIr) -> int:
