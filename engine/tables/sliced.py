@@ -47,7 +47,8 @@ _STALE = LEAF_COLUMNS // 4  # entries removed from a leaf before its summary is 
 _REMEMBERED = 4096
 _LINE_WORDS = 8
 _RANK_BYTES = 8
-_SHIFTS = [np.uint64(bit) for bit in range(WORD_BITS)]
+
+_DIGITS = bytes(int(chr(code), 16) if chr(code) in "0123456789abcdef" else 0 for code in range(256))
 
 Sets = NDArray[np.uint16]
 """values of nibbles, a bit each"""
@@ -85,8 +86,7 @@ class Coder:
         return (self._nibbles(key) | wild).to_bytes(len(self._order), "big")
 
     def _nibbles(self, key: PackedKey) -> int:
-        digits = self._packer.pack(*key[::-1]).hex()[-self._digits :]
-        nibbles = bytes.fromhex("0" + "0".join(digits))
+        nibbles = self._packer.pack(*key[::-1]).hex()[-self._digits :].encode().translate(_DIGITS)
         return int.from_bytes(self._order.translate(nibbles.ljust(256)), "big")
 
 
@@ -132,7 +132,7 @@ class Block:
 
     def clear(self, column: int) -> None:
         """Lets a column match nothing."""
-        self._matrix[:, :, column // WORD_BITS] &= ~(np.uint64(1) << _SHIFTS[column % WORD_BITS])
+        self._matrix[:, :, column // WORD_BITS] &= ~np.uint64(1 << column % WORD_BITS)
         self.rows[column, 1] = 0
 
     def release(self, column: int) -> None:
@@ -143,8 +143,10 @@ class Block:
     def fill(self, columns: list[int], sets: Sets) -> None:
         """Lets the columns match these sets of values, one for each nibble of a code."""
         matches = (sets[:, self._taken, None] >> np.arange(NIBBLE, dtype=np.uint16) & 1).astype(np.uint64)
-        for column, each in zip(columns, matches, strict=True):
-            self._matrix[: len(self._taken), :, column // WORD_BITS] |= each << _SHIFTS[column % WORD_BITS]
+        words, bits = np.divmod(columns, WORD_BITS)
+        matches <<= bits.astype(np.uint64)[:, None, None]
+        for word in {*words.tolist()}:
+            self._matrix[: len(self._taken), :, word] |= np.bitwise_or.reduce(matches[words == word])
 
     def arrange(self, columns: list[int], sets: Sets) -> None:
         """Takes the nibbles into the matrix that tell the columns apart best, which are all that there are, in order:
