@@ -22,9 +22,9 @@ from detour.base.errors import DetourError
 from detour.cli import main
 from detour.control.conformance import run as conformance
 from detour.control.conformance.checks import all_checks
-from detour.control.conformance.compliance import check_table, read_reports, read_runs
 from detour.control.conformance.link import RpcAnswer, RpcLink
 from detour.control.conformance.model import CheckResult, ConformanceCheck, ConformanceVerdict, ServerUnderTest
+from detour.control.conformance.report import check_table, read_reports, read_runs
 from detour.control.conformance.session import CheckSession
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
