@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bit positions on the wire: taking fields out of packets and putting them into buffers.
 
-Fields are loaded from the bytes that they touch, swapped and shifted. Neighbours are joined into whole bytes
-before they are stored, so that a header costs as many stores as it has aligned groups of fields.
+Fields are loaded from the bytes that they touch, swapped and shifted. Neighbours are joined into words before they are
+stored.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.model import FieldSpec
 from detour.engine.compiler.runtime import runtime
 from detour.engine.compiler.values import set_variable_bits, variable_bytes, variable_data
+
+_WORD_BITS = 64
 
 
 def take(f: Function, base: str, bit: int, bits: int) -> Value:
@@ -36,21 +38,26 @@ def put(f: Function, base: str, bit: int, v: Value) -> None:
 
 
 def put_all(f: Function, base: str, bit: int, values: Iterable[Value]) -> int:
-    """Stores values one behind the other from a bit position; returns the position behind them."""
-    group: Value | None = None
+    """Stores values one behind the other from a bit position, in words of 64 bits: a processor waits for stores that
+    what it reads back is only a part of. Returns the position behind them."""
+    word: Value | None = None
     start = bit
     for v in values:
-        if group is None:
-            group, start = v, bit
-        else:
-            joined = group.bits + v.bits
-            group = f.op("or", f.shl(f.resize(group, joined), v.bits), f.resize(v, joined))
-        bit += v.bits
-        if bit % 8 == 0:
-            put(f, base, start, group)
-            group = None
-    if group is not None:
-        put(f, base, start, group)
+        left = v.bits
+        while left:
+            count = min(left, _WORD_BITS - bit % _WORD_BITS)
+            left, bit = left - count, bit + count
+            part = f.resize(f.lshr(v, left), count)
+            if word is None:
+                word = part
+            else:
+                joined = word.bits + count
+                word = f.op("or", f.shl(f.resize(word, joined), count), f.resize(part, joined))
+            if bit % _WORD_BITS == 0:
+                put(f, base, start, word)
+                word, start = None, bit
+    if word is not None:
+        put(f, base, start, word)
     return bit
 
 

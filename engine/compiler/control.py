@@ -161,7 +161,8 @@ class _Graph:
         if table.support_timeout:
             f.store(f.load(64, f.at("%sw", 8 * slots.NOW), 8), f.at(record, 8 * slots.TOUCHED), 8)
         if table.with_counters:
-            count_packet(ctx, f.at(record, 8 * slots.ENTRY_PACKETS), f.at(record, 8 * slots.ENTRY_BYTES))
+            at = 8 * slots.entry_counter(table)
+            count_packet(ctx, f.at(record, at), f.at(record, at + 8))
         if table.direct_meter:
             array = ctx.model.meters[table.direct_meter]
             row = steps.row_of(f, table, record, base)

@@ -75,26 +75,29 @@ def _write_crc(module: Module, f: Function, crc: _Crc) -> None:
     count = Value(64, "%n")
     words = f.lshr(count, 3)
 
-    def entry(row: int, byte: Value) -> Value:
-        at = f.op("add", f.op("and", byte, const(64, 0xFF)), const(64, 256 * row))
+    def entry(row: Value, byte: Value) -> Value:
+        at = f.op("add", f.op("and", byte, const(64, 0xFF)), f.shl(row, 8))
         return f.resize(f.load(crc.bits, f.at(table, f.op("mul", at, const(64, crc.bits // 8)))), 64)
 
     def eight(i: Value) -> None:
         x = f.op("xor", f.load(64, f.at("%data", f.shl(i, 3))), f.load(64, state, 8))
         r = const(64, 0)
         for k in range(8):
-            r = f.op("xor", r, entry(7 - k, f.lshr(x, 8 * k)))
+            r = f.op("xor", r, entry(const(64, 7 - k), f.lshr(x, 8 * k)))
         f.store(r, state, 8)
 
     loop(f, words, eight)
-    rest = f.at("%data", f.shl(words, 3))
+    # The up to seven bytes that are left at once as well: what is read behind them is not used.
+    left = f.op("and", count, const(64, 7))
+    x = f.op("xor", f.load(64, f.at("%data", f.shl(words, 3))), f.load(64, state, 8))
+    f.store(f.raw("lshr", f.load(64, state, 8), f.shl(left, 3)), state, 8)
 
     def one(i: Value) -> None:
-        s = f.load(64, state, 8)
-        byte = f.op("xor", s, f.resize(f.load(8, f.at(rest, i)), 64))
-        f.store(f.op("xor", entry(0, byte), f.lshr(s, 8)), state, 8)
+        row = f.op("sub", f.op("sub", left, const(64, 1)), i)
+        part = entry(row, f.raw("lshr", x, f.shl(i, 3)))
+        f.store(f.op("xor", part, f.load(64, state, 8)), state, 8)
 
-    loop(f, f.op("and", count, const(64, 7)), one)
+    loop(f, left, one)
     f.ret(f.op("xor", f.load(64, state, 8), const(64, crc.xor)))
 
 
@@ -120,22 +123,24 @@ def _write_ccitt(module: Module, f: Function) -> None:
 
 
 def _write_checksum(module: Module, f: Function) -> None:
-    """The internet checksum: 32-bit halves are added in memory order, then folded and swapped."""
+    """The internet checksum: halves of 64-bit words are added in memory order, then folded and swapped."""
     total = f.variable(64)
     count = Value(64, "%n")
 
     def add(v: Value) -> None:
         f.store(f.op("add", f.load(64, total, 8), f.resize(v, 64)), total, 8)
 
-    words = f.lshr(count, 2)
-    loop(f, words, lambda i: add(f.load(32, f.at("%data", f.shl(i, 2)))))
-    at = f.shl(words, 2)
-    for bit, bits in ((2, 16), (1, 8)):
+    def eight(i: Value) -> None:
+        v = f.load(64, f.at("%data", f.shl(i, 3)))
+        add(f.lshr(v, 32))
+        add(f.resize(v, 32))
+
+    loop(f, f.lshr(count, 3), eight)
+    for bit, bits in ((4, 32), (2, 16), (1, 8)):
         some, none = f.block("tail"), f.block("next")
         f.branch(f.compare("ne", f.op("and", count, const(64, bit)), const(64, 0)), some, none)
         f.enter(some)
-        offset = at if bit == 2 else f.op("sub", count, const(64, 1))
-        add(f.load(bits, f.at("%data", offset)))
+        add(f.load(bits, f.at("%data", f.op("and", count, const(64, -2 * bit)))))
         f.enter(none)
     s = f.load(64, total, 8)
     for _ in range(4):  # 64 bits fold to 16 in at most four steps

@@ -130,13 +130,14 @@ class _Lookup:
         f.enter(miss)
         f.ret(f"ptr {self.records}")
 
-    def _groups(self) -> tuple[str, str, str]:
-        """Opens the loop over groups: (row, label of the next round, label after the loop)."""
+    def _ordered(self, words: int) -> tuple[str, str, str]:
+        """Opens the loop over groups or blocks, with so many words: (row, label of the next round, label after the
+        loop)."""
         f = self.f
         index = f.variable(64)
         rows = f.load_pointer(f.at("%sw", 8 * (self.slot + slots.GROUPS)))
         count = self._word(slots.GROUP_COUNT)
-        head, body, following, done = f.block("groups"), f.block("group"), f.block("next"), f.block("done")
+        head, body, following, done = f.block("rows"), f.block("row"), f.block("next"), f.block("done")
         f.enter(head)
         i = f.load(64, index, 8)
         f.branch(f.compare("ult", i, count), body, done)
@@ -144,107 +145,57 @@ class _Lookup:
         f.store(f.op("add", f.load(64, index, 8), const(64, 1)), index, 8)
         f.jump(head)
         f.enter(body)
-        row = f.at(rows, f.op("mul", i, const(64, 8 * (slots.GROUP_HEAD + self.hashed))))
-        return row, following, done
-
-    def _masked(self, row: str) -> tuple[str, Value, list[Value]]:
-        """The group's hash table and the key under its mask."""
-        f = self.f
-        base = f.load_pointer(row)
-        mask = f.load(64, f.at(row, 8), 8)
-        key = [
-            f.op("and", word, f.load(64, f.at(row, 8 * (slots.GROUP_HEAD + w)), 8)) for w, word in enumerate(self.key)
-        ]
-        return base, mask, key
+        return f.at(rows, f.op("mul", i, const(64, 8 * words))), following, done
 
     def longest(self) -> None:
         """LPM: groups are in order of prefix length, so the first hit is the longest."""
         f = self.f
-        row, following, done = self._groups()
-        base, mask, key = self._masked(row)
+        row, following, done = self._ordered(slots.GROUP_HEAD + self.hashed)
+        masks = (f.load(64, f.at(row, 8 * (slots.GROUP_HEAD + w)), 8) for w in range(self.hashed))
+        key = [f.op("and", word, mask) for word, mask in zip(self.key, masks, strict=True)]
         hit = f.block("hit")
-        where = self._probe(base, mask, key, hit, following)
+        where = self._probe(f.load_pointer(row), f.load(64, f.at(row, 8), 8), key, hit, following)
         f.enter(hit)
         f.ret(f"ptr {self._record(f.load(64, f.load_pointer(where), 8))}")
         f.enter(done)
         f.ret(f"ptr {self.records}")
 
     def best(self) -> None:
-        """Ternary and range: the highest rank of all groups; a group that cannot beat it ends the search."""
+        """Ternary and range: the highest rank of all blocks; one that cannot beat it ends the search."""
         f = self.f
         best, rank = f.variable(64), f.variable(64)
-        row, following, done = self._groups()
-        search, sliced, hashed = (f.block(n) for n in ("search", "sliced", "hashed"))
+        keys = f.alloca(f"[{2 * slots.ODD_NIBBLES} x i8]")
+        low = const(64, 0x0F0F0F0F0F0F0F0F)
+        for w, value in enumerate(self.key[: slots.ODD_NIBBLES // 8]):
+            f.store(f.op("and", value, low), f.at(keys, 8 * w), 8)
+            f.store(f.op("and", f.lshr(value, 4), low), f.at(keys, slots.ODD_NIBBLES + 8 * w), 8)
+        row, following, done = self._ordered(slots.GROUP_HEAD)
+        search = f.block("search")
         top = f.load(64, f.at(row, 16), 8)
         f.branch(f.compare("ugt", top, f.load(64, rank, 8)), search, done)
         f.enter(search)
-        base, mask, key = self._masked(row)
-        f.branch(f.compare("uge", mask, const(64, slots.SUMMARY_MASK)), sliced, hashed)
-        f.enter(sliced)
-        self._sliced(base, f.compare("eq", mask, const(64, slots.LEAF_MASK)), best, rank, following)
-        f.enter(hashed)
-        hit, better = f.block("hit"), f.block("better")
-        where = self._probe(base, mask, key, hit, following)
-        f.enter(hit)
-        at = f.load_pointer(where)
-        r = f.load(64, f.at(at, 8), 8)
-        f.branch(f.compare("ugt", r, f.load(64, rank, 8)), better, following)
-        f.enter(better)
-        value = f.load(64, at, 8)
-        direct, chain = f.block("direct"), f.block("chained")
-        f.branch(f.compare("uge", value, const(64, slots.DIRECT)), direct, chain)
-        f.enter(direct)
-        f.store(f.op("and", value, const(64, slots.DIRECT - 1)), best, 8)
-        f.store(r, rank, 8)
+        is_leaf = f.compare("eq", f.load(64, f.at(row, 8), 8), const(64, slots.LEAF))
+        self._block(f.load_pointer(row), is_leaf, keys, best, rank)
         f.jump(following)
-        f.enter(chain)
-        self._chain(value, best, rank, following)
         f.enter(done)
         f.ret(f"ptr {self._record(f.load(64, best, 8))}")
 
-    def _chain(self, first: Value, best: str, rank: str, following: str) -> None:
-        """Walks a chain, highest rank first, until a node matches or its rank is too low."""
+    def _block(self, base: str, is_leaf: Value, keys: str, best: str, rank: str) -> None:
+        """Searches a leaf, or the leaves of a summary that may match. What their matrices leave is stored for all of
+        them before it is looked at, so that the processor waits for their memory at once."""
         f = self.f
-        node = f.variable(64, first)
-        nodes = f.load_pointer(f.at("%sw", 8 * (self.slot + slots.NODES)))
-        words = slots.NODE_HEAD + 2 * self.hashed
-        again, look, higher, take, no = (f.block(n) for n in ("chain", "look", "higher", "take", "no"))
-        f.enter(again)
-        n = f.load(64, node, 8)
-        f.branch(f.compare("eq", n, const(64, 0)), following, look)
-        f.enter(look)
-        at = f.at(nodes, f.op("mul", f.op("sub", n, const(64, 1)), const(64, 8 * words)))
-        r = f.load(64, f.at(at, 8), 8)
-        f.branch(f.compare("ugt", r, f.load(64, rank, 8)), higher, following)
-        f.enter(higher)
-        f.branch(self._matches(f.at(at, 8 * slots.NODE_HEAD)), take, no)
-        f.enter(take)
-        f.store(f.load(64, at, 8), best, 8)
-        f.store(r, rank, 8)
-        f.jump(following)
-        f.enter(no)
-        f.store(f.load(64, f.at(at, 16), 8), node, 8)
-        f.jump(again)
-
-    def _sliced(self, base: str, alone: Value, best: str, rank: str, following: str) -> None:
-        """Searches a leaf (`alone`), or the leaves of a summary that may match. What their matrices leave is stored
-        for all of them before it is looked at, so that the processor waits for their memory at once."""
-        f = self.f
-        keys = f.alloca(f"[{8 * self.hashed} x i8]")
-        for w, value in enumerate(self.key):
-            f.store(value, f.at(keys, 8 * w), 8)
         leaves = f.alloca(f"[{16 * slots.SUMMARY_COLUMNS} x i8]")  # pairs: address of rows, columns
         count = f.variable(64)
         f.store(const(64, 0), count, 8)
         single, summary, compare = (f.block(n) for n in ("single", "summary", "compare"))
-        f.branch(alone, single, summary)
+        f.branch(is_leaf, single, summary)
         f.enter(single)
         self._leaf(base, f.load(64, base, 8), keys, leaves, count)
         f.jump(compare)
         f.enter(summary)
         self._summary(base, keys, leaves, count, rank)
         f.enter(compare)
-        self._compare(leaves, count, best, rank, following)
+        self._compare(leaves, count, best, rank)
 
     def _summary(self, base: str, keys: str, leaves: str, count: str, rank: str) -> None:
         """Stores what is left in the leaves of a summary."""
@@ -265,7 +216,7 @@ class _Lookup:
             f.jump(again)
             f.enter(done)
 
-        loop(f, const(64, size // slots.WORD_BITS), word_of_columns)
+        loop(f, f.load(64, f.at(base, 8), 8), word_of_columns)
 
     def _leaf(self, base: str, nibbles: Value, keys: str, leaves: str, count: str) -> None:
         """Stores what a leaf's matrix leaves of its columns."""
@@ -294,9 +245,8 @@ class _Lookup:
         f.branch(f.compare("eq", left, const(64, 0)), done, one)
         f.enter(one)
         place = f.op("sub", f.op("and", left, const(64, 0xFF)), const(64, 1))
-        octet = f.resize(f.load(8, f.at(keys, f.lshr(place, 1))), 64)
-        nibble = f.raw("lshr", octet, f.shl(f.op("and", place, const(64, 1)), 2))
-        value = f.op("mul", f.op("and", nibble, const(64, slots.NIBBLE - 1)), const(64, size // 8))
+        nibble = f.resize(f.load(8, f.at(keys, place)), 64)
+        value = f.op("mul", nibble, const(64, size // 8))
         at = f.load(64, offset, 8)
         row = f.value(f"load {kind}, ptr {f.at(f.at(base, at), value)}, align 8")
         before = f.value(f"load {kind}, ptr {together}, align 8")
@@ -308,7 +258,7 @@ class _Lookup:
         f.line(f"store {kind} {f.value(f'load {kind}, ptr {together}, align 8')}, ptr {columns}, align 8")
         return columns, f.at(base, 8 * slots.BLOCK_HEAD + size // 8 * slots.NIBBLE * slots.BLOCK_NIBBLES)
 
-    def _compare(self, leaves: str, count: str, best: str, rank: str, following: str) -> None:
+    def _compare(self, leaves: str, count: str, best: str, rank: str) -> None:
         """Takes the highest rank of the entries that match of those that are left."""
         f = self.f
         bits = f.variable(64)
@@ -333,7 +283,6 @@ class _Lookup:
             f.enter(done)
 
         loop(f, f.load(64, count, 8), leaf)
-        f.jump(following)
 
     def _lowest(self, bits: str) -> Value:
         """Takes the lowest bit out of a variable and returns its number."""

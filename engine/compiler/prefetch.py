@@ -4,9 +4,9 @@
 In a large fabric every switch finds the processor's cache full of other switches' state when its turn comes
 (`detour.engine.loop.prefetch`). Its packets would wait for one line after the other; asked for at once, the waits
 overlap.
-Asked for are the state block, small tables, the filters of prefixes and masks, action profiles, and the beginnings of
-counters and registers, which usually are indexed by port; tables and counters that are not in use are left out. Nothing
-is changed, and a hint for memory that is not there does no harm.
+Asked for are the state block, small tables, the filters of prefixes, action profiles, and the beginnings of blocks, of
+counters and of registers, which usually are indexed by port; tables and counters that are not in use are left out.
+Nothing is changed, and a hint for memory that is not there does no harm.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _SMALL_MASK = 63
 _RECORD_BYTES, _SLOT_BYTES = 16 * _LINE, 32 * _LINE
 """Of an LPM table, what is asked for of the records, and how much of its last group's slots."""
 
+_BLOCK_BYTES = 5 * _LINE
 _MOST_GROUPS = 8
 _MOST_FILTER_WORDS = 128
 _PROFILE_BYTES = 8 * _LINE
@@ -41,7 +42,7 @@ def write_prefetch(program: CompilationUnit) -> None:
     for table in program.model.tables.values():
         if table.key:
             slot = own.tables[table.name]
-            (_hash_table if table.match_type == "exact" else _filters)(ctx, table, slot)
+            {"exact": _hash_table, "lpm": _filters}.get(table.match_type, _first_block)(ctx, table, slot)
             first = _RECORD_BYTES if table.match_type == "lpm" else 8 * record_words(table)
             _region(ctx, ctx.slot(slot + slots.RECORDS), const(64, first))
     for first in own.profiles.values():
@@ -92,25 +93,34 @@ def _hash_table(ctx: FunctionContext, table: TableIr, slot: int) -> None:
 
 
 def _filters(ctx: FunctionContext, table: TableIr, slot: int) -> None:
-    """The rows of an LPM or ternary table's groups, and the filters in front of their slots."""
+    """The rows of an LPM table's groups, and the filters in front of their slots."""
     f = ctx.f
-    layout = key_layout(table.key)
-    stride = 8 * (slots.GROUP_HEAD + layout.words + layout.range_words)
+    words = key_layout(table.key).words
     rows = ctx.slot(slot + slots.GROUPS)
     count = ctx.word(slot + slots.GROUP_COUNT)
     few = f.select(f.compare("ult", count, const(64, _MOST_GROUPS)), count, const(64, _MOST_GROUPS))
 
     def ask(i: Value) -> None:
-        row = f.at(rows, f.op("mul", i, const(64, stride)))
+        row = f.at(rows, f.op("mul", i, const(64, 8 * (slots.GROUP_HEAD + words))))
         mask = f.load(64, f.at(row, 8), 8)
-        ctx.when(f.compare("ult", mask, const(64, slots.SUMMARY_MASK)), partial(_filter, ctx, row, mask))
-        if table.match_type == "lpm":  # most packets of a fabric match the shortest prefixes
-            size = f.op("mul", f.op("add", mask, const(64, 1)), const(64, 8 * (slots.HASH_HEAD + layout.words)))
-            last = f.compare("eq", f.op("add", i, const(64, 1)), count)
-            short = f.op("and", last, f.compare("ule", size, const(64, _SLOT_BYTES)))
-            _region(ctx, f.load_pointer(row), f.select(short, size, const(64, 0)))
+        _filter(ctx, row, mask)
+        # Most packets of a fabric match the shortest prefixes.
+        size = f.op("mul", f.op("add", mask, const(64, 1)), const(64, 8 * (slots.HASH_HEAD + words)))
+        last = f.compare("eq", f.op("add", i, const(64, 1)), count)
+        short = f.op("and", last, f.compare("ule", size, const(64, _SLOT_BYTES)))
+        _region(ctx, f.load_pointer(row), f.select(short, size, const(64, 0)))
 
     loop(f, few, ask)
+
+
+def _first_block(ctx: FunctionContext, table: TableIr, slot: int) -> None:
+    """Of a ternary table's first block, the head and what is looked at for two nibbles."""
+    rows = ctx.slot(slot + slots.GROUPS)
+
+    def ask() -> None:
+        _region(ctx, ctx.f.load_pointer(rows), const(64, _BLOCK_BYTES))
+
+    ctx.when(ctx.f.compare("ne", ctx.word(slot + slots.GROUP_COUNT), const(64, 0)), ask)
 
 
 def _filter(ctx: FunctionContext, row: str, mask: Value) -> None:

@@ -4,23 +4,19 @@
 Compiled code and `detour.engine.tables` share these numbers.
 
 A table's *record* is a row of words: `ACTION` (index of the action; for indirect tables `member` or
-`GROUP_FLAG | group`), `TOUCHED` (time of the last hit), packets and bytes when the table counts, then the
-arguments. Row 0 is the default entry; row `handle + 1` is the entry with that handle.
+`GROUP_FLAG | group`), `TOUCHED` (time of the last hit) if entries have time-outs, packets and bytes if the table
+counts, then the arguments. Row 0 is the default entry; row `handle + 1` is the entry with that handle.
 
-A *group* holds all entries with the same mask: `[hash base, hash mask, highest rank, mask words...]`. Exact
-tables have one group without a mask row, LPM tables one per prefix length (longest first).
+A *hash slot* is `[row of the record, key words...]`, row 0 = empty. Exact tables have one hash table, LPM tables a
+*group* for each prefix length, longest first: `[hash base, hash mask, length, mask words...]`.
 
-A *hash slot* is `[value, rank, key words...]`, value 0 = empty. In exact and LPM tables `value` is the row of
-the record. In ternary and range tables it is `DIRECT | row`, or the number of a chain node (from 1):
-`[row, rank, next node or 0, key words, mask words, low words, high words]`.
+Ternary and range tables have bit-sliced blocks (`detour.engine.tables.sliced`), in order of their highest rank:
+`[address, LEAF or SUMMARY, highest rank]`. A block begins with its nibbles, at most eight: a byte each, which is one
+more than `nibble_byte`. In a summary the number of words that have columns follows. Its matrix has, for each nibble and
+each of its 16 values, a bit for each column; a row for each column follows. A leaf has rows `[row of the record, rank,
+key words, mask words, low words, high words]`, a summary has `[address of a leaf, rank, its nibbles, 0]`.
 
-A group whose hash mask is `LEAF_MASK` or `SUMMARY_MASK` is no hash table but a bit-sliced block
-(`detour.engine.tables.sliced`). It begins with its nibbles, at most eight: a byte each, which is the place in the
-packed key, plus one. Its matrix has, for each of them and each of their 16 values, a bit for each column; a row for
-each column follows. A leaf has rows `[row of the record, rank, key words, mask words, low words, high words]`, a
-summary has `[address of a leaf, rank, its nibbles, 0]`.
-
-In front of the slots of an LPM or ternary group is its filter (`detour.engine.tables.hashing`), counted backwards: a
+In front of the slots of a group is its filter (`detour.engine.tables.hashing`), counted backwards: a
 key with hash h may be in the group only if bit h >> `FILTER_BIT_SHIFT` of word (h >> `FILTER_WORD_SHIFT`) & m is set,
 where m is (hash mask >> `FILTER_SLOTS_SHIFT`) | `FILTER_LEAST`.
 
@@ -49,7 +45,7 @@ CUSTOM_CRCS: Final = {"crc16_custom": 16, "crc32_custom": 32}
 """algorithms whose parameters can be set while the switch runs, and their widths"""
 
 TABLE_SLOTS: Final = 8
-RECORDS, GROUPS, GROUP_COUNT, HASH_BASE, HASH_MASK, NODES, METERS = range(7)
+RECORDS, GROUPS, GROUP_COUNT, HASH_BASE, HASH_MASK, METERS = range(6)
 ENTRY_COUNT: Final = GROUP_COUNT  # of an exact table
 
 COUNTER_SLOTS: Final = 2
@@ -61,15 +57,11 @@ PROFILE_SIZES: Final = 3  # after the address of an array of a profile so many s
 
 ACTION: Final = 0
 TOUCHED: Final = 1
-ENTRY_PACKETS: Final = 2
-ENTRY_BYTES: Final = 3
 NO_ACTION_ID: Final = 0xFFFFFFFF
 GROUP_FLAG: Final = 1 << 32
 
 GROUP_HEAD: Final = 3
-HASH_HEAD: Final = 2
-NODE_HEAD: Final = 3
-DIRECT: Final = 1 << 63
+HASH_HEAD: Final = 1
 
 WORD_BITS: Final = 64
 BLOCK_HEAD: Final = 8  # words before the matrix: a line of the processor's cache
@@ -77,11 +69,11 @@ BLOCK_NIBBLES: Final = 8
 LEAF_COLUMNS: Final = WORD_BITS
 SUMMARY_COLUMNS: Final = 8 * WORD_BITS
 SUMMARY_ROW: Final = 4
-LEAF_MASK: Final = (1 << 64) - 1
-SUMMARY_MASK: Final = (1 << 64) - 2
+LEAF, SUMMARY = range(2)  # kinds of blocks
 NIBBLE: Final = 16  # values of four bits
 
 _MOST_NIBBLES: Final = 255  # their places fit a byte
+ODD_NIBBLES: Final = 128
 
 METER_WORDS: Final = 10  # configured, ticks; peak, then committed: tokens in so many ticks, burst, tokens, last
 
@@ -148,14 +140,25 @@ def key_nibbles(layout: KeyLayout, key: tuple[KeyField, ...]) -> tuple[int, ...]
     return tuple(sorted((place for place in nibbles if place < _MOST_NIBBLES), key=nibbles.__getitem__))
 
 
+def nibble_byte(place: int) -> int:
+    """The byte of the spread key that has the nibble at that place of the packed key: those at even places come first,
+    those at odd ones from byte `ODD_NIBBLES` on."""
+    return place // 2 + ODD_NIBBLES * (place % 2)
+
+
 def leaf_row(layout: KeyLayout) -> int:
     """Words of a leaf's row."""
     return 2 + 2 * (layout.words + layout.range_words)
 
 
+def entry_counter(table: TableIr) -> int:
+    """The word with the packets that hit an entry, if they are counted; their bytes follow."""
+    return 1 + table.support_timeout
+
+
 def record_head(table: TableIr) -> int:
     """Words before the arguments."""
-    return 4 if table.with_counters else 2
+    return entry_counter(table) + 2 * table.with_counters
 
 
 def record_words(table: TableIr) -> int:

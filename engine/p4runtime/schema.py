@@ -300,6 +300,9 @@ class _Builder:
         if (profile.name if profile else None) != (table.profile.name if table.profile else None):
             raise invalid(f"P4Info: table '{name}' has another implementation than in the BMv2 JSON")
         counter, meter = self._direct_resources(info, table)
+        ageing = info.idle_timeout_behavior == p4i.Table.IdleTimeoutBehavior.NOTIFY_CONTROL
+        if ageing and not table.support_timeout:
+            raise invalid(f"P4Info: table '{name}' has idle timeouts, in the BMv2 JSON it has none")
         key = self._key(info, table)
         if key.prioritised != (table.match_type in ("ternary", "range")):
             raise invalid(f"P4Info: table '{name}': the match kinds differ from the BMv2 JSON's")
@@ -314,7 +317,7 @@ class _Builder:
             # p4c's JSON does not tell `entries` from `const entries`; P4Info does.
             preset=info.has_initial_entries and not info.is_const_table,
             const_default=bool(info.const_default_action_id) or table.default_const,
-            ageing=info.idle_timeout_behavior == p4i.Table.IdleTimeoutBehavior.NOTIFY_CONTROL,
+            ageing=ageing,
             counter=counter,
             meter=meter,
         )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open-addressing hash tables over packed keys: one for each mask of a match table.
+"""Open-addressing hash tables over packed keys: one for an exact table, one for each prefix length of an LPM table.
 
 Linear probing, at most half full, deletion shifts back. Compiled code searches the same memory
 (`compiler/lookup.py`), so the hash here and there must agree.
 
-A packet meets most groups of an LPM or ternary table in vain, each time at another slot that the processor's cache
+A packet meets most groups of an LPM table in vain, each time at another slot that the processor's cache
 does not hold. So in front of their slots there is a filter (Bloom, 1970, with one hash function): half a byte for every
 slot, of which at most one bit in eight is set, so that seven of eight such searches end at memory that stays in the
 cache. An exact table is searched once, and mostly with success; it has none.
@@ -53,15 +53,15 @@ def _hash_rows(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 class HashGroup:
-    """The hash table of all entries with one mask. `value` 0 means an empty slot."""
+    """A hash table. `value` 0 means an empty slot."""
 
     __slots__ = (
-        *("array", "count", "filter", "filter_mask", "filtered", "flat", "limit", "mask", "removed", "stride", "words"),
+        *("array", "count", "filter", "filter_mask", "filtered", "flat", "limit", "mask", "removed", "stride"),
     )
 
     def __init__(self, words: int, filtered: bool = True) -> None:
         """`words`: of a key. `filtered`: there is a filter in front of the slots."""
-        self.words, self.stride, self.count = words, HASH_HEAD + words, 0
+        self.stride, self.count = HASH_HEAD + words, 0
         self.filtered = filtered
         self._allocate(8)
 
@@ -115,23 +115,16 @@ class HashGroup:
                 return offset
             at = (at + 1) & mask
 
-    def get(self, key: PackedKey) -> tuple[int, int]:
-        """(value, rank) of a key, (0, 0) if it is not there."""
-        at = self._slot(key, hash_key(key))
-        return self.flat[at], self.flat[at + 1]
-
-    def put(self, key: PackedKey, value: int, rank: int) -> bool:
+    def put(self, key: PackedKey, value: int) -> bool:
         """Sets the value of a key. True when the table moved and its address must be published again."""
         h = hash_key(key)
         flat, at = self.flat, self._slot(key, h)
-        if flat[at]:
-            flat[at], flat[at + 1] = value, rank
+        new = not flat[at]
+        flat[at] = value
+        if not new:
             return False
-        flat[at], flat[at + 1] = value, rank
-        at += HASH_HEAD
-        for word in key:
-            flat[at] = word
-            at += 1
+        for place, word in enumerate(key, at + HASH_HEAD):
+            flat[place] = word
         self._admit(h)
         self.count += 1
         if self.count > self.limit:

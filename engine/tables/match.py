@@ -247,17 +247,17 @@ class MatchTable:
     def counter(self, handle: int) -> tuple[int, int]:
         """(packets, bytes) of an entry."""
         at = self._counted(handle)
-        return self._rows.flat[at + slots.ENTRY_PACKETS], self._rows.flat[at + slots.ENTRY_BYTES]
+        return self._rows.flat[at], self._rows.flat[at + 1]
 
     def set_counter(self, handle: int, packets: int, octets: int) -> None:
         at = self._counted(handle)
-        self._rows.flat[at + slots.ENTRY_PACKETS], self._rows.flat[at + slots.ENTRY_BYTES] = packets, octets
+        self._rows.flat[at], self._rows.flat[at + 1] = packets, octets
 
     def _counted(self, handle: int) -> int:
         if not self.spec.with_counters:
             raise TableError(f"{self.name}: it has no direct counter")
         self._match(handle)
-        return (handle + 1) * self._rows.stride
+        return (handle + 1) * self._rows.stride + slots.entry_counter(self.spec)
 
     def meter(self, handle: int) -> MeterRates | None:
         """The direct meter's rates, None if they were never set."""
@@ -288,14 +288,9 @@ class MatchTable:
         self._sw[self._slot + slots.METERS] = self._meter.rows.ctypes.data
 
     def last_hit(self, handle: int) -> int:
-        """Tick of the last hit or, if there was none, of the insertion."""
+        """Tick of the last hit or, if there was none, of the insertion. The table must support time-outs."""
         self._match(handle)
         return self._rows.flat[(handle + 1) * self._rows.stride + slots.TOUCHED]
-
-    def touch(self, handle: int) -> None:
-        """Lets an entry's idle time begin anew."""
-        self._match(handle)
-        self._rows.flat[(handle + 1) * self._rows.stride + slots.TOUCHED] = int(self._sw[slots.NOW])
 
     # -- records
 
@@ -353,8 +348,8 @@ class MatchTable:
             self._meter.configure(row, self._new_meter)
         if self.profile is not None:
             self._refer(words[0], 1)
-        # When it was touched, and the counter where there is one.
-        words[1:1] = (self._sw.item(slots.NOW), 0, 0)[: self._head - 1]
+        if self._head > 1:
+            words[1:1] = [self._sw.item(slots.NOW)] * self.spec.support_timeout + [0, 0] * self.spec.with_counters
         self._rows.write(row * self._rows.stride, words)
 
     def _write(self, row: int, words: list[int]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bit-sliced blocks: where the entries of ternary and range tables go that have no hash table for their mask.
+"""Bit-sliced blocks: where the entries of ternary and range tables are.
 
 A block has columns and a matrix of bits: for some nibbles of the key and each of their values, which columns a packet
 with that value may match. The AND of the rows that a packet's nibbles select has the columns that are left (Lakshman
@@ -26,27 +26,29 @@ from numpy.typing import NDArray
 from detour.engine.compiler.slots import (
     BLOCK_HEAD,
     BLOCK_NIBBLES,
+    LEAF,
     LEAF_COLUMNS,
-    LEAF_MASK,
     NIBBLE,
+    SUMMARY,
     SUMMARY_COLUMNS,
-    SUMMARY_MASK,
     SUMMARY_ROW,
     WORD_BITS,
+    nibble_byte,
 )
 from detour.engine.tables.hashing import PackedKey
 
-_FEW_LEAVES = 2  # so many stand among the groups, more stand behind summaries
+_FEW_LEAVES = 2  # so many are searched one after the other, more stand behind summaries
 _SMALL = LEAF_COLUMNS // 8  # a leaf with fewer entries is given up
 _LEAST = LEAF_COLUMNS // 4  # entries of either half of a leaf that was split
-_ARRANGED_AT = (4, 16)  # entries of a leaf without summary at which its nibbles are chosen anew
+_ARRANGED_AT = (1, 4, 16)  # entries of a leaf without summary at which its nibbles are chosen anew
 _GROWTH = 2  # as many columns as there are when nibbles are chosen are expected
 _WORTH_A_NIBBLE = 0.1  # columns less
 _STALE = LEAF_COLUMNS // 4  # entries removed from a leaf before its summary is told
 _REMEMBERED = 4096
 _LINE_WORDS = 8
 _RANK_BYTES = 8
-_SHIFTS = [np.uint64(bit) for bit in range(WORD_BITS)]
+
+_DIGITS = bytes(int(chr(code), 16) if chr(code) in "0123456789abcdef" else 0 for code in range(256))
 
 Sets = NDArray[np.uint16]
 """values of nibbles, a bit each"""
@@ -59,6 +61,7 @@ def _matches() -> NDArray[np.uint64]:
 
 
 _MATCHES = _matches()
+_VALUES = [tuple(np.flatnonzero(matching).tolist()) for matching in _MATCHES]
 _SETS: Sets = (_MATCHES << np.arange(NIBBLE, dtype=np.uint64)).sum(axis=1).astype(np.uint16)
 
 
@@ -83,17 +86,16 @@ class Coder:
         return (self._nibbles(key) | wild).to_bytes(len(self._order), "big")
 
     def _nibbles(self, key: PackedKey) -> int:
-        digits = self._packer.pack(*key[::-1]).hex()[-self._digits :]
-        nibbles = bytes.fromhex("0" + "0".join(digits))
+        nibbles = self._packer.pack(*key[::-1]).hex()[-self._digits :].encode().translate(_DIGITS)
         return int.from_bytes(self._order.translate(nibbles.ljust(256)), "big")
 
 
 class Block:
-    """A leaf or a summary; among the groups of a table it looks like a hash group of its own."""
+    """A leaf or a summary."""
 
-    def __init__(self, places: NDArray[np.int64], columns: int, row: int, mask: int) -> None:
-        """`places`: of the nibbles of a code in a packed key. `row`: words of a column. `mask`: tells what it is."""
-        self.mask, self.top = mask, 0
+    def __init__(self, places: tuple[int, ...], columns: int, row: int, kind: int) -> None:
+        """`places`: of the nibbles of a code in a packed key. `row`: words of a column. `kind`: `LEAF` or `SUMMARY`."""
+        self.kind, self.top = kind, 0
         self.changes = 0
         """of a leaf: removed entries that its summary may let through; of a summary: columns that were written since
         its nibbles were chosen"""
@@ -103,30 +105,34 @@ class Block:
         first = -(raw.ctypes.data // 8) % _LINE_WORDS
         self.array = raw[first : first + matrix + columns * row]
         self.address = self.array.ctypes.data
+        self._words, self._flat = words, memoryview(self.array)  # type: ignore[arg-type]
         self._matrix = self.array[BLOCK_HEAD:matrix].reshape(BLOCK_NIBBLES, NIBBLE, words)
         self.rows = self.array[matrix:].reshape(columns, row)
         self.free = list(range(columns - 1, -1, -1))
         self._places = places
         self._run = isqrt(columns) // 2
-        self._take(np.arange(min(BLOCK_NIBBLES, len(places))))
+        self._take(list(range(min(BLOCK_NIBBLES, len(places)))))
 
-    def row(self, words: int) -> tuple[int, ...]:
-        return (self.address, self.mask, self.top, *(0,) * words)
+    def row(self) -> tuple[int, ...]:
+        return self.address, self.kind, self.top
 
     @property
     def highest(self) -> int:
         """The highest rank in it."""
         return int(self.rows[:, 1].max())
 
-    def cover(self, column: int, code: NDArray[np.uint8]) -> None:
-        """Lets a column match what an entry with that code matches as well."""
-        self._matrix[: len(self._taken), :, column // WORD_BITS] |= (
-            _MATCHES[code[self._taken]] << _SHIFTS[column % WORD_BITS]
-        )
+    def cover(self, column: int, code: bytes) -> None:
+        """Lets a column match what an entry with that code matches as well. Without NumPy, whose calls take longer."""
+        flat, words = self._flat, self._words
+        at, bit = BLOCK_HEAD + column // WORD_BITS, 1 << column % WORD_BITS
+        for nibble in self._taken:
+            for value in _VALUES[code[nibble]]:
+                flat[at + value * words] |= bit
+            at += NIBBLE * words
 
     def clear(self, column: int) -> None:
         """Lets a column match nothing."""
-        self._matrix[:, :, column // WORD_BITS] &= ~(np.uint64(1) << _SHIFTS[column % WORD_BITS])
+        self._matrix[:, :, column // WORD_BITS] &= ~np.uint64(1 << column % WORD_BITS)
         self.rows[column, 1] = 0
 
     def release(self, column: int) -> None:
@@ -137,8 +143,10 @@ class Block:
     def fill(self, columns: list[int], sets: Sets) -> None:
         """Lets the columns match these sets of values, one for each nibble of a code."""
         matches = (sets[:, self._taken, None] >> np.arange(NIBBLE, dtype=np.uint16) & 1).astype(np.uint64)
-        for column, each in zip(columns, matches, strict=True):
-            self._matrix[: len(self._taken), :, column // WORD_BITS] |= each << _SHIFTS[column % WORD_BITS]
+        words, bits = np.divmod(columns, WORD_BITS)
+        matches <<= bits.astype(np.uint64)[:, None, None]
+        for word in {*words.tolist()}:
+            self._matrix[: len(self._taken), :, word] |= np.bitwise_or.reduce(matches[words == word])
 
     def arrange(self, columns: list[int], sets: Sets) -> None:
         """Takes the nibbles into the matrix that tell the columns apart best, which are all that there are, in order:
@@ -159,26 +167,26 @@ class Block:
             taken.append(best)
             before = counts[best]
             together *= left[best]
-        self._take(np.array(taken))
+        self._take(taken)
         self.fill(columns, sets)
 
-    def _take(self, taken: NDArray[np.int64]) -> None:
+    def _take(self, taken: list[int]) -> None:
         self._taken = taken
-        self.array[0] = int.from_bytes(bytes((self._places[taken] + 1).tolist()), "little")
+        self.array[0] = int.from_bytes([nibble_byte(self._places[each]) + 1 for each in taken], "little")
         self._matrix[:] = 0
 
 
 class _Leaf(Block):
     """`entries`: code and rank -> column. `summary` has it as its column `column`."""
 
-    def __init__(self, places: NDArray[np.int64], row: int) -> None:
-        super().__init__(places, LEAF_COLUMNS, row, LEAF_MASK)
+    def __init__(self, places: tuple[int, ...], row: int) -> None:
+        super().__init__(places, LEAF_COLUMNS, row, LEAF)
         self._bytes = memoryview(self.rows.reshape(-1)).cast("B")  # type: ignore[arg-type]
         self.entries: dict[bytes, int] = {}
         self.summary: Block | None = None
         self.column = 0
 
-    def put(self, entry: bytes, code: NDArray[np.uint8], row: bytes) -> None:
+    def put(self, entry: bytes, code: bytes, row: bytes) -> None:
         """Adds an entry; there must be room."""
         column = self.entries[entry] = self.free.pop()
         self._bytes[column * len(row) : (column + 1) * len(row)] = row
@@ -224,12 +232,12 @@ def _codes(entries: list[bytes]) -> NDArray[np.uint8]:
 
 
 class Blocks:
-    """All blocks of a table. `ranked`: called with a block and its highest rank, for those that stand among the groups;
+    """All blocks of a table. `ranked`: called with a block and its highest rank, for those that stand behind no other;
     the rank is 0 when a block goes."""
 
     def __init__(self, places: tuple[int, ...], row: int, ranked: Callable[[Block, int], None]) -> None:
         """`places`: of the nibbles of a code in a packed key. `row`: words of an entry's row."""
-        self._places, self._row, self._ranked = np.array(places), row, ranked
+        self._places, self._row, self._ranked = places, row, ranked
         self._starts: list[bytes] = []
         self._leaves: list[_Leaf] = []
         self._summaries: list[Block] = []
@@ -243,10 +251,9 @@ class Blocks:
         if not leaf.free:
             self._split(self._at(entry))
             leaf = self._leaves[self._at(entry)]
-        codes = np.frombuffer(code, np.uint8)
-        leaf.put(entry, codes, row)
+        leaf.put(entry, code, row)
         if leaf.summary is not None:
-            leaf.summary.cover(leaf.column, codes)
+            leaf.summary.cover(leaf.column, code)
         if rank > leaf.top:
             self._rank(leaf, rank)
 
@@ -302,9 +309,10 @@ class Blocks:
             self._rank(each, 0)
             summary = next((block for block in self._summaries if block.free), None)
             if summary is None:
-                summary = Block(self._places, SUMMARY_COLUMNS, SUMMARY_ROW, SUMMARY_MASK)
+                summary = Block(self._places, SUMMARY_COLUMNS, SUMMARY_ROW, SUMMARY)
                 self._summaries.append(summary)
             each.summary, each.column = summary, summary.free.pop()
+            summary.array[1] = max(summary.array[1], each.column // WORD_BITS + 1)
             self._describe(each, summary)
 
     def _describe(self, leaf: _Leaf, summary: Block) -> None:

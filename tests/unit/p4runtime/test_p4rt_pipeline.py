@@ -210,6 +210,7 @@ def test_what_p4c_left_out_of_the_json_is_missed_only_when_used(fresh: Client, n
         pytest.param(
             _info(lambda i: setattr(i.tables[-3], "implementation_id", 9)), "another implementation", id="profile"
         ),
+        pytest.param(_info(lambda i: setattr(i.tables[0], "idle_timeout_behavior", 1)), "idle timeouts", id="timeouts"),
         pytest.param(_info(lambda i: i.externs.add(extern_type_name="Foo")), "'Foo'", id="extern"),
         pytest.param(_huge_register(), "2048 MiB", id="huge register"),
         pytest.param(_json(lambda j: j["pipelines"][0].update(tables=7)), "malformed", id="malformed JSON"),

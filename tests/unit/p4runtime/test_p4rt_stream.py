@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 from finsy.proto import p4r, stratum
 
+from detour.engine.compiler.slots import TOUCHED
 from detour.engine.p4runtime import P4RuntimeServer
 from tests.unit.p4runtime.harness import WAIT_S, Client, FakeNetwork, Names, Stream, config, digest, uint128
 from tests.waiting import until
@@ -307,10 +308,8 @@ def test_time_since_last_hit(client: Client, names: Names, network: FakeNetwork)
     (got,) = client.read(query)
     assert got.table_entry.time_since_last_hit.elapsed_ns == 2 * 10**9
     assert not client.read(names.entry("ageing"))[0].table_entry.HasField("time_since_last_hit")
-    state = network.pipelines[1][1]
-    table = state.tables["MyIngress.ageing"]
-    state.block[0] = 2_500_000  # a packet hits the entry at 2.5 s, in ticks of 1 us
-    table.touch(0)
+    rows = network.pipelines[1][1].tables["MyIngress.ageing"]._rows
+    rows.flat[rows.stride + TOUCHED] = 2_500_000  # a packet hits the entry at 2.5 s, in ticks of 1 us
     (got,) = client.read(query)
     assert got.table_entry.time_since_last_hit.elapsed_ns == 5 * 10**8
     client.modify(ageing(names, 1, 10**12))  # which is no hit
