@@ -442,8 +442,8 @@ def simple_switch() -> Iterator[tuple[str, Callable[[], None]]]:
         )
         until(lambda: listens(address))
 
-    start()
     try:
+        start()
         yield address, start
     finally:
         processes[-1].kill()
