@@ -81,7 +81,7 @@ def _show(page: Page, report: ConformanceReport, verbose: bool) -> None:
 
 
 def _stored(options: argparse.Namespace) -> int:
-    from detour.control.conformance.compliance import read_runs, section_table
+    from detour.control.conformance.report import read_runs, section_table
 
     table = section_table(read_runs(options.stored))
     if options.write is not None:

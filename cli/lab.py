@@ -123,7 +123,7 @@ def sim_lab(options: argparse.Namespace) -> None:
     from detour.experiments.sim.settings import jitter_of, read_option
     from detour.fabric.labs.programs import contents_of, programs_of
     from detour.fabric.labs.results import LabSampler, document_of
-    from detour.fabric.labs.tracing import lab_traces
+    from detour.fabric.labs.running import lab_traces
     from detour.fabric.labs.virtual import VirtualLab
     from detour.fabric.labs.workloads import activities_of, task_activities
 

@@ -65,6 +65,8 @@ class Conversation:
     def __init__(self, stub: p4r_grpc.P4RuntimeStub) -> None:
         self._requests: queue.Queue[p4r.StreamMessageRequest | None] = queue.Queue()
         self._received: queue.Queue[p4r.StreamMessageResponse | RpcAnswer] = queue.Queue()
+        self.ended = False
+        """whether its end has been read"""
         self._call = stub.StreamChannel(iter(self._requests.get, None))
         threading.Thread(target=self._receive, daemon=True).start()
 
@@ -86,9 +88,11 @@ class Conversation:
     def next(self, timeout_s: float) -> p4r.StreamMessageResponse | RpcAnswer | None:
         """The next message or the end; None if nothing comes in time."""
         try:
-            return self._received.get(timeout=timeout_s)
+            message = self._received.get(timeout=timeout_s)
         except queue.Empty:
             return None
+        self.ended |= isinstance(message, RpcAnswer)
+        return message
 
     def close(self) -> None:
         """Ends our half; the server ends the other one."""

@@ -361,9 +361,12 @@ class CheckSession:
 
 
 def _arrivals(conversation: Conversation, seconds: float) -> Iterator[Any]:
-    """What comes on a stream within a time."""
+    """What comes on a stream within a time; nothing comes after its end."""
     until = time.monotonic() + seconds
-    while (message := conversation.next(max(0.0, until - time.monotonic()))) is not None:
+    while not conversation.ended:
+        message = conversation.next(max(0.0, until - time.monotonic()))
+        if message is None:
+            return
         yield message
 
 

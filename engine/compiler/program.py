@@ -36,7 +36,6 @@ from detour.engine.compiler.prefetch import write_prefetch
 from detour.engine.compiler.slots import COVERAGE, TRACED_COVERAGE, Slots, assign_slots
 from detour.engine.compiler.traced import write_traced
 from detour.engine.compiler.tracing import RecordWriter, TraceForm
-from detour.engine.compiler.trimming import trim_places
 
 _Readings = tuple[tuple[LogFormat, ...], tuple[TraceForm, ...], tuple[CoverageSite, ...]]
 
@@ -166,3 +165,18 @@ class Program:
     def ir(self) -> str:
         """The IR before optimisation, to look at."""
         return self._write()[0]
+
+
+# Fields by which a program and the traffic manager speak of packet trimming (docs/traffic-manager.md).
+_BITS = {"trim_to": 16, "trim_priority": 3, "trimmed": 16}
+
+
+def trim_places(model: Model, layout: Layout) -> dict[str, int]:
+    """Offsets of the fields in the PHV; all 0 if the program lacks one of them, in this width: it trims nothing."""
+    found: dict[str, int] = {}
+    for header in model.headers.values():
+        for field in header.type.fields if header.metadata else ():
+            struct, _, name = field.name.rpartition(".")
+            if struct and _BITS.get(name) == field.bits:
+                found[name] = layout.place(header, field).offset
+    return found if len(found) == len(_BITS) else dict.fromkeys(_BITS, 0)

@@ -10,7 +10,7 @@
   demands of entries (`annotations`)
 - `store`      what the clients wrote: the engine's `SwitchState` and what P4Runtime adds to it
 - `entities/`  the kinds of entities: how each is written and read
-- `write`, `atomic`, `read`, `reconcile`  batches; `digests`  notifications
+- `write`, `atomic`, `read`  batches; `digests`  notifications
 - `target`     the only module that talks to the engine's network and compiler
 """
 

@@ -20,8 +20,7 @@ from typing import Any, TypeVar
 import grpc
 
 from detour.base.errors import DetourError
-from detour.base.gil import shorten_switch_interval
-from detour.base.malloc import give_back_large_blocks
+from detour.base.server_process import give_back_large_blocks, shorten_switch_interval
 from detour.engine.endpoint import GrpcEndpoint, Tls
 from detour.engine.p4runtime.arbitration import StreamClient
 from detour.engine.p4runtime.device import P4Device, RoundRobin

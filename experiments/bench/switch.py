@@ -50,7 +50,7 @@ def offer(generator: Generator, sinks: Sequence[str], rate: float, seconds: floa
     before = arrived(sinks)
     sent = generator.run(rate, seconds)
     meanwhile = arrived(sinks) - before
-    time.sleep(_DRAIN_S)
+    time.sleep(min(_DRAIN_S, seconds))
     in_all = arrived(sinks) - before
     lost = 1 - in_all / sent.packets if sent.packets else 0.0
     return Rate(sent.packets / sent.seconds, meanwhile / sent.seconds, max(0.0, lost))

@@ -6,6 +6,6 @@
 """
 
 __all__ = [
-    "boot", "entries", "folder", "model", "programs", "reading", "results", "running", "tracing", "virtual",
+    "boot", "entries", "folder", "model", "programs", "reading", "results", "running", "virtual",
     "workloads",
 ]  # fmt: skip

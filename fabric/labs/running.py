@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from detour.engine.clock import RealTime, Virtual
 from detour.engine.endpoint import GrpcEndpoint
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
+from detour.engine.trace.filters import parse_filter
+from detour.engine.trace.recorder import Recorder
 from detour.fabric.backends.virtual.pace import PacedClock, TimePace
 from detour.fabric.labs.boot import BootedLab, LinkDefaults, attach_hosts, fill, lay_cables, run_commands
 from detour.fabric.labs.controllers import ControllerTopology, attach_cpu_interfaces, has_cpu_interfaces
@@ -32,7 +35,10 @@ from detour.fabric.labs.results import rows_of
 from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS
 from detour.fabric.labs.workloads import Activity, TcpFlow, UdpStream, activities_of, task_activities
 from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest, end
+from detour.fabric.operations.packet_tracing import document
+from detour.fabric.operations.results import LivePackets
 from detour.fabric.records import LinuxHost
+from detour.fabric.tracing.live import UNDER_WAY, by_packet, packets
 from detour.hosts.frames.sizes import MAX_FRAME
 from detour.hosts.ip.hosts import IpStack
 from detour.hosts.ip.stack import IP
@@ -255,3 +261,30 @@ class RunningLab:
         network, self._network, self._jobs = self._network, None, None
         self._thrift, self._servers, self._endpoints = {}, {}, {}
         end(network, self.linux)
+
+
+_SPARE = 10_000
+"""packets that are looked at where what becomes of them decides"""
+
+
+@contextmanager
+def lab_traces(booted: BootedLab, text: str | None, count: int) -> Iterator[Callable[[], LivePackets] | None]:
+    """Traces packets while it lasts. Yields what gives, when the run is over, the first `count` packets that a filter
+    wants, and how many more there were; None: nobody wants any. Raises DetourError: the filter does not parse."""
+    if text is None:
+        yield None
+        return
+    network = booted.network
+    chosen = parse_filter(text, {host.name: str(host.address.ip) for host in booted.lab.hosts}.get)
+    recorder = Recorder(network, chosen, count=count + (_SPARE if chosen.looks_back else 0))
+
+    def traced() -> LivePackets:
+        recorder.collect()
+        recorder.finish(UNDER_WAY)
+        tick = network.tick_ps
+        chains = [each for each in by_packet(recorder.collect()) if any(chosen.keeps(visit, tick) for visit in each)]
+        shown = [document(packets(booted, chain, tick)[0]) for chain in chains[:count]]
+        return LivePackets(shown, recorder.ring.missed + len(chains) - len(shown))
+
+    with recorder:
+        yield traced

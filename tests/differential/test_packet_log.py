@@ -45,7 +45,7 @@ _ALL = tuple(program.name for program in programs.programs() if program.name not
 _PROGRAMS = _ALL if os.environ.get("DETOUR_PACKET_LOG") == "all" else _CHOSEN
 _SAMPLES: tuple[Path | str, ...] = (*SAMPLES, *_PROGRAMS)
 _PORT, _FRAMES = 1, 6
-_WAIT_S, _AT_ONCE = 5, 10
+_WAIT_S, _AT_ONCE = 5, 30
 _LETTERS = {"E": 40, "W": 30, "I": 20, "D": 10, "T": 5}
 _LINE = re.compile(r"\[\d\d:\d\d:\d\d\.\d{3}\] \[bmv2\] \[(.)\] \[thread \d+\] (.*)", re.DOTALL)
 
@@ -92,6 +92,8 @@ def _bmv2(folder: Path, sample: _Sample) -> list[tuple[int, str]]:
     records = [pcap.packet(at + number * 200_000_000, frame) for number, frame in enumerate(sample.frames)]
     (folder / "p1_in.pcap").write_bytes(pcap.header() + b"".join(records))
     command = ["simple_switch", "--log-file", "log", "--log-flush", "--use-files", str(_WAIT_S), "-i", f"{_PORT}@p1"]
+    # Without an address of its own for notifications each waits until the one before it has ended.
+    command += ["--notifications-addr", "ipc://notifications"]
     program = str(COMPILED / f"{sample.name}.json")
     process, thrift = listening(lambda port: [*command, "--thrift-port", str(port), program], folder)
     try:

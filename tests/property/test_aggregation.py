@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, Lpm, TableEntry, difference
-from detour.control.routes.aggregation import DIGIT_BITS, aggregate
-from detour.control.routes.routing import NextHops, plan_routes
+from detour.control.routes.routing import DIGIT_BITS, NextHops, aggregate, plan_routes
 from detour.control.verifier.forwarding import LpmTable
 from detour.topo import Failure, Topology, address, parse_topology
 from detour.topo.failures import NONE, Failures, dead_switches

@@ -26,7 +26,12 @@ WAIT_S = 120.0
 PEM = Path(__file__).parents[1] / "unit" / "p4runtime" / "tls"
 LISTENS = "(it listens)"
 
-AS_ANOTHER = """
+IMPATIENT = """
+from detour.base import tcp_listener
+tcp_listener.PATIENCE_S = 0.5
+"""
+"""Before what refuses an address in the end: a shorter wait says the same."""
+AS_ANOTHER = f"""{IMPATIENT}
 import encodings.idna, os, signal, sys
 from detour.base.errors import DetourError
 from detour.engine import endpoint
@@ -54,11 +59,19 @@ signal.pause()
 """What takes the address, after becoming another user, who may not even be allowed to read Python's own files."""
 
 
-class Switch:
-    """A `detour switch` that may or may not get its address. `uid`: None: this user."""
+AS_THIS = f"""{IMPATIENT}
+import sys
+from detour.cli.switch import main
+sys.exit(main())
+"""
 
-    def __init__(self, folder: Path, address: str, uid: int | None = None, options: tuple[str, ...] = ()) -> None:
-        program = ["-m", "detour.cli.switch"] if uid is None else ["-c", AS_ANOTHER, str(uid)]
+
+class Switch:
+    """A `detour switch` that may or may not get its address."""
+
+    def __init__(self, folder: Path, address: str, *program: str, options: tuple[str, ...] = ()) -> None:
+        """`program`: what takes the address, in place of the command."""
+        program = program or ("-m", "detour.cli.switch")
         command = [sys.executable, *program, "--no-p4", "--", "--grpc-server-addr", address, *options]
         self._out = folder / "out"
         with self._out.open("wb") as out:
@@ -401,7 +414,8 @@ def test_each_cause_has_its_own_words(case: Case, folder: Path, uid: int | None)
         address, words = case(World(folder, stack, os.geteuid() == 0 and uid is None, uid is None))
         extra = options(case, folder)
         files = {path: path.lstat().st_ino for path in folder.iterdir()}
-        with Switch(folder, address, uid, extra) as switch:
+        program = (AS_THIS,) if uid is None else (AS_ANOTHER, str(uid))
+        with Switch(folder, address, "-c", *program, options=extra) as switch:
             if words == LISTENS:
                 assert switch.listens(listeners(address)), switch.output()
             else:

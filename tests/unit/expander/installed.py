@@ -3,6 +3,7 @@
 arrays, which it is to be compared with."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 import networkx as nx
 
@@ -23,8 +24,9 @@ class Fabric:
         self.state = state
         self.tables = {device: SwitchTables(entities) for device, entities in state.items()}
         self.waits: dict[Buffer, set[Buffer]] = {}
+        self._class_of = cache(self._classed)  # packets meet the same entries again and again
 
-    def classed(self, device: int, dscp: int, into: int, out: int) -> tuple[int, int]:
+    def _classed(self, device: int, dscp: int, into: int, out: int) -> tuple[int, int]:
         """(DSCP, priority) in which a packet goes on."""
         priority = 0
         for entity in self.state[device]:
@@ -66,7 +68,7 @@ class Fabric:
                 peer = topology.switches[at].peer(out)
                 assert peer is not None
                 assert peer.kind != "host"
-                then, priority = self.classed(at + 1, dscp, into, out)
+                then, priority = self._class_of(at + 1, dscp, into, out)
                 here = (at, out, priority)
                 if before is not None and self.lossless >> before[2] & 1 and self.lossless >> priority & 1:
                     self.waits.setdefault(before, set()).add(here)

@@ -23,7 +23,7 @@ from detour.fabric.labs.model import LabEnd
 from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.results import MOST_SAMPLES, LabSampler, document_of
-from detour.fabric.labs.tracing import lab_traces
+from detour.fabric.labs.running import lab_traces
 from detour.fabric.labs.virtual import DEFAULTS, VirtualLab, open_lab
 from detour.fabric.labs.workloads import activities_of
 

@@ -202,7 +202,7 @@ def padded(f: FieldDescriptor, value: Any) -> Any:
 def bumped(f: FieldDescriptor, value: Any) -> Any:
     if f.type == FieldDescriptor.TYPE_ENUM or isinstance(value, bool):
         return value
-    return value + 1 if isinstance(value, int) else value + "x" if isinstance(value, str) else value + b"x"
+    return value ^ 1 if isinstance(value, int) else value + "x" if isinstance(value, str) else value + b"x"
 
 
 class Flags(Fault):

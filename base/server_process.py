@@ -1,10 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the C library keeps memory that has been freed, in a process that serves clients for a long time."""
+"""Settings of a process that serves clients for a long time: how long a thread keeps the interpreter, and how the C
+library keeps memory that has been freed."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
+
+_SWITCH_INTERVAL_S = 0.0005
+
+
+def shorten_switch_interval() -> None:
+    """Threads that compute release the GIL ten times as often as by default.
+
+    An event loop waits for one interval of each of them in each of its iterations, and gRPC accepts one call an
+    iteration.
+    """
+    sys.setswitchinterval(min(_SWITCH_INTERVAL_S, sys.getswitchinterval()))
+
 
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # <malloc.h>
 _LARGE_BYTES = 256 << 10
