@@ -79,7 +79,6 @@ class Entries:
             lambda: table.modify(handle, target[1], target[2]),
             lambda: table.get(handle),
             lambda: table.last_hit(handle),
-            lambda: table.touch(handle),
         )
         tried.refused(NoSuchEntry, tried.rng.choice(calls), f"handle {handle}, which is none")
         if tried.layout.counters:
