@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cannot run here is skipped, and says why."""
+"""What cannot run here is skipped, and says why. Examples of hypothesis are the same in every run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from detour.base.cores import PROCESSES
@@ -20,6 +21,9 @@ from detour.engine.compiler.covering import Collector
 from detour.engine.coverage.document import CoverageDocument, document_of
 from detour.fabric.backends.bmv2.switch import missing
 from tests.waiting import PATIENCE_S
+
+hypothesis.settings.register_profile("repeatable", derandomize=True)
+hypothesis.settings.load_profile("repeatable")
 
 _HOME_OF_FABRICS = "XDG_RUNTIME_DIR"
 

@@ -22,13 +22,14 @@ from detour.engine.endpoint import GrpcEndpoint
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
 from detour.engine.state import SwitchState
-from detour.engine.switch.files import Files, InterfaceCapture
+from detour.engine.switch.captures import InterfaceCapture
+from detour.engine.switch.files import Files
 from detour.engine.switch.log import open_log
 from detour.engine.switch.options import SwitchOptions
 
 if TYPE_CHECKING:
     from detour.engine.bmv2api.server import ThriftServer
-    from detour.engine.switch.log import PacketLog
+    from detour.engine.switch.packet_log import PacketLog
 
 _SWITCH = 1
 """What the network calls its only switch; P4Runtime calls it what the options say."""
@@ -74,7 +75,7 @@ class StandaloneSwitch:
             self.log, options.architecture, clock=RealTime(), packets=_PACKETS, frame_bytes=_FRAME_BYTES
         )
         if options.log_packets:
-            from detour.engine.switch.log import PacketLog
+            from detour.engine.switch.packet_log import PacketLog
 
             self.network.packet_log = PacketLog(self.network, _SWITCH, self.log, options.drop_port)
         self._files: Files | None = None

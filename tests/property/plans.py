@@ -25,7 +25,7 @@ def only_late_probes_are_dropped(stats: dict[str, int]) -> bool:
 
 """what must not be counted where nothing goes wrong"""
 COMMON = settings(
-    derandomize=True, deadline=None, database=None, print_blob=False,
+    deadline=None, database=None, print_blob=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
 PATIENT = HostConfig(retry_ps=60_000_000 * US, probe_backlog=4, delta3=20, delta2=5)

@@ -37,7 +37,7 @@ events = st.lists(
 """a packet, or a message (port, Fb)"""
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(mechanisms, events)
 def test_probabilities_and_averages_keep_their_bounds(mechanism: Mechanism, sequence: list) -> None:
     state = RUNNER.state

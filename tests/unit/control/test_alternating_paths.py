@@ -51,7 +51,7 @@ def test_less_is_too_much_and_all_is_counted(seed, vertices, colours, groups):
     assert left <= before
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None)
 # Known: the search gives up with two edges too many, one draw in thousands.
 @example(seed=1317, vertices=15, colours=3, parallel=1).xfail(raises=AssertionError)
 @given(seed=st.integers(0, 10**6), vertices=st.integers(2, 16), colours=st.integers(2, 8), parallel=st.integers(1, 5))
