@@ -62,13 +62,17 @@ def register(commands: Any) -> None:
     trace.option("--psn", "with --flow: its packet number N, from 0 on", "N", counted)
     trace.add_argument("-v", "--verbose", action="store_true", help="assignments as well, and headers in full")
     trace.option(
-        "--format", "as text of 4ward's TraceTree or of BMv2's PacketTrace (protobuf)", choices=("4ward", "bmv2")
+        "--format",
+        "as text of 4ward's TraceTree or BMv2's PacketTrace (protobuf), a Mermaid chart, or --json",
+        choices=("4ward", "bmv2", "mermaid", "json"),
     )
     trace.option("--coverage", "write what the packet reaches of the program (`coverage`)", "FILE", output_file)
     add_name_option(trace)
 
 
 def _trace(options: argparse.Namespace) -> int | None:
+    if options.format == "json":
+        options.json, options.format = True, None
     if options.format is not None and (options.json or options.live is not None or options.stf is not None):
         raise DetourError("--format is of one packet: not with --json, --live or --stf")
     if options.run_file is not None:
@@ -194,6 +198,11 @@ def _absolute(file: Path | None) -> str | None:
 
 
 def _show(packet: PacketTrace, options: argparse.Namespace) -> None:
+    if options.format == "mermaid":
+        from detour.fabric.tracing.mermaid import mermaid
+
+        print(mermaid(packet.hops), end="")
+        return
     if options.format is not None:
         from detour.fabric.tracing.text_proto import text_protos
 

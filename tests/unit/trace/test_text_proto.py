@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`detour trace --format`: the text of 4ward's and of BMv2's messages."""
+"""`detour trace --format`: the text of 4ward's and of BMv2's messages, and charts."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from detour import cli
+from detour.fabric.tracing.mermaid import mermaid
 from detour.fabric.tracing.text_proto import text_protos
 from tests.unit.trace.logged import COMPILED
 
@@ -51,6 +53,47 @@ def test_bmv2s_copies() -> None:
     assert sent.endswith("transmit { egress_port: 2 packet_size: 3 } }")
     assert sent.count("ENTER") == sent.count("EXIT") == 2
     assert "table" not in sent
+
+
+def test_a_chart_has_boxes_forks_and_ends() -> None:
+    sent_on = {"switch": 's"<2', "port": 3, "trace": {"events": [], "outcome": {"output": {"port": 1, "hex": ""}}}}
+    assert mermaid([_hop(), sent_on]).splitlines() == [
+        "flowchart TD",
+        '  subgraph hop0["s, port 1"]',
+        '    n0["ingress<br>t: miss<br>a(p=511)"]',
+        '    n1{"clone in ingress: all of these"}',
+        "    n0 --> n1",
+        '    n2(["dropped in ingress"])',
+        '    n1 -->|"original"| n2',
+        '    n3["egress"]',
+        '    n1 -->|"c"| n3',
+        '    n4(["out by port 2"])',
+        "    n3 --> n4",
+        "  end",
+        '  subgraph hop1["s#quot;#lt;2, port 3"]',
+        '    n5(["out by port 1"])',
+        "  end",
+        "  n4 --> hop1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("clone_ingress", "clone, session"),
+        ("assert_assume", "an assertion holds"),
+        ("parser_no_match", "to accept"),
+        ("parser_verify", "<br>Odd"),
+        ("counter_direct", "waits 0 ticks"),
+    ],
+)
+def test_charts_of_programs(name: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    files = f"{COMPILED / name}.p4info.txtpb,{COMPILED / name}.json"
+    arguments = ["trace", "--program", files, "--packet", "01" * 64]
+    assert cli.main([*arguments, "--format", "mermaid"]) == 0
+    assert line in capsys.readouterr().out
+    assert cli.main([*arguments, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["hops"]
 
 
 @pytest.mark.parametrize("which", ["4ward", "bmv2"])
