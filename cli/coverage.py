@@ -29,6 +29,8 @@ def register(commands: Any) -> None:
     text = "exit code 1 if a program has less than P %% of its statements or of its tables' outcomes"
     coverage.option("--fail-under", text, "P", _percent)
     coverage.option("--exceptions", "what need not be reached, and why (TOML)", "FILE", Path)
+    text = "what a packet needs to get to each place that is not covered, from the program's BMv2 JSON"
+    coverage.option("--suggest", text, "JSON", Path)
     coverage.option("--source", "a folder with P4 sources", "DIR", Path, action="append", default=[])
     coverage.add_argument("-v", "--verbose", action="store_true", help="all lines, not only what is missing")
 
@@ -46,6 +48,7 @@ def _percent(text: str) -> float:
 def _coverage(options: argparse.Namespace) -> int:
     from detour.engine.coverage.document import CoverageDocument
     from detour.engine.coverage.exceptions import read_exceptions
+    from detour.engine.coverage.guards import suggestions
     from detour.engine.coverage.reports import lcov, write_html
     from detour.engine.coverage.sources import over_source
 
@@ -61,15 +64,24 @@ def _coverage(options: argparse.Namespace) -> int:
         write_file(options.lcov, lcov((name, files) for name, (files, _) in over.items()))
     totals = {name: document.programs[name].totals() for name in over}
     under = _under(totals, options.fail_under)
+    suggested = [] if options.suggest is None else suggestions(document, options.suggest)
 
     def render(page: Page) -> None:
         page.table(_summary(document))
         for name, (files, elsewhere) in over.items():
             _show(page, name, files, elsewhere, options.verbose)
+        for point, needs in suggested:
+            page.print(point.title, style="bold")
+            page.print("\n".join(f"    {need}" for need in needs or ["no way there was found"]))
         for line in under:
             page.print(line, style="red")
 
-    present(totals, options, render)
+    as_json: dict[str, Any] = dict(totals)
+    if options.suggest is not None:
+        as_json["suggestions"] = [
+            {"point": point.title, "file": point.file, "line": point.line, "needs": needs} for point, needs in suggested
+        ]
+    present(as_json, options, render)
     return 1 if under else 0
 
 
