@@ -48,7 +48,6 @@ def _percent(text: str) -> float:
 def _coverage(options: argparse.Namespace) -> int:
     from detour.engine.coverage.document import CoverageDocument
     from detour.engine.coverage.exceptions import read_exceptions
-    from detour.engine.coverage.guards import suggestions
     from detour.engine.coverage.reports import lcov, write_html
     from detour.engine.coverage.sources import over_source
 
@@ -64,7 +63,11 @@ def _coverage(options: argparse.Namespace) -> int:
         write_file(options.lcov, lcov((name, files) for name, (files, _) in over.items()))
     totals = {name: document.programs[name].totals() for name in over}
     under = _under(totals, options.fail_under)
-    suggested = [] if options.suggest is None else suggestions(document, options.suggest)
+    suggested: list[tuple[Point, list[str]]] = []
+    if options.suggest is not None:
+        from detour.engine.coverage.guards import suggestions  # loads the compiler
+
+        suggested = suggestions(document, options.suggest)
 
     def render(page: Page) -> None:
         page.table(_summary(document))

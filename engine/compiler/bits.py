@@ -38,8 +38,8 @@ def put(f: Function, base: str, bit: int, v: Value) -> None:
 
 
 def put_all(f: Function, base: str, bit: int, values: Iterable[Value]) -> int:
-    """Stores values one behind the other from a bit position, in words of 64 bits: a processor waits for stores that
-    what it reads back is only a part of. Returns the position behind them."""
+    """Stores values one behind the other from a bit position, in words of 64 bits: reading a word back waits if several
+    stores have written it. Returns the position behind them."""
     word: Value | None = None
     start = bit
     for v in values:

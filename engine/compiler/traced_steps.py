@@ -32,7 +32,7 @@ def extracted(ctx: FunctionContext, ref: HeaderRef, here: str, count: Value, op:
 
 def transition(ctx: FunctionContext, state: Json, to: str | None, key: list[Value], chosen: Json) -> None:
     """A parser state is left; `chosen` is the transition in the JSON."""
-    values = [(_key_name(k), v) for k, v in zip(state["transition_key"], key, strict=True)]
+    values = [(key_name(k), v) for k, v in zip(state["transition_key"], key, strict=True)]
     facts = {"state": state["name"], "next": to or "accept", "case": case_of(chosen)}
     writer(ctx).record(ctx.f, "parser_transition", values, at=state, **facts)
 
@@ -105,7 +105,8 @@ def case_of(chosen: Json) -> str:
     return chosen["value"] if mask is None else f"{chosen['value']} &&& {mask}"
 
 
-def _key_name(k: Json) -> str:
+def key_name(k: Json) -> str:
+    """A field, or what else a transition selects by."""
     if k["type"] == "lookahead":
         return f"lookahead({k['value'][0]}, {k['value'][1]})"
     return ".".join(str(part) for part in k["value"])

@@ -16,6 +16,7 @@ from detour.base.errors import DetourError
 from detour.engine.compiler.covering import BRANCH, HIT, MISS, TABLE_OUTCOME, program_digest
 from detour.engine.compiler.model import Json, one_line
 from detour.engine.compiler.program import Program
+from detour.engine.compiler.traced_steps import case_of, key_name
 from detour.engine.coverage.document import CoverageDocument, Point
 
 _Needs = tuple[str, ...]
@@ -103,8 +104,8 @@ class Guards:
         if way is None or name not in self._states:
             return []
         for transition in self._states[name]["transitions"]:
-            case = _case(transition)
-            if point.kind == BRANCH and point.outcome == f"{case} -> {transition['next_state'] or 'accept'}":
+            outcome = f"{case_of(transition)} -> {transition['next_state'] or 'accept'}"
+            if point.kind == BRANCH and point.outcome == outcome:
                 way = [*way, *self._of_transition(self._states[name], transition)]
         return list(way)
 
@@ -138,13 +139,12 @@ class Guards:
                 yield transition["next_state"], self._of_transition(state, transition)
 
     def _of_transition(self, state: Json, transition: Json) -> _Needs:
-        key = ", ".join(_shown(field) for field in state["transition_key"])
-        others = [_case(each) for each in state["transitions"] if each["type"] != "default"]
+        key = ", ".join(key_name(field) for field in state["transition_key"])
+        others = [case for each in state["transitions"] if (case := case_of(each)) != "default"]
         if not key or not others:
             return ()
-        if transition["type"] == "default":
-            return (f"{key} is none of {', '.join(others)}",)
-        return (f"{key} = {_case(transition)}",)
+        case = case_of(transition)
+        return (f"{key} is none of {', '.join(others)}" if case == "default" else f"{key} = {case}",)
 
 
 def suggestions(document: CoverageDocument, file: Path) -> list[tuple[Point, list[str]]]:
@@ -174,13 +174,6 @@ def _shortest(first: Hashable, is_there: Callable[[Any], bool], edges: _Edges) -
         for to, more in edges(node):
             heapq.heappush(waiting, (count + len(more), next(numbers), to, [*needs, *more]))
     return None
-
-
-def _case(transition: Json) -> str:
-    if transition["type"] == "default":
-        return "default"
-    mask = transition.get("mask")
-    return f"{transition['value']}" if mask is None else f"{transition['value']} &&& {mask}"
 
 
 def _of_table(table: Json, outcome: str) -> _Needs:
@@ -218,7 +211,7 @@ def _of_expression(expression: Json, value: bool) -> list[str] | None:
                 return _of_field(inner["right"], value)
             case op if op in _NEGATED and _is_plain(inner["left"], "field") and _is_plain(inner["right"], "hexstr"):
                 op = op if value else _NEGATED[op]
-                return [f"{_shown(inner['left'])} {'=' if op == '==' else op} {inner['right']['value']}"]
+                return [f"{key_name(inner['left'])} {'=' if op == '==' else op} {inner['right']['value']}"]
             case _:
                 return None
     return None
@@ -230,7 +223,7 @@ def _of_field(field: Json, value: bool) -> list[str] | None:
     header, name = field["value"]
     if name == "$valid$":
         return [(_VALID if value else _INVALID).format(header)]
-    return [f"{_shown(field)} = {int(value)}"]
+    return [f"{key_name(field)} = {int(value)}"]
 
 
 def _is_plain(value: Json, kind: str) -> bool:
@@ -238,8 +231,3 @@ def _is_plain(value: Json, kind: str) -> bool:
     return value["type"] == kind and not (
         kind == "field" and value["value"][0] == "scalars" and "." not in value["value"][1]
     )
-
-
-def _shown(field: Json) -> str:
-    value = field["value"]
-    return ".".join(map(str, value)) if isinstance(value, list) else str(value)
