@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -110,6 +111,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure() -> None:
     """What was made for fabrics of tests goes."""
     shutil.rmtree(os.environ[_HOME_OF_FABRICS], ignore_errors=True)
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector does not look at thousands of tests and their modules whenever a fabric is built."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
