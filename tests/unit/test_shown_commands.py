@@ -194,9 +194,9 @@ class Shell:
 
     def clean(self) -> None:
         """Ends every fabric that is still up."""
-        names = re.findall(r'"name": "(\w+)"', self.run("detour fabrics --json").stdout)
-        for name in ("", *(f"--name {name}" for name in names)):
-            self.run(f"detour down {name}")
+        for state in self.runtime.glob("detour*/"):
+            name = state.name.removeprefix("detour").removeprefix("-")
+            self.run(f"detour down {name and f'--name {name}'}")
         shutil.rmtree(self.runtime, ignore_errors=True)
 
 
