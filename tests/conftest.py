@@ -16,7 +16,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from detour.base.cores import PROCESSES
+from detour.base.cores import PROCESSES, cores
 from detour.cli import main, output
 from detour.engine.compiler.covering import Collector
 from detour.engine.coverage.document import CoverageDocument, document_of
@@ -92,6 +92,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def _coverage_of_workers(file: Path) -> list[Path]:
     return sorted(file.parent.glob(f"{file.stem}.gw*"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many again as there are processors: for a third of its time a test waits for others."""
+    return cores() * 3 // 2
 
 
 def pytest_configure(config: pytest.Config) -> None:
