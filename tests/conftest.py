@@ -125,7 +125,10 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `bmv2` need simple_switch_grpc and root; those marked `kernel` need root."""
+    """Tests marked `bmv2` need simple_switch_grpc and root; those marked `kernel` need root. Files with slow tests come
+    first: at the end workers have short ones to share."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
     reasons = {"bmv2": missing(), "kernel": "needs root" if os.geteuid() != 0 else None}
     for item in items:
         for marker, reason in reasons.items():

@@ -113,6 +113,7 @@ class GrayRun:
         self._fault, self._rate = fault, config.link_rate_bps
         self._buf = np.zeros(2 * MAX_FRAME, np.uint8)
         self._free = [0, 0]
+        self._ready = {0, 1}
         self._order = itertools.count()
         self._under_way: list[tuple[int, int, int, int, bytes]] = []
         self._carried: dict[tuple[int, int], int] = {}
@@ -141,23 +142,26 @@ class GrayRun:
 
     def _step(self) -> None:
         for host in (0, 1):
-            while self._free[host] <= self.now and self._send(host):
-                pass
-        times = [int(deadline(self.hs, host)) for host in (0, 1)] + [free for free in self._free if free > self.now]
+            while host in self._ready and self._free[host] <= self.now:
+                self._send(host)
+        times = [deadline(self.hs, host) for host in (0, 1)] + [free for free in self._free if free > self.now]
         self.now = max(self.now, min([*times, self._under_way[0][0] if self._under_way else MAX_TIME]))
         while self._under_way and self._under_way[0][0] <= self.now:
             _, _, host, length, frame = heapq.heappop(self._under_way)
             self._buf[: len(frame)] = np.frombuffer(frame, np.uint8)
             receive(self.hs, host, self._buf, 0, length, self.now)
+            self._ready.add(host)
         for host in (0, 1):
             if deadline(self.hs, host) <= self.now:
                 expire(self.hs, host, self.now)
+                self._ready.add(host)
 
-    def _send(self, host: int) -> bool:
-        """Sends the host's next frame, if there is one."""
-        length = int(transmit(self.hs, host, self._buf, 0, self.now))
+    def _send(self, host: int) -> None:
+        """Sends the host's next frame, if there is one; else there is none before it receives or expires."""
+        length = transmit(self.hs, host, self._buf, 0, self.now)
         if length == 0:
-            return False
+            self._ready.remove(host)
+            return
         self._free[host] = self.now + length * 8_000_000_000_000 // self._rate
         frame = self._buf[: min(length, _HEADERS)].tobytes()
         udp = 62 if frame[20] == 0 else 54
@@ -166,10 +170,9 @@ class GrayRun:
         if sport in self._fault.paths and self.now >= self._fault.begin_ps:
             kind: FrameKind = "probe" if dport == PORT_PROBE else "ack" if frame[udp + 8] == OP_ACK else "data"
             if self._fault.lost(CarriedFrame(kind, host == 0, length, number)):
-                return True
+                return
         arrives = self._free[host] + (_DETOUR_PS if sport >= DETOURS[0] else ROUND_TRIP // 2)
         heapq.heappush(self._under_way, (arrives, next(self._order), 1 - host, length, frame))
-        return True
 
 
 @row
