@@ -112,6 +112,7 @@ class GrayRun:
         self.now, self._gap, self._last = 0, 0, 0
         self._fault, self._rate = fault, config.link_rate_bps
         self._buf = np.zeros(2 * MAX_FRAME, np.uint8)
+        self._bytes = self._buf.data
         self._free = [0, 0]
         self._ready = {0, 1}
         self._order = itertools.count()
@@ -121,19 +122,19 @@ class GrayRun:
     def deliver(self, message: int) -> MessageOutcome:
         """Sends a message of so many bytes and waits for its completion, or for the connection to fail."""
         post_many(self.flows, message)
-        sender, receiver = self.hs.qp[self.flows.sender[0]], self.hs.qp[self.flows.receiver[0]]
+        sender, receiver = int(self.flows.sender[0]), int(self.flows.receiver[0])
+        state, una, end, received = (self.hs.qp[name].item for name in ("state", "sq_una", "sq_end", "st_rx_packets"))
         arrived = 0
-        while self.now < _LIMIT and sender["state"] == QPS_RTS and sender["sq_una"] != sender["sq_end"]:
+        while self.now < _LIMIT and state(sender) == QPS_RTS and una(sender) != end(sender):
             self._step()
-            if receiver["st_rx_packets"] != arrived:
-                arrived = int(receiver["st_rx_packets"])
+            if received(receiver) != arrived:
+                arrived = received(receiver)
                 self._heard()
-        if sender["state"] != QPS_RTS:
+        if state(sender) != QPS_RTS:
             self._heard()
-        count = int(sender["n_cand"])
-        taken = self.hs.candidate[self.flows.sender[0], :count]
+        taken = self.hs.candidate[sender, : int(self.hs.qp[sender]["n_cand"])]
         short = int(taken["packets"][taken["sport"] < DETOURS[0]].sum())
-        done = bool(sender["sq_una"] == sender["sq_end"]) and sender["state"] == QPS_RTS
+        done = una(sender) == end(sender) and state(sender) == QPS_RTS
         total = max(1, int(taken["packets"].sum()))
         return MessageOutcome(not done, self._gap / ROUND_TRIP, self.now / US, short / total)
 
@@ -148,7 +149,7 @@ class GrayRun:
         self.now = max(self.now, min([*times, self._under_way[0][0] if self._under_way else MAX_TIME]))
         while self._under_way and self._under_way[0][0] <= self.now:
             _, _, host, length, frame = heapq.heappop(self._under_way)
-            self._buf[: len(frame)] = np.frombuffer(frame, np.uint8)
+            self._bytes[: len(frame)] = frame
             receive(self.hs, host, self._buf, 0, length, self.now)
             self._ready.add(host)
         for host in (0, 1):
@@ -163,7 +164,7 @@ class GrayRun:
             self._ready.remove(host)
             return
         self._free[host] = self.now + length * 8_000_000_000_000 // self._rate
-        frame = self._buf[: min(length, _HEADERS)].tobytes()
+        frame = bytes(self._bytes[: min(length, _HEADERS)])
         udp = 62 if frame[20] == 0 else 54
         sport, dport = (int.from_bytes(frame[at : at + 2], "big") for at in (udp, udp + 2))
         number = self._carried[host, sport] = self._carried.get((host, sport), 0) + 1
