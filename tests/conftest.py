@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import shutil
@@ -17,6 +16,7 @@ import hypothesis
 import pytest
 
 from detour.base.cores import PROCESSES, cores
+from detour.base.garbage import keep_all
 from detour.cli import main, output
 from detour.engine.compiler.covering import Collector
 from detour.engine.coverage.document import CoverageDocument, document_of
@@ -121,7 +121,7 @@ def pytest_unconfigure() -> None:
 
 def pytest_collection_finish() -> None:
     """The garbage collector does not look at thousands of tests and their modules whenever a fabric is built."""
-    gc.freeze()
+    keep_all()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
