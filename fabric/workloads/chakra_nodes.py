@@ -175,8 +175,9 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 def _value(attribute: Any) -> Any:
     """None: of a type that nothing here asks for."""
-    value = next((value for field, value in attribute.ListFields() if field.name != "name"), None)
-    return list(value.values) if attribute.HasField("bool_list") else value
+    if attribute.HasField("bool_list"):
+        return list(attribute.bool_list.values)
+    return next((value for field, value in attribute.ListFields() if field.name != "name"), None)
 
 
 # -- JSON ---------------------------------------------------------------------------------------------------
