@@ -65,6 +65,8 @@ LINKS_OUT = (
     ("FabricIngress.arriving.links.links_out", "FabricIngress.arriving.links.links"),
     ("FabricEgress.leaving.links.links_out", "FabricEgress.leaving.links.links"),
 )
+NEIGHBOURS = "FabricIngress.sidestep.neighbours"
+BY_NEIGHBOUR = "FabricIngress.sidestep.by_neighbour"
 AVOID = "FabricIngress.reaction.avoid"
 INPUT_BUFFER = "FabricEgress.congestion.input_buffer"
 OUTPUT_QUEUE = "FabricEgress.congestion.output_queue"
@@ -174,7 +176,9 @@ class QueueRule:
     minimal way; it fades in 2^`fade` ticks. `shy`: a way round by a group of which the same was told counts as 2^(24 -
     `shy`) packets longer, times that share. `remote`: packets tell a group's switches which links of theirs have so
     many packets more than twice their switch's mean; such a minimal way is not taken; 0: they tell nothing.
-    `own_links`: ways round begin there (`first`), or a switch by which one leaves the group may take another."""
+    `own_links`: ways round begin there (`first`), or a switch by which one leaves the group may take another.
+    `sidestep`: what comes in from another group may take two local links instead of one, at which more than so many
+    packets wait, and twice those at the other; 0: never."""
 
     t: int = 10
     twice: int = 1
@@ -188,10 +192,12 @@ class QueueRule:
     smooth: int = 4
     remote: int = 0
     own_links: Literal["", "first", "last"] = ""
+    sidestep: int = 0
 
     def __post_init__(self) -> None:
-        limits = {"t": 1 << 16, "gap": 1 << 32, "smooth": 25, "fade": 32, "shy": 32, "remote": 1 << 16}
-        for name, limit in (limits | dict.fromkeys(("twice", "mean", "own_mean"), 16)).items():
+        limits = {"gap": 1 << 32, "smooth": 25, "fade": 32, "shy": 32}
+        limits |= dict.fromkeys(("t", "remote", "sidestep"), 1 << 16) | dict.fromkeys(("twice", "mean", "own_mean"), 16)
+        for name, limit in limits.items():
             if not 0 <= getattr(self, name) < limit:
                 raise DetourError(f"by queues: {name}={getattr(self, name)} is not 0 to {limit - 1}")
 
@@ -296,8 +302,10 @@ PIGGYBACK = Mechanism("Piggyback", queues=QueueRule(remote=5))
 OLM = Mechanism("OLM-like", queues=QueueRule(t=2, transit=True, own_links="first"))
 QCN_FAST = Mechanism(
     "QCN-Switch-fast",
-    queues=QueueRule(t=15, twice=4, mean=8, choices=True, transit=True, gap=5000, shy=18, own_links="last"),
-)  # fmt: skip
+    queues=QueueRule(
+        t=15, twice=4, mean=8, choices=True, transit=True, gap=5000, shy=18, own_links="last", sidestep=10
+    ),
+)
 QCN_BASE = Mechanism("QCN-Switch-base")
 QCN_SOURCE = Mechanism("QCN-Switch-source", source="as others")
 QCN_COMPARISON = Mechanism("QCN-Switch-comparison", versus=1)
@@ -363,6 +371,8 @@ def _plan_switch(topology: Topology, mechanism: Mechanism, switch: Switch) -> It
         first, count = _range_of(near, switch.group, groups)
         own = Action.of(OWN_LINKS, first_group=first, count=count, at_first=int(rule.own_links == "first"))
         yield DefaultAction(WAYS_ROUND, own)
+    if rule is not None and rule.sidestep:
+        yield from _sidesteps(topology, rule.sidestep, switch, links)
     if mechanism.adapts:
         yield from _notifications(topology, mechanism, switch)
     elif mechanism.queues is not None and mechanism.queues.gap:
@@ -406,6 +416,27 @@ def _ways_round(topology: Topology, mechanism: Mechanism, switch: Switch, links:
             own = int(port in links)
             yield TableEntry(FIRST_WAY, ((schema.VIA, via),), Action.of(READ_FIRST, port=port, own=own))
             yield TableEntry(SECOND_WAY, (("via", via),), Action.of(READ_SECOND, port=port))
+
+
+def _sidesteps(topology: Topology, t: int, switch: Switch, links: list[int]) -> Iterator[Entity]:
+    """By which neighbours what comes in by links from other groups may reach another switch of this group."""
+    peers = enumerate(switch.ports, start=1)
+    ports = {topology.switches[peer.index].position: port for port, peer in peers if peer and peer.kind == "local"}
+    for to, straight in ports.items():
+        by = [ports[k] for k in ports if k != to and _class(switch.position, k) <= _class(k, to)]
+        if by:
+            first, second, third = (by * 3)[:3]
+            action = Action.of(BY_NEIGHBOUR, first=first, second=second, third=third, t=t)
+            for port in links:
+                yield TableEntry(NEIGHBOURS, ((schema.IN_PORT, port), (schema.EGRESS_SPEC_FIELD, straight)), action)
+
+
+def _class(here: int, there: int) -> tuple[bool, bool]:
+    """Of a local link, by parity and sign. All links of a class lead up or all lead down, so that packets which change
+    only to higher classes wait for no circle, and any two of `a` switches have a / 2 - 1 others between them (Garcia et
+    al., ICPP 2013)."""
+    odd, up = (here + there) % 2 == 1, there > here
+    return odd, up != odd
 
 
 def _notifications(topology: Topology, mechanism: Mechanism, switch: Switch) -> Iterator[Entity]:

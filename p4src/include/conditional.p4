@@ -467,4 +467,49 @@ control Conditional(inout headers_t hdr, inout metadata_t meta, inout standard_m
     }
 }
 
+// What comes in from another group and goes on by a local link may reach its end by way of another switch, in the same virtual
+// channel: the control plane names only switches by which no circle of waiting arises (RLM: Garcia et al., ICPP 2013).
+control Sidestep(in headers_t hdr, in metadata_t meta, inout standard_metadata_t std) {
+    bit<32> straight = 0; // packets at the port that the route names
+    bit<32> least = 0;    // and at the best of the others
+    bit<32> load = 0;
+    port_t port = 0;
+
+    action consider(port_t other) {
+        port_load.read(load, (bit<32>)other);
+        if (load < least) {
+            least = load;
+            port = other;
+        }
+    }
+
+    // Another port, if more than twice what waits there and `t` packets wait here.
+    action by_neighbour(port_t first, port_t second, port_t third, bit<16> t) {
+        port = first;
+        port_load.read(least, (bit<32>)first);
+        consider(second);
+        consider(third);
+        port_load.read(straight, (bit<32>)std.egress_spec);
+        if (straight > (least << 1) + (bit<32>)t) {
+            std.egress_spec = port;
+        }
+    }
+
+    table neighbours {
+        key = {
+            meta.in_port: exact;
+            std.egress_spec: exact;
+        }
+        actions = { by_neighbour; @defaultonly NoAction; }
+        default_action = NoAction();
+        size = 4096;
+    }
+
+    apply {
+        if (meta.verdict == FORWARD && meta.port_chosen == 0 && hdr.ipv6.src_addr[127:112] == HOST_PREFIX) {
+            neighbours.apply();
+        }
+    }
+}
+
 #endif

@@ -14,6 +14,7 @@ control FabricIngress(inout headers_t hdr, inout metadata_t meta, inout standard
     CHOOSER() CHOOSER_NAME;
     Router() router;
 #ifdef QCN
+    Sidestep() sidestep;
     Reaction() reaction;
     Arriving() arriving;
 #endif
@@ -62,6 +63,7 @@ control FabricIngress(inout headers_t hdr, inout metadata_t meta, inout standard
             router.apply(hdr, meta, std);
         }
 #ifdef QCN
+        sidestep.apply(hdr, meta, std);
         reaction.apply(hdr, meta, std);
 #endif
         qos.apply(hdr, meta, std);

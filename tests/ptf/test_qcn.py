@@ -502,6 +502,21 @@ def test_where_a_way_round_leaves_the_group_the_shorter_link_is_taken(qcn: Switc
     assert len(changed) < 40
 
 
+def test_what_comes_from_another_group_avoids_a_long_local_link(qcn: Switch) -> None:
+    """To switch 1 at port 2, or by way of its neighbours at ports 3 (slow as well), 4 and 5."""
+    for slow in (LOCAL, 3):
+        qcn.platform.slow_down(slow, RATE)
+    beside = {"first": 3, "second": 4, "third": 5, "t": 2}
+    qcn.insert("neighbours", {"meta.in_port": DIRECT, "std.egress_spec": LOCAL}, action=("by_neighbour", beside))
+    packet = frame(ip(host(0, 1), src=host(5, 0)), udp())
+    for _ in range(12):
+        send_packet(qcn, DIRECT, packet)
+    qcn.barrier()
+    others = sent(qcn, (4, 5))
+    assert 4 <= len(others) <= 8, "three or four straight on, and one by port 3 whenever none waits there"
+    assert {each["IPv6"].hlim for each in others} == {63}
+
+
 def test_ways_round_that_begin_at_own_links(qcn: Switch) -> None:
     """Groups 5, 0 and 1, of which 5 is the destination and 0 the switch's own: only 1 is a way round."""
     set_default(qcn, "condition", ("never", {}))
