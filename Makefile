@@ -13,8 +13,8 @@ TOOLS := $(VENV)/tools
 PAGES := $(VENV)/pages
 # PINNED=1 installs exactly what continuous integration runs with, checked by hash, instead of what pyproject.toml allows.
 PINS := requirements/ci.txt
-# One process for each core; the tests of a file share what they set up.
-PYTEST_ARGS ?= -n auto --dist loadfile
+# The tests of a file share what they set up. How many processes, and in which order: tests/conftest.py.
+PYTEST_ARGS ?= -n auto --dist loadfile --no-loadscope-reorder
 # Tests start hundreds of processes: without bytecode on disk each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 FAST_TESTS := tests/unit/topo tests/unit/expander tests/unit/test_layout.py tests/unit/test_names.py

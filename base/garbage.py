@@ -7,7 +7,14 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_circles_left = False
+_circles_left = _kept = False
+
+
+def keep_all() -> None:
+    """All that there is stays until the process ends: no collection looks at it from now on."""
+    global _kept
+    _kept = True
+    gc.freeze()
 
 
 def leave_circles() -> None:
@@ -31,6 +38,7 @@ def no_collection() -> Iterator[None]:
         yield
     finally:
         if was_on:
-            gc.freeze()
-            gc.unfreeze()
+            if not _kept:
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

@@ -273,7 +273,10 @@ class NativeEntry(Native):
 
     def __call__(self, *arguments: Any) -> Any:
         if not self.has_arrays:
-            return self.function(*[each if type(each) is float else int(each) for each in arguments])
+            try:
+                return self.function(*arguments)
+            except ctypes.ArgumentError:  # NumPy's numbers
+                return self.function(*[each if type(each) is float else int(each) for each in arguments])
         passed: list[Any] = []
         for kind, each in zip(self.kinds[:-1], arguments, strict=True):
             self._pass(kind, each, passed)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from detour.fabric.operations.results import PacketTrace
     from detour.fabric.tracing.stf_player import StfRun
 
+_OF_RUNS = ("flow", "psn", "first_drop", "first_mark", "longest_wait")
 _TEXT = "what happens to a packet, line by line of P4, in every switch on its way"
 
 
@@ -54,13 +55,15 @@ def register(commands: Any) -> None:
     trace.option(
         "--run", "a packet of a run that `detour sim --record FILE` wrote: it runs again", "FILE", Path, dest="run_file"
     )
+    trace.option("--read", "shows a trace of a file: 4ward's, BMv2's, or of --json", "FILE", Path)
     which = trace.add_mutually_exclusive_group()
     which.add_argument("--flow", type=counted, metavar="F", help="with --run and --psn: of this flow, from 0 on")
     which.add_argument("--first-drop", action="store_true", help="with --run: the first frame that was lost")
     which.add_argument("--first-mark", action="store_true", help="with --run: the first packet that came with a mark")
     which.add_argument("--longest-wait", action="store_true", help="with --run: who waited longest in one queue")
     trace.option("--psn", "with --flow: its packet number N, from 0 on", "N", counted)
-    trace.add_argument("-v", "--verbose", action="store_true", help="assignments as well, and headers in full")
+    text = "assignments as well, and headers in full; with --format, detour's extension fields"
+    trace.add_argument("-v", "--verbose", action="store_true", help=text)
     trace.option(
         "--format",
         "as text of 4ward's TraceTree or BMv2's PacketTrace (protobuf), a Mermaid chart, or --json",
@@ -75,10 +78,11 @@ def _trace(options: argparse.Namespace) -> int | None:
         options.json, options.format = True, None
     if options.format is not None and (options.json or options.live is not None or options.stf is not None):
         raise DetourError("--format is of one packet: not with --json, --live or --stf")
+    if options.read is not None:
+        return _of_a_file(options)
     if options.run_file is not None:
         return _of_the_run(options)
-    run_options = ("flow", "psn", "first_drop", "first_mark", "longest_wait")
-    refuse(options, run_options, "is about a run: --run FILE is missing")
+    refuse(options, _OF_RUNS, "is about a run: --run FILE is missing")
     if options.program is not None:
         return _program(options)
     if any(value is not None for value in (options.entries, options.packet, options.ethernet, options.stf)):
@@ -136,6 +140,17 @@ def _program(options: argparse.Namespace) -> int | None:
         packet = document(switch.trace(frame, options.port, all_ways=options.all))
     _show(packet, options)
     return None
+
+
+def _of_a_file(options: argparse.Namespace) -> None:
+    from detour.fabric.operations.results import PacketTrace
+    from detour.fabric.tracing.reading import read_trace
+
+    if options.source is not None or options.run_file is not None:
+        raise DetourError("--read shows what is in a file: no hosts and no --run beside it")
+    others = ("topo", "program", "entries", "packet", "ethernet", "stf", "live", "switch", "all", "coverage")
+    refuse(options, (*others, "sport", "usid", *_OF_RUNS), "cannot be beside --read, which shows what is in a file")
+    _show(PacketTrace(**read_trace(options.read)), options)
 
 
 def _of_the_run(options: argparse.Namespace) -> int | None:
@@ -207,7 +222,7 @@ def _show(packet: PacketTrace, options: argparse.Namespace) -> None:
         from detour.fabric.tracing.text_proto import text_protos
 
         for hop in packet.hops:
-            for message in text_protos(hop, options.format):
+            for message in text_protos(hop, options.format, extended=options.verbose):
                 print(f"# {hop['switch']}, port {hop['port']}\n{message}", end="")
         return
     present(packet, options, lambda page: show_packet(page, packet, options.verbose))

@@ -53,7 +53,7 @@ def _ending(ending: _Facts) -> str:
         return f"{share}dropped at {lost['switch']}: {lost['reason']}{_at(lost['source'])}"
     arrived = ending["packets"][0]
     to = arrived["host"] or f"port {arrived['port']} of {arrived['switch']}"
-    return f"{share}arrives at {to}, {len(arrived['hex']) // 2} bytes"
+    return f"{share}arrives at {to}, {arrived.get('bytes', len(arrived['hex']) // 2)} bytes"
 
 
 def _at(source: _Facts | None) -> str:
@@ -69,7 +69,7 @@ def _show_tree(page: Page, tree: _Facts, depth: int, verbose: bool) -> None:
     if fork is not None:
         _put(page, depth, f"{fork['reason']}: {'all of these' if fork['all'] else 'one of these'}", "magenta", None)
         for branch in fork["branches"]:
-            share = "" if fork["all"] else f" ({branch['fraction']:.1%})"
+            share = "" if fork["all"] or branch["fraction"] is None else f" ({branch['fraction']:.1%})"
             _put(page, depth + 1, f"{branch['label']}{share}", "bold magenta", None)
             _show_tree(page, branch["trace"], depth + 2, verbose)
         return
@@ -122,7 +122,8 @@ def _stage(event: _Facts, _: bool) -> Iterator[str]:
 
 
 def _ingress(event: _Facts, _: bool) -> Iterator[str]:
-    yield f"{event['bytes']} bytes come in by port {event['port']}"
+    frame = f"{event['bytes']} bytes come" if "bytes" in event else "comes"
+    yield f"{frame} in by port {event['port']}"
 
 
 def _transition(event: _Facts, verbose: bool) -> Iterator[str]:
@@ -145,7 +146,8 @@ def _lookup(event: _Facts, _: bool) -> Iterator[str]:
     key = ", ".join(f"{k['name'].removeprefix('hdr.')}={number(k['value'])}" for k in event["key"])
     yield f"{_short(event['table'])}: {'hit' if event['hit'] else 'miss'}" + (f"  [{key}]" if key else "")
     if event["entry"] is not None:
-        yield f"  entry {event['entry']['handle']}: {_entry(event['entry'])}"
+        number_of = "" if event["entry"]["handle"] is None else f" {event['entry']['handle']}"
+        yield f"  entry{number_of}: {_entry(event['entry'])}"
 
 
 def _entry(entry: _Facts) -> str:
@@ -202,7 +204,7 @@ def _extern(event: _Facts, verbose: bool) -> Iterator[str]:
 
 
 def _emit(event: _Facts, _: bool) -> Iterator[str]:
-    yield f"emit {event['header']}  {_brief(event['fields'])}"
+    yield f"emit {event['header']}  {_brief(event['fields'])}".rstrip()
 
 
 def _log(event: _Facts, _: bool) -> Iterator[str]:

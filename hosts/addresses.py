@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from ipaddress import IPv6Address
 
 import numpy as np
@@ -24,6 +25,7 @@ def to_words(address: str | int | IPv6Address) -> tuple[int, int]:
     return _signed(value >> 64), _signed(value & _WORD)
 
 
+@lru_cache(1 << 12)
 def to_text(high: int, low: int) -> str:
     """The address that `to_words` took apart."""
     return str(IPv6Address(((int(high) & _WORD) << 64) | (int(low) & _WORD)))

@@ -15,7 +15,8 @@ from typing import Any
 import hypothesis
 import pytest
 
-from detour.base.cores import PROCESSES
+from detour.base.cores import PROCESSES, cores
+from detour.base.garbage import keep_all
 from detour.cli import main, output
 from detour.engine.compiler.covering import Collector
 from detour.engine.coverage.document import CoverageDocument, document_of
@@ -93,6 +94,12 @@ def _coverage_of_workers(file: Path) -> list[Path]:
     return sorted(file.parent.glob(f"{file.stem}.gw*"))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many again as there are processors: for a third of its time a test waits for others."""
+    return cores() * 3 // 2
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Fabrics and labs that this user has up are neither seen nor touched by tests. And a shell starts what it puts
     into the background with SIGINT ignored, and all its children inherit that; here some are to be interrupted. Workers
@@ -112,8 +119,16 @@ def pytest_unconfigure() -> None:
     shutil.rmtree(os.environ[_HOME_OF_FABRICS], ignore_errors=True)
 
 
+def pytest_collection_finish() -> None:
+    """The garbage collector does not look at thousands of tests and their modules whenever a fabric is built."""
+    keep_all()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `bmv2` need simple_switch_grpc and root; those marked `kernel` need root."""
+    """Tests marked `bmv2` need simple_switch_grpc and root; those marked `kernel` need root. Files with slow tests come
+    first: at the end workers have short ones to share."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
     reasons = {"bmv2": missing(), "kernel": "needs root" if os.geteuid() != 0 else None}
     for item in items:
         for marker, reason in reasons.items():

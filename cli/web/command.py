@@ -28,6 +28,7 @@ def register(commands: Any) -> None:
     text = "play back a run of `detour sim --record FILE` instead"
     what.add_argument("--run", dest="recorded", type=Path, metavar="FILE", help=text)
     what.add_argument("--program", metavar="P4INFO,JSON", help="packets through a v1model program, nothing booted")
+    what.add_argument("--trace", nargs="+", type=Path, metavar="FILE", help="packets of trace files (`trace --read`)")
     web.option(
         "--entries", "with --program: a P4Runtime WriteRequest as text, or a tutorial's runtime.json", "FILE", Path
     )
@@ -43,12 +44,15 @@ def register(commands: Any) -> None:
 def _web(options: argparse.Namespace) -> None:
     if options.entries is not None and options.program is None:
         raise DetourError("--entries is about a program: --program P4INFO,JSON is missing")
+    shown = options.recorded or options.trace
+    if shown is not None and (options.token is not None or options.token_file is not None):
+        raise DetourError("--token: what is in a file cannot be changed")
     if options.recorded is not None:
-        if options.token is not None or options.token_file is not None:
-            raise DetourError("--token: a recorded run cannot be changed")
         _play(options)
     elif options.program is not None:
         _show_program(options)
+    elif options.trace is not None:
+        _show_traces(options)
     else:
         from detour.cli.web.serving import serve
 
@@ -77,6 +81,14 @@ def _show_program(options: argparse.Namespace) -> None:
     answers = ProgramAnswers(PipelineConfig.given(options.program), options.entries, token is not None)
     with closing(answers):
         serve_page(answers, SampleHub(), options.port, token, _said(options, token, "send packets"))
+
+
+def _show_traces(options: argparse.Namespace) -> None:
+    from detour.cli.web.feed import SampleHub
+    from detour.cli.web.serving import serve_page
+    from detour.cli.web.traces import TraceAnswers
+
+    serve_page(TraceAnswers(options.trace), SampleHub(), options.port, ready=_said(options, None, ""))
 
 
 def _token(options: argparse.Namespace) -> str | None:

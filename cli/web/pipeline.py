@@ -89,7 +89,7 @@ def _parser_part(program: Mapping[str, Any]) -> Document:
     for name, state in states.items():
         headers = [op["parameters"][0]["value"] for op in state["parser_ops"] if op["op"].startswith("extract")]
         nodes[name]["extracts"] = headers
-    return _placed("parser", parser["init_state"], nodes, edges, labels)
+    return placed("parser", parser["init_state"], nodes, edges, labels)
 
 
 # -- controls --------------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def _control_part(program: Mapping[str, Any], pipeline: Mapping[str, Any], texts
         add(each["name"], each["true_next"], "yes")
         add(each["name"], each["false_next"], "no")
     nodes["end"] = {"kind": "end", "label": f"end of {pipeline['name']}", "source": None}
-    return _placed(pipeline["name"], pipeline["init_table"] or "end", nodes, edges, labels)
+    return placed(pipeline["name"], pipeline["init_table"] or "end", nodes, edges, labels)
 
 
 def _ways(table: Mapping[str, Any]) -> Iterator[tuple[str | None, str]]:
@@ -205,7 +205,7 @@ def _place(of: Mapping[str, Any]) -> Document | None:
     }
 
 
-def _placed(
+def placed(
     name: str, first: str, shown: Mapping[str, Document], edges: Mapping[str, list[str]],
     labels: Mapping[tuple[str, str], list[str]],
 ) -> Document:  # fmt: skip

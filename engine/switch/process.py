@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from detour.base import descriptors
 from detour.base.errors import DetourError
+from detour.base.garbage import keep_all
 from detour.engine.switch.options import SwitchOptions, narrowed
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _start(options: SwitchOptions, parts: _Parts) -> None:
             parts.thrift.stop()
         raise
     finally:
-        gc.freeze()
+        keep_all()
         gc.enable()
 
 

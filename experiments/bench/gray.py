@@ -112,7 +112,9 @@ class GrayRun:
         self.now, self._gap, self._last = 0, 0, 0
         self._fault, self._rate = fault, config.link_rate_bps
         self._buf = np.zeros(2 * MAX_FRAME, np.uint8)
+        self._bytes = self._buf.data
         self._free = [0, 0]
+        self._ready = {0, 1}
         self._order = itertools.count()
         self._under_way: list[tuple[int, int, int, int, bytes]] = []
         self._carried: dict[tuple[int, int], int] = {}
@@ -120,19 +122,19 @@ class GrayRun:
     def deliver(self, message: int) -> MessageOutcome:
         """Sends a message of so many bytes and waits for its completion, or for the connection to fail."""
         post_many(self.flows, message)
-        sender, receiver = self.hs.qp[self.flows.sender[0]], self.hs.qp[self.flows.receiver[0]]
+        sender, receiver = int(self.flows.sender[0]), int(self.flows.receiver[0])
+        state, una, end, received = (self.hs.qp[name].item for name in ("state", "sq_una", "sq_end", "st_rx_packets"))
         arrived = 0
-        while self.now < _LIMIT and sender["state"] == QPS_RTS and sender["sq_una"] != sender["sq_end"]:
+        while self.now < _LIMIT and state(sender) == QPS_RTS and una(sender) != end(sender):
             self._step()
-            if receiver["st_rx_packets"] != arrived:
-                arrived = int(receiver["st_rx_packets"])
+            if received(receiver) != arrived:
+                arrived = received(receiver)
                 self._heard()
-        if sender["state"] != QPS_RTS:
+        if state(sender) != QPS_RTS:
             self._heard()
-        count = int(sender["n_cand"])
-        taken = self.hs.candidate[self.flows.sender[0], :count]
+        taken = self.hs.candidate[sender, : int(self.hs.qp[sender]["n_cand"])]
         short = int(taken["packets"][taken["sport"] < DETOURS[0]].sum())
-        done = bool(sender["sq_una"] == sender["sq_end"]) and sender["state"] == QPS_RTS
+        done = una(sender) == end(sender) and state(sender) == QPS_RTS
         total = max(1, int(taken["packets"].sum()))
         return MessageOutcome(not done, self._gap / ROUND_TRIP, self.now / US, short / total)
 
@@ -141,35 +143,37 @@ class GrayRun:
 
     def _step(self) -> None:
         for host in (0, 1):
-            while self._free[host] <= self.now and self._send(host):
-                pass
-        times = [int(deadline(self.hs, host)) for host in (0, 1)] + [free for free in self._free if free > self.now]
+            while host in self._ready and self._free[host] <= self.now:
+                self._send(host)
+        times = [deadline(self.hs, host) for host in (0, 1)] + [free for free in self._free if free > self.now]
         self.now = max(self.now, min([*times, self._under_way[0][0] if self._under_way else MAX_TIME]))
         while self._under_way and self._under_way[0][0] <= self.now:
             _, _, host, length, frame = heapq.heappop(self._under_way)
-            self._buf[: len(frame)] = np.frombuffer(frame, np.uint8)
+            self._bytes[: len(frame)] = frame
             receive(self.hs, host, self._buf, 0, length, self.now)
+            self._ready.add(host)
         for host in (0, 1):
             if deadline(self.hs, host) <= self.now:
                 expire(self.hs, host, self.now)
+                self._ready.add(host)
 
-    def _send(self, host: int) -> bool:
-        """Sends the host's next frame, if there is one."""
-        length = int(transmit(self.hs, host, self._buf, 0, self.now))
+    def _send(self, host: int) -> None:
+        """Sends the host's next frame, if there is one; else there is none before it receives or expires."""
+        length = transmit(self.hs, host, self._buf, 0, self.now)
         if length == 0:
-            return False
+            self._ready.remove(host)
+            return
         self._free[host] = self.now + length * 8_000_000_000_000 // self._rate
-        frame = self._buf[: min(length, _HEADERS)].tobytes()
+        frame = bytes(self._bytes[: min(length, _HEADERS)])
         udp = 62 if frame[20] == 0 else 54
         sport, dport = (int.from_bytes(frame[at : at + 2], "big") for at in (udp, udp + 2))
         number = self._carried[host, sport] = self._carried.get((host, sport), 0) + 1
         if sport in self._fault.paths and self.now >= self._fault.begin_ps:
             kind: FrameKind = "probe" if dport == PORT_PROBE else "ack" if frame[udp + 8] == OP_ACK else "data"
             if self._fault.lost(CarriedFrame(kind, host == 0, length, number)):
-                return True
+                return
         arrives = self._free[host] + (_DETOUR_PS if sport >= DETOURS[0] else ROUND_TRIP // 2)
         heapq.heappush(self._under_way, (arrives, next(self._order), 1 - host, length, frame))
-        return True
 
 
 @row

@@ -10,7 +10,7 @@ from typing import Any
 
 _Facts = dict[str, Any]
 _LINES: dict[str, Callable[[_Facts], str]] = {
-    "packet_ingress": lambda e: f"{e['bytes']} bytes by port {e['port']}",
+    "packet_ingress": lambda e: (f"{e['bytes']} bytes " if "bytes" in e else "") + f"by port {e['port']}",
     "parser_transition": lambda e: e.get("parser_error") or f"{e['state']} to {e['next']}",
     "table_lookup": lambda e: f"{e['table']}: {'hit' if e['hit'] else 'miss'}",
     "action": lambda e: f"{e['action']}({', '.join(f'{name}={value}' for name, value in e['parameters'].items())})",
@@ -54,7 +54,7 @@ class _Chart:
             how = "all of these" if fork["all"] else "one of these"
             before = self._node(f'{{"{_text(fork["reason"])}: {how}"}}', before, label)
             for branch in fork["branches"]:
-                share = "" if fork["all"] else f" ({branch['fraction']:.1%})"
+                share = "" if fork["all"] or branch["fraction"] is None else f" ({branch['fraction']:.1%})"
                 self.tree(branch["trace"], before, _text(branch["label"] + share))
         elif "output" in (outcome := tree.get("outcome") or {}):
             self.outputs.append(self._node(f'(["out by port {outcome["output"]["port"]}"])', before, label))

@@ -49,7 +49,7 @@ _SCHEMA: dict[str, list[tuple[str, int, str]]] = {
         ("duration_micros", 7, "uint64"), ("attr", 10, "Attribute*"),
     ],
 }  # fmt: skip
-"""messages and their fields: name, number and type (`*`: repeated); the values of an attribute are alternatives"""
+"""as `detour.base.protobuf.MessageFields`; the values of an attribute are alternatives"""
 _MOST_BYTES = 1 << 30
 
 
@@ -69,29 +69,12 @@ class ChakraNode:
 
 @cache
 def _messages() -> tuple[Any, Any]:
-    """The classes of `GlobalMetadata` and `Node`, made of a description: no generated code, and a pool of their own."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    """The classes of `GlobalMetadata` and `Node`."""
+    from detour.base.protobuf import add_messages, message_class, new_pool
 
-    kinds = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(name="detour/chakra.proto", package="detour.chakra", syntax="proto3")
-    for message, fields in _SCHEMA.items():
-        into = file.message_type.add(name=message)
-        for name, number, kind in fields:
-            label = kinds.LABEL_REPEATED if kind.endswith("*") else kinds.LABEL_OPTIONAL
-            kind = kind.rstrip("*")
-            number_of = kinds.TYPE_MESSAGE if kind in _SCHEMA else getattr(kinds, f"TYPE_{kind.upper()}")
-            added = into.field.add(name=name, number=number, type=number_of, label=label)
-            if kind in _SCHEMA:
-                added.type_name = f".detour.chakra.{kind}"
-            if message == "Attribute" and name != "name":
-                added.oneof_index = 0
-        if message == "Attribute":
-            into.oneof_decl.add(name="value")
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    types = [pool.FindMessageTypeByName(f"detour.chakra.{name}") for name in ("Metadata", "Node")]
-    metadata_class, node_class = map(message_factory.GetMessageClass, types)
-    return metadata_class, node_class
+    pool = new_pool()
+    add_messages(pool, "detour.chakra", _SCHEMA)
+    return message_class(pool, "detour.chakra.Metadata"), message_class(pool, "detour.chakra.Node")
 
 
 def read_nodes(file: Path) -> list[ChakraNode]:
@@ -192,11 +175,9 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 def _value(attribute: Any) -> Any:
     """None: of a type that nothing here asks for."""
-    which = attribute.WhichOneof("value")
-    if which is None:
-        return None
-    value = getattr(attribute, which)
-    return list(value.values) if which == "bool_list" else value
+    if attribute.HasField("bool_list"):
+        return list(attribute.bool_list.values)
+    return next((value for field, value in attribute.ListFields() if field.name != "name"), None)
 
 
 # -- JSON ---------------------------------------------------------------------------------------------------

@@ -79,9 +79,9 @@ def crowded() -> Iterator[None]:
 
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel does not tell who waits")
 def test_a_child_that_has_no_processor_does_not_hang(crowded: None, tmp_path: Path) -> None:
-    """It needs three seconds of one that it has for a quarter of the time."""
-    outcome = supervise("planted:slow", SEED, Budget(count=1), keep=tmp_path, silence=6.0)
-    assert (outcome.failure, outcome.result) == (None, {"seconds": 3})
+    """It needs 1.5 seconds of one that it has for a quarter of the time."""
+    outcome = supervise("planted:slow", SEED, Budget(count=1), keep=tmp_path, silence=4.0)
+    assert (outcome.failure, outcome.result) == (None, {"seconds": 1.5})
 
 
 @pytest.mark.parametrize("rear", [False, True])

@@ -64,7 +64,7 @@ class Network:
     seed: int = 0
     now: int = 0
     filter: Callable[[int, bytes], bytes | None] | None = None
-    log: deque[str] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
+    log: deque[tuple[int, str, bytes | None]] = field(default_factory=lambda: deque(maxlen=LOG_LINES))
     frames: int = 0
 
     def __post_init__(self) -> None:
@@ -83,7 +83,8 @@ class Network:
 
     def schedule(self) -> str:
         """The last events, for the message of a failed assertion."""
-        return f"seed {self.seed}, {self.frames} frames, last events:\n" + "\n".join(self.log)
+        events = [f"{at / US:12.3f} us  {describe(frame) if frame else ''} {text}" for at, text, frame in self.log]
+        return f"seed {self.seed}, {self.frames} frames, last events:\n" + "\n".join(events)
 
     def run(self, until: Callable[[], bool], limit_ps: int = 10_000_000 * US, max_frames: int = 200_000) -> bool:
         """Lets the hosts talk until `until()`; False if they fell silent or a limit was reached first."""
@@ -122,19 +123,17 @@ class Network:
     def _travel(self, host: int, sent: bytes) -> None:
         """Decides what becomes of a frame."""
         w, draw = self.weather, self.random.random
-        name = describe(sent)
         frame: bytes | None = through_switches(sent)
         sport = int.from_bytes(sent[_udp(sent) : _udp(sent) + 2], "big")
         if self.filter is not None:
             frame = self.filter(host, frame) if frame is not None else None
-        lost = w.gray is not None and w.gray(name.split()[0], sport, len(sent), self.now)
+        lost = w.gray is not None and w.gray(describe(sent).split()[0], sport, len(sent), self.now)
         if frame is None or lost or w.dead(sport, self.now) or draw() < w.loss:
-            self.note(f"{name} from {host}: lost")
+            self.note(f"from {host}: lost", sent)
             return
         frame = add_delay(frame, w.queue_of(sport))
         if w.mark and draw() < w.mark:
             frame = mark(frame)
-            name += " CE"
         for copy in range(2 if draw() < w.duplicate else 1):
             when = self.free_at[host] + w.delay_of(sport)
             if draw() < w.reorder:
@@ -143,7 +142,7 @@ class Network:
                 when = max(when, self.last_on_path.get((host, sport), 0))
                 self.last_on_path[host, sport] = when
             damaged = draw() < w.corrupt
-            self.note(f"{name} from {host}: arrives at {when / US:.3f}{' damaged' * damaged}{' (copy)' * copy}")
+            self.note(f"from {host}: arrives at {when / US:.3f}{' damaged' * damaged}{' (copy)' * copy}", frame)
             self._schedule(when, self._damage(frame) if damaged else frame)
         if w.replay:
             self._replay(frame)
@@ -156,7 +155,7 @@ class Network:
             self.history[place] = frame
         if self.random.random() < self.weather.replay:
             again = self.random.choice(self.history)
-            self.note(f"{describe(again)}: again")
+            self.note("again", again)
             self._schedule(self.now + self.random.randrange(30 * US), again)
 
     def _schedule(self, when: int, frame: bytes) -> None:
@@ -185,9 +184,9 @@ class Network:
         self.buf[7 : 7 + len(frame)] = np.frombuffer(frame, np.uint8)
         receive(self.hs, host, self.buf, 7, len(frame), self.now)
 
-    def note(self, text: str) -> None:
-        """Adds a line to the schedule."""
-        self.log.append(f"{self.now / US:12.3f} us  {text}")
+    def note(self, text: str, frame: bytes | None = None) -> None:
+        """Adds a line to the schedule: of a frame, or of something else."""
+        self.log.append((self.now, text, frame))
 
 
 def _udp(frame: bytes) -> int:
@@ -230,7 +229,7 @@ def describe(frame: bytes) -> str:
         "ptm": lambda: f"seq {f['psn']} cand {f['cand']}",
         "ptr": lambda: f"seq {f['psn']} cand {f['cand']} delay {f['reflected']}",
     }.get(f["kind"], lambda: "")
-    return f"{f['kind']} sport {f['sport']:#06x} {detail()}"
+    return f"{f['kind']} sport {f['sport']:#06x} {detail()}{' CE' * f['ce']}"
 
 
 @dataclass

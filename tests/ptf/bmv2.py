@@ -105,7 +105,8 @@ class Bmv2:
     """A running simple_switch_grpc.
 
     `ports`: numbers of ports with a veth pair each; without ports the data plane is served over gRPC at
-    `stream_address` instead. `cpu_port`: 0 for none (then frames to it leave like any others).
+    `stream_address` instead. `cpu_port`: 0 for none (then frames to it leave like any others). `options`: more of them,
+    of what all of BMv2's switches share.
     """
 
     def __init__(
@@ -116,8 +117,11 @@ class Bmv2:
         drop_port: int = 511,
         priorities: int = 1,
         device_id: int = 1,
+        binary: str = BINARY,
+        options: Iterable[str] = (),
     ) -> None:
         self.ports = list(ports)
+        self._binary = [binary, *options]
         self.folder = Path(tempfile.mkdtemp(prefix="detour-bmv2-"))
         self.address = f"unix:{self.folder}/p4runtime"
         self.stream_address = f"unix:{self.folder}/dataplane"
@@ -146,7 +150,7 @@ class Bmv2:
         return "\n".join([*lines, f"touch {self.folder}/ready", 'exec "$@"'])
 
     def _command(self, cpu_port: int, drop_port: int, priorities: int, device_id: int) -> list[str]:
-        command = [BINARY, "--no-p4", "--device-id", str(device_id), "--log-level", "off"]
+        command = [*self._binary, "--no-p4", "--device-id", str(device_id), "--log-level", "off"]
         for port in self.ports:
             command += ["-i", f"{port}@s{port}"]
         command += ["--", "--grpc-server-addr", self.address, "--priority-queues", str(priorities)]

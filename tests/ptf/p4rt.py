@@ -11,6 +11,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,9 @@ class Schema:
             self._by_name[kind] = names
 
     @classmethod
+    @cache
     def load(cls, path: Path) -> Schema:
-        """Reads a P4Info text file."""
+        """Reads a P4Info text file; the same one for all, who leave it as it is."""
         return cls(text_format.Parse(path.read_text(), p4i.P4Info()))
 
     def find(self, kind: str, name: str) -> Any:

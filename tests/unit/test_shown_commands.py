@@ -47,7 +47,7 @@ NOT_RUN = {
     r"detour place (jobs\.yaml|.*net\.graphml)": "of the reader's own jobs, network; tests/fault/test_placed_fabric.py",
     r"detour sim .*(my\.graphml|WebSearch\.txt|shuffle=1)": "of the reader's own; tests/unit/cli/test_sim_command.py",
     r"detour .*own\.py:": "of the reader's own file, which the page shows; tests/unit/fabric/test_own_parts.py",
-    r"detour (trace|web) --(program|stf|live)": "of the reader's own program or traffic; tests/unit/trace",
+    r"detour (trace|web) --(program|stf|live|read)": "of the reader's own program or traffic; tests/unit/trace",
     r"detour (switch|cli --thrift)": "needs interfaces (root), goes on; tests/switch",
     r"detour conformance": "of the reader's server; tests/unit/p4runtime/test_conformance.py",
     r"detour (coverage|.*--coverage)": "of the reader's own runs; tests/unit/p4_coverage",
@@ -194,9 +194,9 @@ class Shell:
 
     def clean(self) -> None:
         """Ends every fabric that is still up."""
-        names = re.findall(r'"name": "(\w+)"', self.run("detour fabrics --json").stdout)
-        for name in ("", *(f"--name {name}" for name in names)):
-            self.run(f"detour down {name}")
+        for state in self.runtime.glob("detour*/"):
+            name = state.name.removeprefix("detour").removeprefix("-")
+            self.run(f"detour down {name and f'--name {name}'}")
         shutil.rmtree(self.runtime, ignore_errors=True)
 
 

@@ -18,6 +18,7 @@ export class PacketView {
   }
 
   get program() { return this.page.kind === "program"; }
+  get files() { return this.program && !this.whole.parser; }  // packets of trace files: there is no program
 
   async pipeline() {
     this.whole ??= await get("pipeline");
@@ -35,10 +36,10 @@ export class PacketView {
     if (given.id && String(this.packet?.id) !== given.id) await this.load(given);
     else if (given.source && given.target && given.way === "all" && await this.page.answer(this.reply, () => this.ways(given))) return [];
     this.body = make("div", { id: "packet" });
-    const asking = make("details", { "data-keep": "ask", id: "ask" }, make("summary", {}, this.program ? "Build a packet" : "Which packet"), ...this.forms(given, pipeline));
-    asking.open = !this.packet;
+    const asking = this.files ? null : make("details", { "data-keep": "ask", id: "ask" }, make("summary", {}, this.program ? "Build a packet" : "Which packet"), ...this.forms(given, pipeline));
+    if (asking) asking.open = !this.packet;
     this.draw();
-    return [asking, await this.earlier(), this.body];
+    return [asking, await this.earlier(), this.body].filter(Boolean);
   }
 
   async load(given) {
@@ -113,15 +114,17 @@ export class PacketView {
   }
 
   next(number, outcome) {
+    const { hops } = this.packet;
+    if (this.files && outcome?.output && number + 1 < hops.length) return number + 1;
     if (!outcome?.output || this.program) return -1;
-    const { hops } = this.packet, there = this.page.store.beyond(`${hops[number].switch}:${outcome.output.port}`);
+    const there = this.page.store.beyond(`${hops[number].switch}:${outcome.output.port}`);
     return hops.findIndex((hop, i) => i > number && there === `${hop.switch}:${hop.port}`);
   }
 
   draw() {
     if (!this.body) return;
     if (!this.packet) { this.body.replaceChildren(make("p", { class: "soft" }, this.program
-      ? "Choose headers and values, then trace the packet." : "A packet through every switch on its way, line by line of P4.")); this.page.light([]); return; }
+      ? (this.files ? "Choose a packet." : "Choose headers and values, then trace the packet.") : "A packet through every switch on its way, line by line of P4.")); this.page.light([]); return; }
     if (!this.packet.hops.length) { this.body.replaceChildren(make("p", { class: "bad" }, this.packet.outcomes.map(ending).join("; "))); return; }
     const way = this.way();
     if (!way.some((hop) => hop.number === this.hop)) { this.hop = way[0].number; this.step = 0; }
@@ -173,7 +176,7 @@ export class PacketView {
 
   forks() {
     return this.line.forks.map((fork, number) => {
-      const options = fork.branches.map((branch, i) => make("option", { value: i, selected: i === fork.taken }, fork.all ? branch.label : `${branch.label} (${percent(branch.fraction)})`));
+      const options = fork.branches.map((branch, i) => make("option", { value: i, selected: i === fork.taken }, fork.all || branch.fraction === null ? branch.label : `${branch.label} (${percent(branch.fraction)})`));
       const choice = make("select", { class: "fork", "aria-label": `fork: ${fork.reason}` }, ...options);
       choice.addEventListener("change", () => {
         const numbers = this.line.forks.map((each) => each.taken).slice(0, number + 1);
@@ -230,7 +233,7 @@ export class PacketView {
     const key = event.entry.key.map((part) => `${part.name} ${part.any ? "any" : shown(part.value ?? part.low)}${part.prefix_len !== undefined ? `/${part.prefix_len}` : ""}${part.mask !== undefined ? ` &&& ${shown(part.mask)}` : ""}${part.high !== undefined ? `–${shown(part.high)}` : ""}`);
     const does = event.entry.action ? `${event.entry.action}(${Object.entries(event.entry.parameters).map(([n, v]) => `${n} ${shown(v)}`).join(", ")})`
       : event.entry.group !== undefined ? `group ${event.entry.group}` : `member ${event.entry.member}`;
-    return make("p", { class: "soft" }, `entry ${event.entry.handle}: ${key.join(", ")} ▸ ${does}`);
+    return make("p", { class: "soft" }, `entry ${event.entry.handle ?? ""}: ${key.join(", ")} ▸ ${does}`);
   }
 
   // The line of P4, lit among those around it; where an event has none, the last one before it.

@@ -33,7 +33,7 @@ export class Places {
     for (const event of events) {
       if (event.kind === "stage") {
         part = event.stage;
-        at = part === "traffic_manager" ? "queue" : part === "deparser" ? "deparser" : null;
+        at = part === "traffic_manager" ? "queue" : part === "deparser" ? "deparser" : `${part}/begin`;
         next = this.code(this.first.has(part) ? [this.first.get(part)] : []);
       } else if (event.kind === "queue") {
         at = "queue";
@@ -142,7 +142,7 @@ const keys = (key) => key.map((part) => `${short(part.name)} = ${shown(part.valu
 const given = (values) => Object.entries(values ?? {}).map(([name, value]) => `${name} ${shown(value)}`).join(", ");
 
 const SAYS = {
-  packet_ingress: (e) => `${e.bytes} bytes come in by port ${e.port}`,
+  packet_ingress: (e) => `${e.bytes === undefined ? "comes" : `${e.bytes} bytes come`} in by port ${e.port}`,
   stage: (e) => e.stage.replace("_", " ") + (e.egress_spec === undefined ? "" : `: to port ${e.egress_spec}, priority ${e.priority}`),
   parser_transition: (e) => (e.parser_error ? `parser error ${e.parser_error}`
     : `${e.state}: ${(e.extracted ?? []).map((x) => `extracts ${x.header}, `).join("")}goes on to ${e.next}${e.key.length ? ` because ${keys(e.key)}` : ""}`),

@@ -7,6 +7,7 @@ import queue
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -257,9 +258,14 @@ def refusals(call: Callable[[], object]) -> list[int]:
     return codes(caught.value)
 
 
+@cache
+def _p4info(name: str) -> p4i.P4Info:
+    return text_format.Parse((PROGRAMS / f"{name}.p4info.txtpb").read_text(), p4i.P4Info())
+
+
 def config(name: str = "everything", cookie: int | None = None) -> p4r.ForwardingPipelineConfig:
-    info = text_format.Parse((PROGRAMS / f"{name}.p4info.txtpb").read_text(), p4i.P4Info())
-    message = p4r.ForwardingPipelineConfig(p4info=info, p4_device_config=(PROGRAMS / f"{name}.json").read_bytes())
+    blob = (PROGRAMS / f"{name}.json").read_bytes()
+    message = p4r.ForwardingPipelineConfig(p4info=_p4info(name), p4_device_config=blob)
     if cookie is not None:
         message.cookie.cookie = cookie
     return message

@@ -464,3 +464,25 @@ def test_a_recorded_run_is_played_back_and_sought(browser, tmp_path):
         opened(browser, address, "#switch?name=s0&t=5")
         until(lambda: "s0:1" in body_text(browser))
         browser.get("about:blank")
+
+
+def test_files_of_traces_are_stepped_through(browser, tmp_path):
+    files = []
+    for name, arguments in (("a", ["h0", "h5", "--format", "4ward"]), ("b", ["h5", "h0", "--format", "bmv2"])):
+        command = [sys.executable, "-m", "detour.cli", "trace", "--topo", TOPOLOGY, *arguments]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        files.append(tmp_path / name)
+        files[-1].write_text(text)
+    with served("--trace", *map(str, files)) as url:
+        browser.get(f"{url}#packet?id=1&hop=1&step=0")
+        until(lambda: browser.find_elements("id", "event"))
+        assert "comes in by port" in text_of(browser, "#event")
+        browser.find_element("tag name", "body").send_keys(">")
+        until(lambda: value(browser, "document.querySelectorAll('#pipeline .now').length") == 1)
+        assert "deparser" in value(browser, "document.querySelector('#pipeline .now').dataset.id")
+        assert value(browser, "document.querySelectorAll('#hops button').length") > 1
+        assert not value(browser, "document.getElementById('ask')")
+        browser.get("about:blank")
+        browser.get(f"{url}#packet?id=2")
+        until(lambda: value(browser, "document.querySelectorAll('#pipeline .visited').length") >= 3)
+        browser.get("about:blank")

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the page of trace files asks for: `detour web --trace FILE...`. There is no program, so its graph is of what the
+packets did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from detour import __version__
+from detour.base.errors import DetourError
+from detour.cli.web.answers import PacketShelf
+from detour.cli.web.pipeline import Document, placed
+from detour.cli.web.server import Question, asked_for
+from detour.fabric.tracing.reading import read_trace
+
+_KINDS = {"parser_transition": ("state", "state"), "table_lookup": ("table", "table"), "branch": ("condition", "name")}
+"""events that are nodes: what they are drawn as, and what names them"""
+_BEGIN = "begin"
+
+
+class TraceAnswers:
+    """Of packets of files, one each."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        """Raises `DetourError`: a file cannot be read, or is no trace."""
+        self._shelf = PacketShelf(len(files))
+        documents = [read_trace(file) for file in files]
+        for file, document in zip(files, documents, strict=True):
+            self._shelf.keep(document, str(file))
+        self._pipeline = _pipeline(documents)
+        self.questions: Mapping[str, Question] = {
+            "state": lambda query: self._state(len(files)),
+            "pipeline": lambda query: self._pipeline,
+            "packet": lambda query: self._shelf.find(asked_for(query, "id")),
+            "packets": lambda query: self._shelf.listed(),
+        }
+
+    def _state(self, files: int) -> dict[str, Any]:
+        return {
+            "version": __version__,
+            "kind": "program",
+            "writable": False,
+            "graph": {"width": 1, "height": 1, "family": "", "switches": [], "hosts": [], "links": []},
+            "directions": [],
+            "status": {"program": f"{files} packets of trace files" if files > 1 else "a packet of a trace file"},
+        }
+
+    def do(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Nothing can be changed here: raises `DetourError`."""
+        raise DetourError(f"the page may not ask for {name!r}: it shows files")
+
+
+def _pipeline(documents: Iterable[Mapping[str, Any]]) -> Document:
+    """As `pipeline_of`: for each stage a node for every state, table and condition that a packet came to."""
+    nodes: dict[str, dict[str, Document]] = {}
+    edges: dict[str, dict[str, list[str]]] = {}
+    headers: dict[str, None] = {}
+    for events in (path for document in documents for hop in document["hops"] for path in _paths(hop["trace"], [])):
+        part, at = "", ""
+        for event in events:
+            if event["kind"] == "stage":
+                part, at = event["stage"], _BEGIN
+                begin = {"kind": "end", "label": f"{part} begins", "source": None}
+                if part != "traffic_manager":
+                    nodes.setdefault(part, {}).setdefault(_BEGIN, begin)
+            elif event["kind"] == "deparser_emit":
+                headers[event["header"]] = None
+            elif event["kind"] in _KINDS and part in nodes:
+                kind, name = _KINDS[event["kind"]]
+                node = event[name]
+                nodes[part].setdefault(node, {"kind": kind, "label": node, "source": event["source"]})
+                after = edges.setdefault(part, {}).setdefault(at, [])
+                if node not in after:
+                    after.append(node)
+                at = node
+    parts = [
+        placed(part, _BEGIN, each, way := edges.get(part, {}), {(a, b): [] for a, to in way.items() for b in to})
+        for part, each in nodes.items()
+        if part != "deparser"
+    ]
+    return {"program": "", "parts": parts, "headers": {}, "deparser": list(headers), "parser": None, "sources": {}}
+
+
+def _paths(tree: Mapping[str, Any], before: list[Any]) -> Iterator[list[Any]]:
+    events = before + tree["events"]
+    if "fork" not in tree:
+        yield events
+        return
+    for branch in tree["fork"]["branches"]:
+        yield from _paths(branch["trace"], events)
