@@ -207,7 +207,7 @@ def test_the_same_first_psn_every_time(kind: str) -> None:
 
 
 def test_same_seed_gives_the_same_succession() -> None:
-    def once() -> tuple[list[str], int]:
+    def once() -> tuple[list[Any], int]:
         succession = Succession(KINDS["lerp"], Weather(loss=0.02, reorder=0.05, duplicate=0.05, replay=0.2), 3, 5)
         succession.run(40)
         return list(succession.net.log), succession.net.now

@@ -216,7 +216,7 @@ def test_many_connections_share_a_host_in_both_directions(plan: Plan, count: int
 
 
 def test_same_seed_gives_the_same_run() -> None:
-    def once() -> tuple[list[str], int]:
+    def once() -> tuple[list[Any], int]:
         weather = Weather(loss=0.2, duplicate=0.1, corrupt=0.1, reorder=0.1, mark=0.1)
         plan = Plan(5, weather, [20_000] * 4, [True] * 4, 3, PathChoice.PROBING, (50 * US, 0))
         pair, net = start(plan, LERP)
