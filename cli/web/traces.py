@@ -4,7 +4,7 @@ packets did."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from detour.cli.web.answers import PacketShelf
 from detour.cli.web.pipeline import Document, placed
 from detour.cli.web.server import Question, asked_for
 from detour.fabric.tracing.reading import read_trace
+from detour.fabric.tracing.text_proto import paths
 
 _KINDS = {"parser_transition": ("state", "state"), "table_lookup": ("table", "table"), "branch": ("condition", "name")}
 """events that are nodes: what they are drawn as, and what names them"""
@@ -57,7 +58,8 @@ def _pipeline(documents: Iterable[Mapping[str, Any]]) -> Document:
     nodes: dict[str, dict[str, Document]] = {}
     edges: dict[str, dict[str, list[str]]] = {}
     headers: dict[str, None] = {}
-    for events in (path for document in documents for hop in document["hops"] for path in _paths(hop["trace"], [])):
+    hops = [hop for document in documents for hop in document["hops"]]
+    for events, _ in (path for hop in hops for path in paths(hop["trace"])):
         part, at = "", ""
         for event in events:
             if event["kind"] == "stage":
@@ -81,12 +83,3 @@ def _pipeline(documents: Iterable[Mapping[str, Any]]) -> Document:
         if part != "deparser"
     ]
     return {"program": "", "parts": parts, "headers": {}, "deparser": list(headers), "parser": None, "sources": {}}
-
-
-def _paths(tree: Mapping[str, Any], before: list[Any]) -> Iterator[list[Any]]:
-    events = before + tree["events"]
-    if "fork" not in tree:
-        yield events
-        return
-    for branch in tree["fork"]["branches"]:
-        yield from _paths(branch["trace"], events)

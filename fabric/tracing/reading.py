@@ -16,6 +16,7 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.base.files import read_bytes
 from detour.fabric.tracing.messages import message_of
+from detour.fabric.tracing.text_proto import paths
 
 _Facts = dict[str, Any]
 _FIELDS = {**dict.fromkeys(("events", "fork_outcome", "packet_outcome"), "4ward"), "input": "bmv2", "root": "bmv2"}
@@ -88,21 +89,15 @@ def _hop(message: _Facts, heading: re.Match[str] | None) -> _Facts:
 
 def _endings(hop: _Facts, last: bool) -> Iterator[_Facts]:
     """What becomes of the packet in a switch; a frame that leaves any but the last goes on to the next."""
-    for outcome in _outcomes(hop["trace"]):
+    for _, outcome in paths(hop["trace"]):
+        if outcome is None:
+            continue
         if "dropped" in outcome:
             lost = {"switch": hop["switch"], **outcome["dropped"]}
             yield {"fraction": 1, "packets": [], "dropped": lost}
         elif last:
             arrived = {"switch": hop["switch"], "host": None, **outcome["output"]}
             yield {"fraction": 1, "packets": [arrived], "dropped": None}
-
-
-def _outcomes(tree: _Facts) -> Iterator[_Facts]:
-    if "fork" in tree:
-        for branch in tree["fork"]["branches"]:
-            yield from _outcomes(branch["trace"])
-    elif tree["outcome"] is not None:
-        yield tree["outcome"]
 
 
 # -- trees

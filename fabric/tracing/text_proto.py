@@ -48,6 +48,11 @@ def _bytes(value: int | bytes) -> str:
     return base64.b64encode(value).decode()
 
 
+def _size(facts: _Facts) -> int:
+    """Bytes of a frame or a header; those of BMv2's and 4ward's traces are counted only."""
+    return facts["bytes"] if "bytes" in facts else len(facts["hex"]) // 2
+
+
 def _hop(hop: _Facts) -> _Facts:
     return {"[detour.hop]": {name: hop.get(name) for name in ("switch", "port", "at_ns", "fraction")}}
 
@@ -154,8 +159,7 @@ def _action(event: _Facts, _: str | None) -> _Facts:
 
 
 def _emit(event: _Facts, _: str | None) -> _Facts:
-    length = event["bytes"] if "bytes" in event else len(event["hex"]) // 2
-    return {"deparser_emit": {"header_type": event["type"], "byte_length": length}}
+    return {"deparser_emit": {"header_type": event["type"], "byte_length": _size(event)}}
 
 
 def _clone(event: _Facts, _: str | None) -> _Facts:
@@ -187,7 +191,7 @@ _EVENTS: dict[str, Callable[[_Facts, str | None], _Facts]] = {
 
 def _copies(hop: _Facts) -> Iterator[_Facts]:
     """A message for each way through the tree: BMv2's trees have no forks."""
-    for number, (events, outcome) in enumerate(_paths(hop["trace"], [])):
+    for number, (events, outcome) in enumerate(paths(hop["trace"])):
         made = []
         for event, _ in _with_stages(events):
             if event["kind"] in ("enter", "exit"):
@@ -197,17 +201,17 @@ def _copies(hop: _Facts) -> Iterator[_Facts]:
         root: _Facts = {"events": made, **_hop(hop)}
         if outcome is not None and "output" in outcome:
             output = outcome["output"]
-            size = output["bytes"] if "bytes" in output else len(output["hex"]) // 2
-            root["transmit"] = {"egress_port": output["port"], "packet_size": size}
+            root["transmit"] = {"egress_port": output["port"], "packet_size": _size(output)}
         elif outcome is not None:
             root["drop"] = {"[detour.reason]": outcome["dropped"]["reason"]}
         yield {"input": {"packet_id": number, "ingress_port": hop["port"]}, "root": root}
 
 
-def _paths(tree: _Facts, before: list[_Facts]) -> Iterator[tuple[list[_Facts], _Facts | None]]:
-    events = before + tree["events"]
+def paths(tree: _Facts) -> Iterator[tuple[list[_Facts], _Facts | None]]:
+    """Each way through a tree: its events, and its outcome."""
     if "fork" not in tree:
-        yield events, tree["outcome"]
+        yield tree["events"], tree["outcome"]
         return
     for branch in tree["fork"]["branches"]:
-        yield from _paths(branch["trace"], events)
+        for events, outcome in paths(branch["trace"]):
+            yield tree["events"] + events, outcome

@@ -69,7 +69,8 @@ def _why_not() -> str:
     return "simple_switch is built without logging macros" if "You disabled logging macros" in done.stdout else ""
 
 
-pytestmark = pytest.mark.skipif(bool(_why_not()), reason=_why_not())
+_REASON = _why_not()
+pytestmark = pytest.mark.skipif(bool(_REASON), reason=_REASON)
 
 
 def _set_up(api: Api, statements: list[StfStatement]) -> None:
