@@ -52,8 +52,7 @@ class Answers:
             "pipeline": lambda query: pipeline_of(PipelineConfig.fabric().blob),
             "ways": self.ways,
             "frame": self.frame,
-            "packet": lambda query: self._shelf.find(asked_for(query, "id")),
-            "packets": lambda query: self._shelf.listed(),
+            **self._shelf.questions,
         }
 
     def state(self) -> dict[str, Any]:
@@ -193,6 +192,14 @@ def addresses_on(usids: Sequence[int], nodes: Sequence[int]) -> list[str]:
     return addresses
 
 
+def program_state(status: dict[str, Any], writable: bool) -> dict[str, Any]:
+    """What `Answers.state` says, where there is no fabric."""
+    return {
+        "version": __version__, "kind": "program", "writable": writable, "directions": [], "status": status,
+        "graph": {"width": 1, "height": 1, "family": "", "switches": [], "hosts": [], "links": []},
+    }  # fmt: skip
+
+
 class PacketShelf:
     """Traced packets that the page shows, by number, so that a view of one can be linked to. Keeps the last ones.
     Methods may be called from several threads."""
@@ -201,6 +208,10 @@ class PacketShelf:
         self._kept, self._next = kept, 1
         self._lock = threading.Lock()
         self._packets: OrderedDict[int, dict[str, Any]] = OrderedDict()
+        self.questions: Mapping[str, Question] = {
+            "packet": lambda query: self.find(asked_for(query, "id")),
+            "packets": lambda query: self.listed(),
+        }
 
     def keep(self, document: dict[str, Any], description: str) -> dict[str, Any]:
         """The document (docs/trace.md) with its `id` and what it is `description`."""

@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from detour import __version__
 from detour.base.dataplane import HIGHEST_PORT
 from detour.base.errors import DetourError
 from detour.base.records import as_json
-from detour.cli.web.answers import PacketShelf
+from detour.cli.web.answers import PacketShelf, program_state
 from detour.cli.web.pipeline import pipeline_of
-from detour.cli.web.server import Question, asked_for
+from detour.cli.web.server import Question
 from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.fabric.labs.entries import read_updates
 from detour.fabric.operations.packet_tracing import document
@@ -38,8 +37,7 @@ class ProgramAnswers:
         self.questions: Mapping[str, Question] = {
             "state": lambda query: self._state(),
             "pipeline": lambda query: self._pipeline,
-            "packet": lambda query: self._shelf.find(asked_for(query, "id")),
-            "packets": lambda query: self._shelf.listed(),
+            **self._shelf.questions,
         }
 
     def _made(self) -> TracedProgram:
@@ -55,14 +53,8 @@ class ProgramAnswers:
         return switch
 
     def _state(self) -> dict[str, Any]:
-        return {
-            "version": __version__,
-            "kind": "program",
-            "writable": self._writable,
-            "graph": {"width": 1, "height": 1, "family": "", "switches": [], "hosts": [], "links": []},
-            "directions": [],
-            "status": {"program": self._pipeline["program"], "entries": self._written, "ports": _PORTS},
-        }
+        status = {"program": self._pipeline["program"], "entries": self._written, "ports": _PORTS}
+        return program_state(status, self._writable)
 
     def do(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """`trace_frame` with `frame` in hex, `port` and `all_ways`; `restart`: the switch as it was in the beginning.

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from detour import __version__
 from detour.base.errors import DetourError
-from detour.cli.web.answers import PacketShelf
+from detour.cli.web.answers import PacketShelf, program_state
 from detour.cli.web.pipeline import Document, placed
-from detour.cli.web.server import Question, asked_for
+from detour.cli.web.server import Question
 from detour.fabric.tracing.reading import read_trace
 from detour.fabric.tracing.text_proto import paths
 
@@ -26,26 +25,16 @@ class TraceAnswers:
 
     def __init__(self, files: Sequence[Path]) -> None:
         """Raises `DetourError`: a file cannot be read, or is no trace."""
-        self._shelf = PacketShelf(len(files))
+        shelf = PacketShelf(len(files))
         documents = [read_trace(file) for file in files]
         for file, document in zip(files, documents, strict=True):
-            self._shelf.keep(document, str(file))
-        self._pipeline = _pipeline(documents)
+            shelf.keep(document, str(file))
+        pipeline = _pipeline(documents)
+        about = f"{len(files)} packets of trace files" if len(files) > 1 else "a packet of a trace file"
         self.questions: Mapping[str, Question] = {
-            "state": lambda query: self._state(len(files)),
-            "pipeline": lambda query: self._pipeline,
-            "packet": lambda query: self._shelf.find(asked_for(query, "id")),
-            "packets": lambda query: self._shelf.listed(),
-        }
-
-    def _state(self, files: int) -> dict[str, Any]:
-        return {
-            "version": __version__,
-            "kind": "program",
-            "writable": False,
-            "graph": {"width": 1, "height": 1, "family": "", "switches": [], "hosts": [], "links": []},
-            "directions": [],
-            "status": {"program": f"{files} packets of trace files" if files > 1 else "a packet of a trace file"},
+            "state": lambda query: program_state({"program": about}, writable=False),
+            "pipeline": lambda query: pipeline,
+            **shelf.questions,
         }
 
     def do(self, name: str, arguments: Mapping[str, Any]) -> Any:

@@ -41,7 +41,7 @@ class Page {
 
   about({ status }) {
     const topology = status.topology?.replace(/#[0-9a-f]{16}(?=\W|$)/, "");  // a file's digest is for programs
-    $("about").textContent = status.ports === undefined && this.kind === "program" ? status.program : this.kind === "program" ? `${status.program}: one switch, ${status.ports} ports, ${status.entries} entries`
+    $("about").textContent = this.kind === "program" ? status.program + (status.ports ? `: one switch, ${status.ports} ports, ${status.entries} entries` : "")
       : `${status.about ? `${status.about} on ` : ""}${topology}${status.about ? "" : ` on ${status.target}`}: ${status.switches} switches, ${status.hosts} hosts, links of ${rateText(status.rate_mbps)}`;
     $("about").title = $("about").textContent;
     $("mode").textContent = this.mode();
