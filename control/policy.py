@@ -83,7 +83,8 @@ class Policy:
     (where 1 has a meaning as well) v rises where a path has come down and goes up again: `channels` are the lossless
     priorities of the routes there, and who would rise further goes on in priority `channels`, which is not lossless.
 
-    `trims`: data that finds no room goes on as headers (trim.p4)."""
+    `trims`: data that finds no room goes on as headers (trim.p4). `oldest_first`: queues go by how long packets have
+    waited so far, here and before (ranking.p4, in adaptive.p4 and ugal.p4)."""
 
     ecn: Ecn = field(default_factory=lambda: StepMarking(Amount(100_000, "bytes")))
     packet_bytes: int = PACKET_BYTES
@@ -95,6 +96,7 @@ class Policy:
     threshold: int = 0
     channels: int = 0
     trims: bool = False
+    oldest_first: bool = False
 
     @property
     def program(self) -> str:
@@ -130,6 +132,8 @@ class Policy:
             raise DetourError(f"policy: threshold={self.threshold} has no meaning with routing={self.routing}")
         if self.routing in (*BY_LOAD, "random") and not self.valiant:
             raise DetourError(f"policy: routing={self.routing} needs detours, which valiant=False forbids")
+        if self.oldest_first and self.program not in ("adaptive", "ugal"):
+            raise DetourError(f"policy: {self.program}.p4 does not rank packets; oldest_first needs another routing")
         self._check_channels()
 
     def _check_channels(self) -> None:

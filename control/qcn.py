@@ -224,7 +224,8 @@ class Mechanism:
     take 2^-fade off a port's Fb (0: nothing). `gentle`: a probability p rises by A_i * (p + (1 - p) * 2^-gentle), 0: by
     A_i. `classes`: bit v: messages about victims of virtual channel v count. `queues`: takes the place of
     `condition`. `by`: what a packet that is sent round goes by, a random `group` other than source and destination, any
-    random `switch`, or for every `host` the group behind a link of its own switch."""
+    random `switch`, or for every `host` the group behind a link of its own switch. `oldest_first`: queues go by how long
+    packets have waited so far (ranking.p4)."""
 
     name: str
     condition: Condition = "by_probability"
@@ -242,6 +243,7 @@ class Mechanism:
     points: CongestionPoints = field(default_factory=CongestionPoints)
     queues: QueueRule | None = None
     by: Literal["group", "switch", "host"] = "group"
+    oldest_first: bool = False
 
     @property
     def adapts(self) -> bool:
@@ -305,6 +307,7 @@ QCN_FAST = Mechanism(
     queues=QueueRule(
         t=15, twice=4, mean=8, choices=True, transit=True, gap=5000, shy=18, own_links="last", sidestep=10
     ),
+    oldest_first=True,
 )
 QCN_BASE = Mechanism("QCN-Switch-base")
 QCN_SOURCE = Mechanism("QCN-Switch-source", source="as others")
@@ -349,6 +352,8 @@ def _plan_switch(topology: Topology, mechanism: Mechanism, switch: Switch) -> It
     yield DefaultAction(schema.NODE_CONFIG, node)
     links = [port for port, peer in enumerate(switch.ports, start=1) if peer is not None and peer.kind == "global"]
     yield DefaultAction(CONDITION, mechanism.rule(len(links)))
+    if mechanism.oldest_first:
+        yield DefaultAction(schema.ORDER, Action(schema.OLDEST_FIRST))
     rule = mechanism.queues
     if rule is not None and (rule.mean or rule.own_mean or rule.remote):
         if rule.remote and len(links) > _TOLD_LINKS:

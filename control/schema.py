@@ -2,8 +2,7 @@
 """Names, sizes and constants of the P4 programs as their P4Infos have them (a test compares the two).
 
 What programs share is called the same in all; `valiant` is in fabric.p4 and trim.p4 only, `trimming` in trim.p4,
-`adaptive` in adaptive.p4, ugal.p4 and
-ugal_graph.p4.
+`adaptive` in adaptive.p4, ugal.p4 and ugal_graph.p4, `ranking` in adaptive.p4, ugal.p4 and qcn.p4.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ CUT_OFF = "FabricIngress.valiant.cut_off"
 ROUTE = "FabricIngress.router.route"
 DSCP = "FabricIngress.qos.dscp"
 CHANNEL = "FabricIngress.qos.channel"
+ORDER = "FabricIngress.ranking.order"
 TRIM_CLASSES = "FabricIngress.trimming.classes"
 MODE = "FabricIngress.adaptive.mode"
 HOST_PORTS = "FabricIngress.adaptive.host_ports"
@@ -52,6 +52,7 @@ ALL_FAR = "FabricIngress.adaptive.far"
 ADAPTIVE_TOWARDS = "FabricIngress.adaptive.towards"
 SET_PRIORITY = "FabricIngress.qos.set_priority"
 SET_CHANNEL = "FabricIngress.qos.set_channel"
+OLDEST_FIRST = "FabricIngress.ranking.oldest_first"
 TRIM = "FabricIngress.trimming.trim"
 WATCH = "FabricEgress.flows.watch"
 STEP = "FabricEgress.ecn.step"

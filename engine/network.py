@@ -191,7 +191,7 @@ class Network:
             row[name] = getattr(program, f"{name}_addr")
         row["state"] = state.sw
         row["phv_size"] = program.phv_size
-        for name, offset in getattr(program, "trim_places", {}).items():
+        for name, offset in getattr(program, "queue_places", {}).items():
             row[name] = offset
         row["ready"] = 1
         switch.program = program

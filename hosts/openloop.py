@@ -9,8 +9,8 @@ control.
 
 Nothing is stored for the queue: packets are generated in order, so the time of its first one is enough.
 
-Frames: Ethernet | IPv6 | UDP (port 4795) | time of generation, ps, 8 | time of transmission, ps, 8 | payload, which is
-elided.
+Frames: Ethernet | IPv6 | Transit Measurement option | UDP (port 4795) | time of generation, ps, 8 | time of
+transmission, ps, 8 | payload, which is elided. The option's delay begins with what the packet waited in the source.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from __future__ import annotations
 from detour.base.dataplane import HOP_LIMIT
 from detour.base.errors import DetourError
 from detour.base.jit import inner, int64
-from detour.base.memory import load8, load16be, load64be, store64be
+from detour.base.memory import load8, load16be, load64be, store32be, store64be
 from detour.hosts.draws import random_below
-from detour.hosts.frames.sizes import ETHERNET, IPV6, UDP
-from detour.hosts.frames.wire import NH_UDP, put_ethernet_ipv6, put_udp
+from detour.hosts.frames.sizes import ETHERNET, IPV6, TRANSIT, UDP
+from detour.hosts.frames.wire import NH_HOP_BY_HOP, NH_UDP, put_ethernet_ipv6, put_udp
 from detour.hosts.records import OpenLoopSource, RdmaHost
-from detour.hosts.rows import host_row, source_row
+from detour.hosts.rows import cfg_row, host_row, source_row
 from detour.hosts.state import MAX_TIME, Handle, Hosts
 
 PORT_OPEN_LOOP = 4795
-HEADER_BYTES = ETHERNET + IPV6 + UDP + 16
+HEADER_BYTES = ETHERNET + IPV6 + TRANSIT + UDP + 16
 """shortest frame of an open-loop source"""
 
 ALWAYS = 1 << 31
@@ -35,7 +35,8 @@ ALWAYS = 1 << 31
 
 _PATHS = int64(1 << 15)
 _WHOLE = int64(ALWAYS)
-_NONE = int64(0)
+_NONE, _ONE = int64(0), int64(1)
+_MOST_TICKS = int64((1 << 32) - 1)
 _PS_PER_SECOND_OF_BITS = 8 * 10**12
 
 
@@ -123,8 +124,9 @@ def write(hs: Handle, host: int, frame: int, now: int) -> int:
     h = host_row(hs, host)
     target = host_row(hs, _target(h, source, host))
     length = source.frame_bytes
-    size = length - ETHERNET - IPV6
-    udp = put_ethernet_ipv6(frame, h, target.addr_hi, target.addr_lo, _NONE, _NONE, size, _NONE)
+    size = length - ETHERNET - IPV6 - TRANSIT
+    udp = put_ethernet_ipv6(frame, h, target.addr_hi, target.addr_lo, _NONE, _NONE, size, _ONE)
+    store32be(udp - 4, min((now - source.next_ps) // cfg_row(hs).tick_ps, _MOST_TICKS))
     at = put_udp(udp, random_below(h, _PATHS), PORT_OPEN_LOOP, size)
     store64be(at, source.next_ps)
     store64be(at + 8, now)
@@ -137,8 +139,11 @@ def write(hs: Handle, host: int, frame: int, now: int) -> int:
 @inner
 def receive(hs: Handle, host: int, frame: int, length: int, now: int) -> bool:
     """Counts a frame of an open-loop source; False if it is another one."""
-    udp = frame + ETHERNET + IPV6
-    if length < HEADER_BYTES or load8(frame + ETHERNET + 6) != NH_UDP or load16be(udp + 2) != PORT_OPEN_LOOP:
+    option = frame + ETHERNET + IPV6
+    udp = option + TRANSIT
+    if length < HEADER_BYTES or load8(frame + ETHERNET + 6) != NH_HOP_BY_HOP or load8(option) != NH_UDP:
+        return False
+    if load16be(udp + 2) != PORT_OPEN_LOOP:
         return False
     source = source_row(hs, host)
     source.rx_packets += 1

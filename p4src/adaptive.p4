@@ -5,6 +5,7 @@
 #include <core.p4>
 #include <v1model.p4>
 
+#define RANK
 #include "include/headers.p4"
 #include "include/parser.p4"
 #include "include/punt.p4"
@@ -12,6 +13,7 @@
 #include "include/adaptive.p4"
 #include "include/routing.p4"
 #include "include/queueing.p4"
+#include "include/ranking.p4"
 #include "include/flows.p4"
 
 #define CHOOSER Adaptive

@@ -6,6 +6,7 @@
 #include <v1model.p4>
 
 #define QCN
+#define RANK
 #include "include/headers.p4"
 #include "include/parser.p4"
 #include "include/punt.p4"
@@ -14,6 +15,7 @@
 #include "include/conditional.p4"
 #include "include/routing.p4"
 #include "include/queueing.p4"
+#include "include/ranking.p4"
 #include "include/flows.p4"
 #include "include/notification.p4"
 

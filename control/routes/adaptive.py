@@ -78,6 +78,8 @@ def plan_adaptive(topology: Topology, policy: Policy, failures: Failures, switch
     """All entries of control `adaptive` of one live switch, in either program."""
     for host in topology.hosts_of[switch.index]:
         yield TableEntry(schema.HOST_PORTS, ((schema.IN_PORT, host.port),), Action(schema.NO_ACTION))
+    if policy.oldest_first:
+        yield DefaultAction(schema.ORDER, Action(schema.OLDEST_FIRST))
     if not policy.detours:
         yield DefaultAction(schema.MODE, Action(schema.MINIMAL))
         return

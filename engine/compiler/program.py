@@ -92,7 +92,7 @@ class Program:
         self.slots: Slots = assign_slots(self.model)
         self.layout = Layout(self.model)
         self.phv_size: int = self.layout.size
-        self.trim_places = trim_places(self.model, self.layout)
+        self.queue_places = queue_places(self.model, self.layout)
         self.max_header_bytes = max_header_bytes(self.model)
         self.digests: dict[int, DigestList] = digest_lists(self.model)
         self.max_digest_bytes = max((d.bytes for d in self.digests.values()), default=0)
@@ -167,16 +167,19 @@ class Program:
         return self._write()[0]
 
 
-# Fields by which a program and the traffic manager speak of packet trimming (docs/traffic-manager.md).
-_BITS = {"trim_to": 16, "trim_priority": 3, "trimmed": 16}
+# Metadata fields by which a program and the traffic manager speak of trimming and of the order in queues, known by
+# name and width (docs/traffic-manager.md). Each group is there as a whole or not at all.
+_QUEUE_FIELDS = ({"trim_to": 16, "trim_priority": 3, "trimmed": 16}, {"queue_rank": 48})
 
 
-def trim_places(model: Model, layout: Layout) -> dict[str, int]:
-    """Offsets of the fields in the PHV; all 0 if the program lacks one of them, in this width: it trims nothing."""
-    found: dict[str, int] = {}
+def queue_places(model: Model, layout: Layout) -> dict[str, int]:
+    """Offsets of the fields in the PHV; 0: the program lacks the field, or another one of its group."""
+    bits = {name: width for group in _QUEUE_FIELDS for name, width in group.items()}
+    places: dict[str, int] = {}
     for header in model.headers.values():
         for field in header.type.fields if header.metadata else ():
             struct, _, name = field.name.rpartition(".")
-            if struct and _BITS.get(name) == field.bits:
-                found[name] = layout.place(header, field).offset
-    return found if len(found) == len(_BITS) else dict.fromkeys(_BITS, 0)
+            if struct and bits.get(name) == field.bits:
+                places[name] = layout.place(header, field).offset
+    lacking = [name for group in _QUEUE_FIELDS if group.keys() - places.keys() for name in group]
+    return places | dict.fromkeys(lacking, 0)

@@ -4,7 +4,9 @@
 Strict priority as in simple_switch: the queue with the highest number goes first. A queue may have a rate, in packets
 a second as BMv2's or in bits a second: then each packet has an earliest time of departure, and queues below it are
 served meanwhile. Queues with a quantum share by deficit round robin what strict ones leave. Queues that the other end
-has paused (PFC) are passed over. Ports with rates or quanta are `managed`; the others pay nothing for it.
+has paused (PFC) are passed over. Ports with rates or quanta are `managed`; the others pay nothing for it. A program may
+rank its packets: queues without a rate, and those of a round among each other, then go by rank, the lowest first, and
+by arrival and turn among equals (PIFO: Sivaraman et al., SIGCOMM 2016).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from detour.engine.loop.native import (
     highest_bit,
     load8,
     load16,
+    load64,
     phv_at,
     port_at,
     queue_at,
@@ -94,12 +97,14 @@ def enqueue(g: LoopGlobals, port_index: int, priority: int, slot_index: int) -> 
     slot.next = -1
     slot.time = g.now if port.managed == 0 else _departure(g, queue, slot.wire)
     if queue.packets == 0:
-        queue.head = slot_index
+        queue.head = queue.tail = slot_index
         port.filled |= 1 << priority
         port.used |= 1 << priority
+    elif switch.queue_rank != 0 and _overtakes(g, switch, queue, slot_index):
+        _insert_by_rank(g, switch, queue, slot_index)
     else:
         slot_at(g.slots, queue.tail).next = slot_index
-    queue.tail = slot_index
+        queue.tail = slot_index
     queue.packets += 1
     queue.bytes += slot.wire
     queue.peak_packets = max(queue.peak_packets, queue.packets)
@@ -108,6 +113,32 @@ def enqueue(g: LoopGlobals, port_index: int, priority: int, slot_index: int) -> 
     if port.mirror != 0:
         store32(port.mirror, port.waiting)
     return True
+
+
+@inner(forceinline=True)
+def _rank(g: LoopGlobals, switch: SwitchRecord, slot_index: int) -> int:
+    return load64(pool.phv_address(g, slot_index) + switch.queue_rank)
+
+
+@inner(forceinline=True)
+def _overtakes(g: LoopGlobals, switch: SwitchRecord, queue: QueueRecord, slot_index: int) -> bool:
+    """Whether a packet goes before the last one of a queue. Rates give times of departure in order of arrival."""
+    by_arrival = queue.rate_bps != 0 or queue.interval_ps != 0
+    return not by_arrival and _rank(g, switch, slot_index) < _rank(g, switch, queue.tail)
+
+
+@inner()
+def _insert_by_rank(g: LoopGlobals, switch: SwitchRecord, queue: QueueRecord, slot_index: int) -> None:
+    """Puts a packet in front of the first one of higher rank, which there is."""
+    rank = _rank(g, switch, slot_index)
+    before, behind = -1, queue.head
+    while _rank(g, switch, behind) <= rank:
+        before, behind = behind, slot_at(g.slots, behind).next
+    slot_at(g.slots, slot_index).next = behind
+    if before < 0:
+        queue.head = slot_index
+    else:
+        slot_at(g.slots, before).next = slot_index
 
 
 @inner()
@@ -143,7 +174,25 @@ def _choose_managed(g: LoopGlobals, port: PortRecord, candidates: int) -> int:
     strict = ready & ~(port.managed >> 1)
     if strict > 0:
         return highest_bit(strict)
-    return _next_in_round(g, port, ready) if ready > 0 else -1
+    if ready <= 0:
+        return -1
+    switch = switch_at(g.switches, port.switch)
+    return _next_in_round(g, port, _lowest(g, switch, port, ready) if switch.queue_rank != 0 else ready)
+
+
+@inner()
+def _lowest(g: LoopGlobals, switch: SwitchRecord, port: PortRecord, ready: int) -> int:
+    """Those of the queues whose first packet has the lowest rank."""
+    lowest, least, candidates = 0, MAX_TIME, ready
+    while candidates > 0:
+        priority = highest_bit(candidates)
+        candidates ^= 1 << priority
+        rank = _rank(g, switch, queue_at(g.queues, port.queues + priority).head)
+        if rank < least:
+            lowest, least = 0, rank
+        if rank == least:
+            lowest |= 1 << priority
+    return lowest
 
 
 @inner()

@@ -11,20 +11,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from detour.base.errors import DetourError
 from detour.base.records import decoder
 from detour.control.graph_files import open_topology
-from detour.control.qcn import MECHANISMS, NOTIFICATION_BYTES, Mechanism
+from detour.control.qcn import MECHANISMS, NOTIFICATION_BYTES
 from detour.experiments.columns import row, shown, taken
 from detour.experiments.steady import judge
 from detour.experiments.store import points_in
-from detour.fabric.backends.virtual.scheme import Scheme
 from detour.fabric.traffic.open_loop import LINKS, OPEN_LOOP_PATTERNS, REFERENCES, OpenLoop, reference, traffic
+from detour.topo import Topology
 
 FULL_SIZE = "dragonfly:p=4,a=8,h=4"
 SMALL = "dragonfly:p=2,a=4,h=2"
 ROUTINGS = (*REFERENCES, *MECHANISMS)
+OLDEST_FIRST = "-oldest"
+"""ends the name of any routing in networks whose queues go by what packets have waited so far"""
 _QUICK = ("MIN", "PB", "QCN-Switch-complete", "QCN-Switch-fast")  # what goals are about, in its minute
 FAIR_LOAD = 0.4
 """Fig. 8's"""
@@ -105,7 +108,7 @@ def select(
     """The points. Empty: all, or what the extent says; `windows`: warm-up and counting, us; `source`: a file, of which
     all that fit. Raises `DetourError`: a name or a load that does not exist."""
     network = open_topology(topology or (SMALL if extent == "quick" else FULL_SIZE))
-    check_names(routing, ROUTINGS)
+    check_routings(routing)
     for name in pattern:
         traffic(network, name)
     for load in loads:
@@ -125,17 +128,19 @@ def select(
     ]
 
 
-def check_names(names: Sequence[str], allowed: Sequence[str]) -> None:
-    """Raises `DetourError`: one of the names is none of those that are allowed."""
-    unknown = next((name for name in names if name not in allowed), None)
+def check_routings(names: Sequence[str]) -> None:
+    """Raises `DetourError`: there is no routing of one of the names."""
+    unknown = next((name for name in names if name.removesuffix(OLDEST_FIRST) not in ROUTINGS), None)
     if unknown is not None:
-        text = f"there is no {unknown!r} in the QCN-Switch paper's evaluation; allowed: {', '.join(allowed)}"
-        raise DetourError(text)
+        text = f"there is no {unknown!r} in the QCN-Switch paper's evaluation; allowed: {', '.join(ROUTINGS)}"
+        raise DetourError(f"{text}, and each with {OLDEST_FIRST} behind it")
 
 
-def routing_of(name: str) -> Scheme | Mechanism:
-    """What switches do."""
-    return MECHANISMS[name] if name in MECHANISMS else reference(name)
+def open_loop(topology: Topology, name: str, **traffic: Any) -> OpenLoop:
+    """A network with a routing of that name, under that traffic."""
+    plain = name.removesuffix(OLDEST_FIRST)
+    routing = MECHANISMS[plain] if plain in MECHANISMS else reference(plain)
+    return OpenLoop(topology, routing, oldest_first=plain != name, **traffic)
 
 
 def seconds(point: QcnPoint) -> float:
@@ -148,9 +153,7 @@ def seconds(point: QcnPoint) -> float:
 def run(point: QcnPoint) -> QcnResult:
     """Measures a point."""
     topology = open_topology(point.topology)
-    with OpenLoop(
-        topology, routing_of(point.routing), load=point.load, pattern=point.pattern, seed=point.seed
-    ) as fabric:
+    with open_loop(topology, point.routing, load=point.load, pattern=point.pattern, seed=point.seed) as fabric:
         measured = fabric.measure(point.warm_us * 1_000_000, point.window_us * 1_000_000)
     room = LINKS.rate_bps * point.window_us / 8e6 * len(topology.hosts)
     digits = {"accepted": 5, "latency_ns": 1, "network_ns": 1, "switches": 4, "minimal": 5}

@@ -16,6 +16,7 @@ from detour.experiments.qcn import goals
 from detour.experiments.qcn.experiment import (
     FAIR_LOAD,
     LOADS,
+    OLDEST_FIRST,
     ROUTINGS,
     QcnLoad,
     QcnPoint,
@@ -92,7 +93,12 @@ def collect(results: Sequence[QcnResult]) -> QcnFindings:
             if run.pattern == "ADV" and run.load == FAIR_LOAD
             for number, injected in enumerate(run.injected)
         ],
-        [landmarks(name, results) for name in ROUTINGS if any(run.routing == name for run in results)],
+        [
+            landmarks(name + order, results)
+            for order in ("", OLDEST_FIRST)
+            for name in ROUTINGS
+            if any(run.routing == name + order for run in results)
+        ],
         [QcnStatement(pattern=pattern, routing=routing, says=says) for pattern, routing, says in PAPER],
     )
 

@@ -29,10 +29,10 @@ from detour.control.graph_files import open_topology
 from detour.experiments import drawing
 from detour.experiments.columns import row, shown, table
 from detour.experiments.qcn import goals
-from detour.experiments.qcn.experiment import FULL_SIZE, ROUTINGS, SMALL, check_names, routing_of
+from detour.experiments.qcn.experiment import FULL_SIZE, ROUTINGS, SMALL, check_routings, open_loop
 from detour.experiments.qcn.tables import STYLES
 from detour.experiments.store import points_in
-from detour.fabric.traffic.open_loop import LINKS, LoadWindow, OpenLoop, traffic
+from detour.fabric.traffic.open_loop import LINKS, LoadWindow, traffic
 
 CHANGES = ("un:0.4", "adv1:0.4@1ms", "un:0.4@2ms")
 WINDOW_US = 2
@@ -149,7 +149,7 @@ def select(
     """The points. `source`: a file, of which all that fit. Raises `DetourError`: a name or a phase that does not
     exist."""
     network = open_topology(topology or (SMALL if extent == "quick" else FULL_SIZE))
-    check_names(routing, ROUTINGS)
+    check_routings(routing)
     phases = phases_of(pattern or CHANGES)
     for phase in phases:
         traffic(network, phase.pattern)
@@ -176,9 +176,9 @@ def run(point: TransientPoint) -> TransientResult:
     sums: list[np.ndarray] = []
     for draw in range(point.draws):
         first = point.phases[0]
-        routing = routing_of(point.routing)
         windows: list[np.ndarray] = []
-        with OpenLoop(topology, routing, load=first.load, pattern=first.pattern, seed=point.seed + draw) as fabric:
+        offered = {"load": first.load, "pattern": first.pattern, "seed": point.seed + draw}
+        with open_loop(topology, point.routing, **offered) as fabric:
             for phase, end in zip(point.phases, ends, strict=True):
                 if phase.at_us:
                     fabric.change(phase.load, phase.pattern)

@@ -5,7 +5,8 @@
         print(fabric.measure(warm_ps=200_000_000, window_ps=100_000_000))
 
 Every packet runs through a compiled P4 program: adaptive.p4 or ugal.p4 for a `reference`, qcn.p4 for a `Mechanism`.
-Source queues are never emptied. Traffic may change on the way (`change`, `series`).
+Source queues are never emptied. Traffic may change on the way (`change`, `series`). Channels take turns, packet by
+packet; with `oldest_first` what has waited longest goes first (ranking.p4), whatever its channel.
 """
 
 from __future__ import annotations
@@ -110,9 +111,13 @@ class OpenLoop(VirtualFabric):
         *,
         load: float,
         pattern: str = "UN",
+        oldest_first: bool = False,
         links: LinkSettings = LINKS,
         seed: int = 1,
     ) -> None:
+        self._oldest_first = oldest_first
+        if oldest_first and isinstance(routing, Mechanism):
+            routing = replace(routing, oldest_first=True)
         self._mechanism = routing if isinstance(routing, Mechanism) else None
         scheme = replace(reference("MIN"), channels=routing.channels) if isinstance(routing, Mechanism) else routing
         memory = memory_for(scheme.channels)
@@ -138,7 +143,7 @@ class OpenLoop(VirtualFabric):
 
     def _plan(self) -> tuple[str, Plan]:
         if self._mechanism is None:
-            policy = self.scheme.policy
+            policy = replace(self.scheme.policy, oldest_first=self._oldest_first)
             return policy.program, _planned(self.topology, policy)
         return PROGRAM, _planned(self.topology, self._mechanism)
 

@@ -232,6 +232,9 @@ struct metadata_t {
     bit<16> victim_node;
     bit<1>  turned;         // this switch sent the packet round in transit, and tells its source
 #endif
+#ifdef RANK
+    bit<48> queue_rank;     // by its name, what the engine's traffic manager orders queues by (ranking.p4)
+#endif
 #ifdef TRIM
     bit<16> trim_to;        // by their names, what the engine's traffic manager reads and sets (trimming.p4)
     bit<3>  trim_priority;

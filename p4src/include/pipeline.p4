@@ -19,6 +19,9 @@ control FabricIngress(inout headers_t hdr, inout metadata_t meta, inout standard
     Arriving() arriving;
 #endif
     Qos() qos;
+#ifdef RANK
+    Ranking() ranking;
+#endif
 #ifdef TRIM
     Trimming() trimming;
 #endif
@@ -67,6 +70,9 @@ control FabricIngress(inout headers_t hdr, inout metadata_t meta, inout standard
         reaction.apply(hdr, meta, std);
 #endif
         qos.apply(hdr, meta, std);
+#ifdef RANK
+        ranking.apply(hdr, meta, std);
+#endif
 #ifdef TRIM
         trimming.apply(hdr, meta);
 #endif

@@ -25,7 +25,7 @@ def make(program: ScriptProgram) -> Iterator[Callable[..., Bench]]:
     """Makes networks (virtual time unless a clock is given) and stops them in the end."""
     made: list[Bench] = []
 
-    def build(clock: Clock | None = None, **options: Any) -> Bench:
+    def build(clock: Clock | None = None, program: ScriptProgram = program, **options: Any) -> Bench:
         made.append(Bench(program, clock or Virtual(), **options))
         return made[-1]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A test double for a compiled P4 program: its packets say themselves what the switch shall do with them.
 
-A frame begins with a header of 16 bytes: operation, egress port, argument, tag, 4 bytes of no meaning, and 8 bytes in
+A frame begins with a header of 16 bytes: operation, egress port, argument, tag, rank (4 bytes), and 8 bytes in
 which egress reports what it saw: instance_type, egress_rid, metadata, enq_qdepth, deq_qdepth, egress_port,
 deq_timedelta (2 bytes, little endian). The PHV holds the header after the fixed part, then one byte of metadata.
 """
@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 from numba import types
 
 from detour.base.jit import COMPILED
 from detour.engine import phv
-from detour.engine.loop.native import load8, load32, move_bytes, store8, store32
+from detour.engine.loop.native import load8, load32, move_bytes, store8, store32, store64
 
 UNICAST, DROP, MULTICAST, CLONE, RESUBMIT, CLONE_EGRESS, RECIRCULATE = range(7)
 DIGEST, DROP_EGRESS, TRUNCATE, PRIORITY, FAULT, GROW, SHRINK, LOOP, MULTICAST_DEPTH = range(7, 16)
@@ -25,6 +25,7 @@ DIGEST, DROP_EGRESS, TRUNCATE, PRIORITY, FAULT, GROW, SHRINK, LOOP, MULTICAST_DE
 HEADER = 16
 _HEADER_AT = 128
 _META_AT = 144
+_RANK_AT = 152
 _KEEP = 1
 """The field list that keeps the metadata byte."""
 
@@ -63,6 +64,7 @@ def _ingress(sw: int, p: int) -> int:
     store32(p + phv.EGRESS_SPEC, load8(p + _HEADER_AT + 1))
     if again == phv.TYPE_NORMAL:
         store8(p + _META_AT, load8(p + _HEADER_AT + 3))
+    store64(p + _RANK_AT, load32(p + _HEADER_AT + 4))
     if operation == DROP:
         store32(p + phv.EGRESS_SPEC, phv.DROP_PORT)
     elif operation in (MULTICAST, MULTICAST_DEPTH):
@@ -169,6 +171,12 @@ class ScriptProgram(NativeProgram):
         super().__init__(functions, phv_size)
 
 
+class RankingProgram(ScriptProgram):
+    """The same, whose packets have a rank in their queues."""
+
+    queue_places: ClassVar = {"queue_rank": _RANK_AT}
+
+
 def _parse_nothing(sw: int, p: int, pkt: int, length: int) -> int:
     return 0
 
@@ -212,7 +220,7 @@ class ScriptState:
         self.port_states.append((port, up))
 
 
-def frame(operation: int, port: int, argument: int = 0, tag: int = 0, size: int = 64) -> bytes:
+def frame(operation: int, port: int, argument: int = 0, tag: int = 0, size: int = 64, rank: int = 0) -> bytes:
     """A frame that carries an operation; its payload counts up from its tag."""
-    head = bytes([operation, port, argument, tag]) + bytes(12)
+    head = bytes([operation, port, argument, tag]) + rank.to_bytes(4, "little") + bytes(8)
     return head + bytes((tag + i) & 0xFF for i in range(size - HEADER))

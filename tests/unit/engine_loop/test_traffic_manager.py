@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import script_program as script
-from script_program import frame
+from script_program import RankingProgram, ScriptProgram, frame
 
 from detour.base.errors import DetourError
 from detour.engine.buffers import Buffers
@@ -137,6 +137,52 @@ def test_an_empty_queue_saves_nothing_up(make):
     assert order[0] == 0
     assert order[1:].count(1) == 101
     assert max(len(run) for run in "".join(map(str, order)).split("0")) <= 101
+
+
+def ranked(
+    make, ranks: list[tuple[int, int]], quanta: dict[int, int], program=None, **queue: int
+) -> list[tuple[int, int]]:
+    """Frames (priority, rank), in the order of service. The first is on the line before the others come."""
+    bench = make(program=program or RankingProgram())
+    bench.switch(priorities=4)
+    bench.sink(1, 2, rate_bps=ONE_US_A_FRAME, queue_packets=1000)
+    for priority, quantum in quanta.items():
+        bench.net.set_queue((1, 2), quantum=quantum, priority=priority)
+    if queue:
+        bench.net.set_queue((1, 2), **queue)
+    for priority, rank in ranks:
+        bench.net.inject((1, 2), frame(script.PRIORITY, 2, priority, tag=priority, rank=rank), time_ps=0)
+    bench.net.run(1000 * US)
+    return [(f[3], int.from_bytes(f[4:8], "little")) for f in bench.frames(2)]
+
+
+def test_a_queue_goes_by_rank_and_equal_ranks_by_arrival(make):
+    rng = np.random.default_rng(3)
+    ranks = [(0, int(rank)) for rank in rng.integers(1, 20, 60)]
+    assert ranked(make, ranks, {}) == [ranks[0], *sorted(ranks[1:], key=lambda frame: frame[1])]
+
+
+def test_a_round_goes_by_rank_and_strict_queues_do_not(make):
+    rng = np.random.default_rng(4)
+    ranks = [
+        (int(priority), int(rank)) for priority, rank in zip(rng.integers(0, 4, 80), rng.permutation(80), strict=True)
+    ]
+    strict = sorted((f for f in ranks[1:] if f[0] == 3), key=lambda f: f[1])
+    rest = sorted((f for f in ranks[1:] if f[0] != 3), key=lambda f: f[1])
+    assert ranked(make, ranks, {0: 64, 1: 64, 2: 64}) == [ranks[0], *strict, *rest]
+
+
+def test_equal_ranks_take_turns_and_programs_without_ranks_too(make):
+    ranks = [(k % 2, 7) for k in range(40)]
+    quanta = {0: 64, 1: 128}
+    assert ranked(make, ranks, quanta) == ranked(make, ranks, quanta, ScriptProgram())
+    falling = [(0, 40 - k) for k in range(40)]
+    assert ranked(make, falling, {}, ScriptProgram()) == falling
+
+
+def test_a_queue_with_a_rate_goes_by_arrival(make):
+    falling = [(0, 40 - k) for k in range(40)]
+    assert ranked(make, falling, {}, rate_pps=500_000) == falling
 
 
 def test_a_paced_queue_of_a_round_leaves_the_line_to_others(make):

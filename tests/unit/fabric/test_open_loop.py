@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control import qcn
-from detour.control.qcn import CONDITIONAL_OPENFLOW, QCN_COMPLETE, QCN_SOURCE
+from detour.control.qcn import CONDITIONAL_OPENFLOW, QCN_COMPLETE, QCN_FAST, QCN_SOURCE
 from detour.experiments.qcn import experiment as qcn_switch
 from detour.experiments.qcn.experiment import QcnResult
 from detour.experiments.qcn.tables import annotate, collect
@@ -70,6 +71,18 @@ def test_half_of_mix_is_uniform() -> None:
     with OpenLoop(SMALL, reference("MIN"), load=1.0, pattern="MIX") as fabric:
         # The direct link carries 1 of 8 hosts' 5/9.
         assert fabric.measure(500 * US, 200 * US).accepted == pytest.approx(9 / 5 / 8, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["QCN-Switch-fast", "PB-oldest", "VAL-oldest"])
+def test_what_has_waited_longest_goes_first(name: str) -> None:
+    """Beyond saturation all switches inject alike, though some links carry more of others' packets."""
+    with qcn_switch.open_loop(SMALL, name, load=0.7, pattern="ADV+h") as fabric:
+        injected = fabric.measure(400 * US, 800 * US).injected
+        assert injected.min() > 0.96 * injected.mean()
+    by_turns = replace(QCN_FAST, oldest_first=False)
+    with OpenLoop(SMALL, by_turns, load=0.7, pattern="ADV+h") as fabric:
+        injected = fabric.measure(400 * US, 800 * US).injected
+        assert injected.min() < 0.9 * injected.mean()
 
 
 def test_traffic_changes_and_queues_stay() -> None:
