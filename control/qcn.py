@@ -305,7 +305,7 @@ OLM = Mechanism("OLM-like", queues=QueueRule(t=2, transit=True, own_links="first
 QCN_FAST = Mechanism(
     "QCN-Switch-fast",
     queues=QueueRule(
-        t=15, twice=4, mean=8, choices=True, transit=True, gap=5000, shy=18, own_links="last", sidestep=10
+        t=15, twice=4, mean=8, choices=True, transit=True, gap=5000, shy=18, own_links="last", sidestep=2
     ),
     oldest_first=True,
 )

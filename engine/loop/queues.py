@@ -5,8 +5,8 @@ Strict priority as in simple_switch: the queue with the highest number goes firs
 a second as BMv2's or in bits a second: then each packet has an earliest time of departure, and queues below it are
 served meanwhile. Queues with a quantum share by deficit round robin what strict ones leave. Queues that the other end
 has paused (PFC) are passed over. Ports with rates or quanta are `managed`; the others pay nothing for it. A program may
-rank its packets: queues without a rate, and those of a round among each other, then go by rank, the lowest first, and
-by arrival and turn among equals (PIFO: Sivaraman et al., SIGCOMM 2016).
+rank its packets: a queue, and those of a round among each other, then go by rank, the lowest first, and by arrival and
+turn among equals (PIFO: Sivaraman et al., SIGCOMM 2016).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def enqueue(g: LoopGlobals, port_index: int, priority: int, slot_index: int) -> 
         queue.head = queue.tail = slot_index
         port.filled |= 1 << priority
         port.used |= 1 << priority
-    elif switch.queue_rank != 0 and _overtakes(g, switch, queue, slot_index):
+    elif switch.queue_rank != 0 and _rank(g, switch, slot_index) < _rank(g, switch, queue.tail):
         _insert_by_rank(g, switch, queue, slot_index)
     else:
         slot_at(g.slots, queue.tail).next = slot_index
@@ -120,16 +120,10 @@ def _rank(g: LoopGlobals, switch: SwitchRecord, slot_index: int) -> int:
     return load64(pool.phv_address(g, slot_index) + switch.queue_rank)
 
 
-@inner(forceinline=True)
-def _overtakes(g: LoopGlobals, switch: SwitchRecord, queue: QueueRecord, slot_index: int) -> bool:
-    """Whether a packet goes before the last one of a queue. Rates give times of departure in order of arrival."""
-    by_arrival = queue.rate_bps != 0 or queue.interval_ps != 0
-    return not by_arrival and _rank(g, switch, slot_index) < _rank(g, switch, queue.tail)
-
-
 @inner()
 def _insert_by_rank(g: LoopGlobals, switch: SwitchRecord, queue: QueueRecord, slot_index: int) -> None:
-    """Puts a packet in front of the first one of higher rank, which there is."""
+    """Puts a packet in front of the first one of higher rank, which there is. Times of departure stay with the places in
+    the queue."""
     rank = _rank(g, switch, slot_index)
     before, behind = -1, queue.head
     while _rank(g, switch, behind) <= rank:
@@ -139,6 +133,11 @@ def _insert_by_rank(g: LoopGlobals, switch: SwitchRecord, queue: QueueRecord, sl
         queue.head = slot_index
     else:
         slot_at(g.slots, before).next = slot_index
+    last = slot_at(g.slots, slot_index).time
+    while behind >= 0:
+        slot_at(g.slots, slot_index).time = slot_at(g.slots, behind).time
+        slot_index, behind = behind, slot_at(g.slots, behind).next
+    slot_at(g.slots, slot_index).time = last
 
 
 @inner()

@@ -7,12 +7,14 @@
 
 control Ranking(in headers_t hdr, inout metadata_t meta, in standard_metadata_t std) {
     // What has waited longest, at the host and at the switches before this one, goes first (FIFO+: Clark, Shenker and Zhang,
-    // SIGCOMM 1992): its rank is when it would have come in had it never waited. Clocks need not agree.
+    // SIGCOMM 1992): its rank is when it would have come in had it never waited, from the longest delay that the option holds
+    // on, so that none is negative. Clocks need not agree.
     action oldest_first() {
-        meta.queue_rank = std.ingress_global_timestamp;
+        bit<32> waited = 0;
         if (hdr.transit.isValid()) {
-            meta.queue_rank = meta.queue_rank |-| (bit<48>)hdr.transit.delay;
+            waited = hdr.transit.delay;
         }
+        meta.queue_rank = std.ingress_global_timestamp + (bit<48>)(0xffffffff - waited);
     }
 
     table order {

@@ -77,10 +77,13 @@ class Switch:
         self.client.insert(entity)
         return entity
 
+    def set_default(self, table: str, action: tuple[str, dict[str, int]]) -> None:
+        """Gives a table a default action."""
+        self.client.modify(self.schema.entry(table, action=action, default=True))
+
     def node(self, node_id: int = 1, group: int = 0, groups: int = 9) -> None:
         """Tells the switch who it is."""
-        action = ("set_node", {"node_id": node_id, "group": group, "groups": groups})
-        self.client.modify(self.schema.entry("config", action=action, default=True))
+        self.set_default("config", ("set_node", {"node_id": node_id, "group": group, "groups": groups}))
 
     def route(self, prefix: str, length: int, ports: Iterable[int], mac: int | None = None) -> Any:
         """A route over `ports`; with `mac` to a host."""

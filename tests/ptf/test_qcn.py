@@ -84,12 +84,8 @@ def call(action: Action) -> tuple[str, dict[str, int]]:
 
 def react(switch: Switch, mechanism: Mechanism, ports: int = 4) -> None:
     """Gives the switch a condition and a mechanism."""
-    set_default(switch, "condition", call(mechanism.rule()))
-    set_default(switch, "mechanism", call(mechanism.adapt(ports)))
-
-
-def set_default(switch: Switch, table: str, action: tuple[str, dict[str, int]]) -> None:
-    switch.client.modify(switch.schema.entry(table, action=action, default=True))
+    switch.set_default("condition", call(mechanism.rule()))
+    switch.set_default("mechanism", call(mechanism.adapt(ports)))
 
 
 def data(src: tuple[int, int], dst: int = 5, hlim: int = 64, **fields: int) -> Packet:
@@ -206,7 +202,7 @@ def test_messages_that_move_nothing(qcn: Switch, name: str) -> None:
     mechanism, ports, condition, messages = UNMOVED[name]
     react(qcn, mechanism, ports)
     if condition:
-        set_default(qcn, "condition", (condition, {}))
+        qcn.set_default("condition", (condition, {}))
     for port, priority in messages:
         is_taken(qcn, port, message((0, 0), priority=priority))
     assert decided(qcn) == (12, 0)
@@ -244,7 +240,7 @@ def test_an_input_buffer_as_congestion_point(engine: Switch) -> None:
 
 def test_a_detour_behind_a_tunnel_costs_one_hop(engine: Switch) -> None:
     """Decapsulation has counted this switch in the inner hop limit already."""
-    set_default(engine, "condition", ("unless_paused", {}))
+    engine.set_default("condition", ("unless_paused", {}))
     engine.client.modify(engine.schema.register("paused", DIRECT, 0b001))
     engine.local_sid(usids(NODE), 48, "un")
     send_packet(engine, HOSTS, frame(ip(usids(NODE)), data((0, 0), hlim=2)["IPv6"]))
@@ -255,7 +251,7 @@ def test_a_detour_behind_a_tunnel_costs_one_hop(engine: Switch) -> None:
 
 
 def test_a_paused_port_is_avoided(engine: Switch) -> None:
-    set_default(engine, "condition", ("unless_paused", {}))
+    engine.set_default("condition", ("unless_paused", {}))
     assert decided(engine) == (12, 0)
     engine.client.modify(engine.schema.register("paused", DIRECT, 0b001))
     assert decided(engine) == (0, 12)
@@ -305,7 +301,7 @@ def sent(switch: Switch, ports: tuple[int, ...]) -> list[Packet]:
 def test_a_queue_sends_packets_round_until_it_is_empty(qcn: Switch, choices: bool) -> None:
     """One packet has left, at most three wait, and the others find the other ports empty."""
     judgement = QueueRule(t=2, choices=choices)
-    set_default(qcn, "condition", call(judgement.action()))
+    qcn.set_default("condition", call(judgement.action()))
     qcn.platform.slow_down(DIRECT, RATE)
     for _ in range(12):
         send_packet(qcn, HOSTS, data((0, 0)))
@@ -324,7 +320,7 @@ def links_out(switch: Switch, remote: int) -> None:
     """Ports 1 to 5 are taken for links to other groups."""
     for control in ("arriving", "leaving"):
         values = {"first_port": 1, "last_port": 5, "remote": remote}
-        set_default(switch, f"{control}.links.links_out", (f"{control}.links.links", values))
+        switch.set_default(f"{control}.links.links_out", (f"{control}.links.links", values))
 
 
 def test_other_links_count_as_much_as_the_mean_says(qcn: Switch) -> None:
@@ -332,7 +328,7 @@ def test_other_links_count_as_much_as_the_mean_says(qcn: Switch) -> None:
     one or two of them may have left on a busy machine."""
     judgement = QueueRule(t=0, mean=4, own_mean=4)
     links_out(qcn, remote=0)
-    set_default(qcn, "condition", call(judgement.action(2)))
+    qcn.set_default("condition", call(judgement.action(2)))
     qcn.route("fd00:3::", 32, [LOCAL])
     for port in (DIRECT, LOCAL):
         qcn.platform.slow_down(port, 1)
@@ -346,7 +342,7 @@ def test_other_links_count_as_much_as_the_mean_says(qcn: Switch) -> None:
 
 def test_the_switch_with_the_link_decides_once_more(qcn: Switch) -> None:
     """Packets of another switch are turned into the next virtual channel, once, and their first switch hears of it."""
-    set_default(qcn, "condition", call(QueueRule(t=2, transit=True, gap=1, smooth=0).action()))
+    qcn.set_default("condition", call(QueueRule(t=2, transit=True, gap=1, smooth=0).action()))
     qcn.platform.slow_down(DIRECT, RATE // 5)  # few leave meanwhile, on a busy machine too
     for _ in range(12):
         send_packet(qcn, LOCAL, data((0, 1)))
@@ -371,24 +367,24 @@ def test_the_switch_with_the_link_decides_once_more(qcn: Switch) -> None:
 
 
 def test_what_was_told_of_a_group_fades(qcn: Switch) -> None:
-    set_default(qcn, "condition", call(QueueRule(t=1000, fade=30).action()))
-    set_default(qcn, "mechanism", ("avoid", {"fade": 30}))
+    qcn.set_default("condition", call(QueueRule(t=1000, fade=30).action()))
+    qcn.set_default("mechanism", ("avoid", {"fade": 30}))
     is_taken(qcn, DIRECT, message((0, 0), group=0))
     is_taken(qcn, DIRECT, message((0, 0), group=GROUPS))
     assert decided(qcn) == (12, 0)
     for _ in range(3):  # each leaves a sixty-fourth
         is_taken(qcn, DIRECT, message((0, 0), group=5))
     assert decided(qcn) == (0, 12)
-    set_default(qcn, "condition", call(QueueRule(t=1000, fade=10).action()))
+    qcn.set_default("condition", call(QueueRule(t=1000, fade=10).action()))
     time.sleep(0.01)
     assert decided(qcn) == (12, 0)
-    set_default(qcn, "condition", call(QueueRule(t=1000, fade=30).action()))
+    qcn.set_default("condition", call(QueueRule(t=1000, fade=30).action()))
     assert decided(qcn) == (12, 0), "it is forgotten"
 
 
 def test_a_way_round_that_is_avoided_as_much_is_no_better(qcn: Switch) -> None:
-    set_default(qcn, "condition", call(QueueRule(t=1000, fade=30).action()))
-    set_default(qcn, "mechanism", ("avoid", {"fade": 30}))
+    qcn.set_default("condition", call(QueueRule(t=1000, fade=30).action()))
+    qcn.set_default("mechanism", ("avoid", {"fade": 30}))
     for group in (1, 2, 3, 4, 5):
         is_taken(qcn, DIRECT, message((0, 0), group=group))
     assert decided(qcn) == (12, 0)
@@ -396,9 +392,9 @@ def test_a_way_round_that_is_avoided_as_much_is_no_better(qcn: Switch) -> None:
 
 def test_by_way_of_any_switch(qcn: Switch) -> None:
     """Node ids 1 to 6; the intermediate switch clears the label and raises the channel."""
-    set_default(qcn, "condition", ("never", {}))
-    set_default(qcn, "ways_round", ("any_switch", {"switches": 6}))
-    set_default(qcn, "towards_group", ("arrive_and_rise", {}))
+    qcn.set_default("condition", ("never", {}))
+    qcn.set_default("ways_round", ("any_switch", {"switches": 6}))
+    qcn.set_default("towards_group", ("arrive_and_rise", {}))
     way(qcn, 5, LOCAL)
     way(qcn, 6, LOCAL)
     arriving = data((0, 1), fl=(AHEAD | NODE) << 8)
@@ -412,7 +408,7 @@ def test_by_way_of_any_switch(qcn: Switch) -> None:
 
 
 def test_the_way_round_of_a_host(qcn: Switch) -> None:
-    set_default(qcn, "condition", ("never", {}))
+    qcn.set_default("condition", ("never", {}))
     fixed = qcn.schema.entry("conditional.host_ports", {"meta.in_port": HOSTS}, action=("fixed_way", {"via": 3}))
     qcn.client.modify(fixed)
     for _ in range(4):
@@ -421,10 +417,10 @@ def test_the_way_round_of_a_host(qcn: Switch) -> None:
 
 def test_the_better_of_two_ways_round_is_taken(qcn: Switch) -> None:
     """All groups but 4 are avoided, and count as longer than any queue."""
-    set_default(qcn, "mechanism", ("avoid", {"fade": 30}))
+    qcn.set_default("mechanism", ("avoid", {"fade": 30}))
     for group in (1, 2, 3):
         is_taken(qcn, DIRECT, message((0, 0), group=group))
-    set_default(qcn, "condition", call(QueueRule(t=2, choices=True, fade=30, shy=18).action()))
+    qcn.set_default("condition", call(QueueRule(t=2, choices=True, fade=30, shy=18).action()))
     qcn.platform.slow_down(DIRECT, RATE)
     for _ in range(12):
         for _ in range(12):
@@ -438,8 +434,8 @@ def test_the_better_of_two_ways_round_is_taken(qcn: Switch) -> None:
 
 def test_what_was_told_long_ago_is_forgotten(qcn: Switch) -> None:
     """With fade 1 that is two ticks: each message begins anew, and no way round counts as avoided."""
-    set_default(qcn, "mechanism", ("avoid", {"fade": 1}))
-    set_default(qcn, "condition", call(QueueRule(t=1000, choices=True, fade=0, shy=0).action()))
+    qcn.set_default("mechanism", ("avoid", {"fade": 1}))
+    qcn.set_default("condition", call(QueueRule(t=1000, choices=True, fade=0, shy=0).action()))
     for group in (1, 2, 3, 5, 5):
         is_taken(qcn, DIRECT, message((0, 0), group=group))
     assert decided(qcn) == (12, 0)
@@ -449,7 +445,7 @@ def test_a_way_round_without_an_entry_has_no_queue(qcn: Switch) -> None:
     """To group 2 one of the ways is group 5, of which this switch knows nothing."""
     qcn.route("fd00:2::", 32, [DIRECT])
     qcn.insert("minimal_rule", {"destination_group": 2}, action=("minimal", {"port": DIRECT, "own": 1, "link": 0}))
-    set_default(qcn, "condition", call(QueueRule(t=1000, choices=True).action()))
+    qcn.set_default("condition", call(QueueRule(t=1000, choices=True).action()))
     for _ in range(40):
         send_packet(qcn, HOSTS, data((0, 0), dst=2))
     qcn.barrier()
@@ -458,7 +454,7 @@ def test_a_way_round_without_an_entry_has_no_queue(qcn: Switch) -> None:
 
 def test_packets_tell_which_links_of_the_next_switch_are_congested(qcn: Switch) -> None:
     """Piggyback: link 1 of the switch behind port 2 leads to group 5."""
-    set_default(qcn, "condition", call(QueueRule(t=1000, remote=1).action()))
+    qcn.set_default("condition", call(QueueRule(t=1000, remote=1).action()))
     rule = qcn.schema.entry("minimal_rule", {"destination_group": 5}, ("minimal", {"port": LOCAL, "own": 0, "link": 1}))
     qcn.client.modify(rule)
     for label, straight in ((0b00, 12), (0b10, 0), (0b01, 12)):
@@ -470,7 +466,7 @@ def test_packets_tell_which_links_of_the_next_switch_are_congested(qcn: Switch) 
 def test_congestion_of_own_links_is_judged_and_told(qcn: Switch) -> None:
     """More than twice the mean over five links, and a packet: from the third that waits on. Link 0 is at port 1."""
     links_out(qcn, remote=1)
-    set_default(qcn, "condition", call(QueueRule(t=1000, remote=1).action()))
+    qcn.set_default("condition", call(QueueRule(t=1000, remote=1).action()))
     qcn.platform.slow_down(DIRECT, 2)
     straight, others = one_by_one(qcn, 8)
     assert 2 <= straight <= 6
@@ -489,8 +485,8 @@ def test_where_a_way_round_leaves_the_group_the_shorter_link_is_taken(qcn: Switc
     qcn.client.modify(qcn.schema.entry("first_way", way_of, ("read_first", {"port": PORTS[1], "own": 1})))
     for table, key, action in (("second_way", "via", "read_second"), ("towards_group", "meta.via", "towards")):
         qcn.client.modify(qcn.schema.entry(table, {key: 4}, (action, {"port": LOCAL})))
-    set_default(qcn, "ways_round", ("own_links", {"first_group": 4, "count": 4, "at_first": 0}))
-    set_default(qcn, "condition", call(QueueRule(t=1000).action()))
+    qcn.set_default("ways_round", ("own_links", {"first_group": 4, "count": 4, "at_first": 0}))
+    qcn.set_default("condition", call(QueueRule(t=1000).action()))
     other = data((0, 1), hlim=63, fl=(AHEAD | 3) << 8)  # does not leave the group here
     verify_forwarded(qcn, LOCAL, data((0, 1), fl=(AHEAD | 3) << 8), other, PORTS[3])
     qcn.platform.slow_down(PORTS[1], RATE)
@@ -519,8 +515,8 @@ def test_what_comes_from_another_group_avoids_a_long_local_link(qcn: Switch) -> 
 
 def test_ways_round_that_begin_at_own_links(qcn: Switch) -> None:
     """Groups 5, 0 and 1, of which 5 is the destination and 0 the switch's own: only 1 is a way round."""
-    set_default(qcn, "condition", ("never", {}))
-    set_default(qcn, "ways_round", ("own_links", {"first_group": 5, "count": 3, "at_first": 1}))
+    qcn.set_default("condition", ("never", {}))
+    qcn.set_default("ways_round", ("own_links", {"first_group": 5, "count": 3, "at_first": 1}))
     for _ in range(60):
         send_packet(qcn, HOSTS, data((0, 0)))
         qcn.barrier()

@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import script_program as script
-from script_program import RankingProgram, ScriptProgram, frame
+from script_program import RankingProgram as Ranking
+from script_program import ScriptProgram, frame
 
 from detour.base.errors import DetourError
 from detour.engine.buffers import Buffers
@@ -139,50 +140,49 @@ def test_an_empty_queue_saves_nothing_up(make):
     assert max(len(run) for run in "".join(map(str, order)).split("0")) <= 101
 
 
-def ranked(
-    make, ranks: list[tuple[int, int]], quanta: dict[int, int], program=None, **queue: int
-) -> list[tuple[int, int]]:
-    """Frames (priority, rank), in the order of service. The first is on the line before the others come."""
-    bench = make(program=program or RankingProgram())
+def ranked(make, ranks: list[tuple[int, int]], *, quanta: dict[int, int] | None = None, rate_pps: int = 0, by=Ranking):
+    """Frames (priority, rank), of which the first is on the line before the others come."""
+    bench = make(program=by())
     bench.switch(priorities=4)
     bench.sink(1, 2, rate_bps=ONE_US_A_FRAME, queue_packets=1000)
-    for priority, quantum in quanta.items():
+    bench.net.set_queue((1, 2), rate_pps=rate_pps)
+    for priority, quantum in (quanta or {}).items():
         bench.net.set_queue((1, 2), quantum=quantum, priority=priority)
-    if queue:
-        bench.net.set_queue((1, 2), **queue)
     for priority, rank in ranks:
         bench.net.inject((1, 2), frame(script.PRIORITY, 2, priority, tag=priority, rank=rank), time_ps=0)
     bench.net.run(1000 * US)
+    return bench
+
+
+def order(bench) -> list[tuple[int, int]]:
+    """The same in the order of service."""
     return [(f[3], int.from_bytes(f[4:8], "little")) for f in bench.frames(2)]
 
 
 def test_a_queue_goes_by_rank_and_equal_ranks_by_arrival(make):
-    rng = np.random.default_rng(3)
-    ranks = [(0, int(rank)) for rank in rng.integers(1, 20, 60)]
-    assert ranked(make, ranks, {}) == [ranks[0], *sorted(ranks[1:], key=lambda frame: frame[1])]
+    ranks = [(0, int(rank)) for rank in np.random.default_rng(3).integers(1, 20, 60)]
+    assert order(ranked(make, ranks)) == [ranks[0], *sorted(ranks[1:], key=lambda frame: frame[1])]
 
 
-def test_a_round_goes_by_rank_and_strict_queues_do_not(make):
+def test_a_round_goes_by_rank_behind_strict_queues(make):
     rng = np.random.default_rng(4)
-    ranks = [
-        (int(priority), int(rank)) for priority, rank in zip(rng.integers(0, 4, 80), rng.permutation(80), strict=True)
-    ]
-    strict = sorted((f for f in ranks[1:] if f[0] == 3), key=lambda f: f[1])
-    rest = sorted((f for f in ranks[1:] if f[0] != 3), key=lambda f: f[1])
-    assert ranked(make, ranks, {0: 64, 1: 64, 2: 64}) == [ranks[0], *strict, *rest]
+    ranks = [(int(rng.integers(4)), int(rank)) for rank in rng.permutation(80)]
+    behind = sorted(ranks[1:], key=lambda frame: (frame[0] != 3, frame[1]))
+    assert order(ranked(make, ranks, quanta={0: 64, 1: 64, 2: 64})) == [ranks[0], *behind]
 
 
-def test_equal_ranks_take_turns_and_programs_without_ranks_too(make):
-    ranks = [(k % 2, 7) for k in range(40)]
-    quanta = {0: 64, 1: 128}
-    assert ranked(make, ranks, quanta) == ranked(make, ranks, quanta, ScriptProgram())
+def test_equal_ranks_take_turns_as_if_there_were_none(make):
+    equal, quanta = [(k % 2, 7) for k in range(40)], {0: 64, 1: 128}
+    assert order(ranked(make, equal, quanta=quanta)) == order(ranked(make, equal, quanta=quanta, by=ScriptProgram))
     falling = [(0, 40 - k) for k in range(40)]
-    assert ranked(make, falling, {}, ScriptProgram()) == falling
+    assert order(ranked(make, falling, by=ScriptProgram)) == falling
 
 
-def test_a_queue_with_a_rate_goes_by_arrival(make):
+def test_a_ranked_queue_keeps_its_rate(make):
     falling = [(0, 40 - k) for k in range(40)]
-    assert ranked(make, falling, {}, rate_pps=500_000) == falling
+    bench = ranked(make, falling, rate_pps=500_000)
+    assert order(bench) == falling[::-1]
+    assert np.diff(bench.times(2)).tolist() == [2 * US] * 39
 
 
 def test_a_paced_queue_of_a_round_leaves_the_line_to_others(make):

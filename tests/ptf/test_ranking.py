@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ranking.p4: what has waited longest so far leaves a queue first. BMv2's queues know no ranks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from tests.ptf.base_test import Switch
+from tests.ptf.conftest import switch_with
+from tests.ptf.packets import frame, host, ip, transit, udp
+from tests.ptf.test_queueing import SLOW, burst
+
+PROGRAMS = ("adaptive", "qcn", "ugal")
+S = 1_000_000
+"""ticks of a second in real time"""
+
+
+def _backend(name: str) -> list[object]:
+    marks = [pytest.mark.bmv2] if name == "bmv2" else []
+    return [pytest.param((name, program), id=f"{name}-{program}", marks=marks) for program in PROGRAMS]
+
+
+@pytest.fixture(params=itertools.chain(_backend("engine"), _backend("bmv2")))
+def switch(request: pytest.FixtureRequest) -> Iterator[Switch]:
+    for each in switch_with(*request.param):
+        each.route("fd00:5::", 32, [SLOW])
+        yield each
+
+
+@pytest.mark.parametrize("oldest_first", [True, False])
+def test_the_order_of_a_queue(switch: Switch, oldest_first: bool, request: pytest.FixtureRequest) -> None:
+    """Packets that have waited 100 to 500 s elsewhere behind one that is on the line."""
+    if oldest_first:
+        switch.set_default("order", ("oldest_first", {}))
+    waited = [0, 200, 500, None, 100, 300, 400]
+    packets = [frame(ip(host(5), fl=n), *([] if s is None else [transit(s * S)]), udp()) for n, s in enumerate(waited)]
+    received = [int.from_bytes(data[14:18], "big") & 0xFFFFF for data in burst(switch, packets)]
+    by_rank = oldest_first and "bmv2" not in request.node.callspec.id
+    assert received == ([0, 2, 6, 5, 1, 4, 3] if by_rank else list(range(7)))
