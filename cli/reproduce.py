@@ -387,7 +387,7 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
         "qcn-switch",
         "Figs. 3, 7, 8 of the QCN-Switch paper: adaptive Dragonfly routing",
         topology=CommandOption("dragonfly:p=4,a=8,h=4 (--quick: p=2,a=4,h=2)", "SPEC"),
-        routing=CommandOption("(all)", "NAME[,NAME...]", kind=_names),
+        routing=CommandOption("(all); NAME-oldest: what has waited longest goes first", "NAME[,NAME...]", kind=_names),
         pattern=CommandOption("(all); with --transients un:0.4,adv1:0.4@1ms", "UN,MIX,ADV+k,ADVc", kind=_names),
         transients=CommandOption("traffic that changes, and how soon routing follows"),
         loads=CommandOption("offered, 0 to 1 (a spread)", "L[,L...]", kind=_loads),

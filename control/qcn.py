@@ -224,8 +224,8 @@ class Mechanism:
     take 2^-fade off a port's Fb (0: nothing). `gentle`: a probability p rises by A_i * (p + (1 - p) * 2^-gentle), 0: by
     A_i. `classes`: bit v: messages about victims of virtual channel v count. `queues`: takes the place of
     `condition`. `by`: what a packet that is sent round goes by, a random `group` other than source and destination, any
-    random `switch`, or for every `host` the group behind a link of its own switch. `oldest_first`: queues go by how long
-    packets have waited so far (ranking.p4)."""
+    random `switch`, or for every `host` the group behind a link of its own switch. `oldest_first`: queues go by how
+    long packets have waited so far (ranking.p4)."""
 
     name: str
     condition: Condition = "by_probability"
@@ -304,9 +304,7 @@ PIGGYBACK = Mechanism("Piggyback", queues=QueueRule(remote=5))
 OLM = Mechanism("OLM-like", queues=QueueRule(t=2, transit=True, own_links="first"))
 QCN_FAST = Mechanism(
     "QCN-Switch-fast",
-    queues=QueueRule(
-        t=15, twice=4, mean=8, choices=True, transit=True, gap=5000, shy=18, own_links="last", sidestep=2
-    ),
+    queues=QueueRule(t=15, twice=4, mean=8, choices=True, transit=True, gap=5000, shy=18, own_links="last", sidestep=2),
     oldest_first=True,
 )
 QCN_BASE = Mechanism("QCN-Switch-base")

@@ -280,8 +280,8 @@ class SwitchRecord(NativeRecord, lines=True):
     shared_bytes: Int64; shared_used: Int64; lossless: Int64; headroom: Int64
     reserve: Int64; xoff_shift: Int64; xon_offset: Int64
     preserve: Int64; pipe_ps: Int64; pipe_gap_ps: Int64; pipe_free_ps: Int64; pipe_pps: Int64
-    trim_to: Int64; trim_priority: Int64; trimmed: Int64  # offsets in the PHV (`compiler.program.queue_places`), 0: none
-    queue_rank: Int64
+    # offsets in the PHV (`compiler.program.queue_places`), 0: none
+    trim_to: Int64; trim_priority: Int64; trimmed: Int64; queue_rank: Int64
     # counters
     packets: Int64; parser_errors: Int64; faults: Int64; ingress_drops: Int64
     egress_drops: Int64; no_pipeline_drops: Int64; no_port_drops: Int64

@@ -122,8 +122,8 @@ def _rank(g: LoopGlobals, switch: SwitchRecord, slot_index: int) -> int:
 
 @inner()
 def _insert_by_rank(g: LoopGlobals, switch: SwitchRecord, queue: QueueRecord, slot_index: int) -> None:
-    """Puts a packet in front of the first one of higher rank, which there is. Times of departure stay with the places in
-    the queue."""
+    """Puts a packet in front of the first one of higher rank, which there is. Times of departure stay with the places
+    in the queue."""
     rank = _rank(g, switch, slot_index)
     before, behind = -1, queue.head
     while _rank(g, switch, behind) <= rank:

@@ -26,16 +26,21 @@ from detour.topo import Topology
 FULL_SIZE = "dragonfly:p=4,a=8,h=4"
 SMALL = "dragonfly:p=2,a=4,h=2"
 ROUTINGS = (*REFERENCES, *MECHANISMS)
-OLDEST_FIRST = "-oldest"
+BY_AGE = "-oldest"
 """ends the name of any routing in networks whose queues go by what packets have waited so far"""
 _QUICK = ("MIN", "PB", "QCN-Switch-complete", "QCN-Switch-fast")  # what goals are about, in its minute
 FAIR_LOAD = 0.4
 """Fig. 8's"""
 
-_ADVERSARIAL = {"ADVc": (0.1, 0.3, 0.4, 0.5), "MIX": (0.2, 0.5, 0.7, 0.8, 1.0), "ADV+h": (0.1, 0.2, 0.3, 0.4, 0.5)}
+_ADVERSARIAL = {
+    "ADV": (0.05, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.7),
+    "ADVc": (0.1, 0.3, 0.4, 0.5, 0.7),
+    "MIX": (0.2, 0.5, 0.7, 0.8, 1.0),
+    "ADV+h": (0.1, 0.2, 0.3, 0.4, 0.5, 0.7),
+}
 LOADS = {
-    "quick": {"UN": (0.5, 1.0), "ADV": (0.1, 0.4, 0.5), "ADVc": (0.5,), "MIX": (0.8,), "ADV+h": (0.5,)},
-    "normal": {"UN": (0.2, 0.5, 0.8, 0.9, 1.0), "ADV": (0.05, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5), **_ADVERSARIAL},
+    "quick": {"UN": (0.5, 1.0), "ADV": (0.1, 0.4, 0.5), "ADVc": (0.5,), "MIX": (0.8,), "ADV+h": (0.5, 0.7)},
+    "normal": {"UN": (0.2, 0.5, 0.8, 0.9, 1.0), **_ADVERSARIAL},
     "full": dict.fromkeys(OPEN_LOOP_PATTERNS, tuple(round(0.05 * k, 2) for k in range(1, 21))),
 }
 STEADY_WITHIN = 0.02
@@ -130,15 +135,15 @@ def select(
 
 def check_routings(names: Sequence[str]) -> None:
     """Raises `DetourError`: there is no routing of one of the names."""
-    unknown = next((name for name in names if name.removesuffix(OLDEST_FIRST) not in ROUTINGS), None)
+    unknown = next((name for name in names if name.removesuffix(BY_AGE) not in ROUTINGS), None)
     if unknown is not None:
         text = f"there is no {unknown!r} in the QCN-Switch paper's evaluation; allowed: {', '.join(ROUTINGS)}"
-        raise DetourError(f"{text}, and each with {OLDEST_FIRST} behind it")
+        raise DetourError(f"{text}, and each with {BY_AGE} behind it")
 
 
 def open_loop(topology: Topology, name: str, **traffic: Any) -> OpenLoop:
     """A network with a routing of that name, under that traffic."""
-    plain = name.removesuffix(OLDEST_FIRST)
+    plain = name.removesuffix(BY_AGE)
     routing = MECHANISMS[plain] if plain in MECHANISMS else reference(plain)
     return OpenLoop(topology, routing, oldest_first=plain != name, **traffic)
 

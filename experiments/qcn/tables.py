@@ -14,9 +14,9 @@ from detour.experiments import drawing
 from detour.experiments.columns import columns, row, shown, table, taken
 from detour.experiments.qcn import goals
 from detour.experiments.qcn.experiment import (
+    BY_AGE,
     FAIR_LOAD,
     LOADS,
-    OLDEST_FIRST,
     ROUTINGS,
     QcnLoad,
     QcnPoint,
@@ -95,7 +95,7 @@ def collect(results: Sequence[QcnResult]) -> QcnFindings:
         ],
         [
             landmarks(name + order, results)
-            for order in ("", OLDEST_FIRST)
+            for order in ("", BY_AGE)
             for name in ROUTINGS
             if any(run.routing == name + order for run in results)
         ],
