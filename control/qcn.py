@@ -178,7 +178,7 @@ class QueueRule:
     many packets more than twice their switch's mean; such a minimal way is not taken; 0: they tell nothing.
     `own_links`: ways round begin there (`first`), or a switch by which one leaves the group may take another.
     `sidestep`: what comes in from another group may take two local links instead of one, at which more than so many
-    packets wait, and twice those at the other; 0: never."""
+    packets wait, and four times those at the other; 0: never."""
 
     t: int = 10
     twice: int = 1

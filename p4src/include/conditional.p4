@@ -483,14 +483,14 @@ control Sidestep(in headers_t hdr, in metadata_t meta, inout standard_metadata_t
         }
     }
 
-    // Another port, if more than twice what waits there and `t` packets wait here.
+    // Another port, if more than four times what waits there and `t` packets wait here.
     action by_neighbour(port_t first, port_t second, port_t third, bit<16> t) {
         port = first;
         port_load.read(least, (bit<32>)first);
         consider(second);
         consider(third);
         port_load.read(straight, (bit<32>)std.egress_spec);
-        if (straight > (least << 1) + (bit<32>)t) {
+        if (straight > (least << 2) + (bit<32>)t) {
             std.egress_spec = port;
         }
     }
