@@ -241,11 +241,10 @@ def left_out(extent: str) -> list[tuple[str, str]]:
         if missing := sorted(set(counts) - set(_CURVES[extent].get((topology, pattern), ()))):
             numbers = ",".join(map(str, missing))
             command = f"detour reproduce nonshortest --topology {topology} --pattern {pattern} --pairs {numbers}"
-            lines.append((f"{topology} {pattern.upper()}: {numbers.replace(',', ', ')} pairs", f"{command} --full"))
+            lines.append((f"{topology} {pattern.upper()}", f"{command} --full"))
     if missing := sorted(set(pfc_gain.CONNECTIONS) - set(_CONNECTIONS[extent])):
         numbers = ",".join(map(str, missing))
-        what = f"Table I: {numbers.replace(',', ', ')} connections"
-        lines.append((what, f"detour reproduce pfc-gain --connections {numbers} --full"))
+        lines.append(("Table I", f"detour reproduce pfc-gain --connections {numbers} --full"))
     return [*lines, ("more draws of pairs (the paper: 10 to 20)", "detour reproduce all --full")]
 
 
@@ -291,7 +290,7 @@ def document(outcome: Evaluation, extent: str, drawn: dict[str, str], left_out: 
         _section("reasons", tables.differences(curves.gains, curves.points)),
         _hold_outs(hold_outs),
         _section("set_to", tables.choices(list(stored.values())), seed=settings.TUNING_SEED),
-        _settings(additions),
+        _section("settings", tables.worth(additions)),
         _section("sensitivity", tables.sensitivity(changed)),
         _section("table_2", tables.table_2()),
         _curves(curves.points, drawn),
@@ -335,11 +334,6 @@ def _hold_outs(hold_outs: NonshortestFindings) -> str:
     return _section("hold_outs", tables.hold_outs(hold_outs.gains, hold_outs.points), counts=counts)
 
 
-def _settings(additions: SettingFindings) -> str:
-    parts = [f"{shown.title}:\n\n{markdown(shown)}\n" for shown in tables.settings(additions)]
-    return _text("settings", tables="\n".join(parts)) if additions.settings else ""
-
-
 def _rates(points: Sequence[NonshortestRun]) -> Table[dict[str, tables.SchemeRuns]]:
     """A row for each pattern and number of pairs, a column for each scheme."""
     cells = grouped(tables.by_scheme(points), lambda runs: (runs.first.pattern, runs.first.pairs)).values()
@@ -370,8 +364,6 @@ def _curves(points: Sequence[NonshortestRun], drawn: dict[str, str]) -> str:
         parts.append(f"### Fig. {number}: {topology}\n")
         if topology in drawn:
             parts.append(f"![throughput of the four schemes on {topology}]({drawn[topology]})\n")
-        stated = [f"- {mark.pattern.upper()}: {mark.text}" for mark in paper.LANDMARKS if mark.topology == topology]
-        parts.append("The paper's text:\n\n" + "\n".join(stated) + "\n")
         parts.append(markdown(_rates(mine)) + "\n")
     if "time" in drawn:
         parts.append(f"### Over time\n\n![wire rate over time]({drawn['time']})\n")
@@ -398,9 +390,7 @@ def _table_1(table_1: PfcGainFindings, drawn: dict[str, str]) -> str:
 
 
 def _deadlock(figure_2: Figure2Findings) -> str:
-    stuck = "\n".join(f"- {line}" for line in deadlock.stuck(figure_2))
-    listed = f"\n\nQueues that can never move again:\n\n{stuck}" if stuck else ""
-    return _text("deadlock", topology=figure_2.topology, table=markdown(deadlock.tables(figure_2)[0]), stuck=listed)
+    return _text("deadlock", topology=figure_2.topology, table=markdown(deadlock.tables(figure_2)[0]))
 
 
 def _parameters() -> str:
