@@ -12,10 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.files import naming, write_file
 from detour.base.tables import Column, Table, left, markdown, right
-from detour.control.policy import Ecn, NoMarking, RedMarking
 from detour.experiments.columns import grouped, table
 from detour.experiments.nonshortest import ablation, deadlock, figures, paper, pfc_gain, settings, tables, tuning
 from detour.experiments.nonshortest import experiment as nonshortest
@@ -50,17 +48,12 @@ from detour.experiments.sweep import FailedPoint, SweepProgress
 from detour.fabric.backends.virtual.scheme import (
     BENCHMARK,
     BENCHMARK_DCTCP,
-    LERP_WITHOUT_PFC,
-    ROCE_WITH_PFC,
     SCHEMES,
     SHORTEST_PATH,
     TELEMETRY_GBN,
     TELEMETRY_GBN_DCTCP,
     TELEMETRY_LERP,
     TELEMETRY_LERP_LITERAL,
-    LinkSettings,
-    Scheme,
-    SwitchMemory,
 )
 from detour.topo import parse_topology
 
@@ -298,7 +291,6 @@ def document(outcome: Evaluation, extent: str, drawn: dict[str, str], left_out: 
         _completion(extras.points),
         _table_1(table_1, drawn),
         _deadlock(figure_2),
-        _parameters(),
         _missing(outcome, extent, left_out),
     ]
     return "\n".join(section for section in sections if section)
@@ -364,7 +356,7 @@ def _curves(points: Sequence[NonshortestRun], drawn: dict[str, str]) -> str:
         parts.append(f"### Fig. {number}: {topology}\n")
         if topology in drawn:
             parts.append(f"![throughput of the four schemes on {topology}]({drawn[topology]})\n")
-        parts.append(markdown(_rates(mine)) + "\n")
+        parts.append(markdown(_rates([run for run in mine if run.scheme != BENCHMARK_DCTCP.name])) + "\n")
     if "time" in drawn:
         parts.append(f"### Over time\n\n![wire rate over time]({drawn['time']})\n")
     return "\n".join(parts)
@@ -391,36 +383,6 @@ def _table_1(table_1: PfcGainFindings, drawn: dict[str, str]) -> str:
 
 def _deadlock(figure_2: Figure2Findings) -> str:
     return _text("deadlock", topology=figure_2.topology, table=markdown(deadlock.tables(figure_2)[0]))
-
-
-def _parameters() -> str:
-    links, memory = LinkSettings(), SwitchMemory()
-    shared = f"{memory.port_bytes:,} bytes a port, shared by the switch; lossy queues: alpha {memory.alpha:g}"
-    rows = [
-        ("link", f"{links.rate_bps / 1e9:g} Gb/s, {links.host_delay_ps / 1e6:g} us"),
-        ("packet", f"{PAYLOAD} bytes of payload in {PACKET_BYTES} bytes"),
-        ("packet memory", shared),
-        *((s.name, _describe(s)) for s in (*SCHEMES.values(), BENCHMARK_DCTCP, LERP_WITHOUT_PFC, ROCE_WITH_PFC)),
-    ]
-    columns = left("what", lambda row: row[0]), left("value", lambda row: row[1])
-    return f"## Parameters\n\n{markdown(Table(columns, rows))}\n"
-
-
-def _describe(chosen: Scheme) -> str:
-    parts = [chosen.transport.upper(), chosen.control.upper(), f"paths: {chosen.paths}", f"routing: {chosen.routing}"]
-    parts.append(f"ECN {_ecn(chosen.ecn)}")
-    parts.append(f"PFC, {chosen.channels} virtual channels" if chosen.pfc else "no PFC")
-    if chosen.reorder:
-        parts.append("reordering receiver")
-    return ", ".join([*parts, *(f"{name} = {value}" for name, value in chosen.hosts)])
-
-
-def _ecn(ecn: Ecn) -> str:
-    """A marking rule of the schemes here: all mark, and thresholds are bytes."""
-    assert not isinstance(ecn, NoMarking)
-    if isinstance(ecn, RedMarking):
-        return f"{ecn.kmin.value / 1e3:g} to {ecn.kmax.value / 1e3:g} kB, {ecn.pmax:g}"
-    return f"above {ecn.k.value / 1e3:g} kB"
 
 
 def _missing(outcome: Evaluation, extent: str, left_out: list[tuple[str, str]]) -> str:
