@@ -33,7 +33,7 @@ def register(commands: Any) -> None:
         "--from", "instead: stored runs (what --json wrote, also as .xz), by section (repeatable)", "FILE", Path,
         action="append", dest="stored",
     )  # fmt: skip
-    parser.option("--write", "with --from: write the table there as well (docs/p4runtime.md)", "FILE", output_file)
+    parser.option("--write", "with --from: write the table by chapters there (docs/p4runtime.md)", "FILE", output_file)
     parser.add_argument("-v", "--verbose", action="store_true", help="what was sent and received where a check failed")
 
 
@@ -81,11 +81,12 @@ def _show(page: Page, report: ConformanceReport, verbose: bool) -> None:
 
 
 def _stored(options: argparse.Namespace) -> int:
-    from detour.control.conformance.report import read_runs, section_table
+    from detour.control.conformance.report import chapter_table, read_runs, section_table
 
-    table = section_table(read_runs(options.stored))
+    runs = read_runs(options.stored)
+    table = section_table(runs)
     if options.write is not None:
         sources = " ".join(f"--from {path}" for path in options.stored)
-        write_block(options.write, f"detour conformance {sources}", markdown(table))
+        write_block(options.write, f"detour conformance {sources}", markdown(chapter_table(runs)))
     present(table.rows, options, lambda page: page.table(table))
     return 0

@@ -12,10 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.files import naming, write_file
 from detour.base.tables import Column, Table, left, markdown, right
-from detour.control.policy import Ecn, NoMarking, RedMarking
 from detour.experiments.columns import grouped, table
 from detour.experiments.nonshortest import ablation, deadlock, figures, paper, pfc_gain, settings, tables, tuning
 from detour.experiments.nonshortest import experiment as nonshortest
@@ -50,17 +48,12 @@ from detour.experiments.sweep import FailedPoint, SweepProgress
 from detour.fabric.backends.virtual.scheme import (
     BENCHMARK,
     BENCHMARK_DCTCP,
-    LERP_WITHOUT_PFC,
-    ROCE_WITH_PFC,
     SCHEMES,
     SHORTEST_PATH,
     TELEMETRY_GBN,
     TELEMETRY_GBN_DCTCP,
     TELEMETRY_LERP,
     TELEMETRY_LERP_LITERAL,
-    LinkSettings,
-    Scheme,
-    SwitchMemory,
 )
 from detour.topo import parse_topology
 
@@ -241,11 +234,10 @@ def left_out(extent: str) -> list[tuple[str, str]]:
         if missing := sorted(set(counts) - set(_CURVES[extent].get((topology, pattern), ()))):
             numbers = ",".join(map(str, missing))
             command = f"detour reproduce nonshortest --topology {topology} --pattern {pattern} --pairs {numbers}"
-            lines.append((f"{topology} {pattern.upper()}: {numbers.replace(',', ', ')} pairs", f"{command} --full"))
+            lines.append((f"{topology} {pattern.upper()}", f"{command} --full"))
     if missing := sorted(set(pfc_gain.CONNECTIONS) - set(_CONNECTIONS[extent])):
         numbers = ",".join(map(str, missing))
-        what = f"Table I: {numbers.replace(',', ', ')} connections"
-        lines.append((what, f"detour reproduce pfc-gain --connections {numbers} --full"))
+        lines.append(("Table I", f"detour reproduce pfc-gain --connections {numbers} --full"))
     return [*lines, ("more draws of pairs (the paper: 10 to 20)", "detour reproduce all --full")]
 
 
@@ -291,7 +283,7 @@ def document(outcome: Evaluation, extent: str, drawn: dict[str, str], left_out: 
         _section("reasons", tables.differences(curves.gains, curves.points)),
         _hold_outs(hold_outs),
         _section("set_to", tables.choices(list(stored.values())), seed=settings.TUNING_SEED),
-        _settings(additions),
+        _section("settings", tables.worth(additions)),
         _section("sensitivity", tables.sensitivity(changed)),
         _section("table_2", tables.table_2()),
         _curves(curves.points, drawn),
@@ -299,7 +291,6 @@ def document(outcome: Evaluation, extent: str, drawn: dict[str, str], left_out: 
         _completion(extras.points),
         _table_1(table_1, drawn),
         _deadlock(figure_2),
-        _parameters(),
         _missing(outcome, extent, left_out),
     ]
     return "\n".join(section for section in sections if section)
@@ -335,11 +326,6 @@ def _hold_outs(hold_outs: NonshortestFindings) -> str:
     return _section("hold_outs", tables.hold_outs(hold_outs.gains, hold_outs.points), counts=counts)
 
 
-def _settings(additions: SettingFindings) -> str:
-    parts = [f"{shown.title}:\n\n{markdown(shown)}\n" for shown in tables.settings(additions)]
-    return _text("settings", tables="\n".join(parts)) if additions.settings else ""
-
-
 def _rates(points: Sequence[NonshortestRun]) -> Table[dict[str, tables.SchemeRuns]]:
     """A row for each pattern and number of pairs, a column for each scheme."""
     cells = grouped(tables.by_scheme(points), lambda runs: (runs.first.pattern, runs.first.pairs)).values()
@@ -370,9 +356,7 @@ def _curves(points: Sequence[NonshortestRun], drawn: dict[str, str]) -> str:
         parts.append(f"### Fig. {number}: {topology}\n")
         if topology in drawn:
             parts.append(f"![throughput of the four schemes on {topology}]({drawn[topology]})\n")
-        stated = [f"- {mark.pattern.upper()}: {mark.text}" for mark in paper.LANDMARKS if mark.topology == topology]
-        parts.append("The paper's text:\n\n" + "\n".join(stated) + "\n")
-        parts.append(markdown(_rates(mine)) + "\n")
+        parts.append(markdown(_rates([run for run in mine if run.scheme != BENCHMARK_DCTCP.name])) + "\n")
     if "time" in drawn:
         parts.append(f"### Over time\n\n![wire rate over time]({drawn['time']})\n")
     return "\n".join(parts)
@@ -398,39 +382,7 @@ def _table_1(table_1: PfcGainFindings, drawn: dict[str, str]) -> str:
 
 
 def _deadlock(figure_2: Figure2Findings) -> str:
-    stuck = "\n".join(f"- {line}" for line in deadlock.stuck(figure_2))
-    listed = f"\n\nQueues that can never move again:\n\n{stuck}" if stuck else ""
-    return _text("deadlock", topology=figure_2.topology, table=markdown(deadlock.tables(figure_2)[0]), stuck=listed)
-
-
-def _parameters() -> str:
-    links, memory = LinkSettings(), SwitchMemory()
-    shared = f"{memory.port_bytes:,} bytes a port, shared by the switch; lossy queues: alpha {memory.alpha:g}"
-    rows = [
-        ("link", f"{links.rate_bps / 1e9:g} Gb/s, {links.host_delay_ps / 1e6:g} us"),
-        ("packet", f"{PAYLOAD} bytes of payload in {PACKET_BYTES} bytes"),
-        ("packet memory", shared),
-        *((s.name, _describe(s)) for s in (*SCHEMES.values(), BENCHMARK_DCTCP, LERP_WITHOUT_PFC, ROCE_WITH_PFC)),
-    ]
-    columns = left("what", lambda row: row[0]), left("value", lambda row: row[1])
-    return f"## Parameters\n\n{markdown(Table(columns, rows))}\n"
-
-
-def _describe(chosen: Scheme) -> str:
-    parts = [chosen.transport.upper(), chosen.control.upper(), f"paths: {chosen.paths}", f"routing: {chosen.routing}"]
-    parts.append(f"ECN {_ecn(chosen.ecn)}")
-    parts.append(f"PFC, {chosen.channels} virtual channels" if chosen.pfc else "no PFC")
-    if chosen.reorder:
-        parts.append("reordering receiver")
-    return ", ".join([*parts, *(f"{name} = {value}" for name, value in chosen.hosts)])
-
-
-def _ecn(ecn: Ecn) -> str:
-    """A marking rule of the schemes here: all mark, and thresholds are bytes."""
-    assert not isinstance(ecn, NoMarking)
-    if isinstance(ecn, RedMarking):
-        return f"{ecn.kmin.value / 1e3:g} to {ecn.kmax.value / 1e3:g} kB, {ecn.pmax:g}"
-    return f"above {ecn.k.value / 1e3:g} kB"
+    return _text("deadlock", topology=figure_2.topology, table=markdown(deadlock.tables(figure_2)[0]))
 
 
 def _missing(outcome: Evaluation, extent: str, left_out: list[tuple[str, str]]) -> str:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A report as JUnit XML, for CI, and as a page that loads nothing from elsewhere; stored runs as tables: what each
-server makes of the specification, by section or check by check."""
+server makes of the specification, by chapter, by section or check by check."""
 
 from __future__ import annotations
 
 import json
 import lzma
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import groupby
 from pathlib import Path
@@ -130,6 +130,24 @@ def section_table(runs: dict[str, Run]) -> Table[ComplianceRow]:
     about = left("about", lambda row: ", ".join([*row.about[:3], *(["..."] if row.about[3:] else [])]))
     section, checks = left("section", lambda row: row.section), right("checks", lambda row: row.checks)
     return Table((section, about, checks, *columns), by_section(runs))
+
+
+_CHAPTERS = {
+    "5": "arbitration, replication", "8": "message formats", "9": "entities", "10": "errors", "12": "Write",
+    "13": "Read", "14": "SetForwardingPipelineConfig", "15": "GetForwardingPipelineConfig", "16": "StreamChannel",
+    "17": "Capabilities", "18": "portability",
+}  # fmt: skip
+"""of version 1.5, those that have checks"""
+
+
+def chapter_table(runs: dict[str, Run]) -> Table[ComplianceRow]:
+    """`section_table` in short: the sections of a chapter in one row."""
+    rows = []
+    for number, sections in groupby(by_section(runs), lambda row: row.section.partition(".")[0]):
+        some = list(sections)
+        verdicts = {name: dict(sum((Counter(row.verdicts[name]) for row in some), Counter())) for name in runs}
+        rows.append(ComplianceRow(number, [_CHAPTERS.get(number, "")], sum(row.checks for row in some), verdicts))
+    return replace(section_table(runs), rows=rows)
 
 
 def _cell(verdicts: dict[str, int]) -> str:

@@ -136,10 +136,12 @@ def write(file: Path, reports: Iterable[BenchReport], seconds: float) -> None:
 
 
 def _section(report: BenchReport) -> str:
-    lines = [f"## bench {report.name}", "", fill(" ".join(_TEXTS.get(report.name, "").split()), 120), ""]
-    lines.append(markdown(report.table()))
+    parts = [f"## bench {report.name}"]
+    if report.name in _TEXTS:
+        parts.append(fill(" ".join(_TEXTS[report.name].split()), 120))
+    if not {row[0] for row in report.rows} <= {goal.text for goal in report.goals}:  # which have the same figures
+        parts.append(markdown(report.table()))
     if report.goals:
-        lines += ["", markdown(report.goals_table("**missed**"))]
-    for note in report.notes:
-        lines += ["", fill(note, 120)]
-    return "\n".join(lines) + "\n"
+        parts.append(markdown(report.goals_table("**missed**")))
+    parts += [fill(note, 120) for note in report.notes]
+    return "\n\n".join(parts) + "\n"

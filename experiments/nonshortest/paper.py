@@ -6,7 +6,6 @@ Only numbers that stand in its text and tables. The curves of Figs. 5 to 7 carry
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, get_args
 
 
@@ -54,33 +53,9 @@ TABLE_3: Final[dict[tuple[str, str, str], float]] = {
     ("D1", "adv2", "light"): 12, ("D2", "adv2", "light"): 18, ("D3", "adv2", "light"): 38,
     ("D1", "adv2", "heavy"): 3, ("D2", "adv2", "heavy"): 5, ("D3", "adv2", "heavy"): 11,
 }  # fmt: skip
-"""Table III: by how many percent TelemetryLERP is ahead of Benchmark"""
+"""Table III: by how many percent TelemetryLERP is ahead of Benchmark. D3's 78 % contradicts the text's "up to 30 %"."""
 
 TOPOLOGIES: Final = {"D1": "dragonfly:p=2,a=4,h=2", "D2": "dragonfly:p=3,a=6,h=3", "D3": "dragonfly:p=4,a=8,h=4"}
-
-
-@dataclass(frozen=True)
-class Landmark:
-    """A statement of section IV about a curve."""
-
-    topology: str
-    pattern: str
-    text: str
-
-
-LANDMARKS: Final = (
-    Landmark("D1", "unf", "TelemetryLERP over 15 % ahead of Benchmark at 1000 connections or more"),
-    Landmark("D1", "adv1", "ShortestPath constant at 100 Gb/s; TelemetryLERP reaches 800 Gb/s very quickly"),
-    Landmark("D1", "adv1", "TelemetryLERP over 20 % ahead of Benchmark at low and medium loads"),
-    Landmark("D1", "adv2", "TelemetryLERP and TelemetryGBN reach 800 Gb/s, ShortestPath slightly less, Benchmark too"),
-    Landmark("D2", "unf", "TelemetryLERP up to 25 % ahead of Benchmark"),
-    Landmark("D2", "adv1", "TelemetryLERP up to 30 % ahead of Benchmark"),
-    Landmark("D2", "adv2", "TelemetryLERP up to 18 % ahead of Benchmark"),
-    Landmark("D3", "unf", "TelemetryLERP up to 30 % ahead of Benchmark"),
-    Landmark("D3", "adv1", "TelemetryLERP up to 100 % ahead of Benchmark"),
-    Landmark("D3", "adv2", "TelemetryLERP up to 30 % ahead of Benchmark"),
-)
-"""Table III's 78 % (D3, UNF, light) and the text's "up to 30 %" contradict each other; both are given as printed."""
 
 
 def throughput(topology: str, pattern: str, scheme: str, pairs: int) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from detour.base.tables import Column, Table, fixed, left, right
@@ -171,11 +171,23 @@ def settings(findings: SettingFindings) -> list[Table[SettingRow]]:
     for name in dict.fromkeys(row.scheme for row in findings.settings):
         rows = [row for row in findings.settings if row.scheme == name]
         shown.append(table(SettingRow, rows, f"{name}: what was added"))
-        cases = dict.fromkeys((each.topology, each.pattern, each.pairs) for row in rows for each in row.worth)
-        worth = (columns(SettingRow)[0], *(right(f"{a} {b.upper()} {c:,}", _worth_on((a, b, c))) for a, b, c in cases))
-        if cases:
-            shown.append(Table(worth, [row for row in rows if row.worth], f"{name}: what it is worth, %", _WORTH))
+        worth = _worth(rows)
+        if worth.rows:
+            shown.append(replace(worth, title=f"{name}: what it is worth, %", notes=_WORTH))
     return shown
+
+
+def worth(findings: SettingFindings) -> Table[SettingRow]:
+    """What the additions of all schemes are worth, in one table."""
+    every = _worth(findings.settings)
+    return replace(every, columns=(left("scheme", lambda row: row.scheme), *every.columns))
+
+
+def _worth(rows: Sequence[SettingRow]) -> Table[SettingRow]:
+    """A row for each addition, a column for each traffic on which some were left out."""
+    cases = dict.fromkeys((each.topology, each.pattern, each.pairs) for row in rows for each in row.worth)
+    heads = (columns(SettingRow)[0], *(right(f"{a} {b.upper()} {c:,}", _worth_on((a, b, c))) for a, b, c in cases))
+    return Table(heads, [row for row in rows if row.worth])
 
 
 _WORTH = (
@@ -234,7 +246,7 @@ def table_2() -> Table[str]:
 
 
 def table_3(gains: Sequence[Gain], rival: str) -> Table[tuple[str, LoadLevel]]:
-    """Gains over a rival by pattern and load, beside the paper's over Benchmark, topology by topology."""
+    """Gains over a rival by pattern and load, topology by topology; those over Benchmark beside the paper's."""
     measured = {(gain.topology, gain.pattern, gain.load): gain for gain in gains if gain.rival == rival}
 
     def ours(topology: str, pattern: str, load: LoadLevel) -> str:
@@ -243,10 +255,10 @@ def table_3(gains: Sequence[Gain], rival: str) -> Table[tuple[str, LoadLevel]]:
         return f"{gain_text(gain.gain, gain.spread, gain.steady) if gain else '–'} ({pairs:,})"
 
     def beside(topology: str) -> tuple[Column[tuple[str, LoadLevel]], ...]:
-        return (
-            right(f"{topology}, % (pairs)", lambda row: ours(topology, *row)),
-            right("paper", lambda row: f"{paper.TABLE_3[topology, *row]:+.0f}"),
-        )
+        gain = right(f"{topology}, % (pairs)", lambda row: ours(topology, *row))
+        if rival != schemes.BENCHMARK.name:
+            return (gain,)
+        return gain, right("paper", lambda row: f"{paper.TABLE_3[topology, *row]:+.0f}")
 
     heads: tuple[Column[tuple[str, LoadLevel]], ...] = (
         left("pattern", lambda row: row[0].upper()),
@@ -261,7 +273,6 @@ class GainDifference:
     """A cell of Table III that is off, and what was run for it."""
 
     gain: Gain
-    paper_gain: float
     ours: SchemeRuns
     theirs: SchemeRuns
 
@@ -279,8 +290,6 @@ class GainDifference:
 
 _DIFFERENCES: tuple[Column[GainDifference], ...] = (
     right("cell", lambda row: f"{row.gain.topology} {row.gain.pattern.upper()} {row.gain.load}"),
-    right("ours, %", lambda row: gain_text(row.gain.gain, row.gain.spread, row.gain.steady)),
-    right("paper", lambda row: f"{row.paper_gain:+.0f}"),
     right("LERP, % of ceiling", lambda row: _hundred(row.ours.ceiling_fraction)),
     right("Benchmark, %", lambda row: _hundred(row.theirs.ceiling_fraction)),
     right("fair share, %", lambda row: _hundred(row.fair_fraction)),
@@ -304,7 +313,7 @@ def differences(gains: Sequence[Gain], points: Sequence[NonshortestRun]) -> Tabl
         stated = gain.paper_gain
         if gain.rival == schemes.BENCHMARK.name and stated is not None and abs(gain.gain - stated) > 0.5 * stated:
             ours, theirs = (SchemeRuns([run for run in some if run.traffic == gain.traffic]) for some in runs.values())
-            rows.append(GainDifference(gain, stated, ours, theirs))
+            rows.append(GainDifference(gain, ours, theirs))
     return Table(_DIFFERENCES, rows)
 
 
@@ -328,7 +337,7 @@ def _again(runs: SchemeRuns) -> str | None:
 
 
 def hold_outs(gains: Sequence[Gain], points: Sequence[NonshortestRun]) -> Table[TrafficCase]:
-    """Wire rates as fractions of the ceiling, and by how much TelemetryLERP is ahead of its rivals."""
+    """TelemetryLERP's wire rate as a fraction of the ceiling, and by how much it is ahead of its rivals."""
     runs = grouped(points, lambda run: (run.traffic, run.scheme))
     by_rival = {(gain.traffic, gain.rival): gain for gain in gains}
 
@@ -351,26 +360,19 @@ def hold_outs(gains: Sequence[Gain], points: Sequence[NonshortestRun]) -> Table[
         left("topology", lambda case: f"`{case.topology}`"),
         left("pattern", lambda case: case.pattern),
         right("pairs", lambda case: f"{case.pairs:,}"),
-        *map(reached, (schemes.TELEMETRY_LERP.name, *rivals)),
+        reached(schemes.TELEMETRY_LERP.name),
         *map(ahead, rivals),
     )
     return Table(heads, list(dict.fromkeys(gain.traffic for gain in gains)))
 
 
 def choices(several: Sequence[TopologySettings]) -> Table[tuple[TopologySettings, str]]:
-    """The best setting of every scheme on every topology, and the next best."""
-
-    def runner_up(row: tuple[TopologySettings, str]) -> str | None:
-        tried = row[0].schemes[row[1]].tried
-        return f"{tried[1].setting.text(row[1])}: {100 * tried[1].score:.1f}" if len(tried) > 1 else None
-
+    """The best setting of every scheme on every topology."""
     heads: tuple[Column[tuple[TopologySettings, str]], ...] = (
         left("topology", lambda row: row[0].topology),
         left("scheme", lambda row: row[1]),
         left("set to", lambda row: row[0].schemes[row[1]].setting.text(row[1])),
         right("score, %", lambda row: _hundred(row[0].schemes[row[1]].tried[0].score, 1)),
-        left("next best", runner_up),
-        right("tried", lambda row: len(row[0].schemes[row[1]].tried)),
     )
     return Table(heads, [(one, name) for one in several for name in one.schemes])
 
