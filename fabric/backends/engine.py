@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from detour.base.dataplane import PACKET_BYTES
-from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.control.native import VERIFIER
 from detour.engine import warm
@@ -47,18 +46,10 @@ class EngineFabric(NetworkFabric):
         made and removed with the fabric (default: a temporary one). `linux`: hosts that are namespaces of Linux."""
         super().__init__(topology, settings.terms(topology), address_hosts(settings.host_arrays(topology), topology))
         self.settings = settings
-        self.clock = WallClock(lambda: self.network.now_ps)
+        self.clock = WallClock(self._now_ps)
         self._serving = Serving(grpc_address, tls, scratch)
-        self._network: Network | None = None
         if linux is not None and linux.interfaces:
             self.linux = LinuxHosts(linux)
-
-    @property
-    def network(self) -> Network:
-        """The running network. Raises DetourError: there is none (any more)."""
-        if self._network is None:
-            raise DetourError("the fabric is going down")
-        return self._network
 
     # -- life -------------------------------------------------------------------------------------------
 
@@ -86,7 +77,7 @@ class EngineFabric(NetworkFabric):
         network = self._network = Network(
             RealTime(), settings.hosts.tick_ps, settings.seed, hosts=self.hs, frame_bytes=longest
         )
-        self.device = Device(self.hs, network.call, network.kick_host, lambda: network.now_ps)
+        self.device = Device(self.hs, network.call, network.kick_host, self._now_ps)
         for switch in self.topology.switches:
             network.add_switch(switch.device_id, switch.name, priorities=settings.priorities)
 

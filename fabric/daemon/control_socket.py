@@ -33,6 +33,7 @@ from detour.base.errors import DetourError, error_of
 from detour.base.progress import Progress, silent
 from detour.base.records import as_json
 from detour.base.unix_listener import UnixServerSocket
+from detour.fabric.daemon.state_dir import StateDir
 from detour.fabric.operations.registry import LIMIT_S, OPERATIONS, Operation
 
 _LONGEST_REQUEST = 1 << 16
@@ -252,6 +253,24 @@ def _watch(connection: socket.socket, cancelled: threading.Event, say: Callable[
             elif not connection.recv(4096):
                 break
     cancelled.set()
+
+
+def ask(
+    do: str, progress: Progress = silent, state: StateDir | None = None, *, warn: Progress = silent, **arguments: Any
+) -> Any:
+    """Asks the fabric that is up for something. `warn` is told what else has gone wrong there. Raises DetourError: none
+    is up, or it says why not."""
+    state = state or StateDir()
+    stale = state.remove_stale()
+    try:
+        limit = OPERATIONS[do].limit_s if do in OPERATIONS else LIMIT_S
+        if limit is not None:
+            limit += float(arguments.get("seconds") or 0)
+        return call(state.socket, do, arguments, progress, limit, warn=warn)
+    except DetourError as error:
+        words = None if state.is_alive() else state.last_words()
+        reason = f" ({words[0]}; its log: {words[1]})" if words else ""
+        raise DetourError(f"the fabric that was up has died{reason}; {error}") if stale or words else error from None
 
 
 def call(

@@ -176,11 +176,7 @@ def _answering(
 ) -> ControlServer:
     """What answers commands at the control socket. `down`: what `detour down` does."""
     operations: dict[str, Any] = {name: getattr(session, name) for name in OPERATIONS}
-
-    def warning(name: str) -> str | None:
-        return None if name in ("capture", "status") else session.capturing.error  # these two say it in their answers
-
-    return ControlServer(state.socket, operations | {"down": down, "status": status}, warning=warning)
+    return ControlServer(state.socket, operations | {"down": down, "status": status}, warning=session.warning)
 
 
 @contextmanager

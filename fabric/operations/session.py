@@ -48,10 +48,10 @@ class Session(Operations):
         placement = PathPlacement(control, watched, paths, fabric.terms.packet_s)
         rerouting = UsidRerouting(self.topology, control.policy, live)
         self.counting = Counting(fabric, control, placement, watched)
-        self.capturing, self.loading = Capturing(fabric), Loading(fabric, pump, live)
+        self.loading = Loading(fabric, pump, live)
         links = Links(fabric, control, placement, rerouting, watched)
         transfers, tracing = Transfers(fabric, pump, paths, placement, live), PacketTracing(fabric, control, paths)
-        fabric_parts = (Tables(control, live), links, self.counting, self.capturing)
+        fabric_parts = (Tables(control, live), links, self.counting, Capturing(fabric))
         self._parts = (*fabric_parts, paths, watched, placement, transfers, self.loading, tracing)
 
     def method(self, operation: str) -> Callable[..., Any]:
@@ -60,6 +60,11 @@ class Session(Operations):
 
     def carry_out(self, operation: Operation, arguments: dict[str, Any]) -> Any:
         return self.method(operation.name)(**operation.all_arguments(arguments))
+
+    def warning(self, operation: str) -> str | None:
+        """What who asks for an operation is to hear besides: what has ended the writing of captures."""
+        # These two say it in their answers.
+        return None if operation in ("capture", "status") else self.fabric.capture_error()
 
     # -- life -------------------------------------------------------------------------------------------
 

@@ -31,10 +31,18 @@ from detour.fabric.operations.results import (
     SentMessage,
     UsedPath,
 )
-from detour.fabric.traffic.flows import Choice, Flow, Pump, probing_choice
+from detour.fabric.traffic.flows import (
+    Choice,
+    FileSink,
+    FileSource,
+    Flow,
+    PatternSink,
+    PatternSource,
+    Pump,
+    probing_choice,
+)
 from detour.fabric.traffic.job_times import bus_gbps, collective_spans_ps, step_us, us
 from detour.fabric.traffic.live_tasks import LiveTasks
-from detour.fabric.traffic.streams import FileSink, FileSource, PatternSink, PatternSource
 from detour.fabric.traffic.tasks import TaskResult
 from detour.fabric.traffic.workload import load_pairs
 from detour.fabric.workloads.ideal import group_ideals_ps, wire_terms

@@ -156,8 +156,8 @@ class VirtualFabric(NetworkFabric):
         clock = Virtual(threads=threads or threads_for(len(topology.switches)))
         self._network = Network(clock, seed=seed, hosts=self.hs, packets=frames, overhead_bytes=overhead)
         self._watch = DeadlockWatch(self._network, topology, self._network.run) if scheme.lossless else None
-        self._paced = None if pace is None else PacedClock(lambda: self._network.now_ps, self.run, pace)
-        self.clock = self._paced or VirtualClock(lambda: self._network.now_ps, self.run)
+        self._paced = None if pace is None else PacedClock(self._now_ps, self.run, pace)
+        self.clock = self._paced or VirtualClock(self._now_ps, self.run)
         self.failures: Failures = NONE
         self._held: Plan | None = None
         self._states: dict[int, SwitchState] = {}
@@ -177,7 +177,7 @@ class VirtualFabric(NetworkFabric):
         self.network.expect(min(frames, _PACKETS_OF_A_HOST * len(topology.hosts)))
         if len(topology.switches) >= _MANY_SWITCHES:
             pages.collapse()
-        self.device = Device(self.hs, self.network.call, self.network.kick_host, lambda: self.network.now_ps)
+        self.device = Device(self.hs, self.network.call, self.network.kick_host, self._now_ps)
         self._flows: Flows | None = None
         self._posted_ps = np.zeros(0, np.int64)
 
@@ -236,11 +236,6 @@ class VirtualFabric(NetworkFabric):
                     self.network.mirror_load((device, port), loads.address(port))
 
     # -- switches ---------------------------------------------------------------------------------------
-
-    @property
-    def network(self) -> Network:
-        """The network. After `close` its counters can be read."""
-        return self._network
 
     @property
     def states(self) -> dict[int, SwitchState]:
@@ -385,7 +380,7 @@ class VirtualFabric(NetworkFabric):
     def run(self, until_ps: int) -> None:
         """Executes everything until then; alarms of the clock do not go off (`clock.wait`)."""
         if self._watch is None:
-            self._network.run(until_ps)
+            self.network.run(until_ps)
         else:
             self._watch.run(until_ps)
 
