@@ -47,7 +47,7 @@ class EngineFabric(NetworkFabric):
         super().__init__(topology, settings.terms(topology), address_hosts(settings.host_arrays(topology), topology))
         self.settings = settings
         self.clock = WallClock(self._now_ps)
-        self._serving = Serving(grpc_address, tls, scratch)
+        self._serve_at = grpc_address, tls, scratch
         if linux is not None and linux.interfaces:
             self.linux = LinuxHosts(linux)
 
@@ -56,7 +56,7 @@ class EngineFabric(NetworkFabric):
     def start(self, progress: Progress = silent) -> None:
         try:
             # Before anything that takes long: an address that cannot be had is told at once.
-            self.serving.listen(progress)
+            serving = self._serving = Serving(*self._serve_at, progress)
             if self.linux is not None:
                 progress("making namespaces")
                 self.linux.start()
@@ -66,7 +66,7 @@ class EngineFabric(NetworkFabric):
             self._build()
             progress(f"starting {len(self.topology.switches)} switches")
             self.network.start()
-            self.serving.serve(self.network, self.topology.switches)
+            serving.serve(self.network, self.topology.switches)
         except BaseException:
             self.close()
             raise
@@ -90,7 +90,7 @@ class EngineFabric(NetworkFabric):
         self._lose(settings.loss)
 
     def close(self) -> None:
-        self.serving.close()
+        super().close()
         network, self._network = self._network, None
         end(network, self.linux)
 

@@ -84,6 +84,10 @@ class NetworkFabric(Fabric):
         where = UNSET if self._serving is None else self._serving.details()
         return BackendDetails(lag_ms=self.network.lag_ps / 1e9, p4runtime=where)
 
+    def close(self) -> None:
+        if self._serving is not None:
+            self._serving.close()
+
     # -- links ------------------------------------------------------------------------------------------
 
     def set_link(self, link: int, up: bool) -> None:

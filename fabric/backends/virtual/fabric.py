@@ -16,7 +16,7 @@ it does takes no virtual time. Everything random derives from `RunSettings.seed`
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -133,13 +133,14 @@ class VirtualFabric(NetworkFabric):
         queue_pairs: int = 64,
         own: OwnProgram | None = None,
         pace: TimePace | None = None,
-        serving: Serving | None = None,
+        serving: Callable[..., Serving] | None = None,
         threads: int | None = None,
     ) -> None:
         """`queue_pairs`: connections that will be made at most. `own`: the program of all switches, in place of
-        fabric.p4. `pace`: time passes by itself from `start` on. `serving`: where `start` serves P4Runtime (default: a
-        UNIX socket in a temporary folder). `threads`: of runs (default: `base.cores`). Raises DetourError if the scheme
-        does not fit the topology, a parameter is out of range, or the program lacks what planners write."""
+        fabric.p4. `pace`: time passes by itself from `start` on. `serving`: with which `start` serves P4Runtime
+        (default: at a UNIX socket in a temporary folder). `threads`: of runs (default: `base.cores`). Raises
+        DetourError if the scheme does not fit the topology, a parameter is out of range, or the program lacks what
+        planners write."""
         self._own, self._served_by = own, serving
         settings = settings or RunSettings()
         self.scheme, self.settings = scheme, replace(settings, links=settings.links.of(topology))
@@ -256,8 +257,7 @@ class VirtualFabric(NetworkFabric):
         from detour.fabric.backends.serving import Serving  # see `backends.base`
 
         try:
-            self._serving = self._served_by or Serving()
-            self._serving.listen(progress)
+            self._serving = (self._served_by or Serving)(progress=progress)
             self._serving.serve(self.network, self.topology.switches)
             if self._paced is not None:
                 self._paced.start()
@@ -411,8 +411,7 @@ class VirtualFabric(NetworkFabric):
     def close(self) -> None:
         if self._paced is not None:
             self._paced.stop()
-        if self._serving is not None:
-            self._serving.close()
+        super().close()
         self.network.stop()
         leave_circles()
 
@@ -451,7 +450,9 @@ def _make_hosts(topology: Topology, config: HostConfig, settings: RunSettings, c
     )
 
 
-def paced_fabric(topology: Topology, changes: BackendChanges, pace: str, serving: Serving) -> VirtualFabric:
+def paced_fabric(
+    topology: Topology, changes: BackendChanges, pace: str, serving: Callable[..., Serving]
+) -> VirtualFabric:
     """A fabric that is not started yet. Packets carry their bytes; a queue's depth is the packet memory of its port.
     Raises DetourError: no such pace, or something does not fit."""
     given = TimePace.given(pace)
