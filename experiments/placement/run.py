@@ -86,7 +86,6 @@ def run(point: PathPoint) -> PathRun:
         fabric.start()
         session = Session(fabric, how.window_s, kept=round(point.seconds / how.window_s) + 2)
         stack.callback(session.close)
-        session.connect()
         session.provision()
         if how.warm_bytes:
             usid = usid_text(scenario.SPINE_PATHS[0], scenario.RECEIVER)

@@ -67,12 +67,11 @@ def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None =
     if options.program is not None:
         fabric.terms.pipeline.require(plan(topology, fabric.terms.policy))
     fabric.start(progress)
+    progress("setting pipelines")
     session = Session(fabric)
     try:
         if options.pcap is not None:
             session.capture(options.pcap)
-        progress("setting pipelines")
-        session.connect()
         progress("writing tables")
         session.provision()
         if options.load is not None:

@@ -14,7 +14,6 @@ from typing import Any, Self
 from msgspec import UNSET
 
 from detour.base.records import extended
-from detour.control.p4runtime.client import FabricClient
 from detour.fabric.backends.base import Fabric
 from detour.fabric.monitoring.windows import KEPT
 from detour.fabric.operations.control_plane import ControlPlane, Paths
@@ -33,16 +32,22 @@ from detour.fabric.traffic.flows import Pump
 
 
 class Session(Operations):
-    """Control plane and traffic of a fabric that has been started. `connect` first; `close` also closes the fabric."""
+    """Control plane and traffic of a fabric that has been started. `close` also closes the fabric."""
 
     def __init__(self, fabric: Fabric, window_s: float = WINDOW_S, kept: int = KEPT) -> None:
-        """`window_s`: of the monitors of flows, by the fabric's clock; `kept`: windows that are remembered."""
+        """`window_s`: of the monitors of flows, by the fabric's clock; `kept`: windows that are remembered. Connects to
+        all switches and sets their pipeline. Raises DetourError: a switch does not answer or has another controller;
+        the fabric is closed."""
         self.fabric = fabric
         self.topology = fabric.topology
         self.started = time.monotonic()
+        try:
+            self.control = control = ControlPlane(fabric)
+        except BaseException:
+            fabric.close()
+            raise
         self.pump = pump = Pump(fabric.device, fabric.clock)
         self.live = live = LiveFlows(fabric.hs, fabric.clock, window_s)
-        self.control = control = ControlPlane(fabric)
         self.paths = paths = Paths(control)
         self.watched = watched = WatchedFlows(fabric, control, live, paths, kept)
         placement = PathPlacement(control, watched, paths, fabric.terms.packet_s)
@@ -68,11 +73,6 @@ class Session(Operations):
 
     # -- life -------------------------------------------------------------------------------------------
 
-    def connect(self) -> None:
-        """Connects to all switches and sets their pipeline. Raises DetourError: a switch does not answer or has another
-        controller."""
-        self.control.connect()
-
     def close(self) -> None:
         """Ends connections and fabric. May be called twice."""
         self.loading.close()
@@ -89,10 +89,6 @@ class Session(Operations):
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    @property
-    def client(self) -> FabricClient:
-        return self.control.client
 
     def clients(self, switch: str) -> P4rtClientRows:
         """The P4Runtime clients of a switch."""

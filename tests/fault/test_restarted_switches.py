@@ -142,10 +142,10 @@ def test_somebody_else_is_quicker_and_goes_again(session: Session) -> None:
         with session.control.changing:
             server.add_device(2)
             until(lambda: _becomes_primary(other))
-        until(lambda: not session.client.switches[2].switch.is_primary or session.status().lost)
+        until(lambda: not session.control.client.switches[2].switch.is_primary or session.status().lost)
     finally:
         other.close()
-    until(lambda: not session.status().lost and session.client.switches[2].switch.is_primary)
+    until(lambda: not session.status().lost and session.control.client.switches[2].switch.is_primary)
     session.provision()
 
 
