@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.progress import Progress, silent

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from detour.base.errors import DetourError
 from detour.base.records import extended

@@ -11,8 +11,9 @@ import shutil
 from collections import Counter
 from collections.abc import Container
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from detour.base import descriptors
 from detour.base.errors import DetourError

@@ -60,7 +60,7 @@ ANSWERS: dict[str, Any] = {
         "seconds": 1.0,
     },
     "load": {"pattern": "adv1", "pairs": 2, "bytes_ok": 1000, "bytes_wrong": 0, "reopened": 0, "seconds": 1.5},
-    "capture": {"folder": "/tmp/x", "files": ["s0-1.pcapng"]},
+    "capture": {"folder": "/tmp/x", "files": ["s0-1.pcapng"], "error": None},
     "trace": {"hops": [{"switch": "s0", "port": 1, "at_ns": 0, "trace": {"events": [
         {"kind": "stage", "stage": "parser", "source": None}], "outcome": {"output": {"port": 2, "hex": "00"}}}}],
         "outcomes": [{"fraction": 1.0, "dropped": None, "packets": [
