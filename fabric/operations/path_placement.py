@@ -173,12 +173,12 @@ class PathPlacement:
         hold_ps = round(REROUTING_THRESHOLDS.hold_ps * self._window_s / REROUTING_WINDOW_S)
         delay_ps = max(DELAY_PS, DELAY_PACKETS * packet_s * 1e12)
         self._thresholds = replace(REROUTING_THRESHOLDS, delay_ps=delay_ps, hold_ps=hold_ps)
-        self._placed: Placed | None = None
+        self.placed: Placed | None = None
+        """None: there is no placement"""
         self._rerouter: Rerouter | None = None
         self._failures: Failures = NONE
         self._usual_window = self._live.window_s
         self._lock = threading.RLock()
-        self._live.subscribers.append(self)
 
     # -- operations -------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class PathPlacement:
             begin = time.monotonic()
             flows = read_jobs(File(jobs), self._topology)
             with self._lock:
-                self._placed = Placed(self._topology, flows, self._control.failures)
+                self.placed = Placed(self._topology, flows, self._control.failures)
                 for live in self._live.all():
                     live.placed = None
                 self._let_controller(reroute)
@@ -203,7 +203,7 @@ class PathPlacement:
     def placement(self) -> PlacementState:
         """The placement as it is now."""
         with self._lock:
-            totals = NOTHING_PLACED if self._placed is None else self._placed.totals()
+            totals = NOTHING_PLACED if self.placed is None else self.placed.totals()
             return extended(PlacementState, totals, rerouting=self._rerouter is not None)
 
     def reroute(self, flow: str, usid: str) -> ReroutedFlow:
@@ -218,8 +218,8 @@ class PathPlacement:
             raise DetourError(f"flow {flow} stays: {path} {trace.outcome}")
         self._live.reroute(flow, path)
         with self._lock:
-            if self._placed is not None and live.placed is not None:
-                self._placed.moved(live.placed, trace.switches)
+            if self.placed is not None and live.placed is not None:
+                self.placed.moved(live.placed, trace.switches)
         self._watched.move([live])
         return ReroutedFlow(flow, str(path), [f"s{switch}" for switch in trace.switches])
 
@@ -228,14 +228,14 @@ class PathPlacement:
     def next_path(self, source: int, target: int) -> tuple[int, Path] | None:
         """(flow of the placement, its path) for the next connection between two hosts; None if they have none."""
         with self._lock:
-            placed = self._placed
+            placed = self.placed
             flow = None if placed is None else placed.next_flow(source, target)
             return None if placed is None or flow is None else (flow, placed.path(flow))
 
     def placed_paths(self, source: int, target: int) -> tuple[Path, ...]:
         """All that the placement has between two hosts; none if they are not in it."""
         with self._lock:
-            return () if self._placed is None else self._placed.paths(source, target)
+            return () if self.placed is None else self.placed.paths(source, target)
 
     def repair(self, failures: Failures) -> RepairedPlacement | None:
         """Gives the flows whose path has failed another one and tells their senders; None without a placement."""
@@ -243,14 +243,14 @@ class PathPlacement:
             self._failures = failures
             if self._rerouter is not None:
                 self._let_controller(True)
-            if self._placed is None:
+            if self.placed is None:
                 return None
-            repaired = self._placed.repair(failures)
+            repaired = self.placed.repair(failures)
             moved = set(repaired.moved.tolist())
             for live in self._live.all():
                 if live.placed is not None and live.placed in moved:
-                    self._live.reroute(live.name, self._placed.path(live.placed))
-            return extended(RepairedPlacement, self._placed.totals(), moved=len(moved))
+                    self._live.reroute(live.name, self.placed.path(live.placed))
+            return extended(RepairedPlacement, self.placed.totals(), moved=len(moved))
 
     # -- controller -------------------------------------------------------------------------------------
 
@@ -258,21 +258,23 @@ class PathPlacement:
         """Switches the controller on, with what sends now, or off."""
         if self._rerouter is not None:
             self._live.listeners.remove(self._rerouter.listen)
+            self._live.subscribers.remove(self)
             self._rerouter = None
         self._live.window_s = self._window_s if reroute else self._usual_window
         if reroute:
             controller = ReroutingController(self._topology, self._thresholds, self._failures)
             self._rerouter = Rerouter(controller, self.reroute)
+            self._live.subscribers.append(self)
             self.opened(self._live.all())
             self._live.listeners.append(self._rerouter.listen)
 
     def opened(self, flows: Sequence[LiveFlow]) -> None:
         """The controller moves those that take a flow of the placement."""
         with self._lock:
-            if self._rerouter is None or self._placed is None:
+            if self._rerouter is None or self.placed is None:
                 return
             for live in flows:
-                if live.placed is not None and (switches := self._placed.switches(live.placed)):
+                if live.placed is not None and (switches := self.placed.switches(live.placed)):
                     self._rerouter.add(live.name, switches, live.flow.target_host)
 
     def closed(self, flow: LiveFlow) -> None:

@@ -163,8 +163,8 @@ class Transfers:
             return None, self._spraying(a, b)
         if sport is not None or usid is not None:
             return None, Choice((self._paths.chosen(b, sport, usid),))
-        placed = self._placement.next_path(a.index, b.index)
-        if placed is not None:
+        placement = self._placement
+        if placement.placed is not None and (placed := placement.next_path(a.index, b.index)) is not None:
             return placed[0], Choice((placed[1],))
         return None, probing_choice(self._topology, a, b, self._rng)
 
