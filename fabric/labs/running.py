@@ -8,9 +8,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from detour.base.addresses import TcpAddress
 from detour.base.errors import DetourError
@@ -47,8 +48,7 @@ _LOOPBACK = "127.0.0.1"
 _LOOK_S = 0.02
 
 
-@dataclass(frozen=True)
-class LabSwitchStatus:
+class LabSwitchStatus(Struct, frozen=True):
     """`p4runtime`, `thrift`: where it is served; None: nowhere."""
 
     name: str
@@ -58,8 +58,7 @@ class LabSwitchStatus:
     thrift: str | None
 
 
-@dataclass(frozen=True)
-class LabHostStatus:
+class LabHostStatus(Struct, frozen=True):
     """`switch`: what it is attached to, like `s1-p1`."""
 
     name: str
@@ -68,8 +67,7 @@ class LabHostStatus:
     switch: str
 
 
-@dataclass(frozen=True)
-class LabStatus:
+class LabStatus(Struct, frozen=True):
     """What is up. `linux`: hosts that are namespaces of Linux; None: all are built in."""
 
     lab: str
