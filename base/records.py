@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frozen dataclasses as JSON and back: what crosses a process, a socket or a file is typed on both sides.
+"""Frozen dataclasses and structs as JSON and back: what crosses a process, a socket or a file is typed on both sides.
 
 A field's name is its key; a field that is `UNSET` has none. Keys that no field has are ignored, so that an older reader
 understands a newer writer.
@@ -70,4 +70,5 @@ def given(value: T | UnsetType, otherwise: T) -> T:
 
 def extended(kind: type[T], record: Any, **more: Any) -> T:
     """The record of a kind that has the fields of another one, whose values it takes over, and more."""
-    return kind(**{field.name: getattr(record, field.name) for field in fields(record)}, **more)
+    names = record.__struct_fields__ if isinstance(record, msgspec.Struct) else [each.name for each in fields(record)]
+    return kind(**{name: getattr(record, name) for name in names}, **more)

@@ -13,7 +13,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # see `detour`
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from detour.cli.parser import Parser
 
@@ -55,16 +55,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             open_standard()
         arguments = list(sys.argv[1:] if arguments is None else arguments)
         if arguments[:1] != ["up"]:
-            return _reported(arguments)
+            return reported(lambda: _run(arguments))
         from detour.base.interrupting import interruptible
 
         with interruptible():  # not only once the fabric starts: loading what it needs takes seconds
-            return _reported(arguments)
+            return reported(lambda: _run(arguments))
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-def _reported(arguments: list[str]) -> int:
+def reported(run: Callable[[], int], program: str = "detour", *, plain: bool = False) -> int:
+    """The exit code of what runs; what is wrong is one line on standard error. `plain`: which does not begin with the
+    name of the program."""
     from detour.base.errors import DetourError, WriteError
     from detour.base.plugins import unpinned
     from detour.base.reports import report
@@ -72,19 +74,20 @@ def _reported(arguments: list[str]) -> int:
 
     try:
         try:
-            return _run(arguments)
+            return run()
         finally:
             sys.stdout.flush()
     except DetourError as error:
-        print(f"detour: {unpinned(str(error))}", file=sys.stderr)
         if isinstance(error, WriteError):
             silence_output()
+            plain = False
+        print("" if plain else f"{program}: ", unpinned(str(error)), sep="", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # whoever read our output has gone
         silence_output()
         return 0
     except Exception as error:
-        return report(error)
+        return report(error, program)
 
 
 def _run(arguments: list[str]) -> int:

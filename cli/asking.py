@@ -71,16 +71,16 @@ def running_lab() -> LabStatus | None:
     """What is up if it is a lab; None: it is not, or nothing is. Raises `DetourError`: it does not answer."""
     if ANSWERED_BY.value is not None:
         return None
-    from detour.fabric.daemon import client
     from detour.fabric.daemon.state_dir import StateDir
 
     state = StateDir()
     if not state.is_alive() or state.noted().get("target") != "lab":
         return None
     from detour.base.records import from_json
+    from detour.fabric.daemon.control_socket import ask
     from detour.fabric.labs.running import LabStatus
 
-    return from_json(LabStatus, client.ask("lab", warn=_warn))
+    return from_json(LabStatus, ask("lab", warn=_warn))
 
 
 def _warn(text: str) -> None:
@@ -92,7 +92,7 @@ class _Daemon(Operations):
 
     def carry_out(self, operation: Operation, arguments: dict[str, Any]) -> Any:
         from detour.base.records import from_json
-        from detour.fabric.daemon import client
+        from detour.fabric.daemon.control_socket import ask
 
-        answer = client.ask(operation.name, arguments.pop("progress", silent), warn=_warn, **arguments)
+        answer = ask(operation.name, arguments.pop("progress", silent), warn=_warn, **arguments)
         return from_json(operation.result, answer)

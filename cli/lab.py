@@ -39,11 +39,11 @@ def register(commands: Any) -> None:
 
 
 def _lab(options: argparse.Namespace) -> None:
-    from detour.fabric.daemon import client
+    from detour.fabric.daemon.control_socket import ask
 
     # Paths are whole ones: who is up may live in another folder.
     workload = re.sub(r"(?<=[:,])file=([^,;]+)", lambda m: f"file={os.path.abspath(m[1].strip())}", options.workload)
-    document = client.ask("hosts", workload=workload, seconds=options.seconds)
+    document = ask("hosts", workload=workload, seconds=options.seconds)
 
     def render(page: Page) -> None:
         for table in lab_tables(document):

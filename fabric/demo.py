@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
 from detour.fabric.backends.base import Fabric
@@ -20,16 +22,14 @@ from detour.topo import Topology
 from detour.topo.topology import HostPair
 
 
-@dataclass(frozen=True)
-class BothThroughputs:
+class BothThroughputs(Struct, frozen=True):
     """Mb/s over shortest paths only, and with probing."""
 
     shortest: float
     telemetry: float
 
 
-@dataclass(frozen=True)
-class DemoSummary:
+class DemoSummary(Struct, frozen=True):
     """What `detour demo --json` prints. `reroutes`: with probing."""
 
     target: str

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 
-@dataclass(frozen=True)
-class FlowWindow:
+class FlowWindow(Struct, frozen=True):
     """The last window of a flow. `usual_bps`: what it has otherwise, 0 while that is not known; `drop`: the share of it
     that is missing; `ecn_share`: of marked packets; `delay_ps`: mean queuing delay."""
 
@@ -20,8 +17,7 @@ class FlowWindow:
     delay_ps: float
 
 
-@dataclass(frozen=True)
-class FlowTotals(FlowWindow):
+class FlowTotals(FlowWindow, frozen=True):
     """What a flow's receiver has counted so far, and its last window. `bytes` are payload."""
 
     name: str
@@ -31,8 +27,7 @@ class FlowTotals(FlowWindow):
     ecn_packets: int
 
 
-@dataclass(frozen=True)
-class SwitchFlowTotals(FlowWindow):
+class SwitchFlowTotals(FlowWindow, frozen=True):
     """What a switch has counted of a flow, and its last window. `bytes` are frames, `ecn_packets` those that this
     switch marked; `delays`: packets by class of queuing delay (`control.p4runtime.watching.CLASS_BOUNDS`)."""
 
@@ -43,8 +38,7 @@ class SwitchFlowTotals(FlowWindow):
     delays: list[int]
 
 
-@dataclass(frozen=True)
-class FlowRow(FlowTotals):
+class FlowRow(FlowTotals, frozen=True):
     """A flow that sends. `path`: of its next packet; `placed`: the placement chose it; `switches`: those that watch it,
     in the order of its path; `cwnd`: its congestion window, packets."""
 
@@ -54,8 +48,7 @@ class FlowRow(FlowTotals):
     cwnd: float = 0.0
 
 
-@dataclass(frozen=True)
-class PortCounts:
+class PortCounts(Struct, frozen=True):
     """Counters of a port."""
 
     rx_packets: int
@@ -68,8 +61,7 @@ class PortCounts:
     marked_bytes: int
 
 
-@dataclass(frozen=True)
-class PortState:
+class PortState(Struct, frozen=True):
     """What only the target itself can say of a port; `drops`: packets that found the queue full, or None."""
 
     up: bool
@@ -78,8 +70,7 @@ class PortState:
     drops: int | None = None
 
 
-@dataclass(frozen=True)
-class PortWindow:
+class PortWindow(Struct, frozen=True):
     """The last window of a port. `queue_packets`: that waited at its end; `drops`: that found the queue full."""
 
     tx_bps: float
@@ -88,8 +79,7 @@ class PortWindow:
     drops: float
 
 
-@dataclass(frozen=True)
-class PlacementTotals:
+class PlacementTotals(Struct, frozen=True):
     """`collisions`: pairs of flows that share a link, of which there must be `lower_bound`; `without_path`: flows that
     are cut off; `method`: how they were placed, None without a placement."""
 
@@ -100,8 +90,7 @@ class PlacementTotals:
     method: str | None
 
 
-@dataclass(frozen=True)
-class MetricSample:
+class MetricSample(Struct, frozen=True):
     """A value, or of a histogram `buckets`, (less or equal, packets so far), and `sum`."""
 
     labels: dict[str, str]
@@ -110,8 +99,7 @@ class MetricSample:
     sum: float | UnsetType = UNSET
 
 
-@dataclass(frozen=True)
-class FabricMetric:
+class FabricMetric(Struct, frozen=True):
     """`kind`: `counter`, `gauge` or `histogram`; `text`: what it is, for people."""
 
     name: str
@@ -120,8 +108,7 @@ class FabricMetric:
     samples: list[MetricSample]
 
 
-@dataclass(frozen=True)
-class ServedAt:
+class ServedAt(Struct, frozen=True):
     """Where the engine serves P4Runtime. `socket`: of this user alone; `address`: the one that others may reach, which
     is the socket too if none was asked for; `reach`: who can. `thrift`: the socket of BMv2's runtime API of all
     switches, of this user alone."""
@@ -133,8 +120,7 @@ class ServedAt:
     thrift: str
 
 
-@dataclass(frozen=True)
-class LinuxHost:
+class LinuxHost(Struct, frozen=True):
     """A host that is a namespace of Linux. `process` keeps it, in a user namespace if `user`; `kind`: of its interface,
     tap or veth; `oversized`: frames above the MTU that came out of it and were dropped (None: nobody counts)."""
 
@@ -148,8 +134,7 @@ class LinuxHost:
     oversized: int | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class BackendDetails:
+class BackendDetails(Struct, frozen=True, kw_only=True):
     """UNSET: this backend has no such thing. `lag_ms`: how far the engine is behind the wall clock. On BMv2 `processes`
     (ids) and `restarts` of switches by name, `namespaces`: of the hosts, and of all `switches`. `linux`: hosts
     that are namespaces of Linux."""

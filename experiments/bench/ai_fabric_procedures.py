@@ -25,8 +25,7 @@ from detour.experiments.sim.watching import Watcher, Watchers
 from detour.experiments.sim.workloads import SimWorkload, open_workload, workload_of_rows
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import Scheme
-from detour.fabric.workloads.bandwidth import all_reduce_factor, share_factor
-from detour.fabric.workloads.collectives import Ranks, all_to_all, ring_all_reduce
+from detour.fabric.workloads.collectives import Ranks, all_reduce_factor, all_to_all, ring_all_reduce, share_factor
 from detour.fabric.workloads.ideal import group_ideals_ps, wire_terms
 from detour.fabric.workloads.tasks import TaskList
 from detour.topo import Topology

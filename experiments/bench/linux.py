@@ -83,7 +83,6 @@ def measure(system: str, switches: int, seconds: float, progress: Progress = sil
         fabric = _fabric(system, topology, request(topology, f"{_CLIENT},{_SERVER}", queue=_QUEUE))
         fabric.start()
         session = open_now.enter_context(Session(fabric))
-        session.connect()
         session.provision()
         document = _iperf(fabric, seconds)
     sent, received = document["end"]["sum_sent"], document["end"]["sum_received"]

@@ -32,8 +32,7 @@ from detour.fabric.monitoring.windows import FLOW_FIELDS
 from detour.fabric.operations.path_placement import Rerouter, usid_text
 from detour.fabric.operations.results import ReroutedFlow
 from detour.fabric.operations.session import Session
-from detour.fabric.traffic.flows import Choice, Flow
-from detour.fabric.traffic.streams import PatternSink, PatternSource
+from detour.fabric.traffic.flows import Choice, Flow, PatternSink, PatternSource
 from detour.hosts.verbs import Path
 from detour.topo import parse_topology
 from detour.topo.paths import path_usids
@@ -87,7 +86,6 @@ def run(point: PathPoint) -> PathRun:
         fabric.start()
         session = Session(fabric, how.window_s, kept=round(point.seconds / how.window_s) + 2)
         stack.callback(session.close)
-        session.connect()
         session.provision()
         if how.warm_bytes:
             usid = usid_text(scenario.SPINE_PATHS[0], scenario.RECEIVER)

@@ -7,6 +7,7 @@ backend it is: BMv2, or the engine in real time or in virtual time.
 
 from __future__ import annotations
 
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Container
 from pathlib import Path
@@ -139,6 +140,14 @@ class Fabric(ABC):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def made_folder(scratch: Path | None) -> Path:
+    """A folder for what a fabric needs while it runs: a missing one, which is made, or a temporary one."""
+    if scratch is None:
+        return Path(tempfile.mkdtemp(prefix="detour-fabric-"))
+    scratch.mkdir(mode=0o700)
+    return scratch
 
 
 def switch_ends(topology: Topology, link: Link) -> list[tuple[int, int]]:

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from detour.base.dataplane import PACKET_BYTES
-from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.control.native import VERIFIER
 from detour.engine import warm
@@ -47,25 +47,17 @@ class EngineFabric(NetworkFabric):
         made and removed with the fabric (default: a temporary one). `linux`: hosts that are namespaces of Linux."""
         super().__init__(topology, settings.terms(topology), address_hosts(settings.host_arrays(topology), topology))
         self.settings = settings
-        self.clock = WallClock(lambda: self.network.now_ps)
-        self._serving = Serving(grpc_address, tls, scratch)
-        self._network: Network | None = None
+        self.clock = WallClock(self._now_ps)
+        self._serve_at = grpc_address, tls, scratch
         if linux is not None and linux.interfaces:
             self.linux = LinuxHosts(linux)
-
-    @property
-    def network(self) -> Network:
-        """The running network. Raises DetourError: there is none (any more)."""
-        if self._network is None:
-            raise DetourError("the fabric is going down")
-        return self._network
 
     # -- life -------------------------------------------------------------------------------------------
 
     def start(self, progress: Progress = silent) -> None:
         try:
             # Before anything that takes long: an address that cannot be had is told at once.
-            self.serving.listen(progress)
+            serving = self._serving = Serving(*self._serve_at, progress)
             if self.linux is not None:
                 progress("making namespaces")
                 self.linux.start()
@@ -75,7 +67,7 @@ class EngineFabric(NetworkFabric):
             self._build()
             progress(f"starting {len(self.topology.switches)} switches")
             self.network.start()
-            self.serving.serve(self.network, self.topology.switches)
+            serving.serve(self.network, self.topology.switches)
         except BaseException:
             self.close()
             raise
@@ -86,7 +78,7 @@ class EngineFabric(NetworkFabric):
         network = self._network = Network(
             RealTime(), settings.hosts.tick_ps, settings.seed, hosts=self.hs, frame_bytes=longest
         )
-        self.device = Device(self.hs, network.call, network.kick_host, lambda: network.now_ps)
+        self.device = Device(self.hs, network.call, network.kick_host, self._now_ps)
         for switch in self.topology.switches:
             network.add_switch(switch.device_id, switch.name, priorities=settings.priorities)
 
@@ -99,7 +91,7 @@ class EngineFabric(NetworkFabric):
         self._lose(settings.loss)
 
     def close(self) -> None:
-        self.serving.close()
+        super().close()
         network, self._network = self._network, None
         end(network, self.linux)
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Container
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,11 +48,18 @@ def lay_cables(
 
 class NetworkFabric(Fabric):
     _serving: Serving | None = None
+    _network: Network | None = None
 
     @property
-    @abstractmethod
     def network(self) -> Network:
-        """The network, once it is there."""
+        """The network, which in virtual time can be read after `close` as well. Raises DetourError: there is none (any
+        more)."""
+        if self._network is None:
+            raise DetourError("the fabric is going down")
+        return self._network
+
+    def _now_ps(self) -> int:
+        return self.network.now_ps
 
     # -- P4Runtime --------------------------------------------------------------------------------------
 
@@ -77,6 +83,10 @@ class NetworkFabric(Fabric):
     def details(self) -> BackendDetails:
         where = UNSET if self._serving is None else self._serving.details()
         return BackendDetails(lag_ms=self.network.lag_ps / 1e9, p4runtime=where)
+
+    def close(self) -> None:
+        if self._serving is not None:
+            self._serving.close()
 
     # -- links ------------------------------------------------------------------------------------------
 

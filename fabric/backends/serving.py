@@ -5,11 +5,9 @@ user's, and P4Runtime besides at another address, if one is asked for."""
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
-
-from msgspec import UNSET, UnsetType
 
 from detour.base.addresses import UnixAddress, too_long
 from detour.base.errors import DetourError
@@ -22,6 +20,7 @@ from detour.engine.bmv2api.server import ThriftServer
 from detour.engine.endpoint import GrpcEndpoint, Tls
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
+from detour.fabric.backends.base import made_folder
 from detour.fabric.records import ServedAt
 from detour.topo import Switch
 
@@ -30,76 +29,58 @@ _THRIFT = "bmv2.sock"
 
 
 class Serving:
-    """See the module. `listen`, then `serve`, then `close`."""
+    """See the module. The addresses are taken when it is made; who connects is refused until `serve`."""
 
-    def __init__(self, address: str | None = None, tls: Tls | None = None, scratch: Path | None = None) -> None:
-        """`address`: where else, with `tls` if given. `scratch`: folder for the socket, made by `listen` and removed by
-        `close` (default: a temporary one)."""
-        self._address, self._tls, self._scratch = address, tls, scratch
-        self._folder: Path | None = None
-        self._progress: Progress = silent
-        self._endpoint: GrpcEndpoint | None = None
-        self._thrift: ThriftServer | None = None
+    def __init__(
+        self,
+        address: str | None = None,
+        tls: Tls | None = None,
+        scratch: Path | None = None,
+        progress: Progress = silent,
+    ) -> None:
+        """`address`: where else, with `tls` if given. `scratch`: folder for the sockets, made here and removed by
+        `close` (default: a temporary one). Raises DetourError: an address cannot be had."""
+        self._tls = tls
+        self._tell = silent if address is None else progress
         self.server: P4RuntimeServer | None = None
-
-    def listen(self, progress: Progress) -> None:
-        """Takes the addresses; who connects is refused until they are served. Raises DetourError: one cannot be had."""
-        if self._scratch is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="detour-fabric-"))
-        else:
-            self._scratch.mkdir(mode=0o700)
-            self._folder = self._scratch
-        if why := too_long(self._folder / _SOCKET):
-            raise DetourError(f"P4Runtime: {self._folder / _SOCKET}: {why} with XDG_RUNTIME_DIR or TMPDIR")
-        endpoint = GrpcEndpoint(self._address, self._tls, self._folder / _SOCKET)
-        endpoint.bind(PATIENCE_S, progress)
-        self._endpoint = endpoint
-        self._thrift = ThriftServer(UnixAddress(self._folder / _THRIFT))
-        self._thrift.bind()
-        self._progress = progress
+        with ExitStack() as opened:
+            folder = made_folder(scratch)
+            opened.callback(shutil.rmtree, folder, ignore_errors=True)
+            if why := too_long(folder / _SOCKET):
+                raise DetourError(f"P4Runtime: {folder / _SOCKET}: {why} with XDG_RUNTIME_DIR or TMPDIR")
+            self._endpoint = GrpcEndpoint(address, tls, folder / _SOCKET)
+            self._endpoint.bind(PATIENCE_S, progress)
+            opened.callback(self._endpoint.stop)
+            self._served = opened.enter_context(ExitStack())
+            self._thrift = opened.enter_context(ThriftServer(UnixAddress(folder / _THRIFT)))
+            self._thrift.bind()
+            self._opened = opened.pop_all()
 
     def serve(self, network: Network, switches: Iterable[Switch]) -> None:
         """Serves these switches of a network."""
-        assert self._endpoint is not None
-        assert self._thrift is not None
         switches = list(switches)
         self.server = P4RuntimeServer(network, self._endpoint)
         for switch in switches:
             self.server.add_device(switch.device_id)
+        self._served.callback(self.server.stop)
         self.server.start()
-        if self._address is not None:
-            self._progress(f"P4Runtime: {self._endpoint.reach()}")
+        self._tell(f"P4Runtime: {self._endpoint.reach()}")
         devices = {switch.name: BmDevice(network, switch.device_id, self.server) for switch in switches}
         self._thrift.serve({name: BmRuntime(device) for name, device in devices.items()})
 
     def targets(self, switches: Iterable[Switch]) -> list[SwitchTarget]:
         """Where this user's own programs find them."""
-        assert self._endpoint is not None
         return [SwitchTarget(s.name, s.device_id, self._endpoint.private_target) for s in switches]
 
     def addresses(self, switches: Iterable[Switch]) -> dict[str, str]:
         """Where everybody else does, by the switches' names."""
-        assert self._endpoint is not None
         return dict.fromkeys((switch.name for switch in switches), self._endpoint.target)
 
-    def details(self) -> ServedAt | UnsetType:
+    def details(self) -> ServedAt:
         """What `detour status` says of it."""
-        at, thrift = self._endpoint, self._thrift
-        if at is None or thrift is None:
-            return UNSET
-        return ServedAt(at.private_target, at.target, self._tls is not None, at.reach(), thrift.target)
+        at = self._endpoint
+        return ServedAt(at.private_target, at.target, self._tls is not None, at.reach(), self._thrift.target)
 
     def close(self) -> None:
         """Ends it and leaves nothing behind. May be called twice."""
-        if self._thrift is not None:
-            self._thrift.stop()
-            self._thrift = None
-        if self.server is not None:
-            self.server.stop()
-            self.server = None
-        if self._endpoint is not None:
-            self._endpoint.stop()
-            self._endpoint = None
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        self._opened.close()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from detour.base.errors import DetourError
@@ -84,6 +85,6 @@ def make_fabric(
         from detour.fabric.backends.serving import Serving
         from detour.fabric.backends.virtual.fabric import paced_fabric
 
-        return paced_fabric(topology, changes, pace or "1x", Serving(grpc_address, tls, scratch))
+        return paced_fabric(topology, changes, pace or "1x", partial(Serving, grpc_address, tls, scratch))
     settings = changes.applied(ENGINE)
     return EngineFabric(topology, settings, grpc_address=grpc_address, tls=tls, scratch=scratch, linux=linux)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands' side of a fabric that stays up: starts it, asks it, ends it. Loads nothing of the fabric itself."""
+"""How commands start and end a fabric that stays up. Loads nothing of the fabric itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from detour.base.progress import Progress, silent
 from detour.base.records import from_json
 from detour.fabric.daemon.control_socket import call
 from detour.fabric.daemon.state_dir import StateDir
-from detour.fabric.operations.registry import LIMIT_S, OPERATIONS
 
 DOWN_SECONDS = 30.0
 _ASKED_S = 10.0  # to answer `down`; then it is told by signals
@@ -55,24 +54,6 @@ class UpOptions:
     """of virtual time; see `make_fabric`"""
     coverage: str | None = None
     """file for what packets reach of the P4 programs (`engine.coverage`)"""
-
-
-def ask(
-    do: str, progress: Progress = silent, state: StateDir | None = None, *, warn: Progress = silent, **arguments: Any
-) -> Any:
-    """Asks the fabric that is up for something. `warn` is told what else has gone wrong there. Raises DetourError: none
-    is up, or it says why not."""
-    state = state or StateDir()
-    stale = state.remove_stale()
-    try:
-        limit = OPERATIONS[do].limit_s if do in OPERATIONS else LIMIT_S
-        if limit is not None:
-            limit += float(arguments.get("seconds") or 0)
-        return call(state.socket, do, arguments, progress, limit, warn=warn)
-    except DetourError as error:
-        words = None if state.is_alive() else state.last_words()
-        reason = f" ({words[0]}; its log: {words[1]})" if words else ""
-        raise DetourError(f"the fabric that was up has died{reason}; {error}") if stale or words else error from None
 
 
 def down(state: StateDir | None = None) -> bool:

@@ -33,6 +33,7 @@ from detour.base.errors import DetourError, error_of
 from detour.base.progress import Progress, silent
 from detour.base.records import as_json
 from detour.base.unix_listener import UnixServerSocket
+from detour.fabric.daemon.state_dir import StateDir
 from detour.fabric.operations.registry import LIMIT_S, OPERATIONS, Operation
 
 _LONGEST_REQUEST = 1 << 16
@@ -54,7 +55,7 @@ class _ClientGoneError(Exception):
 
 
 class ControlServer:
-    """Serves operations by name, each connection in a thread of its own.
+    """Serves operations by name from when it is made until `stop`, each connection in a thread of its own.
 
     Operations get the client's arguments by keyword, decoded by the types of their parameters, and, if they have
     parameters of those names, `progress` (a function that reports it) and `cancelled` (an event that is set when the
@@ -70,37 +71,28 @@ class ControlServer:
         warning: Callable[[str], str | None] = lambda name: None,
     ) -> None:
         """`connections` at the same time; a client has `request_s` seconds for its request. `warning`: what who asks
-        for an operation is to hear besides."""
-        self._path, self._warning = path, warning
+        for an operation is to hear besides. Raises DetourError: the socket cannot be bound."""
+        _check_path(path)
+        self._warning, self._operations = warning, operations
         self._most, self._request_s = connections, request_s
+        self._place = UnixServerSocket(path, "control socket")
+        self._socket = self._place.listen()
         self._reserve = Reserve(_RESERVED)
         self._stopping = threading.Event()
-        self._operations = operations
-        self._socket: socket.socket | None = None
-        self._place: UnixServerSocket | None = None
         self._clients: dict[socket.socket, threading.Thread] = {}
         self._lock = threading.Lock()
         self._acceptor = threading.Thread(target=self._accept, name="control socket", daemon=True)
-
-    def start(self) -> None:
-        """Binds the socket and begins to serve. Raises DetourError: the socket cannot be bound."""
-        _check_path(self._path)
-        self._place = UnixServerSocket(self._path, "control socket")
-        self._socket = self._place.listen()
         self._acceptor.start()
 
     def stop(self) -> None:
         """Serves nothing more; cancels what is under way and waits for it. May be called twice."""
         self._stopping.set()
-        if self._place is not None:
-            self._place.remove()
-        if self._socket is not None:
-            # Closing alone does not wake a thread that waits in accept.
-            with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
-            if self._acceptor.is_alive():
-                self._acceptor.join()
-            self._socket.close()
+        self._place.remove()
+        # Closing alone does not wake a thread that waits in accept.
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._acceptor.join()
+        self._socket.close()
         with self._lock:
             for connection in self._clients:
                 with suppress(OSError):
@@ -113,18 +105,12 @@ class ControlServer:
         self._reserve.close()
 
     def __enter__(self) -> ControlServer:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
         return self
 
     def __exit__(self, *error: object) -> None:
         self.stop()
 
     def _accept(self) -> None:
-        assert self._socket is not None
         while not self._stopping.is_set():
             try:
                 connection, _ = self._socket.accept()
@@ -252,6 +238,24 @@ def _watch(connection: socket.socket, cancelled: threading.Event, say: Callable[
             elif not connection.recv(4096):
                 break
     cancelled.set()
+
+
+def ask(
+    do: str, progress: Progress = silent, state: StateDir | None = None, *, warn: Progress = silent, **arguments: Any
+) -> Any:
+    """Asks the fabric that is up for something. `warn` is told what else has gone wrong there. Raises DetourError: none
+    is up, or it says why not."""
+    state = state or StateDir()
+    stale = state.remove_stale()
+    try:
+        limit = OPERATIONS[do].limit_s if do in OPERATIONS else LIMIT_S
+        if limit is not None:
+            limit += float(arguments.get("seconds") or 0)
+        return call(state.socket, do, arguments, progress, limit, warn=warn)
+    except DetourError as error:
+        words = None if state.is_alive() else state.last_words()
+        reason = f" ({words[0]}; its log: {words[1]})" if words else ""
+        raise DetourError(f"the fabric that was up has died{reason}; {error}") if stale or words else error from None
 
 
 def call(

@@ -15,10 +15,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from detour.base import descriptors
 from detour.base.errors import DetourError
@@ -67,12 +68,11 @@ def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None =
     if options.program is not None:
         fabric.terms.pipeline.require(plan(topology, fabric.terms.policy))
     fabric.start(progress)
+    progress("setting pipelines")
     session = Session(fabric)
     try:
         if options.pcap is not None:
             session.capture(options.pcap)
-        progress("setting pipelines")
-        session.connect()
         progress("writing tables")
         session.provision()
         if options.load is not None:
@@ -176,11 +176,7 @@ def _answering(
 ) -> ControlServer:
     """What answers commands at the control socket. `down`: what `detour down` does."""
     operations: dict[str, Any] = {name: getattr(session, name) for name in OPERATIONS}
-
-    def warning(name: str) -> str | None:
-        return None if name in ("capture", "status") else session.capturing.error  # these two say it in their answers
-
-    return ControlServer(state.socket, operations | {"down": down, "status": status}, warning=warning)
+    return ControlServer(state.socket, operations | {"down": down, "status": status}, warning=session.warning)
 
 
 @contextmanager

@@ -42,9 +42,8 @@ def boot_lab(options: UpOptions, progress: Progress = silent) -> RunningLab:
     contents = contents_of(lab, programs_of(lab, options.program, empty=True, progress=progress), progress)
     links = {name: value for name in _LINK_TERMS if (value := getattr(options, name)) is not None}
     defaults = replace(LinkDefaults() if pace is None else VIRTUAL_DEFAULTS, **links)
-    running = RunningLab(lab, contents, defaults, pace, linux)
-    running.start(progress, None if options.pcap is None else Path(options.pcap))
-    return running
+    pcap = None if options.pcap is None else Path(options.pcap)
+    return RunningLab(lab, contents, defaults, pace, linux, progress, pcap)
 
 
 def serve_lab(lab: RunningLab, state: StateDir, ready: Callable[[LabStatus], None], detached: bool) -> None:

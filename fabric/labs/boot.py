@@ -181,13 +181,13 @@ def config_of(host: LabHost) -> IpHostConfig:
 
 
 def attach_hosts(
-    booted: BootedLab, defaults: LinkDefaults, *, seed: int = 0, elide: bool = False, linux: LinuxHosts | None = None
+    booted: BootedLab, defaults: LinkDefaults, *, seed: int = 0, linux: LinuxHosts | None = None
 ) -> IpStack | None:
     """Attaches all hosts of a lab to their switches; None if it has none that are built in. `linux`: those that are
     not, whose namespaces are there. Raises DetourError: a host's addresses are wrong, or Linux refuses them."""
     lab, network = booted.lab, booted.network
     built_in = [host for host in lab.hosts if linux is None or host.name not in linux]
-    stack = IpStack([config_of(host) for host in built_in], seed=seed, elide=elide) if built_in else None
+    stack = IpStack([config_of(host) for host in built_in], seed=seed) if built_in else None
     numbers = {host.name: number for number, host in enumerate(built_in)}
     for host in lab.hosts:
         link, end = lab.attachment(host.name)

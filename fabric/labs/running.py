@@ -7,10 +7,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from detour.base.addresses import TcpAddress
 from detour.base.errors import DetourError
@@ -34,7 +35,7 @@ from detour.fabric.labs.programs import SwitchContent
 from detour.fabric.labs.results import rows_of
 from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS
 from detour.fabric.labs.workloads import Activity, TcpFlow, UdpStream, activities_of, task_activities
-from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest, end
+from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest
 from detour.fabric.operations.packet_tracing import document
 from detour.fabric.operations.results import LivePackets
 from detour.fabric.records import LinuxHost
@@ -47,8 +48,7 @@ _LOOPBACK = "127.0.0.1"
 _LOOK_S = 0.02
 
 
-@dataclass(frozen=True)
-class LabSwitchStatus:
+class LabSwitchStatus(Struct, frozen=True):
     """`p4runtime`, `thrift`: where it is served; None: nowhere."""
 
     name: str
@@ -58,8 +58,7 @@ class LabSwitchStatus:
     thrift: str | None
 
 
-@dataclass(frozen=True)
-class LabHostStatus:
+class LabHostStatus(Struct, frozen=True):
     """`switch`: what it is attached to, like `s1-p1`."""
 
     name: str
@@ -68,8 +67,7 @@ class LabHostStatus:
     switch: str
 
 
-@dataclass(frozen=True)
-class LabStatus:
+class LabStatus(Struct, frozen=True):
     """What is up. `linux`: hosts that are namespaces of Linux; None: all are built in."""
 
     lab: str
@@ -80,7 +78,7 @@ class LabStatus:
 
 
 class RunningLab:
-    """See the module. `start`, then `close`."""
+    """See the module. It is up from when it is made until `close`."""
 
     def __init__(
         self,
@@ -89,57 +87,63 @@ class RunningLab:
         defaults: LinkDefaults | None = None,
         pace: TimePace | None = None,
         linux: LinuxRequest | None = None,
+        progress: Progress = silent,
+        pcap: Path | None = None,
     ) -> None:
         """`defaults`: of links of which the lab says nothing; `pace`: of virtual time (None: the wall clock's);
-        `linux`: hosts that are namespaces of Linux. Raises DetourError: Linux does not live in virtual time."""
-        self.lab, self._contents, self._pace = lab, contents, pace
-        self._topology = ControllerTopology(lab, contents)
+        `linux`: hosts that are namespaces of Linux. Raises DetourError: Linux does not live in virtual time, an address
+        cannot be had, or a switch refuses something; nothing is left running."""
+        self.lab, self._contents = lab, contents
         self.linux = LinuxHosts(linux) if linux is not None and linux.interfaces else None
         if self.linux is not None and pace is not None:
             raise DetourError("Linux hosts live in real time: --linux and --netns do not go with --pace")
         self._defaults = defaults or (LinkDefaults() if pace is None else VIRTUAL_DEFAULTS)
-        self._clock: PacedClock | None = None
-        self._jobs: HostJobs | None = None
         self._endpoints: dict[str, GrpcEndpoint] = {}
         self._thrift: dict[str, ThriftServer] = {}
         self._servers: dict[str, P4RuntimeServer] = {}
-        self._network: Network | None = None
-        self.booted: BootedLab | None = None
-        self.stack: IpStack | None = None
-
-    def start(self, progress: Progress = silent, pcap: Path | None = None) -> None:
-        """Takes all addresses, boots, serves; all of it or nothing. Raises DetourError: an address cannot be had, or a
-        switch refuses something."""
-        try:
-            self._listen(progress)
+        with ExitStack() as opened, ExitStack() as listening:
+            # Before anything that takes long: an address that cannot be had is told at once.
+            self._listen(listening, progress)
             if self.linux is not None:
                 progress("making namespaces")
                 self.linux.start()
+                opened.callback(self.linux.close)  # last: the network has their interfaces open
             warm.ensure(progress, IP)
-            progress(f"starting {len(self.lab.switches)} switches")
-            self._boot(pcap)
-            self._serve()
-            self._topology.write(progress)
+            progress(f"starting {len(lab.switches)} switches")
+            longest = MAX_FRAME if linux is None else max(MAX_FRAME, linux.longest_frame)
+            clock = RealTime() if pace is None else Virtual()
+            network = self._network = Network(clock, RealTime.tick_ps, frame_bytes=longest)
+            opened.callback(network.stop)
+            opened.push(listening.pop_all())
+            self.booted, self.stack = self._boot(network, pcap)
+            built_in = [host for host in lab.hosts if self.linux is None or host.name not in self.linux]
+            self._jobs = None if self.stack is None else HostJobs(network, built_in, self.stack)
+            network.start()
+            if self.linux is not None:
+                run_shell(lab, self.linux)
+            self._clock = None if pace is None else PacedClock(lambda: network.now_ps, network.run, pace)
+            if self._clock is not None:
+                opened.callback(self._clock.stop)
+                self._clock.start()
+            self._serve(opened)
+            topology = ControllerTopology(lab, contents)
+            opened.callback(topology.remove)
+            topology.write(progress)
             self._begin_tasks()
-        except BaseException:
-            self.close()
-            raise
+            self._opened = opened.pop_all()
 
-    def _listen(self, progress: Progress) -> None:
-        """Before anything that takes long: an address that cannot be had is told at once."""
+    def _listen(self, opened: ExitStack, progress: Progress) -> None:
         for switch in self.lab.switches:
             if switch.grpc_port is not None:
                 endpoint = self._endpoints[switch.name] = GrpcEndpoint(f"{_LOOPBACK}:{switch.grpc_port}")
+                opened.callback(endpoint.stop)
                 endpoint.bind(PATIENCE_S, progress)
             if switch.thrift_port is not None:
                 server = self._thrift[switch.name] = ThriftServer(TcpAddress(_LOOPBACK, switch.thrift_port))
+                opened.callback(server.stop)
                 server.bind(PATIENCE_S, progress)
 
-    def _boot(self, pcap: Path | None) -> None:
-        clock = RealTime() if self._pace is None else Virtual()
-        longest = MAX_FRAME if self.linux is None else max(MAX_FRAME, self.linux.request.longest_frame)
-        network = self._network = Network(clock, RealTime.tick_ps, frame_bytes=longest)
-
+    def _boot(self, network: Network, pcap: Path | None) -> tuple[BootedLab, IpStack | None]:
         def served(switch: LabSwitch) -> P4RuntimeServer | None:
             if switch.name not in self._endpoints:
                 return None
@@ -148,35 +152,26 @@ class RunningLab:
             return server
 
         cpu = self.linux is not None and has_cpu_interfaces(self.lab)
-        booted = self.booted = fill(network, self.lab, self._contents, served, cpu)
+        booted = fill(network, self.lab, self._contents, served, cpu)
         lay_cables(booted, self._defaults)
         if cpu:
             attach_cpu_interfaces(booted)
-        self.stack = attach_hosts(booted, self._defaults, linux=self.linux)
-        if self.stack is not None:
-            built_in = [host for host in self.lab.hosts if self.linux is None or host.name not in self.linux]
-            self._jobs = HostJobs(network, built_in, self.stack)
+        stack = attach_hosts(booted, self._defaults, linux=self.linux)
         run_commands(booted)
         network.set_jitter()
         if pcap is not None:
             network.capture(pcap)
+        return booted, stack
 
-    def _serve(self) -> None:
-        network = self._network
-        assert network is not None
-        assert self.booted is not None
-        network.start()
-        if self.linux is not None:
-            run_shell(self.lab, self.linux)
-        if self._pace is not None:
-            self._clock = PacedClock(lambda: network.now_ps, network.run, self._pace)
-            self._clock.start()
-        begun = time.time_ns() // 1000 - network.now_ps // 1_000_000
+    def _serve(self, opened: ExitStack) -> None:
+        begun = time.time_ns() // 1000 - self._network.now_ps // 1_000_000
         for server in self._servers.values():
+            opened.callback(server.stop)
             server.start()
         for name, thrift in self._thrift.items():
             api = self.booted.switches[name].api
             api.device.epoch_us = begun
+            opened.callback(thrift.stop)
             thrift.serve({"": api})
 
     def do(self, workload: str, seconds: float, cancelled: threading.Event) -> dict[str, Any]:
@@ -217,15 +212,14 @@ class RunningLab:
 
     def check(self) -> None:
         """Raises DetourError if nothing is forwarded any more."""
-        if self._network is not None:
-            self._network.check()
+        self._network.check()
         if self._clock is not None:
             self._clock.check()
 
     @property
     def capture_error(self) -> str | None:
         """What has ended the writing of captures, if anything has."""
-        return None if self._network is None else self._network.capture_error
+        return self._network.capture_error
 
     @property
     def status(self) -> LabStatus:
@@ -249,18 +243,7 @@ class RunningLab:
 
     def close(self) -> None:
         """Ends it and gives everything back. May be called twice."""
-        self._topology.remove()
-        if self._clock is not None:
-            self._clock.stop()
-        for thrift in self._thrift.values():
-            thrift.stop()
-        for server in self._servers.values():
-            server.stop()
-        for endpoint in self._endpoints.values():
-            endpoint.stop()
-        network, self._network, self._jobs = self._network, None, None
-        self._thrift, self._servers, self._endpoints = {}, {}, {}
-        end(network, self.linux)
+        self._opened.close()
 
 
 _SPARE = 10_000

@@ -11,8 +11,8 @@ import ctypes
 import os
 import socket
 import subprocess
-import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from detour.base.errors import DetourError
@@ -132,18 +132,5 @@ def libc(name: str, *arguments: int) -> None:
 
 def _in_thread(function: Callable[[], T]) -> T:
     """Runs a function in a thread of its own: namespaces belong to threads, and this one must keep its own."""
-    result: list[T] = []
-    failure: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            result.append(function())
-        except BaseException as error:
-            failure.append(error)
-
-    thread = threading.Thread(target=run, name="namespace")
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
-    return result[0]
+    with ThreadPoolExecutor(1, "namespace") as pool:
+        return pool.submit(function).result()

@@ -8,7 +8,7 @@ the same modules serve wall clock and virtual time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from detour.base.pointers import record_by_address
 from detour.base.records import extended
 from detour.base.structs import offsets
 from detour.control.rerouting import FlowReport
-from detour.fabric.records import FlowTotals, FlowWindow, PortWindow
+from detour.fabric.records import FlowTotals, FlowWindow
 from detour.hosts.records import QueuePair
 from detour.hosts.state import Hosts
 
@@ -205,30 +205,3 @@ def end_window(
     store64(clock + 8 * (_TIMES + place), now_ps)
     t.then = now_ps
     t.count += 1
-
-
-class PortMonitor:
-    """The module in the switches: a window of every port that leads somewhere. `read()` returns all counts so far,
-    (ports, 4): transmitted packets and bytes, marked packets, drops; and (ports,) packets that wait now."""
-
-    def __init__(self, names: Sequence[str], read: Callable[[], tuple[NDArray[np.int64], NDArray[np.int64]]]) -> None:
-        self.names, self._read = names, read
-        self._before = np.zeros((len(names), 4), np.int64)
-        self._then: int | None = None
-        self.last = dict.fromkeys(names, PortWindow(0.0, 0.0, 0.0, 0.0))
-        """the last window by port"""
-
-    def sample(self, now_ps: int) -> None:
-        """Ends a window. The first call only begins one."""
-        if self._then is not None and now_ps <= self._then:  # a clock that is behind stands still
-            return
-        counts, waiting = self._read()
-        restarted = counts < self._before  # such a switch counts from zero
-        packets, size, marked, drops = (counts - np.where(restarted, 0, self._before)).T.astype(np.float64)
-        self._before, then, self._then = counts, self._then, now_ps
-        if then is None:
-            return
-        seconds = (now_ps - then) / 1e12
-        fraction = np.divide(marked, packets, out=np.zeros_like(marked), where=packets > 0)
-        rows = np.stack([size * 8 / seconds, waiting.astype(np.float64), fraction, drops], axis=1).tolist()
-        self.last = {name: PortWindow(*row) for name, row in zip(self.names, rows, strict=True)}

@@ -30,11 +30,12 @@ from detour.topo.paths import completed_usids, parse_usid_list
 
 
 class ControlPlane:
-    """See the module. `connect` first. Methods may be called from several threads; those that change what switches hold
-    need `changing`, which callers hold around more than one of them."""
+    """See the module. Methods may be called from several threads; those that change what switches hold need `changing`,
+    which callers hold around more than one of them."""
 
     def __init__(self, fabric: Fabric) -> None:
-        self._fabric = fabric
+        """Connects to all switches and sets their pipeline. Raises DetourError: a switch does not answer or has another
+        controller."""
         self.topology = fabric.topology
         self.policy = fabric.terms.policy
         self.failures: frozenset[Failure] = frozenset()
@@ -44,28 +45,20 @@ class ControlPlane:
         self.entries = 0
         """on all switches"""
         self.responder = Responder({s.device_id: s.node_id for s in self.topology.switches})
-        self._loop = Background("control")
-        self._client: FabricClient | None = None
-        self._keeper: Keeper | None = None
-        self._monitor: Monitor | None = None
-        self._cells: CellReader | None = None
-
-    # -- life -------------------------------------------------------------------------------------------
-
-    def connect(self) -> None:
-        """Connects to all switches and sets their pipeline. Raises DetourError: a switch does not answer or has another
-        controller."""
-        client = FabricClient(self._fabric.targets(), self._fabric.terms.pipeline, on_packet_in=self.responder)
-        self._loop.run(client.__aenter__())
-        self._keeper = self._loop.run(self._keep(client))
-        self._client = client
+        self.client = FabricClient(fabric.targets(), fabric.terms.pipeline, on_packet_in=self.responder)
         ports = {
             s.device_id: [p for p, peer in enumerate(s.ports, 1) if peer is not None] for s in self.topology.switches
         }
-        self._monitor = Monitor(client, ports, lambda: self._fabric.now_ps / PS)
-        self._cells = CellReader(client)
+        self._monitor, self._cells = Monitor(self.client, ports, lambda: fabric.now_ps / PS), CellReader(self.client)
+        self._loop = Background("control")
+        try:
+            self._loop.run(self.client.__aenter__())
+            self._keeper = self._loop.run(self._keep())
+        except BaseException:
+            self._loop.close()
+            raise
 
-    async def _keep(self, client: FabricClient) -> Keeper:
+    async def _keep(self) -> Keeper:
         def give(device: int) -> None:
             """A switch is connected again, whatever it holds now: it gets what it has to hold."""
             with self.changing:
@@ -78,36 +71,27 @@ class ControlPlane:
             finally:  # no thread is left behind that waits for a loop which has ended
                 await asyncio.gather(work, return_exceptions=True)
 
-        return Keeper(client.switches.values(), restore)
+        return Keeper(self.client.switches.values(), restore)
 
     def close(self) -> None:
         """Ends the connections. May be called twice."""
-        client, self._client = self._client, None
-        keeper, self._keeper = self._keeper, None
-        try:
-            if client is not None and keeper is not None:
-                self._loop.run(_disconnect(keeper, client))
-        finally:
-            self._loop.close()
+        self._loop.close(self._disconnect)
 
-    @property
-    def client(self) -> FabricClient:
-        if self._client is None:
-            raise DetourError("the fabric is going down")
-        return self._client
+    async def _disconnect(self) -> None:
+        """Both at once: what still restores a switch ends when its connection does."""
+        await asyncio.gather(self._keeper.close(), self.client.close())
 
     @property
     def lost(self) -> dict[str, str]:
         """Switches that are not reached, and why."""
-        return {} if self._keeper is None else dict(sorted(self._keeper.lost.items()))
+        return dict(sorted(self._keeper.lost.items()))
 
     @property
     def displaced(self) -> dict[str, DisplacedSwitch]:
         """Switches that another controller has taken over since they were provisioned."""
-        clients = self._client.switches.values() if self._client is not None else ()
         return {
             client.name: DisplacedSwitch(str(displaced.election_id), since(displaced.since), client.is_primary)
-            for client in clients
+            for client in self.client.switches.values()
             if (displaced := client.displaced) is not None
         }
 
@@ -153,14 +137,10 @@ class ControlPlane:
 
     def sample(self) -> Sample:
         """All counters now."""
-        if self._monitor is None:
-            raise DetourError("the fabric is going down")
         return self._loop.run(self._monitor.sample())
 
     def read_cells(self, cells: Mapping[int, Sequence[Cell]]) -> Mapping[int, Sequence[tuple[int, int]]]:
         """Cells of counters, by device id."""
-        if self._cells is None:
-            raise DetourError("the fabric is going down")
         return self._loop.run(self._cells.read(cells))
 
     def rewrite(self, before: Plan, after: Plan) -> None:
@@ -229,11 +209,6 @@ class Paths:
         return [[f"s{switch}" for switch in hops] for hops in self.hops((source, target, path) for path in paths)]
 
 
-async def _disconnect(keeper: Keeper, client: FabricClient) -> None:
-    """Both at once: what still restores a switch ends when its connection does."""
-    await asyncio.gather(keeper.close(), client.close())
-
-
 def since(begin: float) -> float:
     """Seconds since a `time.monotonic()`."""
     return round(time.monotonic() - begin, 3)
@@ -247,11 +222,19 @@ class Background:
 
     def __init__(self, name: str) -> None:
         self._loop = GrpcLoop()
+        self._ending = False
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of a coroutine, or its error. An interrupted wait cancels it."""
+        """The result of a coroutine, or its error. An interrupted wait cancels it. Raises DetourError: `close` was
+        called before."""
+        if self._ending:
+            work.close()
+            raise DetourError("the fabric is going down")
+        return self._run(work)
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -259,14 +242,19 @@ class Background:
             future.cancel()
             raise
 
-    def close(self) -> None:
-        """Cancels what still runs and ends the loop. May be called twice."""
-        if not self._thread.is_alive():
+    def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
+        """Does a `last` thing, cancels what still runs and ends the loop. May be called twice."""
+        ending, self._ending = self._ending, True
+        if ending:
             return
-        asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        try:
+            if last is not None:
+                self._run(last())
+        finally:
+            self._run(_cancel_others())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
 
 
 async def _cancel_others() -> None:

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from detour.base.errors import DetourError
 from detour.control.p4runtime.monitor import REASONS, Sample
 from detour.fabric.backends.base import Fabric
-from detour.fabric.backends.clock import Ticker
+from detour.fabric.backends.clock import PS, Ticker
 from detour.fabric.monitoring import metrics
 from detour.fabric.monitoring.metrics import port_counts
-from detour.fabric.monitoring.windows import PortMonitor
 from detour.fabric.operations.control_plane import ControlPlane
 from detour.fabric.operations.path_placement import PathPlacement
 from detour.fabric.operations.results import FabricMetrics, LinkUse, LinkUses, SwitchCounters
@@ -81,29 +80,33 @@ class Counting:
 
 
 PORT_WINDOW_S, _FIRST_WINDOW_S = 1.0, 0.2
+_NOTHING = PortWindow(0.0, 0.0, 0.0, 0.0)
 
 
 class PortWatch:
-    """All ports in windows, read over P4Runtime and from the target. It begins with the first question, for reading
-    counters of many switches costs something, and goes on until the fabric ends."""
+    """All ports that lead somewhere in windows, read over P4Runtime and from the target. It begins with the first
+    question, for reading counters of many switches costs something, and goes on until the fabric ends."""
 
     def __init__(self, fabric: Fabric, sample: Callable[[], Sample]) -> None:
         """`sample`: the switches' counters now."""
-        self._fabric, self._sample = fabric, sample
+        self._clock, self._states, self._sample = fabric.clock, fabric.ports, sample
         self._ports = [
             (switch.device_id, port)
             for switch in fabric.topology.switches
             for port, peer in enumerate(switch.ports, 1)
             if peer is not None
         ]
-        names = [f"s{device - 1}:{port}" for device, port in self._ports]
-        self.monitor = PortMonitor(names, self._read)
+        self.windows = {f"s{device - 1}:{port}": _NOTHING for device, port in self._ports}
+        """the last window by port"""
+        self._before, self._then_ps = np.zeros((len(self._ports), 4), np.int64), -1
         self._ticker: Ticker | None = None
         self._end = threading.Event()
         self._lock = threading.Lock()
 
     def _read(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        sample, states = self._sample(), self._fabric.ports()
+        """(ports, 4) what was counted so far: transmitted packets and bytes, marked packets, drops; and (ports,)
+        packets that wait now."""
+        sample, states = self._sample(), self._states()
         counts, waiting = [], []
         for device, port in self._ports:
             sent, state = sample.port(device, port, "tx"), states[device, port]
@@ -111,21 +114,36 @@ class PortWatch:
             waiting.append(state.queue_packets or 0)
         return np.array(counts, np.int64), np.array(waiting, np.int64)
 
+    def end_window(self) -> None:
+        """The first call only begins one."""
+        now_ps = self._clock.now_ps
+        if now_ps <= self._then_ps:  # a clock that is behind stands still
+            return
+        counts, waiting = self._read()
+        restarted = counts < self._before  # such a switch counts from zero
+        packets, size, marked, drops = (counts - np.where(restarted, 0, self._before)).T.astype(np.float64)
+        self._before, then_ps, self._then_ps = counts, self._then_ps, now_ps
+        if then_ps < 0:
+            return
+        seconds = (now_ps - then_ps) / PS
+        fraction = np.divide(marked, packets, out=np.zeros_like(marked), where=packets > 0)
+        rows = np.stack([size * 8 / seconds, waiting.astype(np.float64), fraction, drops], axis=1).tolist()
+        self.windows = {name: PortWindow(*row) for name, row in zip(self.windows, rows, strict=True)}
+
     def last(self) -> dict[str, PortWindow]:
         """The last window of every port, by its name like `s0:3`; the first call begins one and waits for its end."""
         with self._lock:
             if self._ticker is None:
-                clock = self._fabric.clock
-                self.monitor.sample(clock.now_ps)
-                clock.wait_seconds(_FIRST_WINDOW_S, self._end)
-                self.monitor.sample(clock.now_ps)
-                self._ticker = clock.every(lambda: PORT_WINDOW_S, self._end_window, "port monitor")
-        return self.monitor.last
+                self.end_window()
+                self._clock.wait_seconds(_FIRST_WINDOW_S, self._end)
+                self.end_window()
+                self._ticker = self._clock.every(lambda: PORT_WINDOW_S, self._go_on, "port monitor")
+        return self.windows
 
-    def _end_window(self) -> None:
+    def _go_on(self) -> None:
         # The fabric goes down, or a switch is away: this window is as long as it is.
         with suppress(DetourError):
-            self.monitor.sample(self._fabric.now_ps)
+            self.end_window()
 
     def stop(self) -> None:
         """Ends no more windows. May be called twice."""

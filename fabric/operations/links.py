@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from detour.base.errors import DetourError
 from detour.base.records import extended
@@ -152,12 +152,7 @@ class Capturing:
                 self._start(folder, where or [])
             elif where:
                 raise DetourError("a capture needs a folder for its files")
-            return replace(self._now, error=self.error)
-
-    @property
-    def error(self) -> str | None:
-        """What has ended the writing, if anything has."""
-        return None if self._now.folder is None else self._fabric.capture_error()
+            return replace(self._now, error=self._fabric.capture_error())
 
     def _start(self, folder: str, where: list[str]) -> None:
         if self._now.folder is not None:

@@ -2,8 +2,8 @@
 """The flows that send in a running fabric, by name, and who hears of them.
 
 Whoever sends opens a flow in the table and closes it; subscribers hear of both, in the order in which they subscribed:
-the placement and its controller, senders of an expander, and, while they do, switches that watch flows. A window ends
-for all flows every `window_s` of the fabric's clock while there are any, and the reports of receivers go to the
+senders of an expander and, while there are such, switches that watch flows and the controller that moves them. A window
+ends for all flows every `window_s` of the fabric's clock while there are any, and the reports of receivers go to the
 listeners (`fabric.operations.path_placement`).
 """
 
@@ -78,7 +78,7 @@ class LiveFlows:
             opened = [self._entered(flow, placed) for flow in flows]
         names = [live.name for live in opened]
         try:
-            for subscriber in self.subscribers:
+            for subscriber in list(self.subscribers):
                 subscriber.opened(opened)
         except BaseException:
             for name in names:
@@ -104,7 +104,7 @@ class LiveFlows:
     def close(self, name: str) -> None:
         """The flow is about to end."""
         live = self.find(name)
-        for subscriber in self.subscribers:
+        for subscriber in list(self.subscribers):
             subscriber.closed(live)
         with self._lock:
             del self._flows[name]

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path as File
@@ -18,7 +18,6 @@ from detour.base.times import MS
 from detour.control.placement.jobs import FlowSet, read_jobs
 from detour.control.placement.network import widened
 from detour.control.placement.place import place
-from detour.control.placement.placement import Placement
 from detour.control.placement.repair import Repair, repair
 from detour.control.rerouting import FlowReport, ReroutingController, Thresholds
 from detour.control.routes.hashes import DETOUR_BIT
@@ -45,33 +44,22 @@ REROUTING_THRESHOLDS = Thresholds(delay_ps=DELAY_PS, hold_ps=100 * MS, penalty_p
 """of the controller on the wall clock"""
 
 
+NOTHING_PLACED = PlacementTotals(flows=0, collisions=0, lower_bound=0, without_path=0, method=None)
+
+
 class Placed:
-    """The placement that a running fabric holds: which uSID list the next connection between two hosts gets. A flow of
-    the placement that several connections could take goes to them in turn. Replaced as a whole or not at all. Not for
-    several threads at once."""
+    """A placement that a running fabric holds: which uSID list the next connection between two hosts gets. A flow of
+    the placement that several connections could take goes to them in turn. Not for several threads at once."""
 
-    def __init__(self, topology: Topology) -> None:
-        self._topology = topology
-        self._placement: Placement | None = None
-        self._of_pair: dict[tuple[int, int], list[int]] = {}
-        self._turn: defaultdict[tuple[int, int], int] = defaultdict(int)
-
-    def apply(self, flows: FlowSet, failures: Failures) -> None:
-        """Places flows anew; what was placed before is forgotten. Raises DetourError: they cannot be placed, or a path
-        needs too many uSIDs; the placement stays what it was."""
-        placement = place(self._topology, flows, failures)
+    def __init__(self, topology: Topology, flows: FlowSet, failures: Failures) -> None:
+        """Places flows. Raises DetourError: they cannot be placed, or a path needs too many uSIDs."""
+        self._placement = place(topology, flows, failures)
         for flow in flows.pinned:
-            placement.usids(flow)
-        of_pair: dict[tuple[int, int], list[int]] = {}
+            self._placement.usids(flow)
+        self._of_pair: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
         for flow, pair in enumerate(zip(flows.source.tolist(), flows.target.tolist(), strict=True)):
-            of_pair.setdefault(pair, []).append(flow)
-        self._placement, self._of_pair = placement, of_pair
-        self._turn.clear()
-
-    @property
-    def flows(self) -> int:
-        """Flows of the placement, 0 without one."""
-        return 0 if self._placement is None else len(self._placement.flows)
+            self._of_pair[pair].append(flow)
+        self._turn: Counter[tuple[int, int]] = Counter()
 
     def next_flow(self, source: int, target: int) -> int | None:
         """The flow that the next connection between two hosts is, None if there is none with a path."""
@@ -84,9 +72,7 @@ class Placed:
 
     def _live(self, source: int, target: int) -> list[int]:
         """The flows between two hosts that have a path."""
-        if self._placement is None:
-            return []
-        return [flow for flow in self._of_pair.get((source, target), ()) if self._placement.path(flow)]
+        return [flow for flow in self._of_pair.get((source, target), ()) if self.switches(flow)]
 
     def paths(self, source: int, target: int) -> tuple[Path, ...]:
         """The uSID lists of all flows between two hosts, each once, for a connection that sprays: what is longer than
@@ -97,33 +83,27 @@ class Placed:
 
     def switches(self, flow: int) -> topo_paths.SwitchPath:
         """The switches that a flow passes; none if it has no path at the moment."""
-        return () if self._placement is None else self._placement.path(flow)
+        return self._placement.path(flow)
 
     def path(self, flow: int) -> Path:
         """The uSID list of a flow that has a path."""
-        assert self._placement is not None
         return Path(0, self._placement.usids(flow))
 
     def moved(self, flow: int, switches: topo_paths.SwitchPath) -> None:
         """Somebody rerouted a flow."""
-        assert self._placement is not None
         path_rows = widened(self._placement.path_rows, len(switches)).copy()
         path_rows[flow] = -1
         path_rows[flow, : len(switches)] = switches
         rerouted = self._placement.rerouted | {flow}
         self._placement = replace(self._placement, path_rows=path_rows, least=0, rerouted=rerouted)
 
-    def repair(self, failures: Failures) -> Repair | None:
-        """Adapts the placement to failures; None without a placement."""
-        if self._placement is None:
-            return None
+    def repair(self, failures: Failures) -> Repair:
+        """Adapts the placement to failures."""
         repaired = repair(self._placement, failures)
         self._placement = repaired.placement
         return repaired
 
     def totals(self) -> PlacementTotals:
-        if self._placement is None:
-            return PlacementTotals(flows=0, collisions=0, lower_bound=0, without_path=0, method=None)
         return PlacementTotals(
             flows=len(self._placement.flows),
             collisions=self._placement.collisions,
@@ -193,12 +173,12 @@ class PathPlacement:
         hold_ps = round(REROUTING_THRESHOLDS.hold_ps * self._window_s / REROUTING_WINDOW_S)
         delay_ps = max(DELAY_PS, DELAY_PACKETS * packet_s * 1e12)
         self._thresholds = replace(REROUTING_THRESHOLDS, delay_ps=delay_ps, hold_ps=hold_ps)
-        self._placed = Placed(self._topology)
+        self.placed: Placed | None = None
+        """None: there is no placement"""
         self._rerouter: Rerouter | None = None
         self._failures: Failures = NONE
         self._usual_window = self._live.window_s
         self._lock = threading.RLock()
-        self._live.subscribers.append(self)
 
     # -- operations -------------------------------------------------------------------------------------
 
@@ -211,7 +191,7 @@ class PathPlacement:
             begin = time.monotonic()
             flows = read_jobs(File(jobs), self._topology)
             with self._lock:
-                self._placed.apply(flows, self._control.failures)
+                self.placed = Placed(self._topology, flows, self._control.failures)
                 for live in self._live.all():
                     live.placed = None
                 self._let_controller(reroute)
@@ -223,7 +203,8 @@ class PathPlacement:
     def placement(self) -> PlacementState:
         """The placement as it is now."""
         with self._lock:
-            return extended(PlacementState, self._placed.totals(), rerouting=self._rerouter is not None)
+            totals = NOTHING_PLACED if self.placed is None else self.placed.totals()
+            return extended(PlacementState, totals, rerouting=self._rerouter is not None)
 
     def reroute(self, flow: str, usid: str) -> ReroutedFlow:
         """The sender of a flow takes another uSID list, if that leads to its destination. Raises DetourError: no such
@@ -237,8 +218,8 @@ class PathPlacement:
             raise DetourError(f"flow {flow} stays: {path} {trace.outcome}")
         self._live.reroute(flow, path)
         with self._lock:
-            if live.placed is not None:
-                self._placed.moved(live.placed, trace.switches)
+            if self.placed is not None and live.placed is not None:
+                self.placed.moved(live.placed, trace.switches)
         self._watched.move([live])
         return ReroutedFlow(flow, str(path), [f"s{switch}" for switch in trace.switches])
 
@@ -247,13 +228,14 @@ class PathPlacement:
     def next_path(self, source: int, target: int) -> tuple[int, Path] | None:
         """(flow of the placement, its path) for the next connection between two hosts; None if they have none."""
         with self._lock:
-            flow = self._placed.next_flow(source, target)
-            return None if flow is None else (flow, self._placed.path(flow))
+            placed = self.placed
+            flow = None if placed is None else placed.next_flow(source, target)
+            return None if placed is None or flow is None else (flow, placed.path(flow))
 
     def placed_paths(self, source: int, target: int) -> tuple[Path, ...]:
         """All that the placement has between two hosts; none if they are not in it."""
         with self._lock:
-            return self._placed.paths(source, target)
+            return () if self.placed is None else self.placed.paths(source, target)
 
     def repair(self, failures: Failures) -> RepairedPlacement | None:
         """Gives the flows whose path has failed another one and tells their senders; None without a placement."""
@@ -261,14 +243,14 @@ class PathPlacement:
             self._failures = failures
             if self._rerouter is not None:
                 self._let_controller(True)
-            repaired = self._placed.repair(failures)
-            if repaired is None:
+            if self.placed is None:
                 return None
+            repaired = self.placed.repair(failures)
             moved = set(repaired.moved.tolist())
             for live in self._live.all():
                 if live.placed is not None and live.placed in moved:
-                    self._live.reroute(live.name, self._placed.path(live.placed))
-            return extended(RepairedPlacement, self._placed.totals(), moved=len(moved))
+                    self._live.reroute(live.name, self.placed.path(live.placed))
+            return extended(RepairedPlacement, self.placed.totals(), moved=len(moved))
 
     # -- controller -------------------------------------------------------------------------------------
 
@@ -276,21 +258,23 @@ class PathPlacement:
         """Switches the controller on, with what sends now, or off."""
         if self._rerouter is not None:
             self._live.listeners.remove(self._rerouter.listen)
+            self._live.subscribers.remove(self)
             self._rerouter = None
         self._live.window_s = self._window_s if reroute else self._usual_window
         if reroute:
             controller = ReroutingController(self._topology, self._thresholds, self._failures)
             self._rerouter = Rerouter(controller, self.reroute)
+            self._live.subscribers.append(self)
             self.opened(self._live.all())
             self._live.listeners.append(self._rerouter.listen)
 
     def opened(self, flows: Sequence[LiveFlow]) -> None:
         """The controller moves those that take a flow of the placement."""
         with self._lock:
-            if self._rerouter is None:
+            if self._rerouter is None or self.placed is None:
                 return
             for live in flows:
-                if live.placed is not None and (switches := self._placed.switches(live.placed)):
+                if live.placed is not None and (switches := self.placed.switches(live.placed)):
                     self._rerouter.add(live.name, switches, live.flow.target_host)
 
     def closed(self, flow: LiveFlow) -> None:

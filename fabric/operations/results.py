@@ -6,19 +6,16 @@ Loads nothing of the fabric: the command line reads these records from a socket.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
 from detour.fabric.records import BackendDetails, FabricMetric, FlowRow, PlacementTotals, PortCounts
 
 # -- tables ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class EntryChanges:
+class EntryChanges(Struct, frozen=True, kw_only=True):
     """`entries`: on all switches now; `inserted`, `modified`, `deleted`, `unchanged`: to get there."""
 
     entries: int
@@ -29,23 +26,20 @@ class EntryChanges:
     seconds: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Provisioned(EntryChanges):
+class Provisioned(EntryChanges, frozen=True, kw_only=True):
     """Of `switches` switches."""
 
     switches: int
 
 
-@dataclass(frozen=True)
-class PathLengths:
+class PathLengths(Struct, frozen=True):
     """Switches on the longest of the shortest paths, and of the others."""
 
     shortest: int
     detour: int
 
 
-@dataclass(frozen=True)
-class Verification:
+class Verification(Struct, frozen=True):
     """What was proven (`control.verifier.verifier.VerifierReport`). `failed`: cases that are wrong, the first of them
     spelled out in `problems`; `longest`: what packets pass at most, `bound`: what they may."""
 
@@ -62,8 +56,7 @@ class Verification:
     seconds: float
 
 
-@dataclass(frozen=True)
-class EntryRow:
+class EntryRow(Struct, frozen=True):
     """An entry of a table, or of what else a switch holds, in words. `priority` 0: it has none."""
 
     table: str
@@ -75,8 +68,7 @@ class EntryRow:
 # -- freedom from deadlock ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ProvenClasses:
+class ProvenClasses(Struct, frozen=True):
     """Packets on listed routes, hop by hop, in the classes that switches put them into: buffers that PFC may block
     (`channels`), which of them wait for which (`dependencies`), and whether none waits for itself."""
 
@@ -85,23 +77,20 @@ class ProvenClasses:
     dependencies: int
 
 
-@dataclass(frozen=True)
-class ProvenSenders(ProvenClasses):
+class ProvenSenders(ProvenClasses, frozen=True):
     """With packets besides on the `lists` that senders use at the moment."""
 
     lists: int
 
 
-@dataclass(frozen=True)
-class ProvenPlain(ProvenClasses):
+class ProvenPlain(ProvenClasses, frozen=True):
     """With packets besides that switches lead along shortest paths; `lossy`: the share of these that leaves the
     lossless classes."""
 
     lossy: float
 
 
-@dataclass(frozen=True)
-class ProvenAnywhere(ProvenClasses):
+class ProvenAnywhere(ProvenClasses, frozen=True):
     """With packets that go from any port to any other. `links` that are down; `unrouted`: pairs of switches that no
     lossless path joins then."""
 
@@ -109,8 +98,7 @@ class ProvenAnywhere(ProvenClasses):
     unrouted: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProvenFabric:
+class ProvenFabric(Struct, frozen=True, kw_only=True):
     """What switches that run hold, read back; `lossless`: classes under PFC; `cycle`: buffers that wait for one
     another, if there are such."""
 
@@ -130,16 +118,14 @@ class ProvenFabric:
 # -- what is going on -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class SwitchEndpoint:
+class SwitchEndpoint(Struct, frozen=True):
     """Where a switch is reached by P4Runtime."""
 
     address: str
     device_id: int
 
 
-@dataclass(frozen=True)
-class DisplacedSwitch:
+class DisplacedSwitch(Struct, frozen=True):
     """A switch that another controller took over. Election ids are text: they have 128 bits."""
 
     election_id: str
@@ -147,8 +133,7 @@ class DisplacedSwitch:
     primary_again: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Status(BackendDetails):
+class Status(BackendDetails, frozen=True, kw_only=True):
     """`lost`: switches that are not reached, and why; `endpoints`, `displaced`: by switch; `icmp_answered`: packets
     whose hop limit ended; `capture`: what is being written; `log`: where a detached fabric writes (None: it does not;
     UNSET: it is no daemon)."""
@@ -170,21 +155,19 @@ class Status(BackendDetails):
     log: str | UnsetType | None = UNSET
 
 
-@dataclass(frozen=True)
-class SwitchCounters:
+class SwitchCounters(Struct, frozen=True):
     """`ports`: by number; `verdicts`: packets by what the pipeline made of them, without those of none."""
 
     ports: dict[str, PortCounts]
     verdicts: dict[str, int]
 
 
-class LinkUse(msgspec.Struct, frozen=True):
+class LinkUse(Struct, frozen=True):
     """A link in one direction, `from_` a port like `s0:3`, over a time. `use`: of its rate, at most 1; None: unknown
     there."""
 
-    # A Struct, for a field of a dataclass cannot have the name of this key.
     link: str
-    from_: str = msgspec.field(name="from")
+    from_: str = field(name="from")
     kind: str
     up: bool
     mbps: float
@@ -194,8 +177,7 @@ class LinkUse(msgspec.Struct, frozen=True):
     marks: int
 
 
-@dataclass(frozen=True)
-class LinkUses:
+class LinkUses(Struct, frozen=True):
     """All links over `seconds`; `pipeline_drops`: packets that pipelines dropped."""
 
     seconds: float
@@ -203,8 +185,7 @@ class LinkUses:
     pipeline_drops: int
 
 
-@dataclass(frozen=True)
-class FlowRows:
+class FlowRows(Struct, frozen=True):
     """Flows that send. `window_s`: of receivers; `watching`: switches watch flows, in windows of `switch_window_s`."""
 
     window_s: float
@@ -213,8 +194,7 @@ class FlowRows:
     flows: list[FlowRow]
 
 
-@dataclass(frozen=True)
-class FabricMetrics:
+class FabricMetrics(Struct, frozen=True):
     """For Prometheus."""
 
     metrics: list[FabricMetric]
@@ -223,8 +203,7 @@ class FabricMetrics:
 # -- paths and failures ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class PathHop:
+class PathHop(Struct, frozen=True):
     """A switch on the way. `out_port` None: there the packet ends; `why`: the entry that decided."""
 
     switch: str
@@ -233,8 +212,7 @@ class PathHop:
     why: str
 
 
-@dataclass(frozen=True)
-class TracedPath:
+class TracedPath(Struct, frozen=True):
     """What becomes of a packet."""
 
     path: str
@@ -243,30 +221,26 @@ class TracedPath:
     hops: list[PathHop]
 
 
-@dataclass(frozen=True)
-class RepairedPlacement(PlacementTotals):
+class RepairedPlacement(PlacementTotals, frozen=True):
     """`moved`: flows that have another path now."""
 
     moved: int
 
 
-@dataclass(frozen=True)
-class PlacementState(PlacementTotals):
+class PlacementState(PlacementTotals, frozen=True):
     """`rerouting`: the controller moves flows when they are congested."""
 
     rerouting: bool
 
 
-@dataclass(frozen=True)
-class PlacedFlows(PlacementState):
+class PlacedFlows(PlacementState, frozen=True):
     """On a topology."""
 
     topology: str
     seconds: float
 
 
-@dataclass(frozen=True)
-class JobsRan:
+class JobsRan(Struct, frozen=True):
     """A job file on this fabric. Of the job with the longest step: its time, that of an empty fabric, and bus bandwidth
     (None: it did not complete). `busiest_link_bytes`: payload on the busiest link between switches, by the paths that
     packets took; `lost_bytes`, `retransmitted`: payload. `recover_us`: nobody watches that here."""
@@ -281,8 +255,7 @@ class JobsRan:
     recover_us: None
 
 
-@dataclass(frozen=True)
-class ReroutedSenders:
+class ReroutedSenders(Struct, frozen=True):
     """Flows of an expander that name their switches: `moved` to a list without what is down, `returned` to their own,
     or sent `by_address` because no list without it stays in the lossless classes."""
 
@@ -291,8 +264,7 @@ class ReroutedSenders:
     by_address: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class FailureChange(EntryChanges):
+class FailureChange(EntryChanges, frozen=True, kw_only=True):
     """`failures`: what is down now; `placement`: as it is repaired, if there is one; `senders`: in expanders."""
 
     failures: list[str]
@@ -300,22 +272,19 @@ class FailureChange(EntryChanges):
     placement: RepairedPlacement | UnsetType = UNSET
 
 
-@dataclass(frozen=True, kw_only=True)
-class Failed(FailureChange):
+class Failed(FailureChange, frozen=True, kw_only=True):
     """`failed`: what went down."""
 
     failed: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Healed(FailureChange):
+class Healed(FailureChange, frozen=True, kw_only=True):
     """`healed`: what came back, as one text; empty: there was nothing."""
 
     healed: str
 
 
-@dataclass(frozen=True)
-class ImpairedLink:
+class ImpairedLink(Struct, frozen=True):
     """A link that is up but not what it was: `rate`, the fraction of its rate that it carries; `loss`, the fraction of
     frames that it loses; in both directions."""
 
@@ -324,8 +293,7 @@ class ImpairedLink:
     loss: float
 
 
-@dataclass(frozen=True)
-class ImpairedLinks:
+class ImpairedLinks(Struct, frozen=True):
     """All that are so now."""
 
     links: list[ImpairedLink]
@@ -334,8 +302,7 @@ class ImpairedLinks:
 # -- traffic --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class QueuingDelay:
+class QueuingDelay(Struct, frozen=True):
     """Of a connection's packets, ns; None: nothing was measured."""
 
     min: float | None = None
@@ -343,8 +310,7 @@ class QueuingDelay:
     max: float | None = None
 
 
-@dataclass(frozen=True)
-class UsedPath:
+class UsedPath(Struct, frozen=True):
     """A path, what went over it, and the switches there."""
 
     path: str
@@ -352,8 +318,7 @@ class UsedPath:
     switches: list[str]
 
 
-@dataclass(frozen=True)
-class SentMessage:
+class SentMessage(Struct, frozen=True):
     """`bytes_ok`: that arrived as they were sent."""
 
     bytes_ok: int
@@ -364,8 +329,7 @@ class SentMessage:
     queuing_delay_ns: QueuingDelay
 
 
-@dataclass(frozen=True)
-class ProbedPath:
+class ProbedPath(Struct, frozen=True):
     """A candidate; `delay_ns` None: no answer came."""
 
     path: str
@@ -373,8 +337,7 @@ class ProbedPath:
     switches: list[str]
 
 
-@dataclass(frozen=True)
-class ProbedPaths:
+class ProbedPaths(Struct, frozen=True):
     """Between two hosts."""
 
     source: str
@@ -382,8 +345,7 @@ class ProbedPaths:
     paths: list[ProbedPath]
 
 
-@dataclass(frozen=True)
-class ReroutedFlow:
+class ReroutedFlow(Struct, frozen=True):
     """The path that a flow takes now."""
 
     flow: str
@@ -394,8 +356,7 @@ class ReroutedFlow:
 # -- traffic that goes on, and captures ------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """A load since it began: `bytes_ok` have arrived as they were sent, `bytes_wrong` otherwise; `reopened`:
     connections that failed and were made anew."""
 
@@ -407,8 +368,7 @@ class Loaded:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Captured:
+class Captured(Struct, frozen=True):
     """What is being written, or has just ended: `files` in `folder`; None: nothing is. `error`: what has ended the
     writing."""
 
@@ -417,8 +377,7 @@ class Captured:
     error: str | None = None
 
 
-@dataclass(frozen=True)
-class P4rtClientRow:
+class P4rtClientRow(Struct, frozen=True):
     """A P4Runtime stream to a switch. `role`: "" is the default one; `election_id`: 128 bits, in digits (None: it does
     not bid for primary); `peer`: where it comes from, as gRPC says it."""
 
@@ -428,8 +387,7 @@ class P4rtClientRow:
     peer: str
 
 
-@dataclass(frozen=True)
-class P4rtClientRows:
+class P4rtClientRows(Struct, frozen=True):
     """Each role's primary first. `known`: whether the switch says so; BMv2 does not."""
 
     known: bool
@@ -439,8 +397,7 @@ class P4rtClientRows:
 # -- traces ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class PacketTrace:
+class PacketTrace(Struct, frozen=True):
     """What became of a packet, hop by hop (`fabric.tracing.results.TracedPacket`, docs/trace.md). `note`: what must
     be known of that."""
 
@@ -449,8 +406,7 @@ class PacketTrace:
     note: str | UnsetType = UNSET
 
 
-@dataclass(frozen=True)
-class LivePackets:
+class LivePackets(Struct, frozen=True):
     """Packets as they passed. `missed`: how many more were wanted for which there was no room."""
 
     packets: list[PacketTrace]

@@ -14,7 +14,6 @@ from typing import Any, Self
 from msgspec import UNSET
 
 from detour.base.records import extended
-from detour.control.p4runtime.client import FabricClient
 from detour.fabric.backends.base import Fabric
 from detour.fabric.monitoring.windows import KEPT
 from detour.fabric.operations.control_plane import ControlPlane, Paths
@@ -33,25 +32,31 @@ from detour.fabric.traffic.flows import Pump
 
 
 class Session(Operations):
-    """Control plane and traffic of a fabric that has been started. `connect` first; `close` also closes the fabric."""
+    """Control plane and traffic of a fabric that has been started. `close` also closes the fabric."""
 
     def __init__(self, fabric: Fabric, window_s: float = WINDOW_S, kept: int = KEPT) -> None:
-        """`window_s`: of the monitors of flows, by the fabric's clock; `kept`: windows that are remembered."""
+        """`window_s`: of the monitors of flows, by the fabric's clock; `kept`: windows that are remembered. Connects to
+        all switches and sets their pipeline. Raises DetourError: a switch does not answer or has another controller;
+        the fabric is closed."""
         self.fabric = fabric
         self.topology = fabric.topology
         self.started = time.monotonic()
+        try:
+            self.control = control = ControlPlane(fabric)
+        except BaseException:
+            fabric.close()
+            raise
         self.pump = pump = Pump(fabric.device, fabric.clock)
         self.live = live = LiveFlows(fabric.hs, fabric.clock, window_s)
-        self.control = control = ControlPlane(fabric)
         self.paths = paths = Paths(control)
         self.watched = watched = WatchedFlows(fabric, control, live, paths, kept)
         placement = PathPlacement(control, watched, paths, fabric.terms.packet_s)
         rerouting = UsidRerouting(self.topology, control.policy, live)
         self.counting = Counting(fabric, control, placement, watched)
-        self.capturing, self.loading = Capturing(fabric), Loading(fabric, pump, live)
+        self.loading = Loading(fabric, pump, live)
         links = Links(fabric, control, placement, rerouting, watched)
         transfers, tracing = Transfers(fabric, pump, paths, placement, live), PacketTracing(fabric, control, paths)
-        fabric_parts = (Tables(control, live), links, self.counting, self.capturing)
+        fabric_parts = (Tables(control, live), links, self.counting, Capturing(fabric))
         self._parts = (*fabric_parts, paths, watched, placement, transfers, self.loading, tracing)
 
     def method(self, operation: str) -> Callable[..., Any]:
@@ -61,12 +66,12 @@ class Session(Operations):
     def carry_out(self, operation: Operation, arguments: dict[str, Any]) -> Any:
         return self.method(operation.name)(**operation.all_arguments(arguments))
 
-    # -- life -------------------------------------------------------------------------------------------
+    def warning(self, operation: str) -> str | None:
+        """What who asks for an operation is to hear besides: what has ended the writing of captures."""
+        # These two say it in their answers.
+        return None if operation in ("capture", "status") else self.fabric.capture_error()
 
-    def connect(self) -> None:
-        """Connects to all switches and sets their pipeline. Raises DetourError: a switch does not answer or has another
-        controller."""
-        self.control.connect()
+    # -- life -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Ends connections and fabric. May be called twice."""
@@ -84,10 +89,6 @@ class Session(Operations):
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    @property
-    def client(self) -> FabricClient:
-        return self.control.client
 
     def clients(self, switch: str) -> P4rtClientRows:
         """The P4Runtime clients of a switch."""

@@ -31,10 +31,18 @@ from detour.fabric.operations.results import (
     SentMessage,
     UsedPath,
 )
-from detour.fabric.traffic.flows import Choice, Flow, Pump, probing_choice
+from detour.fabric.traffic.flows import (
+    Choice,
+    FileSink,
+    FileSource,
+    Flow,
+    PatternSink,
+    PatternSource,
+    Pump,
+    probing_choice,
+)
 from detour.fabric.traffic.job_times import bus_gbps, collective_spans_ps, step_us, us
 from detour.fabric.traffic.live_tasks import LiveTasks
-from detour.fabric.traffic.streams import FileSink, FileSource, PatternSink, PatternSource
 from detour.fabric.traffic.tasks import TaskResult
 from detour.fabric.traffic.workload import load_pairs
 from detour.fabric.workloads.ideal import group_ideals_ps, wire_terms
@@ -155,8 +163,8 @@ class Transfers:
             return None, self._spraying(a, b)
         if sport is not None or usid is not None:
             return None, Choice((self._paths.chosen(b, sport, usid),))
-        placed = self._placement.next_path(a.index, b.index)
-        if placed is not None:
+        placement = self._placement
+        if placement.placed is not None and (placed := placement.next_path(a.index, b.index)) is not None:
             return placed[0], Choice((placed[1],))
         return None, probing_choice(self._topology, a, b, self._rng)
 

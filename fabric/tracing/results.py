@@ -91,11 +91,10 @@ class TracedPacket:
         self.outcomes.append(ending)
 
 
-def endings(switch: str, trace: TraceTree, fraction: float = 1.0) -> list[Ending]:
+def endings(switch: str, trace: TraceTree) -> list[Ending]:
     """What becomes of a packet in a switch behind whose ports there is nothing."""
     ends = []
-    for part, leaf in trace.leaves():
-        share = fraction * part
+    for share, leaf in trace.leaves():
         if isinstance(leaf.outcome, Output):
             ends.append(Ending(share, [Arrived(switch, leaf.outcome.port, None, leaf.outcome.frame)]))
         elif isinstance(leaf.outcome, Dropped):

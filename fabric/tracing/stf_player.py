@@ -13,7 +13,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from detour.base.errors import DetourError
+from detour.base.records import as_json
 from detour.engine.bmv2api.commands.errors import CommandError, error_line
 from detour.engine.bmv2api.commands.interpreter import program_of
 from detour.engine.bmv2api.commands.registry import COMMANDS, CommandScope
@@ -46,16 +49,14 @@ class StfPlayed:
         return {"line": self.line, "port": self.port, "hex": self.frame.hex(), **self.traced.as_json()}
 
 
-@dataclass(frozen=True, slots=True)
-class StfMismatch:
+class StfMismatch(Struct, frozen=True):
     """What is not as the file wants it, at a line of it."""
 
     line: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class StfSaid:
+class StfSaid(Struct, frozen=True):
     """What a command said."""
 
     line: int
@@ -78,8 +79,8 @@ class StfRun:
         """The document of docs/trace.md."""
         return {
             "packets": [each.as_json() for each in self.packets],
-            "commands": [{"line": c.line, "command": c.command, "output": c.output} for c in self.commands],
-            "mismatches": [{"line": each.line, "text": each.text} for each in self.mismatches],
+            "commands": as_json(self.commands),
+            "mismatches": as_json(self.mismatches),
             "expected": self.expected,
             "unchecked": self.unchecked,
         }

@@ -49,14 +49,13 @@ class FabricCopy:
         *,
         is_up: Callable[[int], bool] = lambda link: True,
         tick_ps: int = 1_000,
-        seed: int = 0,
     ) -> None:
         """`entities`: by device id; a switch without any is empty. `is_up`: of a link by its index."""
         self.topology, self._is_up = topology, is_up
-        self._copy = TraceNetwork(tick_ps, seed)
+        self._copy = TraceNetwork(tick_ps)
         for switch in topology.switches:
             held = entities.get(switch.device_id, ())
-            install(self._copy.network, switch, program, held, priorities=_PRIORITIES, seed=seed)
+            install(self._copy.network, switch, program, held, priorities=_PRIORITIES)
             ports = {number: peer for number, peer in enumerate(switch.ports, 1) if peer is not None}
             self._copy.attach(switch.device_id, ports)
             state = self._copy.network.state(switch.device_id)

@@ -10,7 +10,7 @@ import numpy as np
 from detour.base.arrays import Int64Array
 from detour.base.times import US
 from detour.fabric.traffic.tasks import TaskResult
-from detour.fabric.workloads.bandwidth import JobStep
+from detour.fabric.workloads.collectives import JobStep
 from detour.fabric.workloads.jobs import JobRun
 
 _DIGITS = 3

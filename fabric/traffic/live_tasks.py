@@ -15,8 +15,7 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
-from detour.fabric.traffic.flows import Flow, Pump
-from detour.fabric.traffic.streams import PatternSource
+from detour.fabric.traffic.flows import Flow, PatternSource, Pump
 from detour.fabric.traffic.tasks import TaskResult
 from detour.fabric.workloads.tasks import TaskGraph, successors
 

@@ -13,7 +13,6 @@ has learnt of its path (window, round trip, the path itself) is there when the n
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,9 +30,6 @@ from detour.hosts.state import MAX_TIME, NIL, ON_ACKED, ON_BEGIN, ON_DONE, TASK_
 LANES = 4
 """connections of two hosts at most, if tasks do not say which one they take"""
 _FIRST_SLICE_PS, _SLICES = 10 * US, 32
-
-Observer = Callable[[int, float], None]
-"""is called with the time, ps, and the share of tasks that are over"""
 
 
 def connections_of(graph: TaskGraph, lanes: int = LANES) -> int:
@@ -115,28 +111,16 @@ class TaskResult:
         return spans
 
 
-def run_tasks(
-    fabric: VirtualFabric,
-    graph: TaskGraph,
-    until_ps: int,
-    *,
-    lanes: int = LANES,
-    observe: Observer | None = None,
-    every_ps: int = 0,
-) -> TaskResult:
+def run_tasks(fabric: VirtualFabric, graph: TaskGraph, until_ps: int, *, lanes: int = LANES) -> TaskResult:
     """Executes tasks until all are over, at most until `until_ps`.
 
-    `lanes`: connections of two hosts at most, see `connections_of`. `observe` is called from time to time, the same
-    times in every run; `every_ps`: so often. A fabric takes one graph, and no other connections. Raises DetourError if
-    the fabric has other hosts than the graph, room for fewer connections, or connections already.
+    `lanes`: connections of two hosts at most, see `connections_of`. A fabric takes one graph, and no other connections.
+    Raises DetourError if the fabric has other hosts than the graph, room for fewer connections, or connections already.
     """
     run = TaskRun(fabric, graph, lanes=lanes)
     while not run.over and fabric.now_ps < until_ps:
         # Steps in proportion to the time so far, so that what is short is not run far beyond its end.
-        step = every_ps or max(_FIRST_SLICE_PS, fabric.now_ps // _SLICES)
-        fabric.run(min(until_ps, fabric.now_ps + step))
-        if observe is not None:
-            observe(fabric.now_ps, run.share)
+        fabric.run(min(until_ps, fabric.now_ps + max(_FIRST_SLICE_PS, fabric.now_ps // _SLICES)))
     return run.result()
 
 

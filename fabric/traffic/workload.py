@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 from detour.base import plugins
 from detour.base.errors import DetourError
 from detour.fabric.backends.clock import PS, ps
-from detour.fabric.traffic.flows import Choice, Flow, Pump
-from detour.fabric.traffic.streams import PatternSink, PatternSource
+from detour.fabric.traffic.flows import Choice, Flow, PatternSink, PatternSource, Pump
 from detour.hosts.verbs import Path
 from detour.topo import Topology
 from detour.topo.spec import check_keys, split_spec, whole_number

@@ -2,6 +2,6 @@
 """What a fabric in virtual time is to carry: messages and computations that wait for each other."""
 
 __all__ = [
-    "bandwidth", "chakra", "collectives", "exports", "flow_files", "flow_table", "goal", "ideal", "jobs", "models",
+    "chakra", "collectives", "exports", "flow_files", "flow_table", "goal", "ideal", "jobs", "models",
     "sizes", "tasks",
 ]  # fmt: skip

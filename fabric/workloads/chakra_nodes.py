@@ -16,6 +16,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -104,21 +105,17 @@ def read_nodes(file: Path) -> list[ChakraNode]:
 
 def encoded_nodes(nodes: Sequence[ChakraNode]) -> bytes:
     """A protobuf file of one NPU. Numbers of attributes have the types that Chakra's feeder asks for."""
+    from google.protobuf import proto
+
     metadata, node_class = _messages()
-    parts = [metadata(version="0.0.4").SerializeToString()]
+    encoded = BytesIO()
+    proto.serialize_length_prefixed(metadata(version="0.0.4"), encoded)
     for node in nodes:
         attributes = [{"name": name, _type_of(name, value): value} for name, value in node.attributes.items()]
         kind = NODE_TYPES.index(node.kind)
-        message = node_class(
-            id=node.number,
-            name=node.name,
-            type=kind,
-            data_deps=node.after,
-            duration_micros=node.micros,
-            attr=attributes,
-        )
-        parts.append(message.SerializeToString())
-    return b"".join(part for each in parts for part in (_as_varint(len(each)), each))
+        facts = {"id": node.number, "name": node.name, "type": kind, "data_deps": node.after, "attr": attributes}
+        proto.serialize_length_prefixed(node_class(**facts, duration_micros=node.micros), encoded)
+    return encoded.getvalue()
 
 
 def _type_of(name: str, value: Any) -> str:
@@ -127,14 +124,6 @@ def _type_of(name: str, value: Any) -> str:
     if name == "tensor_size":
         return "uint64_val"
     return "int64_val" if name in ("comm_size", "num_ops") else "int32_val"
-
-
-def _as_varint(value: int) -> bytes:
-    encoded = b""
-    while value > 0x7F:
-        encoded += bytes([value & 0x7F | 0x80])
-        value >>= 7
-    return encoded + bytes([value])
 
 
 # -- protobuf -----------------------------------------------------------------------------------------------

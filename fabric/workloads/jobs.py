@@ -30,8 +30,7 @@ from detour.base.quantities import bytes_of, rate_bps_of, time_ps_of, whole_numb
 from detour.control.placement.jobs import POINT_TO_POINT, FlowSet, job_documents, job_hosts, read_jobs
 from detour.control.placement.training import LAYOUTS, Experts, JobLayout, Rails, TrainingShape, layout_of
 from detour.fabric.workloads import collectives
-from detour.fabric.workloads.bandwidth import JobStep, all_reduce_factor, share_factor
-from detour.fabric.workloads.collectives import Ranks, RankWaits
+from detour.fabric.workloads.collectives import JobStep, Ranks, RankWaits, all_reduce_factor, share_factor
 from detour.fabric.workloads.tasks import TaskGraph, TaskList
 from detour.fabric.workloads.training import TrainingStep
 from detour.topo import Topology

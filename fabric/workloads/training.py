@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from detour.control.placement.training import TrainingShape
 from detour.fabric.workloads import collectives
-from detour.fabric.workloads.bandwidth import JobStep, all_reduce_factor, share_factor
-from detour.fabric.workloads.collectives import Ranks, RankWaits
+from detour.fabric.workloads.collectives import JobStep, Ranks, RankWaits, all_reduce_factor, share_factor
 from detour.fabric.workloads.tasks import TaskList
 
 Pass = tuple[str, int]

@@ -7,12 +7,12 @@ import json
 import threading
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import UNSET
+from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from detour.base.errors import DetourError

@@ -8,10 +8,10 @@ import random
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import astuple
 
 import pytest
 from msgspec import UNSET
+from msgspec.structs import astuple
 
 from detour.base.errors import DetourError
 from detour.control.p4runtime import client
@@ -142,10 +142,10 @@ def test_somebody_else_is_quicker_and_goes_again(session: Session) -> None:
         with session.control.changing:
             server.add_device(2)
             until(lambda: _becomes_primary(other))
-        until(lambda: not session.client.switches[2].switch.is_primary or session.status().lost)
+        until(lambda: not session.control.client.switches[2].switch.is_primary or session.status().lost)
     finally:
         other.close()
-    until(lambda: not session.status().lost and session.client.switches[2].switch.is_primary)
+    until(lambda: not session.status().lost and session.control.client.switches[2].switch.is_primary)
     session.provision()
 
 
@@ -168,12 +168,12 @@ def test_monitoring_goes_on_afterwards(session: Session) -> None:
         before = watched(session)
         restart(session, *range(1, 7))
         until(lambda: not session.status().lost)
-        monitor = session.counting.ports.monitor
-        windows = [monitor.last]
+        ports = session.counting.ports
+        windows = [ports.windows]
 
         def two_have_ended() -> bool:
-            if monitor.last != windows[-1]:
-                windows.append(monitor.last)
+            if ports.windows != windows[-1]:
+                windows.append(ports.windows)
             return len(windows) > 2
 
         until(two_have_ended)

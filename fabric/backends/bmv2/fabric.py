@@ -8,18 +8,18 @@ the socket driver, on packet sockets inside the hosts' namespaces. Needs root.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Container
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from detour.base import descriptors
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.control.p4runtime.client import SwitchTarget
-from detour.fabric.backends.base import Fabric, address_hosts
+from detour.fabric.backends.base import Fabric, address_hosts, made_folder
 from detour.fabric.backends.bmv2.sniffer import Sniffer
 from detour.fabric.backends.bmv2.switch import SwitchProcess, missing
 from detour.fabric.backends.clock import WallClock
@@ -94,11 +94,7 @@ class Bmv2Fabric(Fabric):
             raise
 
     def _lay_cables(self) -> None:
-        if self._scratch is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="detour-fabric-"))
-        else:
-            self._folder = self._scratch
-            self._folder.mkdir(mode=0o700)
+        self._folder = made_folder(self._scratch)
         inside = self._namespace = Namespace()
         if self.linux is not None:
             self.linux.start()

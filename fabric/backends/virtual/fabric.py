@@ -16,7 +16,7 @@ it does takes no virtual time. Everything random derives from `RunSettings.seed`
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -133,13 +133,14 @@ class VirtualFabric(NetworkFabric):
         queue_pairs: int = 64,
         own: OwnProgram | None = None,
         pace: TimePace | None = None,
-        serving: Serving | None = None,
+        serving: Callable[..., Serving] | None = None,
         threads: int | None = None,
     ) -> None:
         """`queue_pairs`: connections that will be made at most. `own`: the program of all switches, in place of
-        fabric.p4. `pace`: time passes by itself from `start` on. `serving`: where `start` serves P4Runtime (default: a
-        UNIX socket in a temporary folder). `threads`: of runs (default: `base.cores`). Raises DetourError if the scheme
-        does not fit the topology, a parameter is out of range, or the program lacks what planners write."""
+        fabric.p4. `pace`: time passes by itself from `start` on. `serving`: with which `start` serves P4Runtime
+        (default: at a UNIX socket in a temporary folder). `threads`: of runs (default: `base.cores`). Raises
+        DetourError if the scheme does not fit the topology, a parameter is out of range, or the program lacks what
+        planners write."""
         self._own, self._served_by = own, serving
         settings = settings or RunSettings()
         self.scheme, self.settings = scheme, replace(settings, links=settings.links.of(topology))
@@ -156,8 +157,8 @@ class VirtualFabric(NetworkFabric):
         clock = Virtual(threads=threads or threads_for(len(topology.switches)))
         self._network = Network(clock, seed=seed, hosts=self.hs, packets=frames, overhead_bytes=overhead)
         self._watch = DeadlockWatch(self._network, topology, self._network.run) if scheme.lossless else None
-        self._paced = None if pace is None else PacedClock(lambda: self._network.now_ps, self.run, pace)
-        self.clock = self._paced or VirtualClock(lambda: self._network.now_ps, self.run)
+        self._paced = None if pace is None else PacedClock(self._now_ps, self.run, pace)
+        self.clock = self._paced or VirtualClock(self._now_ps, self.run)
         self.failures: Failures = NONE
         self._held: Plan | None = None
         self._states: dict[int, SwitchState] = {}
@@ -177,7 +178,7 @@ class VirtualFabric(NetworkFabric):
         self.network.expect(min(frames, _PACKETS_OF_A_HOST * len(topology.hosts)))
         if len(topology.switches) >= _MANY_SWITCHES:
             pages.collapse()
-        self.device = Device(self.hs, self.network.call, self.network.kick_host, lambda: self.network.now_ps)
+        self.device = Device(self.hs, self.network.call, self.network.kick_host, self._now_ps)
         self._flows: Flows | None = None
         self._posted_ps = np.zeros(0, np.int64)
 
@@ -238,11 +239,6 @@ class VirtualFabric(NetworkFabric):
     # -- switches ---------------------------------------------------------------------------------------
 
     @property
-    def network(self) -> Network:
-        """The network. After `close` its counters can be read."""
-        return self._network
-
-    @property
     def states(self) -> dict[int, SwitchState]:
         """device id -> the state of the switch."""
         if self._serving is None:
@@ -261,8 +257,7 @@ class VirtualFabric(NetworkFabric):
         from detour.fabric.backends.serving import Serving  # see `backends.base`
 
         try:
-            self._serving = self._served_by or Serving()
-            self._serving.listen(progress)
+            self._serving = (self._served_by or Serving)(progress=progress)
             self._serving.serve(self.network, self.topology.switches)
             if self._paced is not None:
                 self._paced.start()
@@ -385,7 +380,7 @@ class VirtualFabric(NetworkFabric):
     def run(self, until_ps: int) -> None:
         """Executes everything until then; alarms of the clock do not go off (`clock.wait`)."""
         if self._watch is None:
-            self._network.run(until_ps)
+            self.network.run(until_ps)
         else:
             self._watch.run(until_ps)
 
@@ -416,8 +411,7 @@ class VirtualFabric(NetworkFabric):
     def close(self) -> None:
         if self._paced is not None:
             self._paced.stop()
-        if self._serving is not None:
-            self._serving.close()
+        super().close()
         self.network.stop()
         leave_circles()
 
@@ -456,7 +450,9 @@ def _make_hosts(topology: Topology, config: HostConfig, settings: RunSettings, c
     )
 
 
-def paced_fabric(topology: Topology, changes: BackendChanges, pace: str, serving: Serving) -> VirtualFabric:
+def paced_fabric(
+    topology: Topology, changes: BackendChanges, pace: str, serving: Callable[..., Serving]
+) -> VirtualFabric:
     """A fabric that is not started yet. Packets carry their bytes; a queue's depth is the packet memory of its port.
     Raises DetourError: no such pace, or something does not fit."""
     given = TimePace.given(pace)

@@ -17,7 +17,7 @@ from detour.base.tables import Table, left
 from detour.cli.lifecycle import _command_of
 from detour.cli.output import present
 from detour.control.graph_files import open_topology
-from detour.fabric.daemon import client
+from detour.fabric.daemon import control_socket
 from tests.waiting import PATIENCE_S
 
 SENT = {
@@ -60,7 +60,7 @@ ANSWERS: dict[str, Any] = {
         "seconds": 1.0,
     },
     "load": {"pattern": "adv1", "pairs": 2, "bytes_ok": 1000, "bytes_wrong": 0, "reopened": 0, "seconds": 1.5},
-    "capture": {"folder": "/tmp/x", "files": ["s0-1.pcapng"]},
+    "capture": {"folder": "/tmp/x", "files": ["s0-1.pcapng"], "error": None},
     "trace": {"hops": [{"switch": "s0", "port": 1, "at_ns": 0, "trace": {"events": [
         {"kind": "stage", "stage": "parser", "source": None}], "outcome": {"output": {"port": 2, "hex": "00"}}}}],
         "outcomes": [{"fraction": 1.0, "dropped": None, "packets": [
@@ -86,7 +86,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
         questions.append((do, {key: value for key, value in arguments.items() if value is not None}))
         return ANSWERS[do]
 
-    monkeypatch.setattr(client, "ask", ask)
+    monkeypatch.setattr(control_socket, "ask", ask)
     return questions
 
 
@@ -263,9 +263,9 @@ def test_the_engine_has_one_endpoint_and_bmv2_has_many(refused, monkeypatch, tmp
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path):
     script = (
-        "import sys\nfrom detour import cli\nfrom detour.fabric.daemon import client\n"
+        "import sys\nfrom detour import cli\nfrom detour.fabric.daemon import control_socket\n"
         "row = {'table': 't', 'match': 'm', 'action': 'a', 'priority': 0}\n"
-        "client.ask = lambda *a, **k: {f's{i}': [row] * 100 for i in range(100)}\n"
+        "control_socket.ask = lambda *a, **k: {f's{i}': [row] * 100 for i in range(100)}\n"
         "sys.exit(cli.main(['entries']))\n"
     )
     process = subprocess.Popen(
@@ -304,7 +304,7 @@ def test_errors_of_the_fabric_are_one_line_and_an_interrupt_none(error, code, li
     def ask(*arguments: Any, **more: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(client, "ask", ask)
+    monkeypatch.setattr(control_socket, "ask", ask)
     assert cli.main(["probe", "h0", "h99", "--json"]) == code
     assert capsys.readouterr() == ("", line)
 
@@ -315,7 +315,7 @@ def test_a_mistake_of_ours_is_one_line_and_a_traceback_in_a_file(name, monkeypat
         raise TypeError("unexpected\nthing")
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr(client, "ask", fail)
+    monkeypatch.setattr(control_socket, "ask", fail)
     monkeypatch.setattr("detour.engine.switch.options.parse", fail)
     assert cli.main([name]) == 70
     error = capsys.readouterr().err
@@ -331,7 +331,7 @@ def test_out_of_memory_says_what_it_lacked(monkeypatch, refused):
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError("Unable to allocate 2.00 GiB for an array")
 
-    monkeypatch.setattr(client, "ask", fail)
+    monkeypatch.setattr(control_socket, "ask", fail)
     assert "out of memory: Unable to allocate 2.00 GiB for an array: " in refused("status")
 
 

@@ -21,7 +21,6 @@ def up(fabric: Fabric) -> Session:
     fabric.start()
     session = Session(fabric)
     try:
-        session.connect()
         session.provision()
     except BaseException:
         session.close()

@@ -21,8 +21,7 @@ from detour.fabric.backends.engine import EngineFabric
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import BENCHMARK, LERP_WITHOUT_PFC, RunSettings
 from detour.fabric.operations.session import Session
-from detour.fabric.traffic.flows import Choice, Flow
-from detour.fabric.traffic.streams import PatternSink, PatternSource
+from detour.fabric.traffic.flows import Choice, Flow, PatternSink, PatternSource
 from detour.hosts.verbs import Path
 from detour.topo import Failure, parse_topology
 from detour.topo.failures import NONE

@@ -55,7 +55,6 @@ def path(operations: Operations, tmp_path: Path) -> Iterator[Path]:
     names = ("add", "slow", "refuse", "write", "crash")
     asked = {name: getattr(operations, name) for name in names}
     server = ControlServer(tmp_path / "control.sock", asked, warning=lambda name: "look" if name == "add" else None)
-    server.start()
     yield tmp_path / "control.sock"
     server.stop()
     server.stop()
@@ -140,7 +139,6 @@ def test_others_are_served_meanwhile(path: Path, operations: Operations) -> None
 
 def test_stopping_cancels_what_is_under_way(operations: Operations, tmp_path: Path) -> None:
     server = ControlServer(tmp_path / "s", {"slow": operations.slow})
-    server.start()
     answers: list[str] = []
     thread = threading.Thread(target=lambda: answers.append(call(tmp_path / "s", "slow", {})))
     thread.start()
@@ -188,13 +186,11 @@ def make(
     def start(starved: tuple[int, int] | None = None, **settings: float) -> ControlServer:
         names = ("add", "slow")
         served = {name: getattr(operations, name) for name in names}
-        server = ControlServer(tmp_path / "control.sock", served, **settings)  # type: ignore[arg-type]
         if starved is not None:
             listen = UnixServerSocket.listen
             monkeypatch.setattr(UnixServerSocket, "listen", lambda place: Starved(listen(place), *starved))
-        server.start()
-        servers.append(server)
-        return server
+        servers.append(ControlServer(tmp_path / "control.sock", served, **settings))  # type: ignore[arg-type]
+        return servers[-1]
 
     yield start
     for server in servers:

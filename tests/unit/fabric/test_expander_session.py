@@ -22,8 +22,7 @@ from detour.fabric.daemon.daemon import UpOptions, boot
 from detour.fabric.operations.results import ReroutedSenders
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.expander import scheme_of
-from detour.fabric.traffic.flows import Choice
-from detour.fabric.traffic.streams import PatternSink, PatternSource
+from detour.fabric.traffic.flows import Choice, PatternSink, PatternSource
 from detour.hosts.verbs import Path
 from detour.topo import parse_topology
 from detour.topo.expander import fcplus

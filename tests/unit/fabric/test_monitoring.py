@@ -3,14 +3,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from detour.control.rerouting import FlowReport
-from detour.fabric.monitoring.windows import FLOW_FIELDS, FlowMonitor, PortMonitor
+from detour.fabric.backends.base import Fabric
+from detour.fabric.monitoring.windows import FLOW_FIELDS, FlowMonitor
+from detour.fabric.operations.counting import PortWatch
 from detour.fabric.records import PortWindow
 from detour.hosts.config import HostConfig
 from detour.hosts.state import Hosts, make_hosts
+from detour.topo import parse_topology
 
 MS = 1_000_000_000
 
@@ -97,16 +104,32 @@ def test_a_queue_that_grows_is_more_delay_and_one_that_stands_soon_is_not() -> N
     assert more[-2:] == pytest.approx([0, 1]), "and forgotten at once"
 
 
+class CountedPorts(PortWatch):
+    """Ports of two switches and a host that count what is said."""
+
+    def __init__(self, counts: list[list[int]]) -> None:
+        self.clock = SimpleNamespace(now_ps=0)
+        topology = parse_topology("leaf-spine:leaves=1,spines=1,hosts=1")
+        fabric = SimpleNamespace(topology=topology, clock=self.clock, ports=None)
+        super().__init__(cast(Fabric, fabric), cast(Any, None))
+        self.counts, self.waiting = np.array(counts), np.zeros(3, np.int64)
+
+    def _read(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return self.counts.copy(), self.waiting.copy()
+
+    def window(self, now_ps: int) -> None:
+        self.clock.now_ps = now_ps
+        self.end_window()
+
+
 def test_windows_of_ports() -> None:
-    counts = np.array([[10, 10_000, 0, 0], [0, 0, 0, 0]])
-    waiting = np.array([0, 0])
-    monitor = PortMonitor(["s0-1", "s0-2"], lambda: (counts.copy(), waiting.copy()))
-    monitor.sample(0)
-    counts += np.array([[100, 125_000, 50, 2], [0, 0, 0, 0]])
-    waiting[0] = 12
-    monitor.sample(MS)
-    assert monitor.last["s0-1"] == PortWindow(tx_bps=1e9, queue_packets=12, marked_share=0.5, drops=2)
-    assert monitor.last["s0-2"] == PortWindow(0.0, 0.0, 0.0, 0.0)
+    ports = CountedPorts([[10, 10_000, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
+    ports.window(0)
+    ports.counts[0] += (100, 125_000, 50, 2)
+    ports.waiting[0] = 12
+    ports.window(MS)
+    assert ports.windows["s0:1"] == PortWindow(tx_bps=1e9, queue_packets=12, marked_share=0.5, drops=2)
+    assert ports.windows["s0:2"] == PortWindow(0.0, 0.0, 0.0, 0.0)
 
 
 def test_a_clock_that_stands_still_ends_no_window() -> None:
@@ -119,11 +142,10 @@ def test_a_clock_that_stands_still_ends_no_window() -> None:
     assert [report.rate_bps for report in sample(monitor, 1 * MS)] == [8e8], "not 20 packets in a picosecond"
     receive(hs, 0, 20)
     assert [report.rate_bps for report in sample(monitor, 2 * MS)] == [3.2e8], "they are part of the next window"
-    counted = np.array([[10, 10_000, 0, 0]])
-    ports = PortMonitor(["s0:1"], lambda: (counted, np.array([0])))
-    ports.sample(0)
-    counted = counted * 2
-    ports.sample(1 * MS)
-    counted = counted * 2
-    ports.sample(1 * MS)
-    assert ports.last["s0:1"].tx_bps == 8e7
+    ports = CountedPorts([[10, 10_000, 0, 0]] * 3)
+    ports.window(0)
+    ports.counts *= 2
+    ports.window(1 * MS)
+    ports.counts *= 2
+    ports.window(1 * MS)
+    assert ports.windows["s0:1"].tx_bps == 8e7

@@ -9,8 +9,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.control.routes.hashes import pick_via
 from detour.fabric.demo import demo_pairs
-from detour.fabric.traffic.flows import probing_choice
-from detour.fabric.traffic.streams import FileSink, FileSource, PatternSink, PatternSource, pattern
+from detour.fabric.traffic.flows import FileSink, FileSource, PatternSink, PatternSource, pattern, probing_choice
 from detour.fabric.traffic.workload import pairs_of
 from detour.topo import parse_topology
 

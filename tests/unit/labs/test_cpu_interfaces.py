@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -52,20 +53,15 @@ def up(folder: Path) -> RunningLab:
 
 
 def test_what_is_sent_there_comes_in_at_the_cpu_port(folder: Path) -> None:
-    running = up(folder)
-    try:
-        running.start()
+    with closing(up(folder)) as running:
         assert running.stack is not None
-        assert running.booted is not None
         with pytest.raises(DetourError, match=f"there is an interface {INTERFACE} already"):
             attach_cpu_interfaces(running.booted)
-        before = running.stack.host("h2").counters()["rx_frames"]
+        host = running.stack.host("h2")
+        before = host.counters()["rx_frames"]
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as outside:
             outside.bind((INTERFACE, 0))
             outside.send(bytes.fromhex(MACS["h2"].replace(":", "")) + bytes(6) + b"\x12\x34" + bytes(46))
-        host = running.stack.host("h2")
         until(lambda: host.counters()["rx_frames"] == before + 1)
-    finally:
-        running.close()
     with pytest.raises(OSError, match="no interface with this name"):
         socket.if_nametoindex(INTERFACE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from detour.fabric.labs.model import Lab, LabTask
 from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.running import RunningLab
+from detour.fabric.linux.hosts import LinuxHosts
 from detour.fabric.linux.keeper import missing
 from tests.waiting import until
 
@@ -95,9 +97,7 @@ class TestUp:
     def test_linux_and_built_in_hosts_reach_each_other(self, folder: Path, tmp_path: Path) -> None:
         done = tmp_path / "done"
         lab = read(commanded(folder, "ethtool --offload eth0 rx off tx off", f"hostname > {done}"), "h1")
-        lab_up = running(lab, "h1")
-        try:
-            lab_up.start()
+        with closing(running(lab, "h1")) as lab_up:
             assert done.read_text() == "h1\n"
             assert lab_up.stack is not None
             ping = lab_up.stack.host("h2").ping(IPS["h1"], count=2, interval_ps=1000 * US)
@@ -107,15 +107,17 @@ class TestUp:
             assert [(each.host, each.oversized) for each in status.linux] == [("h1", 0)]
             with pytest.raises(DetourError, match="h1 is a host of Linux: `detour exec h1 -- COMMAND`"):
                 lab_up.do("udp:src=h2,dst=h1,rate=1M", 1.0, _never())
-        finally:
-            lab_up.close()
 
-    def test_a_command_that_fails_is_told_and_nothing_stays(self, folder: Path) -> None:
-        lab_up = running(read(commanded(folder, "echo no >&2; exit 3"), "all"), "all")
+    def test_a_command_that_fails_is_told_and_nothing_stays(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made: list[LinuxHosts] = []
+        monkeypatch.setattr(
+            "detour.fabric.labs.running.LinuxHosts", lambda request: made.append(LinuxHosts(request)) or made[0]
+        )
         with pytest.raises(DetourError, match=r"line \d+: the command 'echo no >&2; exit 3' failed: h1.* no"):
-            lab_up.start()
-        assert lab_up.linux is not None
-        assert lab_up.linux.details(None, {}) == []
+            running(read(commanded(folder, "echo no >&2; exit 3"), "all"), "all")
+        assert [hosts.details(None, {}) for hosts in made] == [[]]
 
     def test_tasks_begin_and_end_at_their_times(self, folder: Path, tmp_path: Path) -> None:
         """One that ends by itself, one whose time is over, with its child, and one that the end of the lab ends."""
@@ -132,14 +134,10 @@ class TestUp:
             ),
             LabTask("h1", "c", 0.0, 0, f"trap 'echo last >> {tmp_path}/last; exit' TERM; sleep 99 & wait", None),
         )
-        lab_up = running(replace(read(folder), tasks=tasks), "h1")
-        try:
-            lab_up.start()
+        with closing(running(replace(read(folder), tasks=tasks), "h1")):
             until(lambda: begun.exists() and begun.read_text() == "h1\n")
             until(lambda: times.exists() and times.read_text() == "begun\nended\n")
             assert not (tmp_path / "last").exists()
-        finally:
-            lab_up.close()
         assert (tmp_path / "last").read_text() == "last\n"
 
 

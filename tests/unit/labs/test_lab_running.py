@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import grpc
@@ -44,16 +45,13 @@ def served(tmp_path: Path, without_p4c: None) -> Path:
 
 def started(folder: Path, pace: TimePace | None = None) -> RunningLab:
     lab = read_lab(LabFolder.given(str(folder)))
-    running = RunningLab(lab, contents_of(lab, programs_of(lab)), pace=pace)
-    running.start()
-    return running
+    return RunningLab(lab, contents_of(lab, programs_of(lab)), pace=pace)
 
 
 @pytest.fixture(params=[None, "max"])
 def up(served: Path, request: pytest.FixtureRequest) -> Iterator[RunningLab]:
-    running = started(served, None if request.param is None else TimePace.given(request.param))
-    yield running
-    running.close()
+    with closing(started(served, None if request.param is None else TimePace.given(request.param))) as running:
+        yield running
 
 
 def entries(address: str, device_id: int) -> int:
@@ -87,20 +85,13 @@ def test_hosts_do_their_tasks_by_themselves(served: Path) -> None:
     app = json.loads((served / "p4app.json").read_text())
     (served / "p4app.json").write_text(json.dumps(app | {"tasks_file": "tasks.txt"}))
     (served / "tasks.txt").write_text("h1 0.1 0.5 send_udp_flow --dst 10.0.0.2 --rate 200K\n")
-    running = started(served)
-    try:
+    with closing(started(served)) as running:
         assert running.stack is not None
         receiver = running.stack.host("h2")
         until(lambda: receiver.counters()["rx_frames"] >= 5)
-    finally:
-        running.close()
 
 
 def test_an_address_that_is_taken_is_told_and_nothing_stays(served: Path) -> None:
-    running = started(served)
-    try:
-        with pytest.raises(DetourError, match="P4Runtime"):
-            started(served)
-    finally:
-        running.close()
+    with closing(started(served)), pytest.raises(DetourError, match="P4Runtime"):
+        started(served)
     started(served).close()
