@@ -73,6 +73,16 @@ def _in_turn(function: Callable[Concatenate[Wiring, P], T]) -> Callable[Concaten
     return method
 
 
+def _between_slices(method: Callable[Concatenate[Network, P], T]) -> Callable[Concatenate[Network, P], T]:
+    """The method runs in the loop's thread between two slices (`Network.call`)."""
+
+    @wraps(method)
+    def called(self: Network, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.call(lambda: method(self, *args, **kwargs))
+
+    return called
+
+
 def _timed(function: Callable[[Memory], dict[str, Any]]) -> Callable[[Network], dict[str, Any]]:
     """As a method: counters of the loop, and the number `time_ps` of when they were read."""
 
@@ -168,53 +178,48 @@ class Network:
         name = name or f"s{device_id}"
         self.call(lambda: self._wiring.add_switch(device_id, name, priorities, cpu_port, drop_port, domain))
 
+    @_between_slices
     def set_pipeline(self, switch: int, program: Any, state: Any) -> None:
         """Gives a switch its compiled `Program` and its `SwitchState`, also while traffic flows.
 
         Packets that wait in the switch with headers as the old program laid them out are dropped and counted
         (`pipeline_drops`); frames on links are not touched."""
-        self.call(lambda: self._set_pipeline(switch, program, state))
-
-    def _set_pipeline(self, device_id: int, program: Any, state: Any) -> None:
-        switch = self._wiring.switch(device_id)
+        wired = self._wiring.switch(switch)
         if max(program.max_header_bytes, program.max_digest_bytes) > SCRATCH_BYTES:
             raise DetourError(
-                f"the program of switch {switch.name} may write {program.max_header_bytes} bytes of headers and "
+                f"the program of switch {wired.name} may write {program.max_header_bytes} bytes of headers and "
                 f"digests of {program.max_digest_bytes} bytes; at most {SCRATCH_BYTES} are possible"
             )
-        if switch.program is not None:
-            entry.flush_switch(self._memory.address, switch.index)
+        if wired.program is not None:
+            entry.flush_switch(self._memory.address, wired.index)
         self._covered |= getattr(program, "covered", False)
         self._memory.reserve_phv(program.phv_size)
-        row = self._memory.row("switches", switch.index)
-        for name in _FUNCTIONS:
-            row[name] = getattr(program, f"{name}_addr")
+        self.set_functions(switch, program)
+        row = self._memory.row("switches", wired.index)
         row["state"] = state.sw
         row["phv_size"] = program.phv_size
         for name, offset in getattr(program, "queue_places", {}).items():
             row[name] = offset
         row["ready"] = 1
-        switch.program = program
-        switch.state = state
-        state.set_drop_port(switch.drop_port)
+        wired.program = program
+        wired.state = state
+        state.set_drop_port(wired.drop_port)
         for port, cable in self._wiring.cables.items():
-            if port[0] == device_id:
+            if port[0] == switch:
                 state.set_port_state(port[1], bool(self._memory.row("channels", cable.out_channel)["up"]))
 
+    @_between_slices
     def set_functions(self, switch: int, program: Any) -> None:
         """Lets packets run through another compilation of the program that the switch has: with tracing, or without.
         Their headers stay where they are."""
+        row = self._memory.row("switches", self._wiring.switch(switch).index)
+        for name in _FUNCTIONS:
+            row[name] = getattr(program, f"{name}_addr")
 
-        def change() -> None:
-            row = self._memory.row("switches", self._wiring.switch(switch).index)
-            for name in _FUNCTIONS:
-                row[name] = getattr(program, f"{name}_addr")
-
-        self.call(change)
-
+    @_between_slices
     def flush(self, switch: int) -> None:
         """Drops all packets that are in a switch, counted as `pipeline_drops`."""
-        self.call(lambda: entry.flush_switch(self._memory.address, self._wiring.switch(switch).index))
+        entry.flush_switch(self._memory.address, self._wiring.switch(switch).index)
 
     def trace_place(self, device_ids: Sequence[int] | None = None) -> TracePlace:
         """What a recorder needs to know: the switches with these device ids (None: all) that have a program, and where
@@ -259,11 +264,8 @@ class Network:
             raise DetourError(f"there is no host {host}; the stack has {stack.hosts}")
         if stack.frame_bytes > limit:
             raise DetourError(f"the stack's frames have {stack.frame_bytes} bytes, those of the network {limit}")
-
-        def attach() -> int:
-            return self._wiring.attach_stack(port, stack.record.ctypes.data, host, rate_bps, delay_ps, queue_packets)
-
-        nic = self.call(attach)
+        terms = (rate_bps, delay_ps, queue_packets)
+        nic = self.call(lambda: self._wiring.attach_stack(port, stack.record.ctypes.data, host, *terms))
         self._stacks.append(stack)
         stack.attached(host, self.call, lambda: self._kick(nic), lambda: self.now_ps)
 
@@ -303,6 +305,7 @@ class Network:
             )
         self._attach_outside(port, lambda: attachment, rate_bps, delay_ps, queue_packets, both=True)
 
+    @_between_slices
     def _attach_outside(
         self,
         port: Port,
@@ -314,45 +317,35 @@ class Network:
     ) -> None:
         if self._virtual:
             raise DetourError(f"port {port[1]}: sockets and interfaces need real time, this network is virtual")
+        self._wiring.check_free(port)
+        attachment = opened()
+        self._outside.append(attachment)
+        index = self._wiring.attach_outside(port, attachment, rate, delay, queue, both=both)
+        if attachment.ring is None:
+            sockets.watch(self._runner.epoll, attachment.fd, index)
+        self._tell_selectors(port, True)
 
-        def attach() -> None:
-            self._wiring.check_free(port)
-            attachment = opened()
-            self._outside.append(attachment)
-            index = self._wiring.attach_outside(port, attachment, rate, delay, queue, both=both)
-            if attachment.ring is None:
-                sockets.watch(self._runner.epoll, attachment.fd, index)
-            self._tell_selectors(port, True)
-
-        self.call(attach)
-
+    @_between_slices
     def detach_interface(self, port: Port) -> None:
         """Takes an interface or a socket from its port; then another one may be attached there."""
-
-        def detach() -> None:
-            fd = self._wiring.detach_outside(port)
-            attachment = next(each for each in self._outside if each.fd == fd)
-            self._outside.remove(attachment)
-            attachment.close()  # the epoll forgets it by itself
-            self._tell_selectors(port, False)
-
-        self.call(detach)
+        fd = self._wiring.detach_outside(port)
+        attachment = next(each for each in self._outside if each.fd == fd)
+        self._outside.remove(attachment)
+        attachment.close()  # the epoll forgets it by itself
+        self._tell_selectors(port, False)
 
     def _tell_selectors(self, port: Port, up: bool) -> None:
         state = self._wiring.switch(port[0]).state
         if state is not None:
             state.set_port_state(port[1], up)
 
+    @_between_slices
     def attach_sink(
         self, port: Port, callback: SinkCallback, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64
     ) -> None:
         """Hands every frame that leaves the port to `callback`; frames come in by `inject`."""
-
-        def attach() -> None:
-            index = self._wiring.attach(port, TO_SINK, rate_bps, delay_ps, queue_packets)
-            self._upcalls.handlers[UP_SINK, index] = lambda record: callback(record.data, record.time_ps)
-
-        self.call(attach)
+        index = self._wiring.attach(port, TO_SINK, rate_bps, delay_ps, queue_packets)
+        self._upcalls.handlers[UP_SINK, index] = lambda record: callback(record.data, record.time_ps)
 
     # -- running ----------------------------------------------------------------------------------------
 
@@ -502,14 +495,8 @@ class Network:
         limit = int(self._memory.g["frame_bytes"])
         if not 0 < len(frame) <= limit:
             raise DetourError(f"a frame of {len(frame)} bytes; frames have 1 to {limit} bytes")
-        data = np.frombuffer(frame, np.uint8)
-
-        def put() -> bool:
-            at = self.now_ps if time_ps is None else max(time_ps, int(self._memory.g["now"]))
-            index, channel = self._wiring.port_index(port), self._wiring.inject_channel
-            return bool(entry.put_frame(self._memory.address, channel, index, at, data.ctypes.data, len(frame)))
-
-        if not self.call(put):
+        times = np.array([self.now_ps if time_ps is None else time_ps], np.int64)
+        if not self.inject_many(port, times, np.frombuffer(frame, np.uint8)[None]):
             raise DetourError(f"the packet pool is empty ({int(self._memory.g['slots_own'])} packets)")
 
     def inject_many(self, port: Port, times_ps: Int64Array, frames: UInt8Array, sizes: Int64Array | None = None) -> int:
@@ -557,15 +544,13 @@ class Network:
         handler = None if callback is None else lambda r: callback(r.detail, r.data, r.time_ps)
         self._listen(index, "wants_digest", (UP_DIGEST, index), handler)
 
+    @_between_slices
     def _listen(self, switch: int, flag: str, key: tuple[int, int], handler: Callable[[Record], None] | None) -> None:
-        def change() -> None:
-            if handler is None:
-                self._upcalls.handlers.pop(key, None)
-            else:
-                self._upcalls.handlers[key] = partial(self._tell, handler)
-            self._memory.row("switches", switch)[flag] = int(handler is not None)
-
-        self.call(change)
+        if handler is None:
+            self._upcalls.handlers.pop(key, None)
+        else:
+            self._upcalls.handlers[key] = partial(self._tell, handler)
+        self._memory.row("switches", switch)[flag] = int(handler is not None)
 
     def _tell(self, handler: Callable[[Record], None], record: Record) -> None:
         self.notified += 1
@@ -596,25 +581,21 @@ class Network:
         """How often a switch's groups and sessions have changed so far."""
         return self._wiring.switch(switch).replication.changes
 
+    @_between_slices
     def _replicate(self, device_id: int, change: Callable[[Any], None]) -> None:
-        def apply() -> None:
-            switch = self._wiring.switch(device_id)
-            pre = switch.replication
-            change(pre)
-            row = self._memory.row("switches", switch.index)
-            row["groups"] = pre.group_offsets.ctypes.data
-            row["sessions"] = pre.session_offsets.ctypes.data
-            row["replicas"] = pre.blocks.ctypes.data
-
-        self.call(apply)
+        switch = self._wiring.switch(device_id)
+        pre = switch.replication
+        change(pre)
+        row = self._memory.row("switches", switch.index)
+        row["groups"] = pre.group_offsets.ctypes.data
+        row["sessions"] = pre.session_offsets.ctypes.data
+        row["replicas"] = pre.blocks.ctypes.data
 
     # -- faults and limits ------------------------------------------------------------------------------
 
+    @_between_slices
     def set_link(self, port: Port, up: bool) -> None:
         """Takes the cable at `port` down or up, both directions. What is in flight or sent on it is lost."""
-        self.call(lambda: self._set_link(port, up))
-
-    def _set_link(self, port: Port, up: bool) -> None:
         self._wiring.port_index(port)
         cable = self._wiring.cables[port]
         for channel in (cable.out_channel, cable.in_channel):
@@ -628,6 +609,7 @@ class Network:
             if end is not None:
                 self._tell_selectors(end, up)
 
+    @_between_slices
     def set_faults(
         self,
         port: Port,
@@ -644,16 +626,13 @@ class Network:
 
         Faults out of a port to a socket, a sink or the controller work; there is no cable into it."""
         faults = Faults(loss, corrupt, duplicate, late, late_ps)
+        self._wiring.port_index(port)
+        cable = self._wiring.cables[port]
+        self._wiring.set_faults(cable.out_channel, faults)
+        if both and cable.in_channel >= 0:
+            self._wiring.set_faults(cable.in_channel, faults)
 
-        def change() -> None:
-            self._wiring.port_index(port)
-            cable = self._wiring.cables[port]
-            self._wiring.set_faults(cable.out_channel, faults)
-            if both and cable.in_channel >= 0:
-                self._wiring.set_faults(cable.in_channel, faults)
-
-        self.call(change)
-
+    @_between_slices
     def set_jitter(self, jitter_ps: int = jitter.AUTO, packet_bytes: int = jitter.FULL_FRAME_BYTES) -> int:
         """Lets every frame of the hosts that are attached by now be late by a seeded draw, in order: one of
         `packet_bytes` by less than `jitter_ps` (`AUTO`: twice what it takes at the slowest link or queue), shorter ones
@@ -661,15 +640,11 @@ class Network:
 
         Without this call senders are exactly periodic, which decides whose packets full queues drop (`engine.jitter`).
         """
-
-        def change() -> int:
-            most = jitter.default_ps(self._memory, packet_bytes) if jitter_ps == jitter.AUTO else jitter_ps
-            jitter.set_jitter(self._memory, most, packet_bytes, self.seed)
-            for stack in self._stacks:
-                stack.set_jitter(most)
-            return most
-
-        return self.call(change)
+        most = jitter.default_ps(self._memory, packet_bytes) if jitter_ps == jitter.AUTO else jitter_ps
+        jitter.set_jitter(self._memory, most, packet_bytes, self.seed)
+        for stack in self._stacks:
+            stack.set_jitter(most)
+        return most
 
     set_queue = _in_turn(traffic_manager.set_queue)
     queue_settings = _in_turn(traffic_manager.queue_settings)
@@ -704,9 +679,10 @@ class Network:
         """Frames that were lost on any cable, in either direction."""
         return stats.link_drops(self._memory)
 
+    @_between_slices
     def buffer_stats(self, switch: int) -> dict[str, int]:
         """Of a switch's packet memory (`lossless.buffer_stats`)."""
-        return self.call(lambda: lossless.buffer_stats(self._wiring, self.now_ps, switch))
+        return lossless.buffer_stats(self._wiring, self.now_ps, switch)
 
     deadlock = _in_turn(lossless.deadlock)
     cyclic_wait = _in_turn(lossless.cyclic_wait)
@@ -753,15 +729,12 @@ class Network:
         """When loop time was 0, ns since 1970; 0 in virtual time."""
         return 0 if self._virtual else time.time_ns() - self.now_ps // 1000
 
+    @_between_slices
     def kick_host(self, host: int) -> None:
         """Native host `host` may have something to send: asks it. After posting work from Python."""
-
-        def kick() -> None:
-            if host not in self._wiring.nics:
-                raise DetourError(f"host {host} is not attached to a port")
-            self._kick(self._wiring.nics[host])
-
-        self.call(kick)
+        if host not in self._wiring.nics:
+            raise DetourError(f"host {host} is not attached to a port")
+        self._kick(self._wiring.nics[host])
 
     def _kick(self, nic: int) -> None:
         """In the loop's thread."""

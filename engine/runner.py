@@ -9,8 +9,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from detour.base.errors import DetourError
 from detour.engine.clock import Clock, RealTime
@@ -24,29 +25,6 @@ from detour.engine.workers import Workers
 T = TypeVar("T")
 _BUDGET = 1 << 18
 """Events of one slice in virtual time: some tens of milliseconds, so that Ctrl-C and calls are heard."""
-
-
-class _Request(Generic[T]):
-    """A function to run in the loop's thread, and what became of it."""
-
-    def __init__(self, function: Callable[[], T]) -> None:
-        self._function = function
-        self._done = threading.Event()
-        self._result: Any = None
-        self._error: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            self._result = self._function()
-        except BaseException as error:
-            self._error = error
-        self._done.set()
-
-    def wait(self) -> T:
-        self._done.wait()
-        if self._error is not None:
-            raise self._error
-        return self._result
 
 
 class Runner:
@@ -63,7 +41,8 @@ class Runner:
         self._memory, self._workers = memory, workers
         self._clock = clock
         self._after_slice = after_slice
-        self._requests: deque[_Request[Any]] = deque()
+        self._requests: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        """functions to run in the loop's thread, and who waits for what becomes of them"""
         self._changed = threading.Condition()
         self._owner: int | None = None
         self._stopping = False
@@ -123,22 +102,26 @@ class Runner:
     def _serve(self) -> None:
         self._memory.g["wake"] = 0
         while self._requests:
-            self._requests.popleft().run()
+            future, function = self._requests.popleft()
+            try:
+                future.set_result(function())
+            except BaseException as error:
+                future.set_exception(error)
 
     def call(self, function: Callable[[], T]) -> T:
         """Runs `function` with the turn: in the thread that executes slices, or here if none does."""
         if self._owner == threading.get_ident():
             return function()
+        future: Future[T] | None = None
         with self._changed:
             if self._owner is None:
                 self._owner = threading.get_ident()
-                request = None
             else:
-                request = _Request(function)
-                self._requests.append(request)
-        if request is not None:
+                future = Future()
+                self._requests.append((future, function))
+        if future is not None:
             self._wake()
-            return request.wait()
+            return future.result()
         try:
             return function()
         finally:

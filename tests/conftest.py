@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -124,12 +125,20 @@ def pytest_collection_finish() -> None:
     keep_all()
 
 
+def _without_interfaces() -> str | None:
+    """Why no interfaces can be made here; None: they can."""
+    if os.geteuid() != 0:
+        return "needs root"
+    probe = ["unshare", "--net", "ip", "link", "add", "name", "a", "type", "veth", "peer", "name", "b"]
+    return None if subprocess.run(probe, capture_output=True, check=False).returncode == 0 else "needs veth"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `bmv2` need simple_switch_grpc and root; those marked `kernel` need root. Files with slow tests come
-    first: at the end workers have short ones to share."""
+    """Tests marked `bmv2` need simple_switch_grpc and root; those marked `kernel` need root and interfaces. Files with
+    slow tests come first: at the end workers have short ones to share."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
-    reasons = {"bmv2": missing(), "kernel": "needs root" if os.geteuid() != 0 else None}
+    reasons = {"bmv2": missing(), "kernel": _without_interfaces()}
     for item in items:
         for marker, reason in reasons.items():
             if reason and item.get_closest_marker(marker):

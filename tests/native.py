@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from detour.base.jit import COMPILED, OPTIONS, Native
-from detour.hosts.cc import algorithm
+from detour.hosts.cc import algorithm, control
 from detour.hosts.cc.plugin import CongestionAlgorithm
-from detour.hosts.state import Hosts
+from detour.hosts.config import HostConfig
+from detour.hosts.state import Hosts, make_hosts
 from detour.hosts.verbs import algorithms
 
 
@@ -42,6 +43,18 @@ class FromPython:
             member = from_python(member)
         setattr(self, name, member)
         return member
+
+
+_control = FromPython(control)
+
+
+def controlled(chosen: str | CongestionAlgorithm, window: float, *, rows: int = 1, **settings: Any) -> Hosts:
+    """QPs that begin with a congestion control and a window."""
+    hs = make_hosts(1, rows, 64, config=HostConfig(**settings))
+    control_all(hs, chosen)
+    for row in range(rows):
+        _control.on_path(hs.cfg[0], hs.qp[row], window, 0)
+    return hs
 
 
 def control_all(hs: Hosts, chosen: str | CongestionAlgorithm) -> Any:

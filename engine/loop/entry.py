@@ -216,23 +216,6 @@ def run_slice(globals_: int, until: int, budget: int) -> int:
 
 
 @LOOP.entry
-def put_frame(globals_: int, index: int, port: int, time: int, frame: int, size: int) -> bool:
-    """Puts a frame of `size` bytes at an address on a channel of kind `TO_INGRESS`, in order of time; False if the pool
-    is empty."""
-    g = global_at(globals_, 0)
-    new = pool.take(g)
-    if new < 0:
-        return False
-    slot = slot_at(g.slots, new)
-    slot.length = size
-    slot.wire = size
-    slot.port = port
-    move_bytes(g.slots + slot.start, frame, size)
-    channels.insert(g, index, new, time)
-    return True
-
-
-@LOOP.entry
 def put_frames(
     globals_: int, index: int, port: int, times: int, sizes: int, count: int, frames: int, stored: int
 ) -> int:

@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `--pcap` and `--dump-packet-data` want to see of every packet: files and log lines like BMv2's."""
+"""Capture files like BMv2's: what `--pcap` and `--dump-packet-data` want to see of every packet, and `--use-files`, for
+which packets come from files and go to files, in place of interfaces."""
 
 from __future__ import annotations
 
+import heapq
 import logging
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from detour.engine.capture import Capture
+from detour.base.errors import DetourError
+from detour.engine.capture import Capture, CaptureFiles
 from detour.engine.loop.layout import UP_SENT
+from detour.engine.network import Network
 from detour.engine.switch import pcap
 from detour.engine.upcalls import records
+
+_AT_ONCE = 32
+_PAUSE_S = 0.001
 
 
 class InterfaceCapture(Capture):
@@ -58,3 +66,65 @@ class InterfaceCapture(Capture):
             if (path := self._paths.get((port, sent))) is not None:
                 self._files.add(path, pcap.packet(self._epoch_ns + record.time_ps // 1000, record.data))
         self._files.flush()
+
+
+class Files:
+    """Plays `NAME_in.pcap` of every port into the switch and writes `NAME_out.pcap`. As in BMv2 the order of packets is
+    that of their times over all files, but they are not waited for: the next ones come in when the ones before have
+    left, so that no queue overflows."""
+
+    def __init__(self, network: Network, switch: int, names: Mapping[int, str], log: logging.Logger) -> None:
+        self._network, self._switch, self._names, self._log = network, switch, dict(names), log
+        self._out, self._full = CaptureFiles(), False
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        for port, name in self._names.items():
+            next(pcap.read(Path(f"{name}_in.pcap")), None)  # a file that cannot be read is told now
+            path = Path(f"{name}_out.pcap")
+            self._out.make(path, pcap.header())
+            network.attach_sink((switch, port), lambda frame, _time_ps, path=path: self._write(path, frame))
+
+    def _write(self, path: Path, frame: bytes) -> None:
+        if self._full:
+            return
+        try:
+            self._out.add(path, pcap.packet(time.time_ns(), frame))
+            self._out.flush()
+        except DetourError as error:
+            self._full = True
+            self._log.error("%s; the rest is left out", error)
+
+    def start(self, wait_s: int) -> None:
+        """Begins to play after some seconds."""
+        self._thread = threading.Thread(target=self._play, args=(wait_s,), name="files", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends playing."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _play(self, wait_s: int) -> None:
+        if self._stopping.wait(wait_s):
+            return
+        count = 0
+        try:
+            frames = heapq.merge(*(self._frames(port, name) for port, name in self._names.items()))
+            for count, (_, port, frame) in enumerate(frames, start=1):
+                if count % _AT_ONCE == 0 and not self._settle():
+                    return
+                self._network.inject((self._switch, port), frame)
+        except DetourError as error:
+            self._log.error("%s", error)
+        self._log.debug("Pcap reader: end of all input files, %d packets", count)
+
+    def _frames(self, port: int, name: str) -> Iterator[tuple[int, int, bytes]]:
+        return ((frame.time_ns, port, frame.data) for frame in pcap.read(Path(f"{name}_in.pcap")))
+
+    def _settle(self) -> bool:
+        """Waits until no packet is on its way; False if playing is to end."""
+        while self._network.loop_stats()["used"]:
+            if self._stopping.wait(_PAUSE_S):
+                return False
+        return not self._stopping.is_set()

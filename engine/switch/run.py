@@ -22,8 +22,7 @@ from detour.engine.endpoint import GrpcEndpoint
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
 from detour.engine.state import SwitchState
-from detour.engine.switch.captures import InterfaceCapture
-from detour.engine.switch.files import Files
+from detour.engine.switch.captures import Files, InterfaceCapture
 from detour.engine.switch.log import open_log
 from detour.engine.switch.options import SwitchOptions
 

@@ -55,15 +55,10 @@ class ReplicaReader:
             elif self._read[switch] is None:
                 self._read[switch] = self._network.replication(switch)
 
-    def of_group(self, switch: int, group: int) -> Copies | None:
-        """What a packet of a multicast group becomes; None: not known."""
+    def of(self, switch: int, number: int, is_clone: bool) -> list[tuple[int, int]] | None:
+        """What a packet of a multicast group becomes, or a clone of a session; None: not known."""
         tables = self._read.get(switch)
-        return None if tables is None else tables[0].get(group, ())
-
-    def of_session(self, switch: int, session: int) -> Copies | None:
-        """What a clone becomes; None: not known."""
-        tables = self._read.get(switch)
-        return None if tables is None else tables[1].get(session, ())
+        return None if tables is None else list(tables[is_clone].get(number, ()))
 
 
 @dataclass(slots=True)
@@ -136,20 +131,17 @@ class TreeBuilder:
         opened = self._open[run.trace, run.switch]
         trace = opened.current
         trace.parts += [_INGRESS, opened.reader.events(run)]
-        if run.after("error"):
-            trace.outcome = Dropped(_DROPS[run.after("error")], _last_source(trace))
+        if _failed(run, trace):
             return
-        clone = self._clone(opened, trace, run, "ingress", phv.TYPE_INGRESS_CLONE)
-        if clone is not None:
-            trace = clone
+        trace = self._clone(opened, trace, run, "ingress", phv.TYPE_INGRESS_CLONE)
         if run.after("resubmit"):
             opened.waiting.append(_Waiting(phv.TYPE_RESUBMIT, trace, depth=opened.depth))
         elif run.after("mcast_grp"):
             group = run.after("mcast_grp")
             trace.parts.append(Event("multicast", {"group": group}))
             trace.fork = Fork("multicast", True, [])
-            copies = self._replicas.of_group(run.switch, group)
-            opened.waiting.append(_Waiting(phv.TYPE_REPLICATION, trace, trace.fork, _listed(copies), opened.depth))
+            copies = self._replicas.of(run.switch, group, is_clone=False)
+            opened.waiting.append(_Waiting(phv.TYPE_REPLICATION, trace, trace.fork, copies, opened.depth))
         elif run.after("egress_spec") == opened.drop_port:
             trace.outcome = Dropped("dropped in ingress", _drop_source(trace))
         else:
@@ -157,14 +149,14 @@ class TreeBuilder:
             trace.parts.append(Event("stage", {"stage": "traffic_manager", **facts}))
             opened.waiting.append(_Waiting(phv.TYPE_NORMAL, trace, depth=opened.depth))
 
-    def _clone(self, opened: _Open, trace: TraceTree, run: Execution, where: str, kind: int) -> TraceTree | None:
-        """Forks off clones; the trace in which the original goes on."""
+    def _clone(self, opened: _Open, trace: TraceTree, run: Execution, where: str, kind: int) -> TraceTree:
+        """Forks off clones, if there are any; the trace in which the original goes on."""
         if not run.after("clone_session"):
-            return None
+            return trace
         original = Branch("original", 1.0, TraceTree())
         trace.fork = Fork(f"clone in {where}", True, [original])
-        copies = self._replicas.of_session(run.switch, run.after("clone_session") - 1)
-        opened.waiting.append(_Waiting(kind, trace, trace.fork, _listed(copies), opened.depth))
+        copies = self._replicas.of(run.switch, run.after("clone_session") - 1, is_clone=True)
+        opened.waiting.append(_Waiting(kind, trace, trace.fork, copies, opened.depth))
         return original.trace
 
     # -- egress and deparser --------------------------------------------------------------------------------
@@ -181,11 +173,9 @@ class TreeBuilder:
         opened.egress_port = values["egress_port"]
         queue = Event("queue", {fact: values[name] for fact, name in _QUEUE_FACTS.items()})
         trace.parts += [queue, _EGRESS, opened.reader.events(run)]
-        if run.after("error"):
-            trace.outcome = Dropped(_DROPS[run.after("error")], _last_source(trace))
+        if _failed(run, trace):
             return
-        clone = self._clone(opened, trace, run, "egress", phv.TYPE_EGRESS_CLONE)
-        opened.current = trace if clone is None else clone
+        opened.current = self._clone(opened, trace, run, "egress", phv.TYPE_EGRESS_CLONE)
         if run.after("egress_spec") == opened.drop_port:
             opened.current.outcome = Dropped("dropped in egress", _drop_source(trace))
 
@@ -195,8 +185,7 @@ class TreeBuilder:
             return
         trace = opened.current
         trace.parts += [_DEPARSER, opened.reader.events(run)]
-        if run.after("error"):
-            trace.outcome = Dropped(_DROPS[run.after("error")], _last_source(trace))
+        if _failed(run, trace):
             return
         frame = run.end.data + run.begin.data
         if run.after("recirculate"):
@@ -250,8 +239,12 @@ class TreeBuilder:
         return None if self._slot_of is None else self._slot_of(address)
 
 
-def _listed(copies: Copies | None) -> list[tuple[int, int]] | None:
-    return None if copies is None else list(copies)
+def _failed(run: Execution, trace: TraceTree) -> bool:
+    """Whether an error ended the packet, which its trace then says."""
+    error = run.after("error")
+    if error:
+        trace.outcome = Dropped(_DROPS[error], _last_source(trace))
+    return bool(error)
 
 
 def _label(kind: int, copy: tuple[int, int]) -> str:

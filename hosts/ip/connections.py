@@ -18,6 +18,11 @@ from detour.hosts.ip.tcp.config import TcpConfig
 
 _PS = 1e12
 _CURVE_POINTS = 100_000
+_SETTINGS = (
+    "sack timestamps pacing initial_window check max_retries min_rto_ps max_rto_ps initial_rto_ps time_wait_ps "
+    "ring=window_segments rcv_buffer=receive_buffer delack_ps=delayed_ack_ps tick_ps=clock_ps"
+)
+"""Fields of a connection that are as its configuration says, by name or as `name=setting`."""
 
 
 @dataclass(frozen=True)
@@ -93,17 +98,11 @@ class _Tcp(Socket):
     def _configure(self, conn: np.void, v6: bool) -> None:
         config, memory = self.config, self.host.memory
         mtu = int(self.host.row["mtu"])
-        conn["ring"], conn["mss_limit"] = config.window_segments, mtu - (60 if v6 else 40)
-        conn["rcv_buffer"], conn["sack"], conn["timestamps"] = config.receive_buffer, config.sack, config.timestamps
+        for name, _, of_config in (text.partition("=") for text in _SETTINGS.split()):
+            conn[name] = getattr(config, of_config or name)
         accurate = is_dctcp(self.algorithm)
         conn["ecn"], conn["accurate_ecn"] = config.ecn or accurate, accurate
-        conn["rack"], conn["pacing"] = config.recovery == "rack", config.pacing
-        conn["delack_ps"], conn["min_rto_ps"], conn["max_rto_ps"] = (
-            config.delayed_ack_ps, config.min_rto_ps, config.max_rto_ps,
-        )  # fmt: skip
-        conn["initial_rto_ps"], conn["max_retries"] = config.initial_rto_ps, config.max_retries
-        conn["initial_window"], conn["check"] = config.initial_window, config.check
-        conn["tick_ps"], conn["time_wait_ps"] = config.clock_ps, config.time_wait_ps
+        conn["rack"], conn["mss_limit"] = config.recovery == "rack", mtu - (60 if v6 else 40)
         bound = memory.bound(self.algorithm, lambda: bind(self.algorithm, 0, int(conn["mss_limit"]), 1 << 20))
         conn["cc_table"] = bound.table.ctypes.data
 

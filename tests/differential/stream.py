@@ -8,11 +8,12 @@ the stream when its last packet is gone, so what did not come out was dropped.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import grpc
 
+from detour.base.protobuf import add_messages, message_class, new_pool
 from tests.waiting import PATIENCE_S
 
 Frame = tuple[int, bytes]
@@ -20,48 +21,10 @@ Frame = tuple[int, bytes]
 
 _METHOD = "/p4.bm.DataplaneInterface/PacketStream"
 STREAM_SECONDS = PATIENCE_S
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _encode(request: tuple[int, int, int, bytes]) -> bytes:
-    """PacketStreamRequest: id 1, device_id 2, port 3, packet 4."""
-    number, device, port, packet = request
-    fields = b"".join(bytes([i << 3]) + _varint(v) for i, v in ((1, number), (2, device), (3, port)) if v)
-    return fields + b"\x22" + _varint(len(packet)) + packet
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-
-
-def _decode(data: bytes) -> tuple[int, int, bytes]:
-    """PacketStreamResponse as (id, port, packet)."""
-    number = port = at = 0
-    packet = b""
-    while at < len(data):
-        tag, at = _read_varint(data, at)
-        value, at = _read_varint(data, at)
-        if tag == 0x22:
-            packet, at = data[at : at + value], at + value
-        elif tag >> 3 == 1:
-            number = value
-        elif tag >> 3 == 3:
-            port = value
-    return number, port, packet
+_FIELDS = (("id", 1, "uint64"), ("device_id", 2, "uint64"), ("port", 3, "uint32"), ("packet", 4, "bytes"))
+_POOL = new_pool()
+add_messages(_POOL, "p4.bm", {"PacketStreamRequest": _FIELDS, "PacketStreamResponse": _FIELDS})
+_REQUEST, _RESPONSE = (message_class(_POOL, f"p4.bm.PacketStream{kind}") for kind in ("Request", "Response"))
 
 
 class Streaming(Protocol):
@@ -80,7 +43,7 @@ class PacketStream:
         self._device = device_id
         self._channel = grpc.insecure_channel(switch.stream_address, options=[("grpc.max_receive_message_length", -1)])
         grpc.channel_ready_future(self._channel).result(timeout=STREAM_SECONDS)
-        self._open = self._channel.stream_stream(_METHOD, _encode, _decode)
+        self._open = self._channel.stream_stream(_METHOD, _REQUEST.SerializeToString, _RESPONSE.FromString)
         self._wait()
 
     def _wait(self) -> None:
@@ -98,12 +61,13 @@ class PacketStream:
     def run(self, frames: Sequence[Frame]) -> list[list[Frame]]:
         """Sends frames at once and returns what came of each. A queue holds 64 packets a port: keep it short."""
         outputs: list[list[Frame]] = [[] for _ in frames]
-        requests: Iterator[tuple[int, int, int, bytes]] = (
-            (number, self._device, port, data) for number, (port, data) in enumerate(frames, 1)
+        requests = (
+            _REQUEST(id=number, device_id=self._device, port=port, packet=data)
+            for number, (port, data) in enumerate(frames, 1)
         )
-        for number, port, data in self._open(requests, timeout=STREAM_SECONDS):
-            if data:  # nothing is left of a packet that was truncated to nothing
-                outputs[number - 1].append((port, data))
+        for answer in self._open(requests, timeout=STREAM_SECONDS):
+            if answer.packet:  # nothing is left of a packet that was truncated to nothing
+                outputs[answer.id - 1].append((answer.port, answer.packet))
         return outputs
 
     def close(self) -> None:

@@ -53,9 +53,6 @@ def test_priorities_without_a_queue_are_dropped() -> None:
     ],
 )
 def test_engine_does_what_bmv2_does(name: str, options: dict[str, int]) -> None:
-    reason = reference.missing()
-    if reason is not None:
-        pytest.skip(reason)
     run = Program(name).case(FRAMES, SEED)
     reference.drop_refused(run)
     assert not case.differences(run, reference.run(run, **options), engine.run(run, **options))

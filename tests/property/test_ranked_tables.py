@@ -122,18 +122,25 @@ def mixed(rng: random.Random, entries: Entries) -> tuple[int, ...]:
     return tuple(one & mask | other & ~mask for one, other in zip(first, second, strict=True))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(
     make=st.sampled_from([access_list, as_prefixes, unrelated, related_at_first]),
     seed=st.integers(0, 1 << 16),
     ties=st.booleans(),
+    order=st.sampled_from(["any", "rising", "falling"]),
 )
-def test_the_highest_priority_wins(make: Callable[[int, int], tuple[Compared, Entries]], seed: int, ties: bool) -> None:
+def test_the_highest_priority_wins(
+    make: Callable[[int, int], tuple[Compared, Entries]], seed: int, ties: bool, order: str
+) -> None:
+    """Priorities come in some order: blocks split where they are."""
     rng = random.Random(seed)
     compared, entries = make(600, seed)
     priorities = lambda: rng.randrange(1, 4 if ties else 1 << 31)  # noqa: E731
-    for number, (key, _) in enumerate(entries):
-        compared.insert(key, priorities(), number % 500 + 10)
+    first = [priorities() for _ in entries]
+    if order != "any":
+        first.sort(reverse=order == "falling")
+    for number, ((key, _), priority) in enumerate(zip(entries, first, strict=True)):
+        compared.insert(key, priority, number % 500 + 10)
         if number % 9 == 0:
             compared.check(mixed(rng, entries))
     handles = list(compared.rows)

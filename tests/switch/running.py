@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.ptf.bmv2 import Namespace
+from detour.fabric.linux.netns import Namespace
 from tests.waiting import PATIENCE_S
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "corpus"
@@ -66,7 +66,7 @@ class Running:
     def packet_socket(self, port: int) -> socket.socket:
         """A socket at the far end of a port's veth pair, in the switch's namespace."""
         if self._namespace is None:
-            self._namespace = Namespace(self.process.pid)
+            self._namespace = Namespace.of_process(self.process.pid)
         return self._namespace.run(_packet_socket, f"t{port}")
 
     def inside(self, *command: str) -> None:

@@ -103,37 +103,6 @@ def test_lookups_find_what_a_search_finds(
             _compare(name, seed)
 
 
-@pytest.mark.parametrize("order", ["rising", "falling", "any"])
-def test_blocks_split_and_go(order: str) -> None:
-    """Masks that nobody shares, many times what a block takes, come and go in several orders."""
-    rng = random.Random(order)
-    switch = MiniSwitch(program("matching"))
-    t = table(switch, "ternary_table")
-    expected = reference(t)
-    entries = expected.rows
-    priorities = sorted(rng.sample(range(1, 10_000), 400), reverse=order == "falling")
-    if order == "any":
-        rng.shuffle(priorities)
-    for priority in priorities:
-        key = tuple(_random_ternary(rng, f.bits) if f.match_type == "ternary" else 1 for f in t.spec.key)
-        handle = t.insert(key, "TheIngress.mark", (priority,), priority)
-        entries[handle] = Row(key, priority, handle, priority)
-    while entries:
-        for _ in range(25):
-            entry = rng.choice(list(entries.values()))
-            packet = {f.field: e[0] if isinstance(e, tuple) else e for f, e in zip(t.spec.key, entry.key, strict=True)}
-            assert look(switch, "ternary_table", packet)["result"] == winner(expected, packet)
-        for handle in rng.sample(list(entries), min(40, len(entries))):
-            t.delete(handle)
-            del entries[handle]
-    assert look(switch, "ternary_table", random_packet(rng))["result"] == MISS
-
-
-def _random_ternary(rng: random.Random, bits: int) -> tuple[int, int]:
-    mask = rng.getrandbits(bits)
-    return rng.getrandbits(bits) & mask, mask
-
-
 def _compare(name: str, seed: int) -> None:
     rng = random.Random(f"{name}{seed}")
     switch = MiniSwitch(program("matching"))

@@ -29,20 +29,6 @@ def _ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
-def _works() -> bool:
-    a, b = f"dtc{os.getpid()}a", f"dtc{os.getpid()}b"  # several processes collect tests at the same time
-    try:
-        _ip("link", "add", a, "type", "veth", "peer", "name", b)
-        _ip("link", "del", a)
-    except (OSError, subprocess.CalledProcessError):
-        return False
-    return os.geteuid() == 0
-
-
-if not _works():
-    pytest.skip("needs root and veth", allow_module_level=True)
-
-
 @pytest.fixture
 def veth() -> Iterator[Callable[[], tuple[str, str]]]:
     """Makes veth pairs that are up and on which the kernel itself says nothing."""

@@ -11,9 +11,8 @@ import pytest
 from detour.base.errors import DetourError
 from detour.hosts.cc import algorithm, pinned
 from detour.hosts.cc import control as native_control
-from detour.hosts.cc.plugin import CongestionAlgorithm
-from detour.hosts.state import Hosts, make_hosts
-from tests.native import FromPython, control_all, control_state
+from detour.hosts.state import Hosts
+from tests.native import FromPython, control_state, controlled
 from tests.unit.base.native_script import output_lines
 
 cc = FromPython(native_control)
@@ -39,15 +38,6 @@ number = 7
 """
 
 
-def plugged(chosen: CongestionAlgorithm, rows: int = 1) -> Hosts:
-    """QPs that begin with an algorithm."""
-    hosts = make_hosts(1, rows, 64, window=64, sq_depth=1, cq_depth=1, max_candidates=1)
-    control_all(hosts, chosen)
-    for row in range(rows):
-        cc.on_path(hosts.cfg[0], hosts.qp[row], 10.0, 0)
-    return hosts
-
-
 def acked(hosts: Hosts, row: int = 0, now: int = 0, **packet: Any) -> float:
     """The window after an acknowledged packet of which an answer says that."""
     frame = hosts.frame[0]
@@ -63,7 +53,7 @@ def fields_of(hosts: Hosts, row: int = 0) -> Any:
 
 
 def test_a_hook_is_told_of_the_packet_and_keeps_fields_of_its_own(own: str) -> None:
-    hosts = plugged(algorithm(f"{own}:MINE"), 2)
+    hosts = controlled(algorithm(f"{own}:MINE"), 10.0, rows=2)
     assert hosts.qp["cwnd"].tolist() == [10.0, 10.0]
     assert acked(hosts, 1, rtt=8, has_delay=1, delay=3, ce=1, hops=4) == 77.0
     assert (fields_of(hosts, 1)["seen"], fields_of(hosts, 1)["share"]) == (1000, 4.0)
@@ -75,10 +65,10 @@ def test_a_hook_is_told_of_the_packet_and_keeps_fields_of_its_own(own: str) -> N
 
 
 def test_a_file_that_has_changed_is_another_algorithm(own: str) -> None:
-    assert acked(plugged(algorithm(f"{own}:MINE"))) == 77.0
+    assert acked(controlled(algorithm(f"{own}:MINE"), 10.0)) == 77.0
     text = pinned(f"{own}:MINE:times=3")
     Path(own).write_text(OWN.replace("77", "88"))
-    assert acked(plugged(algorithm(f"{own}:MINE"))) == 88.0
+    assert acked(controlled(algorithm(f"{own}:MINE"), 10.0)) == 88.0
     with pytest.raises(DetourError, match="has changed since"):
         algorithm(text)
 
@@ -149,7 +139,6 @@ def test_parameters_are_given_behind_the_name(own: str) -> None:
         ("MINE:times=2.5", "times is a whole number, not 2.5"),
         ("MINE:step=fast", "step is a number, not 'fast'"),
         ("number", "is a int, and not a CongestionAlgorithm"),
-        ("MNE", "has no 'MNE'; did you mean MINE"),
     ],
 )
 def test_what_names_no_algorithm_is_one_line(own: str, text: str, reason: str) -> None:
@@ -160,8 +149,6 @@ def test_what_names_no_algorithm_is_one_line(own: str, text: str, reason: str) -
 
 def test_names_of_those_that_are_built_in() -> None:
     assert [algorithm(name).name for name in ("fixed", "dctcp", "DCQCN")] == ["fixed", "dctcp", "dcqcn"]
-    with pytest.raises(DetourError, match=r"no congestion control 'dctpc'; did you mean dctcp"):
-        algorithm("dctpc")
     with pytest.raises(DetourError, match="there is no parameter g; allowed: none"):
         algorithm("dctcp:g=1")
 
@@ -189,14 +176,14 @@ def test_a_hook_without_the_mark_is_told(tmp_path: Path) -> None:
     path = tmp_path / "plain.py"
     path.write_text(OWN.replace("@hook\n", ""))
     with pytest.raises(DetourError, match="on_acked is a plain Python function: mark it with @hook"):
-        plugged(algorithm(f"{path}:MINE"))
+        controlled(algorithm(f"{path}:MINE"), 10.0)
 
 
 US = 1_000_000
 
 
 def test_swift_aims_at_its_delay() -> None:
-    hosts = plugged(algorithm(f"{EXAMPLES}/swift.py:SWIFT:fs_range_us=0"))
+    hosts = controlled(algorithm(f"{EXAMPLES}/swift.py:SWIFT:fs_range_us=0"), 10.0)
     assert acked(hosts, now=50 * US, rtt=17 * US, has_delay=1, hops=4) == pytest.approx(10.1)  # 14 + 4 us: below
     after = 10.1 * (1 - 0.8 * (24 - 18) / 24)
     assert acked(hosts, now=100 * US, rtt=24 * US, has_delay=1, hops=4) == pytest.approx(after)
@@ -205,7 +192,7 @@ def test_swift_aims_at_its_delay() -> None:
 
 
 def test_swift_paces_windows_below_a_packet() -> None:
-    hosts = plugged(algorithm(f"{EXAMPLES}/swift.py:SWIFT"))
+    hosts = controlled(algorithm(f"{EXAMPLES}/swift.py:SWIFT"), 10.0)
     now = 0
     for _ in range(8):
         now += 1000 * US
@@ -218,7 +205,7 @@ def test_swift_paces_windows_below_a_packet() -> None:
 
 
 def test_hpcc_follows_the_use_of_the_path() -> None:
-    hosts = plugged(algorithm(f"{EXAMPLES}/hpcc_delay.py:HPCC_DELAY"))
+    hosts = controlled(algorithm(f"{EXAMPLES}/hpcc_delay.py:HPCC_DELAY"), 10.0)
     row, now = hosts.qp[0], 0
     windows = []
     for queue in (0, 0, 0, 12_000, 12_000):  # ns; the round trip is 12 us

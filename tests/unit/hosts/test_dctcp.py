@@ -11,10 +11,8 @@ import pytest
 
 from detour.hosts.cc import algorithm
 from detour.hosts.cc import control as native_control
-from detour.hosts.config import HostConfig
-from detour.hosts.endpoint import make_hosts
 from detour.hosts.verbs import algorithms
-from tests.native import FromPython, control_all
+from tests.native import FromPython, control_all, control_state, controlled
 
 SIZE = 1000
 
@@ -25,10 +23,8 @@ class Flow:
     """The hooks as a transport calls them, for packets that arrive in order."""
 
     def __init__(self, window: float, **changes: Any) -> None:
-        self.hs = make_hosts(1, 1, 0, config=HostConfig(**changes))
-        self.cfg, self.q = self.hs.cfg[0], self.hs.qp[0]
-        self.s = control_all(self.hs, "dctcp")[0]
-        cc.on_path(self.cfg, self.q, float(window), 0)
+        self.hs = controlled("dctcp", window, **changes)
+        self.q, self.s = self.hs.qp[0], control_state(self.hs)[0]
         self.flight: deque[tuple[int, bool]] = deque()
 
     def fill(self) -> None:

@@ -12,10 +12,9 @@ import pytest
 from detour.hosts.cc import control as native_control
 from detour.hosts.config import LITERAL_LOSS, HostConfig
 from detour.hosts.decode import decode
-from detour.hosts.endpoint import make_hosts
 from detour.hosts.transport import loss_classification as native_classification
 from detour.hosts.verbs import QPInitAttr
-from tests.native import FromPython, control_all
+from tests.native import FromPython, control_state, controlled
 from tests.property.lossy import US, Network, Weather, make_pair, mark, through_switches, transfer
 
 DCTCP = QPInitAttr(psn=0)
@@ -28,12 +27,10 @@ class Sender:
     """A row of a QP with DCTCP, and the answer that comes in."""
 
     def __init__(self, **changes: Any) -> None:
-        self.hs = make_hosts(1, 1, 0, config=HostConfig(**changes))
+        self.hs = controlled("dctcp", 64.0, **changes)
         self.cfg, self.q, self.answer = self.hs.cfg[0], self.hs.qp[0], self.hs.frame[0]
-        self.s = control_all(self.hs, "dctcp")[0]
-        self.q["mark_wait"] = -1
-        cc.on_path(self.cfg, self.q, 64.0, 0)
-        self.q["next_txn"] = 1000
+        self.s = control_state(self.hs)[0]
+        self.q["mark_wait"], self.q["next_txn"] = -1, 1000
 
     def judged(self, delay: int | None) -> bool:
         """Whether a loss is congestion if the next packet waited for `delay` ticks (None: it did not say)."""

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from detour.hosts.cc import control as native_control
-from detour.hosts.state import Hosts, make_hosts
-from tests.native import FromPython, control_all
+from detour.hosts.state import Hosts
+from tests.native import FromPython, controlled
 
 US = 1_000_000
 LARGEST = 225.0
@@ -18,9 +18,7 @@ cc = FromPython(native_control)
 
 def begin(window: float = LARGEST) -> Hosts:
     """A QP with NSCC."""
-    hosts = make_hosts(1, 1, 64, window=64, sq_depth=1, cq_depth=1, max_candidates=1)
-    control_all(hosts, "nscc")
-    cc.on_path(hosts.cfg[0], hosts.qp[0], 10.0, 0)
+    hosts = controlled("nscc", 10.0)
     assert hosts.qp[0]["cwnd"] == pytest.approx(LARGEST), "where it begins"
     hosts.qp[0]["cwnd"] = window
     return hosts
