@@ -44,6 +44,7 @@ from detour.topo.topology import Link
 
 _BMV2_TICK_PS = 1_000_000
 _STORED_BYTES = 256
+_QUEUE = 64
 ONE_SWITCH = "leaf-spine:leaves=1,spines=1,hosts=2"
 LAB_DELAY_PS = 10 * US
 """of every link, as in p4sim's example"""
@@ -63,7 +64,7 @@ class LabFlow:
 class LabNetwork:
     """Switches and hosts of a topology, ready to send. A context manager."""
 
-    def __init__(self, topology: Topology, rate_of: Callable[[Link], int], queue_packets: int = 64) -> None:
+    def __init__(self, topology: Topology, rate_of: Callable[[Link], int]) -> None:
         """`rate_of`: bits a second of a link."""
         self.topology = topology
         self.network = Network(Virtual(), _BMV2_TICK_PS, frame_bytes=_STORED_BYTES)
@@ -82,9 +83,9 @@ class LabNetwork:
                 (topology.switches[at].device_id, port) for at, port in (link.a, link.b)[: 2 - (link.kind == "host")]
             ]
             if link.kind == "host":
-                self.network.attach_stack(ends[0], self.stack, link.b[0], rate_of(link), LAB_DELAY_PS, queue_packets)
+                self.network.attach_stack(ends[0], self.stack, link.b[0], rate_of(link), LAB_DELAY_PS, _QUEUE)
             else:
-                self.network.connect(ends[0], ends[1], rate_of(link), LAB_DELAY_PS, queue_packets)
+                self.network.connect(ends[0], ends[1], rate_of(link), LAB_DELAY_PS, _QUEUE)
 
     def _config(self, host: int) -> IpHostConfig:
         mac = self.topology.hosts[host].mac.to_bytes(6, "big").hex(":")
