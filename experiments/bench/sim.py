@@ -69,27 +69,38 @@ def derangement(n: int, seed: int) -> list[tuple[int, int]]:
     return list(enumerate(targets))
 
 
+def deliver(fabric: VirtualFabric, message: int, threads: int, progress: Progress = silent) -> float:
+    """Every connection sends a message of that many bytes. Returns the seconds until the last ACK: processor time of
+    one thread, or wall time of several. Raises `DetourError`: it does not end (a defect)."""
+    clock = time.thread_time if threads == 1 else time.perf_counter
+    fabric.send(message)
+    begin = clock()
+    while fabric.unfinished():
+        if fabric.now_ps > _LIMIT_PS:
+            raise DetourError(f"{fabric.unfinished()} messages were not delivered within 100 ms of virtual time")
+        fabric.run(fabric.now_ps + _STEP_PS)
+        progress(f"{fabric.unfinished()} messages under way after {fabric.now_ps // US} us")
+    return clock() - begin
+
+
+def packet_hops(fabric: VirtualFabric) -> int:
+    """So far."""
+    stats = fabric.network.switch_stats()["packets"], fabric.network.host_stats()["rx_packets"]
+    return sum(int(counts.sum()) for counts in stats)
+
+
 def permutation(k: int, message: int, progress: Progress = silent, seed: int = 1, threads: int = 1) -> Speed:
-    """Runs the reference on a fat-tree of `k` ports with messages of that many bytes. Raises `DetourError`: it does not
-    end (a defect)."""
+    """Runs the reference on a fat-tree of `k` ports with messages of that many bytes. Raises `DetourError`: as
+    `deliver`."""
     topology = parse_topology(f"fat-tree:k={k}")
     hosts, settings = len(topology.hosts), replace(REFERENCE_SETTINGS, seed=seed)
-    clock = time.thread_time if threads == 1 else time.perf_counter
     with VirtualFabric(topology, REFERENCE_SCHEME, settings, queue_pairs=hosts, threads=threads) as fabric:
         fabric.connect(derangement(hosts, seed))
         fabric.run(1)  # loads native code
-        fabric.send(message)
         progress(f"{hosts} hosts are ready")
-        begin = clock()
-        while fabric.unfinished():
-            if fabric.now_ps > _LIMIT_PS:
-                raise DetourError(f"{fabric.unfinished()} messages were not delivered within 100 ms of virtual time")
-            fabric.run(fabric.now_ps + _STEP_PS)
-            progress(f"{fabric.unfinished()} messages under way after {fabric.now_ps // US} us")
-        spent = clock() - begin
-        hops = fabric.network.switch_stats()["packets"].sum() + fabric.network.host_stats()["rx_packets"].sum()
+        spent = deliver(fabric, message, threads, progress)
         events, again = fabric.network.loop_stats()["events"], int(fabric.column("st_retransmitted").sum())
-        return Speed(hosts, len(topology.switches), int(hops), events, spent, fabric.last_done_ps, again)
+        return Speed(hosts, len(topology.switches), packet_hops(fabric), events, spent, fabric.last_done_ps, again)
 
 
 def compile_seconds() -> float:
