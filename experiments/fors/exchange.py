@@ -118,8 +118,7 @@ def planned_sizes(run: ExchangeRun) -> tuple[PhasedMessages, int, int]:
     if run.routing == "fors":
         cost = run.tuning.rate_bps * PHASE_US // 8_000_000
         plan = plan_unequal(fabric, sizes, cost, skip_unreachable=run.skip_unreachable)
-        messages = replace(PhasedMessages.of(plan.plan), size=plan.sent)
-        return messages, plan.plan.phases, plan.plan.lower_bound
+        return replace(PhasedMessages.of(plan), size=plan.sent), plan.phases, plan.lower_bound
     messages, phases = planned(fabric, run.routing, skip_unreachable=run.skip_unreachable)
     ranks = np.searchsorted(np.flatnonzero(fabric.taking_part()), np.stack([messages.src, messages.dst]))
     size = sizes[ranks[0], ranks[1]].astype(np.int64)
@@ -282,7 +281,7 @@ class LeafAdaptive:
         up = exchange.up.reshape(-1, len(queue))
         spine, far = exchange.path[mine], exchange.messages.dst[mine] // exchange.fabric.tree.hosts
         for crowded in np.argsort(-queue).tolist():
-            if queue[crowded] <= self._least:
+            if queue[crowded] <= _LONG_QUEUE:
                 break
             there = np.flatnonzero((spine == crowded) & (far != leaf))
             if len(there) < 2:
