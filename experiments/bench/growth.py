@@ -8,8 +8,6 @@ permutation as in `bench sim` (run). Seconds are processor time, with several th
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,10 +17,11 @@ from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.control.verifier.verifier import verify
 from detour.experiments import drawing
-from detour.experiments.bench.processes import MIB, output_of, peak_resident
+from detour.experiments.bench.processes import MIB, peak_resident
 from detour.experiments.bench.report import BenchReport, Goal, report_of_rows
 from detour.experiments.bench.sim import REFERENCE_SCHEME, REFERENCE_SETTINGS, deliver, derangement, packet_hops
 from detour.experiments.columns import cell, row, shown
+from detour.experiments.sweep import apart
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.topo import parse_topology
 
@@ -111,13 +110,9 @@ def run(
         if size not in TOPOLOGIES:
             raise DetourError(f"no topology has {size} hosts; there are {', '.join(map(str, TOPOLOGIES))}")
         progress(f"{TOPOLOGIES[size]}, {size:,} hosts")
-        rows.append(GrowthRow(**output_of(__name__, TOPOLOGIES[size], str(message), str(threads))))
+        rows.append(apart(measure, TOPOLOGIES[size], message, threads))
     if plot is not None:
         draw(rows, plot)
     large = [one for one in rows if one.hosts > 8000]
     goals = [Goal(f"{one.topology}: GiB,", one.peak_mib / 1024, _GOAL_GIB, most=True) for one in large]
     return report_of_rows("growth", GrowthRow, rows, {"rows": [asdict(one) for one in rows]}, goals)
-
-
-if __name__ == "__main__":
-    print(json.dumps(asdict(measure(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))))
