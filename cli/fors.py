@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from detour.base.arrays import Int64Array
     from detour.control.fors import FatTree, ForsPlan
     from detour.control.fors.incremental import Change
-    from detour.control.fors.unequal import UnequalPlan
+    from detour.control.fors.plan import UnequalPlan
 
 _SCHEDULES = ("fors", "linear-shift", "xor", "bandwidth-optimal")
 _FORMATS = ("opensm", "ibsim", "msccl", "json")
@@ -218,19 +218,18 @@ def _export(options: argparse.Namespace) -> int:
     from detour.control.fors.unequal import unequal_problems
 
     if has_sizes(options):
-        unequal = _read_unequal(options)
-        plan, sent = unequal.plan, unequal.sent
-        _refuse(unequal_problems(unequal, most=1), options.file, plan.fabric)
+        plan = _read_unequal(options)
+        _refuse(unequal_problems(plan, most=1), options.file, plan.fabric)
     else:
-        plan, sent = _right_plan(_fabric(options), options.file), None
+        plan = _right_plan(_fabric(options), options.file)
     if options.guids is not None and options.format not in ("opensm", "ibsim"):
         raise DetourError(f"--guids is for opensm and ibsim; {options.format} has none")
-    if options.format == "msccl" and sent is not None:
+    if options.format == "msccl" and has_sizes(options):
         raise DetourError("MSCCL's all-to-all has messages of one size; json takes those of unlike size")
     if options.format == "msccl":
         lines: Iterable[str] = msccl(plan)
     elif options.format == "json":
-        lines = [schedule_json(plan, sent).rstrip("\n")]
+        lines = [schedule_json(plan).rstrip("\n")]
     else:
         from detour.control.fors.subnet import forwarding_tables, made_up_guids, read_guids, simulated
 
@@ -242,12 +241,11 @@ def _export(options: argparse.Namespace) -> int:
 
 def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None = None) -> int:
     """Verifies, writes and shows a plan for messages of one size; 1 if it is not right."""
-    from detour.control.fors import files
     from detour.control.fors.solve import paper_phases
     from detour.control.fors.verify import problems
 
     three, bound = plan.fabric.cores > 0, plan.lower_bound
-    document = _checked(options, plan, plan, problems, files.write, plan.optimal)
+    document = _checked(options, plan, problems)
     if not three:
         document["reduction"] = plan.fabric.reduction
     document |= {"flows": plan.flows, "bound": bound, "lower_bound": bound}
@@ -272,12 +270,12 @@ def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None =
 
 def _finish_sizes(options: argparse.Namespace, plan: UnequalPlan) -> int:
     """The same for messages of unlike size. Times are bytes of a server's link; `ratio`: length over bound."""
-    from detour.control.fors.unequal import unequal_problems, write_unequal
+    from detour.control.fors.unequal import unequal_problems
 
-    flows, bound, length = plan.plan, plan.plan.lower_bound, plan.length
-    document = _checked(options, plan, flows, unequal_problems, write_unequal, length == bound) | {
+    bound, length = plan.lower_bound, plan.length
+    document = _checked(options, plan, unequal_problems) | {
         "sizes": str(options.sizes or options.skew), "total_bytes": int(plan.sizes.sum()),
-        "messages": int((plan.sizes > 0).sum()), "pieces": flows.flows, "length_bytes": length, "bound_bytes": bound,
+        "messages": int((plan.sizes > 0).sum()), "pieces": plan.flows, "length_bytes": length, "bound_bytes": bound,
         "bound_by_servers": plan.by_servers, "bound_by_links": plan.by_links,
         "ratio": round(length / bound, 6) if bound else 1.0,
     }  # fmt: skip
@@ -287,26 +285,25 @@ def _finish_sizes(options: argparse.Namespace, plan: UnequalPlan) -> int:
         ("time", f"{length:,} bytes of a server's link"),
         ("at least", f"{bound:,} bytes ({decides})"),
         ("time over bound", f"{document['ratio']:.4f}" + (" (optimal)" if document["optimal"] else "")),
-        ("phases", f"{flows.phases}, of {flows.flows:,} pieces of messages"),
+        ("phases", f"{plan.phases}, of {plan.flows:,} pieces of messages"),
     ]
     return _show(options, document, lines)
 
 
-def _checked(
-    options: argparse.Namespace, plan: Any, flows: ForsPlan, check: Callable[[Any], list[str]],
-    write: Callable[[Any, Path], None], optimal: bool,
-) -> dict[str, Any]:  # fmt: skip
-    """Verifies a plan, of which `flows` are phases and paths, and writes it if that is asked for; what JSON says of
-    plans of both kinds."""
+def _checked(options: argparse.Namespace, plan: ForsPlan, check: Callable[[Any], list[str]]) -> dict[str, Any]:
+    """Verifies a plan and writes it if that is asked for; what JSON says of plans of both kinds."""
+    from detour.control.fors import files
+
     begin = time.perf_counter()
     problems = check(plan)
     seconds = replace(plan.seconds, verify=time.perf_counter() - begin)
     if getattr(options, "out", None) is not None:
-        write(plan, options.out)
+        files.write(plan, options.out)
     return {
-        "fabric": flows.fabric.name, "servers": flows.fabric.servers, "failed": flows.fabric.failed_names(),
-        "phases": flows.phases, "optimal": optimal and not problems, "method": flows.method, "verified": not problems,
-        "problems": problems, "unreachable": [list(pair) for pair in flows.unreachable], "seconds": vars(seconds),
+        "fabric": plan.fabric.name, "servers": plan.fabric.servers, "failed": plan.fabric.failed_names(),
+        "phases": plan.phases, "optimal": plan.optimal and not problems, "method": plan.method,
+        "verified": not problems, "problems": problems, "unreachable": [list(pair) for pair in plan.unreachable],
+        "seconds": vars(seconds),
     }  # fmt: skip
 
 

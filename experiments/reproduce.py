@@ -193,17 +193,7 @@ TCP = _declared("tcp", "TCP of the IP hosts beside theory: losses, sharing, DCTC
 EXPERIMENTS: dict[str, Experiment[Any, Any, Any]] = {
     e.name: e
     for e in (
-        NONSHORTEST,
-        PFC_GAIN,
-        DEADLOCK,
-        PATH_PLACEMENT,
-        FCPLUS,
-        FORS,
-        QCN_SWITCH,
-        LOSS_COST,
-        PLANES,
-        RIVALS,
-        QUEUES,
+        *(NONSHORTEST, PFC_GAIN, DEADLOCK, PATH_PLACEMENT, FCPLUS, FORS, QCN_SWITCH, LOSS_COST, PLANES, RIVALS, QUEUES),
         TCP,
     )
 }
@@ -301,23 +291,8 @@ def document(outcome: Reproduction[Any, Any]) -> dict[str, Any]:
 
 _TELLING = (
     *("kind", "topology", "pattern", "case", "network", "scheme", "load", "message_bytes", "pairs", "connections"),
-    *(
-        "threshold",
-        "scenario",
-        "mode",
-        "routing",
-        "event",
-        "n",
-        "s",
-        "v",
-        "layers",
-        "k",
-        "ties",
-        "us",
-        "sizes",
-        "dcqcn",
-    ),
-    *("without", "transport", "senders", "loss", "reordering", "seed"),
+    *("threshold", "scenario", "mode", "routing", "event", "n", "s", "v", "layers", "k", "ties", "us", "sizes"),
+    *("dcqcn", "without", "transport", "senders", "loss", "reordering", "seed"),
 )
 """what tells points apart, in the order in which it is said"""
 

@@ -10,7 +10,7 @@ for a frame than its bytes (`LinkSettings.overhead_bytes`), that counts as well.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,9 +90,9 @@ def _arrived(fabric: VirtualFabric) -> tuple[int, np.ndarray]:
     return int(packets) * size, fabric.column("st_rx_bytes")
 
 
-def settle(fabric: VirtualFabric, times: RunTimes, progress: Callable[[float], None] = lambda done: None) -> Steady:
+def settle(fabric: VirtualFabric, times: RunTimes) -> Steady:
     """Runs a fabric on which connections send without end for the time of a run, or until it is deadlocked, and judges
-    its rate. `progress` is told the fraction of the time that has passed."""
+    its rate."""
     series, interval = Series(times.interval_ps / US), times.interval_ps
     begin, stuck = fabric.now_ps, []
     wire, payload = _arrived(fabric)
@@ -106,7 +106,6 @@ def settle(fabric: VirtualFabric, times: RunTimes, progress: Callable[[float], N
         if number % BATCH_INTERVALS == 0:
             counted.append(payload)
             stuck = fabric.deadlock()
-            progress(number / INTERVALS)
         if stuck:
             break
     judgement = judge(series.wire_gbps, times.tolerance)

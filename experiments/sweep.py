@@ -49,12 +49,12 @@ class SweepResult(Generic[P, R]):
     """points that were run now, the rest came from the store"""
 
 
-def name_of(function: Callable[[Any], Any]) -> str:
+def name_of(function: Callable[..., Any]) -> str:
     """A function of a module as "module:function"."""
     return f"{function.__module__}:{function.__qualname__}"
 
 
-def resolve(worker: str) -> Callable[[Any], Any]:
+def resolve(worker: str) -> Callable[..., Any]:
     """The function behind "module:function"."""
     module, _, name = worker.partition(":")
     return getattr(importlib.import_module(module), name)
@@ -119,6 +119,20 @@ def _serve(connection: Connection, worker: str, processes: int) -> None:
         except Exception as error:
             answer = (None, f"{type(error).__name__}: {error}")
         connection.send((*answer, time.monotonic() - began))
+
+
+def called(call: tuple[str, tuple[Any, ...]]) -> Any:
+    """A worker that calls a function, named like one, with arguments."""
+    name, arguments = call
+    return resolve(name)(*arguments)
+
+
+def apart(function: Callable[..., R], *arguments: Any) -> R:
+    """What a module's function returns in a process of its own. Raises `DetourError`: it fails."""
+    ((_, result, failure, _),) = _on_processes([(name_of(function), arguments)], name_of(called), 1)
+    if failure is not None:
+        raise DetourError(f"the process that is measured has ended: {failure.reason}")
+    return result
 
 
 class _Worker(Generic[P]):

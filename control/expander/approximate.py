@@ -115,22 +115,21 @@ def bounds_of(
 
 def solve(
     first: Int64Array, begin: Int64Array, channels: Int32Array, demand: FloatArray, gap: float,
-    rounds: int = MAX_ROUNDS, capacity: FloatArray | None = None,
+    capacity: FloatArray,
 ) -> tuple[ThroughputBounds, FloatArray]:  # fmt: skip
-    """Plays until upper / lower - 1 <= gap or the rounds are over.
+    """Plays until upper / lower - 1 <= gap or `MAX_ROUNDS` are over.
 
     `first`: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1. `begin`: (paths + 1,) channels of path r are
     channels[begin[r]:begin[r+1]]. `channels`: channel numbers. `demand`: (pairs,). `gap`: how close the bounds are to
-    come. `rounds`: at most. `capacity`: what each channel carries, by its number; None: 1. Returns the bounds, and the
+    come. `capacity`: what each channel carries, by its number. Returns the bounds, and the
     flows (paths,) behind the lower one as fractions of their pair's demand."""
     used, renumbered = np.unique(channels, return_inverse=True)
-    unit = np.ones(used.size) if capacity is None else 1.0 / capacity[used]
-    game = _Game(first, begin, renumbered.astype(np.int32), demand, unit)
+    game = _Game(first, begin, renumbered.astype(np.int32), demand, 1.0 / capacity[used])
     best = even = game.bounds()
     flows = game.flows.copy()
-    for k in range(1, rounds + 1):
+    for k in range(1, MAX_ROUNDS + 1):
         game.play()
-        if k % _CHECK == 0 or k == rounds:
+        if k % _CHECK == 0 or k == MAX_ROUNDS:
             now = game.bounds()
             if now.lower > best.lower:
                 flows = game.flows.copy()

@@ -18,7 +18,7 @@ import numpy as np
 from detour.base.errors import DetourError
 from detour.control.edge_colouring import coloured
 from detour.control.fors.paths import INSIDE
-from detour.control.fors.plan import ForsPlan
+from detour.control.fors.plan import ForsPlan, UnequalPlan
 
 _MOST_BLOCKS = 216  # MSCCL_MAX_NUM_THREAD_BLOCKS of microsoft/msccl: 108 * 2
 _CHANNEL_BLOCKS = 32  # MSCCL_MAX_NUM_THREAD_BLOCKS_PER_CHANNEL: a channel has so many peers at most
@@ -31,9 +31,9 @@ def ranks_of(plan: ForsPlan) -> np.ndarray:
     return np.where(part, np.cumsum(part) - 1, -1)
 
 
-def schedule_json(plan: ForsPlan, sent: np.ndarray | None = None) -> str:
+def schedule_json(plan: ForsPlan) -> str:
     """The plan as JSON: who sends to whom in every phase, over which spine (null inside a leaf), or over which
-    aggregation switch and core of its plane. `sent`: (flows,) bytes, where they are unlike."""
+    aggregation switch and core of its plane."""
     ranks = ranks_of(plan)
     phases: list[list[dict[str, int | None]]] = [[] for _ in range(plan.phases)]
     over = _over(plan)
@@ -42,11 +42,11 @@ def schedule_json(plan: ForsPlan, sent: np.ndarray | None = None) -> str:
     ):
         flow = {"src": int(ranks[src]), "dst": int(ranks[dst])}
         flow |= {name: None if column[row] < 0 else int(column[row]) for name, column in over.items()}
-        if sent is not None:
-            flow["bytes"] = int(sent[row])
+        if isinstance(plan, UnequalPlan):
+            flow["bytes"] = int(plan.sent[row])
         phases[phase].append(flow)
     head = {
-        "collective": "alltoall" if sent is None else "alltoallv",
+        "collective": "alltoallv" if isinstance(plan, UnequalPlan) else "alltoall",
         "fabric": plan.fabric.name,
         "failed": plan.fabric.failed_names(),
         "servers": np.flatnonzero(ranks >= 0).tolist(),

@@ -22,7 +22,7 @@ from detour.base.errors import DetourError
 from detour.base.files import new_text, read_text
 from detour.control.fors.fabric import FatTree
 from detour.control.fors.paths import INSIDE
-from detour.control.fors.plan import ForsPlan
+from detour.control.fors.plan import ForsPlan, UnequalPlan
 
 HEADER = ["phase", "src", "dst", "spine"]
 CABLES = ["up", "down"]
@@ -33,8 +33,8 @@ _MOST_BYTES = 10**15
 _DIGITS = str.maketrans("", "", "0123456789")
 
 
-def write(plan: ForsPlan, path: Path, sent: np.ndarray | None = None) -> None:
-    """Writes a plan; `sent` (flows,) bytes go into one more column. Raises `DetourError`: the file cannot be
+def write(plan: ForsPlan, path: Path) -> None:
+    """Writes a plan; bytes of messages of unlike size go into one more column. Raises `DetourError`: the file cannot be
     written."""
     over = [plan.spine, *([] if plan.core is None else [plan.core])]
     if plan.cables is not None:
@@ -42,8 +42,8 @@ def write(plan: ForsPlan, path: Path, sent: np.ndarray | None = None) -> None:
     texts = [np.where(column == INSIDE, "", column.astype(str)).tolist() for column in over]
     columns = [plan.phase.tolist(), plan.src.tolist(), plan.dst.tolist(), *texts]
     header = _header(plan.fabric)
-    if sent is not None:
-        header, columns = [*header, BYTES], [*columns, sent.tolist()]
+    if isinstance(plan, UnequalPlan):
+        header, columns = [*header, BYTES], [*columns, plan.sent.tolist()]
     write_rows(path, header, (map(str, row) for row in zip(*columns, strict=True)))
 
 

@@ -139,7 +139,7 @@ def algorithm_2(fabric: FatTree, schedule: Schedule) -> np.ndarray | None:
     return spine
 
 
-def recoloured(fabric: FatTree, schedule: Schedule, seed: int = 1) -> np.ndarray | None:
+def recoloured(fabric: FatTree, schedule: Schedule) -> np.ndarray | None:
     """Spines (flows,) int32 by recolouring, or None if a phase resisted (which proves nothing). A phase's routing
     depends on how many flows go from which leaf to which only; every such multigraph is coloured once."""
     src_leaf, dst_leaf = schedule.src // fabric.hosts, schedule.dst // fabric.hosts
@@ -156,7 +156,7 @@ def recoloured(fabric: FatTree, schedule: Schedule, seed: int = 1) -> np.ndarray
         name = edges.tobytes()
         if name not in colours_of:
             ends, none = divmod(edges, fabric.leaves), np.full(len(edges), -1, np.int32)
-            colours = recoloured_edges(*ends, alive, none, _BUDGET, _TRIES, seed)
+            colours = recoloured_edges(*ends, alive, none, _BUDGET, _TRIES)
             if colours is None:
                 return None
             colours_of[name] = colours

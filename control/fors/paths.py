@@ -80,6 +80,13 @@ class TreePaths:
         high = (self.first_high + (pod * tree.spines + spine) * tree.cores + core for pod in pods)
         return np.stack([up, *(np.where(core < 0, -1, link) for link in high), down], axis=1)
 
+    def directed(self, source: Int64Array, target: Int64Array, path: Int64Array) -> Int64Array:
+        """The same, where the links down have numbers of their own behind those of all links up."""
+        links = self.crossed(source, target, path)
+        down = links[:, links.shape[1] // 2 :]
+        down[down >= 0] += len(self.links)
+        return links
+
     def usable(self, source: int, target: int, up: BoolArray) -> Int64Array:
         """The paths between two different leaves over links that are `up`, in order."""
         tree = self.tree
@@ -138,14 +145,10 @@ def crowd(
     """The phases that have flows, and the most flows that share a link in one direction in each of them (1 at least).
     `source`, `target`: leaves."""
     numbers, place = np.unique(phase, return_inverse=True)
-    links = paths.crossed(source, target, path)
-    worst = np.ones(len(numbers), np.int64)
-    half, many = links.shape[1] // 2, len(paths.links)
-    for side in (links[:, :half], links[:, half:]):
-        row, column = np.nonzero(side >= 0)
-        load = np.bincount(place[row] * many + side[row, column], minlength=len(numbers) * many)
-        worst = np.maximum(worst, load.reshape(len(numbers), many).max(axis=1, initial=1))
-    return numbers, worst
+    links, many = paths.directed(source, target, path), 2 * len(paths.links)
+    row, column = np.nonzero(links >= 0)
+    load = np.bincount(place[row] * many + links[row, column], minlength=len(numbers) * many)
+    return numbers, load.reshape(len(numbers), many).max(axis=1, initial=1)
 
 
 def islands(tree: FatTree, up: BoolArray) -> Int64Array:

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from detour.base.arrays import Int64Array
 from detour.control.fors.fabric import FatTree
 from detour.control.fors.paths import INSIDE, TreePaths
 
@@ -66,6 +68,28 @@ class ForsPlan:
         if self.cables is None:
             return self.spine
         return np.where(self.spine == INSIDE, INSIDE, self.spine * self.fabric.cables + self.cables[end])
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnequalPlan(ForsPlan):
+    """Rows send bytes of their own. `lower_bound` counts bytes, as `length` does."""
+
+    sent: Int64Array
+    sizes: Int64Array  # (n, n) bytes that are to be sent between the servers that take part, in order
+    by_servers: int = 0  # the bound by the busiest server alone
+    by_links: int = 0  # and by links between leaves and spines alone
+
+    @cached_property
+    def lengths(self) -> Int64Array:
+        """(phases,) bytes of each phase's longest piece."""
+        longest = np.zeros(self.phases, np.int64)
+        np.maximum.at(longest, self.phase, self.sent)
+        return longest
+
+    @property
+    def length(self) -> int:
+        """The time that the whole takes, in bytes of a server's link."""
+        return int(self.lengths.sum())
 
 
 def by_phase(phase: np.ndarray, key: np.ndarray) -> np.ndarray:

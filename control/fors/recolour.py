@@ -106,12 +106,12 @@ def complete(
 
 
 def recoloured(
-    source: np.ndarray, target: np.ndarray, ok: np.ndarray, colour: np.ndarray, budget: int, tries: int, seed: int = 1
+    source: np.ndarray, target: np.ndarray, ok: np.ndarray, colour: np.ndarray, budget: int, tries: int
 ) -> np.ndarray | None:
     """Colours for all edges, as many as can be the given ones (-1: none yet), in so many attempts; None: none did."""
     for attempt in range(tries):
         new = colour.astype(np.int32)
-        if complete(source, target, ok, ok, new, budget, seed + attempt) == 0:
+        if complete(source, target, ok, ok, new, budget, 1 + attempt) == 0:
             return new
     return None
 

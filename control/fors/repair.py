@@ -85,11 +85,9 @@ class _Work:
         )  # fmt: skip
         np.add.at(work.turns[:, 0], (work.phase, src), 1)
         np.add.at(work.turns[:, 1], (work.phase, dst), 1)
-        kept = paths.crossed(a, b, work.path)
-        half = links.shape[1] // 2
-        for side, shift in ((kept[:, :half], 0), (kept[:, half:], len(up))):
-            row, column = np.nonzero(side >= 0)
-            np.add.at(work.used, (work.phase[row], side[row, column] + shift), 1)
+        kept = paths.directed(a, b, work.path)
+        row, column = np.nonzero(kept >= 0)
+        np.add.at(work.used, (work.phase[row], kept[row, column]), 1)
         for flow in np.flatnonzero((a != b) & (work.path == INSIDE)).tolist():
             if not len(work._choice(flow)[0]):
                 work._leave_phase(flow)
@@ -163,11 +161,8 @@ class _Work:
         if ends not in self._choices:
             up = self.room[: len(self.room) // 2] > 0
             paths = self.paths.usable(*ends, up)
-            links = self.paths.crossed(np.full(len(paths), ends[0]), np.full(len(paths), ends[1]), paths)
-            half = links.shape[1] // 2
-            down = links[:, half:]
-            links[:, half:] = np.where(down >= 0, down + len(up), -1)
-            self._choices[ends] = paths, links
+            source, target = (np.full(len(paths), leaf) for leaf in ends)
+            self._choices[ends] = paths, self.paths.directed(source, target, paths)
         return self._choices[ends]
 
     def bring_in(self, flow: int, number: int, deepest: int = _DEEPEST) -> bool:

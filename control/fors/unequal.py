@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
+from detour.base.records import extended
 from detour.control.fors import files
 from detour.control.fors.fabric import FatTree, unreachable_text
-from detour.control.fors.lp_bound import lp_bound
+from detour.control.fors.lp_bound import LpBound, lp_bound
 from detour.control.fors.paths import INSIDE
-from detour.control.fors.plan import ForsPlan, PlanSeconds, Schedule, by_phase
+from detour.control.fors.plan import PlanSeconds, Schedule, UnequalPlan, arranged, by_phase
 from detour.control.fors.preemptive import Crossbars, Turn, turns
 from detour.control.fors.solve import solve
 from detour.control.fors.verify import contention_problems
@@ -29,30 +29,6 @@ _PARTS = (8, 64, 512)
 """The bound is divided into so many parts for each server; a phase is not cut shorter than one, to keep to the bound.
 Short ones lose less time, and are more."""
 _MOST_PHASES = 24  # phases for each server, beyond which short ones are given up
-
-
-@dataclass(frozen=True)
-class UnequalPlan:
-    """Rows as in `ForsPlan`, with the bytes that each sends."""
-
-    plan: ForsPlan  # its `lower_bound` counts bytes, as `length` does
-    sent: Int64Array  # (flows,) bytes
-    sizes: Int64Array  # (n, n) bytes that are to be sent between the servers that take part, in order
-    by_servers: int = 0  # the bound by the busiest server alone
-    by_links: int = 0  # and by links between leaves and spines alone
-    seconds: PlanSeconds = field(default=PlanSeconds(), compare=False)
-
-    @cached_property
-    def lengths(self) -> Int64Array:
-        """(phases,) bytes of each phase's longest piece."""
-        longest = np.zeros(self.plan.phases, np.int64)
-        np.maximum.at(longest, self.plan.phase, self.sent)
-        return longest
-
-    @property
-    def length(self) -> int:
-        """The time that the whole takes, in bytes of a server's link."""
-        return int(self.lengths.sum())
 
 
 def plan_unequal(
@@ -87,11 +63,15 @@ def plan_unequal(
     values = sizes[~np.eye(count, dtype=bool)]
     if count > 1 and 0 < values.min() == values.max():
         equal = solve(fabric)
-        if equal.phases * (int(values[0]) + phase_cost) <= plan.length + plan.plan.phases * phase_cost:
-            plan = UnequalPlan(equal, np.full(equal.flows, values[0], np.int64), sizes)
-    rows = replace(plan.plan, lower_bound=bound.bytes, optimal=plan.length == bound.bytes, unreachable=lost)
-    seconds = PlanSeconds(schedule=time.perf_counter() - begin)
-    return replace(plan, plan=rows, by_servers=bound.servers, by_links=bound.links, seconds=seconds)
+        if equal.phases * (int(values[0]) + phase_cost) <= plan.length + plan.phases * phase_cost:
+            plan = extended(UnequalPlan, equal, sent=np.full(equal.flows, values[0], np.int64), sizes=sizes)
+    return _bounded(replace(plan, seconds=PlanSeconds(schedule=time.perf_counter() - begin)), bound, lost)
+
+
+def _bounded(plan: UnequalPlan, bound: LpBound, lost: tuple[tuple[int, int], ...]) -> UnequalPlan:
+    optimal = bool((plan.phase >= 0).all()) and plan.length == bound.bytes
+    bounds = {"lower_bound": bound.bytes, "by_servers": bound.servers, "by_links": bound.links}
+    return replace(plan, **bounds, optimal=optimal, unreachable=lost)
 
 
 def _leaves(fabric: FatTree) -> Int64Array:
@@ -125,46 +105,37 @@ def _arranged(fabric: FatTree, sizes: Int64Array, phases: list[Turn]) -> Unequal
     )
     colour = np.concatenate(none + [turn.matching.colour for turn in phases])
     sent = np.concatenate(none + [turn.sent for turn in phases])
-    order = by_phase(phase, src)
-    phase, src, dst, colour, sent = (column[order] for column in (phase, src, dst, colour, sent))
     away = colour >= 0
     spine, lane = np.where(away, colour // wide, INSIDE), np.where(away, colour % wide, 0)
     cables = None
     if fabric.cables > 1:
         working = np.argsort(~fabric.working, axis=2, kind="stable")
         ends = (working[end // fabric.hosts, np.maximum(spine, 0), lane // fabric.lanes] for end in (src, dst))
-        cables = np.where(away, np.stack(list(ends)), 0).astype(np.int32)
-    columns = Schedule(len(phases), *(column.astype(np.int32) for column in (phase, src, dst)))
-    plan = ForsPlan(fabric, *columns, spine.astype(np.int32), method="preemptive/recolouring", cables=cables)
-    return UnequalPlan(plan, sent, sizes)
+        cables = np.where(away, np.stack(list(ends)), 0)
+    plan = arranged(fabric, Schedule(len(phases), phase, src, dst), spine, cables)
+    plan = replace(plan, method="preemptive/recolouring")
+    return extended(UnequalPlan, plan, sent=sent[by_phase(phase, src)], sizes=sizes)
 
 
 def unequal_problems(plan: UnequalPlan, most: int = 10) -> list[str]:
     """What is wrong with a plan, a line each, at most `most`; from its rows alone, as `verify.problems`. Checked: every
     pair's pieces are its bytes, none is empty, and in a phase nobody sends or receives twice, no link carries more than
     it can, and none has failed."""
-    if len(plan.sent) != plan.plan.flows:
-        return [f"bytes: {len(plan.sent)} values for {plan.plan.flows} flows"]
-    problems = contention_problems(plan.plan)
+    if len(plan.sent) != plan.flows:
+        return [f"bytes: {len(plan.sent)} values for {plan.flows} flows"]
+    problems = contention_problems(plan)
     return [*problems, *([] if problems else _bytes(plan))][:most]
 
 
 def _bytes(plan: UnequalPlan) -> Iterator[str]:
-    rows = plan.plan
-    servers = np.flatnonzero(rows.fabric.taking_part())
-    ranks = np.searchsorted(servers, np.stack([rows.src, rows.dst]))
+    servers = np.flatnonzero(plan.fabric.taking_part())
+    ranks = np.searchsorted(servers, np.stack([plan.src, plan.dst]))
     for row in np.flatnonzero(plan.sent < 1)[:1]:
         yield f"row {row}: {plan.sent[row]} bytes"
     got = np.zeros_like(plan.sizes)
     np.add.at(got, (ranks[0], ranks[1]), plan.sent)
     for s, d in np.argwhere(got != plan.sizes):
         yield f"{servers[s]} -> {servers[d]} gets {got[s, d]} bytes instead of {plan.sizes[s, d]}"
-
-
-def write_unequal(plan: UnequalPlan, path: Path) -> None:
-    """Writes `phase,src,dst,spine,bytes`; with parallel cables `up,down` behind the spine. Raises `DetourError`: the
-    file cannot be written."""
-    files.write(plan.plan, path, plan.sent)
 
 
 def read_unequal(fabric: FatTree, path: Path, sizes: Int64Array, *, skip_unreachable: bool = False) -> UnequalPlan:
@@ -174,11 +145,8 @@ def read_unequal(fabric: FatTree, path: Path, sizes: Int64Array, *, skip_unreach
     if lost and not skip_unreachable:
         raise DetourError(unreachable_text(fabric, lost))
     sizes = _without(fabric, sizes, lost)
-    rows, sent = files.read_with_bytes(fabric, path)
-    bound = lp_bound(fabric, sizes)
-    plan = UnequalPlan(rows, sent, sizes, bound.servers, bound.links)
-    optimal = bool((rows.phase >= 0).all()) and plan.length == bound.bytes
-    return replace(plan, plan=replace(rows, lower_bound=bound.bytes, optimal=optimal, unreachable=lost))
+    plan, sent = files.read_with_bytes(fabric, path)
+    return _bounded(extended(UnequalPlan, plan, sent=sent, sizes=sizes), lp_bound(fabric, sizes), lost)
 
 
 def equal_phases(sizes: Int64Array) -> list[tuple[Int64Array, Int64Array, Int64Array]] | None:

@@ -8,8 +8,6 @@ permutation as in `bench sim` (run). Seconds are processor time, with several th
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -17,21 +15,19 @@ from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
-from detour.base.times import US
 from detour.control.verifier.verifier import verify
 from detour.experiments import drawing
-from detour.experiments.bench.processes import MIB, output_of, peak_resident
+from detour.experiments.bench.processes import MIB, peak_resident
 from detour.experiments.bench.report import BenchReport, Goal, report_of_rows
-from detour.experiments.bench.sim import REFERENCE_SCHEME, REFERENCE_SETTINGS, derangement
+from detour.experiments.bench.sim import REFERENCE_SCHEME, REFERENCE_SETTINGS, deliver, derangement, packet_hops
 from detour.experiments.columns import cell, row, shown
+from detour.experiments.sweep import apart
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.topo import parse_topology
 
 TOPOLOGIES = {72: "d1", 342: "d2", 1056: "d3", 8192: "fat-tree:k=32", 16_512: "dragonfly:p=8,a=16,h=8"}
 """by their hosts"""
 _GOAL_GIB = 8.0
-_STEP_PS = 50 * US
-_LIMIT_PS = 100_000 * US
 
 
 @row
@@ -59,7 +55,6 @@ class GrowthRow:
 def measure(spec: str, message: int, threads: int) -> GrowthRow:
     """In this process. Raises `DetourError`: the entries are wrong, messages do not arrive, or packets
     find no room (defects)."""
-    clock = time.thread_time if threads == 1 else time.perf_counter
     begin = time.process_time()
     topology = parse_topology(spec)
     hosts = len(topology.hosts)
@@ -71,16 +66,9 @@ def measure(spec: str, message: int, threads: int) -> GrowthRow:
         verified = time.process_time()
         if not report.ok:
             raise DetourError(f"{spec}: {report.problems[0]}")
-        fabric.send(message)
-        start = clock()
-        while fabric.unfinished():
-            if fabric.now_ps > _LIMIT_PS:
-                raise DetourError(f"{fabric.unfinished()} messages were not delivered within 100 ms of virtual time")
-            fabric.run(fabric.now_ps + _STEP_PS)
-        ran = clock() - start
+        ran = deliver(fabric, message, threads)
         if dropped := fabric.network.loop_stats()["pool_drops"]:
             raise DetourError(f"{spec}: {dropped} packets found no room in the pool")
-        packets = fabric.network.switch_stats()["packets"].sum() + fabric.network.host_stats()["rx_packets"].sum()
         return GrowthRow(
             topology=spec,
             hosts=hosts,
@@ -89,7 +77,7 @@ def measure(spec: str, message: int, threads: int) -> GrowthRow:
             verify_s=verified - booted,
             run_s=ran,
             peak_mib=peak_resident() / MIB,
-            ns_per_packet_hop=1e9 * ran / int(packets),
+            ns_per_packet_hop=1e9 * ran / packet_hops(fabric),
         )
 
 
@@ -122,13 +110,9 @@ def run(
         if size not in TOPOLOGIES:
             raise DetourError(f"no topology has {size} hosts; there are {', '.join(map(str, TOPOLOGIES))}")
         progress(f"{TOPOLOGIES[size]}, {size:,} hosts")
-        rows.append(GrowthRow(**output_of(__name__, TOPOLOGIES[size], str(message), str(threads))))
+        rows.append(apart(measure, TOPOLOGIES[size], message, threads))
     if plot is not None:
         draw(rows, plot)
     large = [one for one in rows if one.hosts > 8000]
     goals = [Goal(f"{one.topology}: GiB,", one.peak_mib / 1024, _GOAL_GIB, most=True) for one in large]
     return report_of_rows("growth", GrowthRow, rows, {"rows": [asdict(one) for one in rows]}, goals)
-
-
-if __name__ == "__main__":
-    print(json.dumps(asdict(measure(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))))

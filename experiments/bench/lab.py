@@ -16,8 +16,6 @@ those of whole frames.
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -30,9 +28,10 @@ from detour.engine.clock import Virtual
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
 from detour.experiments.bench import p4sim
-from detour.experiments.bench.processes import output_of, peak_resident
+from detour.experiments.bench.processes import peak_resident
 from detour.experiments.bench.report import BenchReport, Goal, Numbers, report_of_rows
 from detour.experiments.columns import cell, row, shown
+from detour.experiments.sweep import apart
 from detour.fabric.backends.clock import PS
 from detour.fabric.backends.virtual.fabric import program
 from detour.hosts.ip.addressing import IpHostConfig
@@ -44,6 +43,7 @@ from detour.topo.topology import Link
 
 _BMV2_TICK_PS = 1_000_000
 _STORED_BYTES = 256
+_QUEUE = 64
 ONE_SWITCH = "leaf-spine:leaves=1,spines=1,hosts=2"
 LAB_DELAY_PS = 10 * US
 """of every link, as in p4sim's example"""
@@ -63,7 +63,7 @@ class LabFlow:
 class LabNetwork:
     """Switches and hosts of a topology, ready to send. A context manager."""
 
-    def __init__(self, topology: Topology, rate_of: Callable[[Link], int], queue_packets: int = 64) -> None:
+    def __init__(self, topology: Topology, rate_of: Callable[[Link], int]) -> None:
         """`rate_of`: bits a second of a link."""
         self.topology = topology
         self.network = Network(Virtual(), _BMV2_TICK_PS, frame_bytes=_STORED_BYTES)
@@ -82,9 +82,9 @@ class LabNetwork:
                 (topology.switches[at].device_id, port) for at, port in (link.a, link.b)[: 2 - (link.kind == "host")]
             ]
             if link.kind == "host":
-                self.network.attach_stack(ends[0], self.stack, link.b[0], rate_of(link), LAB_DELAY_PS, queue_packets)
+                self.network.attach_stack(ends[0], self.stack, link.b[0], rate_of(link), LAB_DELAY_PS, _QUEUE)
             else:
-                self.network.connect(ends[0], ends[1], rate_of(link), LAB_DELAY_PS, queue_packets)
+                self.network.connect(ends[0], ends[1], rate_of(link), LAB_DELAY_PS, _QUEUE)
 
     def _config(self, host: int) -> IpHostConfig:
         mac = self.topology.hosts[host].mac.to_bytes(6, "big").hex(":")
@@ -238,11 +238,6 @@ def ecn_minute(seconds: float = ECN_SECONDS) -> LabRow:
     return LabRow.of("detour", _ECN_ROAD / 1e6, arrived, took, network="ECN road", memory_bytes=peak, note=note)
 
 
-def _apart(*arguments: str) -> LabRow:
-    """A row that a process of its own measures."""
-    return LabRow(**output_of("detour.experiments.bench.lab", *arguments))
-
-
 # -- all of it ----------------------------------------------------------------------------------------------
 
 
@@ -259,10 +254,10 @@ def run(
         rounds = [_round(mbps, seconds, program, progress) for _ in range(turns)]
         rows += [_middle(list(column)) for column in zip(*rounds, strict=True)]
     progress(LAB_FAT_TREE)
-    tree = LAB_FAT_TREE, f"{_FAT_TREE_MBPS}", f"{seconds}"
-    rows.append(_middle([_apart(*tree) for _ in range(turns)]))
+    tree = LabCase(LAB_FAT_TREE, _FAT_TREE_MBPS, seconds)
+    rows.append(_middle([apart(traffic, tree) for _ in range(turns)]))
     progress("a minute of the ECN road")
-    rows.append(_middle([_apart("ecn") for _ in range(turns)]))
+    rows.append(_middle([apart(ecn_minute) for _ in range(turns)]))
     if program is None:
         rows += published()
     return report(rows, program is not None)
@@ -270,7 +265,7 @@ def run(
 
 def _round(mbps: float, seconds: float, program: p4sim.Path | None, progress: Progress) -> list[LabRow]:
     progress(f"{mbps:g} Mb/s: detour")
-    measured = [_apart(ONE_SWITCH, f"{mbps}", f"{seconds}")]
+    measured = [apart(traffic, LabCase(ONE_SWITCH, mbps, seconds))]
     if program is not None:
         for system in (p4sim.P4SIM, p4sim.BRIDGE):
             progress(f"{mbps:g} Mb/s: {system}")
@@ -324,12 +319,3 @@ def _times(rows: Sequence[LabRow], ours: LabRow | None, system: str) -> float | 
 def _json(row: LabRow) -> dict[str, Numbers]:
     rounded = replace(row, seconds=round(row.seconds, 4), packets_per_s=round(row.packets_per_s, 1))
     return {name: value for name, value in asdict(rounded).items() if value not in (None, "")}
-
-
-def _main(arguments: Sequence[str]) -> None:
-    row = ecn_minute() if arguments == ["ecn"] else traffic(LabCase(arguments[0], *map(float, arguments[1:])))
-    print(json.dumps(asdict(row)))
-
-
-if __name__ == "__main__":
-    _main(sys.argv[1:])

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import json
 import os
 import shutil
 import signal
@@ -16,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Set
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from detour.base.errors import DetourError
 from detour.control.entries import Plan
@@ -38,14 +37,6 @@ def peak_resident() -> int:
     process that started it.)"""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
-
-
-def output_of(module: str, *arguments: str) -> Any:
-    """What `python -m module arguments` prints, as JSON. Raises `DetourError`: it fails."""
-    done = subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise DetourError(f"the process that is measured has ended: {' '.join(done.stderr.strip().splitlines()[-1:])}")
-    return json.loads(done.stdout)
 
 
 class Child:

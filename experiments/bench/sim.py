@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,8 +25,9 @@ from detour.base.progress import Progress, silent
 from detour.base.times import US
 from detour.control.policy import Amount, StepMarking
 from detour.engine.compiler.program import Program
-from detour.experiments.bench.processes import output_of, peak_resident
+from detour.experiments.bench.processes import peak_resident
 from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
+from detour.experiments.sweep import apart
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import TELEMETRY_LERP, RunSettings, Scheme
 from detour.topo import parse_topology
@@ -69,27 +69,38 @@ def derangement(n: int, seed: int) -> list[tuple[int, int]]:
     return list(enumerate(targets))
 
 
+def deliver(fabric: VirtualFabric, message: int, threads: int, progress: Progress = silent) -> float:
+    """Every connection sends a message of that many bytes. Returns the seconds until the last ACK: processor time of
+    one thread, or wall time of several. Raises `DetourError`: it does not end (a defect)."""
+    clock = time.thread_time if threads == 1 else time.perf_counter
+    fabric.send(message)
+    begin = clock()
+    while fabric.unfinished():
+        if fabric.now_ps > _LIMIT_PS:
+            raise DetourError(f"{fabric.unfinished()} messages were not delivered within 100 ms of virtual time")
+        fabric.run(fabric.now_ps + _STEP_PS)
+        progress(f"{fabric.unfinished()} messages under way after {fabric.now_ps // US} us")
+    return clock() - begin
+
+
+def packet_hops(fabric: VirtualFabric) -> int:
+    """So far."""
+    stats = fabric.network.switch_stats()["packets"], fabric.network.host_stats()["rx_packets"]
+    return sum(int(counts.sum()) for counts in stats)
+
+
 def permutation(k: int, message: int, progress: Progress = silent, seed: int = 1, threads: int = 1) -> Speed:
-    """Runs the reference on a fat-tree of `k` ports with messages of that many bytes. Raises `DetourError`: it does not
-    end (a defect)."""
+    """Runs the reference on a fat-tree of `k` ports with messages of that many bytes. Raises `DetourError`: as
+    `deliver`."""
     topology = parse_topology(f"fat-tree:k={k}")
     hosts, settings = len(topology.hosts), replace(REFERENCE_SETTINGS, seed=seed)
-    clock = time.thread_time if threads == 1 else time.perf_counter
     with VirtualFabric(topology, REFERENCE_SCHEME, settings, queue_pairs=hosts, threads=threads) as fabric:
         fabric.connect(derangement(hosts, seed))
         fabric.run(1)  # loads native code
-        fabric.send(message)
         progress(f"{hosts} hosts are ready")
-        begin = clock()
-        while fabric.unfinished():
-            if fabric.now_ps > _LIMIT_PS:
-                raise DetourError(f"{fabric.unfinished()} messages were not delivered within 100 ms of virtual time")
-            fabric.run(fabric.now_ps + _STEP_PS)
-            progress(f"{fabric.unfinished()} messages under way after {fabric.now_ps // US} us")
-        spent = clock() - begin
-        hops = fabric.network.switch_stats()["packets"].sum() + fabric.network.host_stats()["rx_packets"].sum()
+        spent = deliver(fabric, message, threads, progress)
         events, again = fabric.network.loop_stats()["events"], int(fabric.column("st_retransmitted").sum())
-        return Speed(hosts, len(topology.switches), int(hops), events, spent, fabric.last_done_ps, again)
+        return Speed(hosts, len(topology.switches), packet_hops(fabric), events, spent, fabric.last_done_ps, again)
 
 
 def compile_seconds() -> float:
@@ -104,8 +115,9 @@ def compile_seconds() -> float:
 # -- memory, in a process of its own -------------------------------------------------------------------------
 
 
-def _hold(connections: int) -> None:
-    """Prints the process's peak memory in bytes after all connections have sent for a while."""
+def hold(connections: int) -> tuple[int, int]:
+    """The process's peak memory in bytes after all connections have sent for a while, and how many of them delivered
+    anything."""
     topology = parse_topology("d3")
     rng = np.random.default_rng(1)
     source = rng.integers(0, len(topology.hosts), connections)
@@ -115,14 +127,7 @@ def _hold(connections: int) -> None:
         fabric.connect(list(zip(source.tolist(), target.tolist(), strict=True)))
         fabric.send(1 << 30)
         fabric.run(_MEMORY_RUN_PS)
-        delivered = int((fabric.column("st_rx_bytes") > 0).sum())
-    print(json.dumps({"peak": peak_resident(), "delivered": delivered}))
-
-
-def memory(connections: int = _CONNECTIONS) -> tuple[int, int]:
-    """Peak resident bytes of D3 with that many connections, and how many of them delivered anything."""
-    held = output_of("detour.experiments.bench.sim", str(connections))
-    return held["peak"], held["delivered"]
+        return peak_resident(), int((fabric.column("st_rx_bytes") > 0).sum())
 
 
 def run(
@@ -135,14 +140,14 @@ def run(
     if no_memory:
         return report(speeds, compile_s, threads=threads)
     progress(f"D3 with {_CONNECTIONS:,} connections")
-    return report(speeds, compile_s, memory(), threads)
+    return report(speeds, compile_s, apart(hold, _CONNECTIONS), threads)
 
 
 def report(
     speeds: Sequence[Speed], compile_s: float, held: tuple[int, int] | None = None, threads: int = 1
 ) -> BenchReport:
     """Speed and memory against the goals; of several runs of the same the middle one counts. `held`: peak bytes, and
-    connections that delivered something (`memory`)."""
+    connections that delivered something (`hold`)."""
     ordered = sorted(speeds, key=lambda speed: speed.cpu_s)
     speed, fastest, slowest = ordered[len(ordered) // 2], ordered[0], ordered[-1]
     hops_per_s, events_per_s = speed.hops / speed.cpu_s, speed.events / speed.cpu_s
@@ -174,7 +179,3 @@ def report(
         ]
         goals.append(Goal(f"D3 with {_CONNECTIONS:,} connections: GiB,", gib, GOAL_GIB, most=True))
     return report_of_facts("sim", ("virtual time", "value"), facts, goals)
-
-
-if __name__ == "__main__":
-    _hold(int(sys.argv[1]))

@@ -28,6 +28,7 @@ from detour.fabric.traffic.pinned import PinnedFabric, Tuning
 
 ROUTINGS = ("fors", "ftree", "minhop", "ftree-ar")
 _THREE_LEVELS = ("fors", "minhop")
+_LONG_QUEUE = 40_000  # bytes, beyond which a leaf of Ftree-AR moves flows
 PHASE_US = 3
 """what a phase costs beside its bytes: barrier and latency (docs/fors-fabric.md)"""
 PhaseProgress = Callable[[int, int], None]
@@ -117,8 +118,7 @@ def planned_sizes(run: ExchangeRun) -> tuple[PhasedMessages, int, int]:
     if run.routing == "fors":
         cost = run.tuning.rate_bps * PHASE_US // 8_000_000
         plan = plan_unequal(fabric, sizes, cost, skip_unreachable=run.skip_unreachable)
-        messages = replace(PhasedMessages.of(plan.plan), size=plan.sent)
-        return messages, plan.plan.phases, plan.plan.lower_bound
+        return replace(PhasedMessages.of(plan), size=plan.sent), plan.phases, plan.lower_bound
     messages, phases = planned(fabric, run.routing, skip_unreachable=run.skip_unreachable)
     ranks = np.searchsorted(np.flatnonzero(fabric.taking_part()), np.stack([messages.src, messages.dst]))
     size = sizes[ranks[0], ranks[1]].astype(np.int64)
@@ -246,14 +246,14 @@ class LeafAdaptive:
     shortest queue (FORS, section 3.1).
 
     Flows begin on Ftree's spine, so without congestion this is Ftree. At every look a leaf takes flows away from the
-    queues above `least_bytes`, the longest first, if another link that leads to the flow's leaf has at most half as
+    queues above `_LONG_QUEUE`, the longest first, if another link that leads to the flow's leaf has at most half as
     much; one flow stays. A leaf sees its own queues only, not those of the spines. The paper says no more of
     InfiniBand's adaptive routing than that it balances by load; moving whole flows keeps packets in order, which LERP
     takes for granted on a path. Two levels with one cable from leaf to spine, so that paths are spines.
     """
 
-    def __init__(self, exchange: PhasedExchange, *, period_ps: int = US, least_bytes: int = 40_000) -> None:
-        self._period_ps, self._least = period_ps, least_bytes
+    def __init__(self, exchange: PhasedExchange, *, period_ps: int) -> None:
+        self._period_ps = period_ps
         self.due_ps = exchange.fabric.now_ps + period_ps
         self.moves = 0
 
@@ -262,12 +262,12 @@ class LeafAdaptive:
         self.due_ps = exchange.fabric.now_ps + self._period_ps
         tree = exchange.fabric.tree
         queued = exchange.fabric.queued_up().reshape(tree.leaves, tree.spines)
-        if queued.max() <= self._least:
+        if queued.max() <= _LONG_QUEUE:
             return
         sent = np.flatnonzero(exchange.state == exchange.SENT)
         leaf = exchange.messages.src[sent] // tree.hosts
         moved, spines = [], []
-        for u in np.flatnonzero(queued.max(axis=1) > self._least).tolist():
+        for u in np.flatnonzero(queued.max(axis=1) > _LONG_QUEUE).tolist():
             for flight, spine in self._moves(exchange, u, queued[u].copy(), sent[leaf == u]):
                 moved.append(flight)
                 spines.append(spine)
@@ -281,7 +281,7 @@ class LeafAdaptive:
         up = exchange.up.reshape(-1, len(queue))
         spine, far = exchange.path[mine], exchange.messages.dst[mine] // exchange.fabric.tree.hosts
         for crowded in np.argsort(-queue).tolist():
-            if queue[crowded] <= self._least:
+            if queue[crowded] <= _LONG_QUEUE:
                 break
             there = np.flatnonzero((spine == crowded) & (far != leaf))
             if len(there) < 2:

@@ -139,18 +139,14 @@ def emptiest(fabric: FatTree, src: Int64Array, dst: Int64Array) -> Int64Array:
     """Paths for one phase: flow by flow the one whose fullest link has least."""
     paths = TreePaths(fabric)
     up = paths.working()
-    load = np.zeros((2, len(paths.links)))
+    load = np.zeros(2 * len(paths.links))
     chosen = np.full(len(src), INSIDE, np.int64)
     for k, (u, v) in enumerate(zip((src // fabric.hosts).tolist(), (dst // fabric.hosts).tolist(), strict=True)):
         if u == v:
             continue
         usable = paths.usable(u, v, up)
-        crossed = paths.crossed(np.full(len(usable), u), np.full(len(usable), v), usable)
-        half = crossed.shape[1] // 2
-        sides = crossed[:, :half], crossed[:, half:]
-        fullest = np.stack([np.where(side >= 0, load[end, side], 0) for end, side in enumerate(sides)]).max(axis=(0, 2))
-        best = int(np.argmin(fullest))
+        links = paths.directed(np.full(len(usable), u), np.full(len(usable), v), usable)
+        best = int(np.argmin(np.where(links >= 0, load[links], 0).max(axis=1)))
         chosen[k] = usable[best]
-        for end, side in enumerate(sides):
-            load[end, side[best][side[best] >= 0]] += 1
+        load[links[best][links[best] >= 0]] += 1
     return chosen

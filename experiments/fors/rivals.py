@@ -174,13 +174,8 @@ def _whole_us(way: RivalWay, phases_us: Sequence[float]) -> float:
     return way.inside.whole(np.array(phases_us) / us) * us
 
 
-def ideal_bytes(fabric: FatTree, messages: PhasedMessages) -> int:
-    """Bytes of a server's link that phases take at least."""
-    return round(float(phase_bytes(fabric, messages).sum()))
-
-
 def phase_bytes(fabric: FatTree, messages: PhasedMessages) -> np.ndarray:
-    """The same of every phase, each as long as its busiest server or fullest link needs."""
+    """Bytes of a server's link that phases take at least, each as long as its busiest server or fullest link needs."""
     assert messages.size is not None
     numbers, phase = np.unique(messages.phase, return_inverse=True)
     size, paths = messages.size, TreePaths(fabric)
@@ -188,13 +183,11 @@ def phase_bytes(fabric: FatTree, messages: PhasedMessages) -> np.ndarray:
     for end in (messages.src, messages.dst):
         load = np.bincount(phase * fabric.slots + end, size, len(numbers) * fabric.slots)
         longest = np.maximum(longest, load.reshape(len(numbers), -1).max(axis=1))
-    crossed = paths.crossed(messages.src // fabric.hosts, messages.dst // fabric.hosts, messages.path)
-    half, links = crossed.shape[1] // 2, len(paths.links)
-    for side in (crossed[:, :half], crossed[:, half:]):
-        row, column = np.nonzero(side >= 0)
-        load = np.bincount(phase[row] * links + side[row, column], size[row], len(numbers) * links)
-        longest = np.maximum(longest, load.reshape(-1, links).max(axis=1) / paths.lanes)
-    return np.ceil(longest)
+    crossed = paths.directed(messages.src // fabric.hosts, messages.dst // fabric.hosts, messages.path)
+    row, column = np.nonzero(crossed >= 0)
+    links = 2 * len(paths.links)
+    load = np.bincount(phase[row] * links + crossed[row, column], size[row], len(numbers) * links)
+    return np.ceil(np.maximum(longest, load.reshape(-1, links).max(axis=1) / paths.lanes))
 
 
 def rival_schemes(

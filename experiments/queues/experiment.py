@@ -48,6 +48,7 @@ LINE_BPS = 8_000_000_000
 PS_OF_A_BYTE = 8 * 10**12 // LINE_BPS
 _TICK_PS = 1_000
 _HEADER = 14
+_POOL = 1 << 17  # that may be there at once
 ENDLESS_QUEUE = 1 << 40
 _BATCH = 4096
 _PORT = (1, 2)
@@ -157,10 +158,10 @@ class QueueBench:
     how long frames waited (`deq_timedelta`) and how many they found (`enq_qdepth`). The line has 8 Gb/s, so a byte
     takes a nanosecond. What leaves it arrives at a second switch without a program. A context manager."""
 
-    def __init__(self, depth: int = ENDLESS_QUEUE, line_bps: int = LINE_BPS, packets: int = 1 << 17) -> None:
-        """`depth`: of each queue, in packets. `packets`: that may be there at once."""
+    def __init__(self, depth: int = ENDLESS_QUEUE, line_bps: int = LINE_BPS) -> None:
+        """`depth`: of each queue, in packets."""
         code = program("queues")
-        self.network = Network(Virtual(), _TICK_PS, packets=packets, frame_bytes=64)
+        self.network = Network(Virtual(), _TICK_PS, packets=_POOL, frame_bytes=64)
         self.network.add_switch(1, priorities=_QUEUES)
         self.network.add_switch(2)
         self._state = SwitchState(code, 1, _TICK_PS)

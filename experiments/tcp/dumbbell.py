@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from detour.engine.clock import Clock, Virtual
+from detour.engine.clock import Virtual
 from detour.engine.network import Network
 from detour.experiments.tcp.relay import Relay, RelaySide
 from detour.hosts.ip.addressing import IpHostConfig
@@ -33,12 +33,8 @@ class Bottleneck:
 class Dumbbell:
     """Hosts `a0`, `a1`, ... send, `b0`, `b1`, ... receive. A context manager."""
 
-    def __init__(
-        self, pairs: int, cable: Bottleneck, *, seed: int = 1, clock: Clock | None = None, jitter: bool = False
-    ) -> None:
+    def __init__(self, pairs: int, cable: Bottleneck, *, seed: int = 1, jitter: bool = False) -> None:
         """`jitter`: of hosts (`Network.set_jitter`)."""
-        clock = clock or Virtual()
-        elide = isinstance(clock, Virtual)
         sides = [(side, number) for side in (1, 2) for number in range(pairs)]
         # Relays leave MACs as they are, so a host's gateway is its partner.
         hosts = []
@@ -47,8 +43,8 @@ class Dumbbell:
             terms = f"{address(side, number)}/24", gateway
             name = f"{'ab'[side - 1]}{number}"
             hosts.append(IpHostConfig(name, _mac(side, number), *terms, neighbours={gateway: partner}))
-        self.stack = IpStack(hosts, seed=seed, elide=elide)
-        self.network = Network(clock, _TICK_PS, seed, frame_bytes=_STORED_BYTES if elide else None)
+        self.stack = IpStack(hosts, seed=seed, elide=True)
+        self.network = Network(Virtual(), _TICK_PS, seed, frame_bytes=_STORED_BYTES)
         code = Relay()
         for switch in (1, 2):
             self.network.add_switch(switch)

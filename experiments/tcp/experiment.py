@@ -205,8 +205,9 @@ def reno_window(loss: float) -> float:
     return 1.31 / math.sqrt(loss)
 
 
-def cubic_window(loss: float, rtt: float, c: float = 0.4, beta: float = 0.7) -> float:
+def cubic_window(loss: float, rtt: float) -> float:
     """Mean window of CUBIC at periodic losses (RFC 9438, 5.1), or Reno's where that is larger (4.3)."""
+    c, beta = 0.4, 0.7
     cubic = (c * (3 + beta) / (4 * (1 - beta))) ** 0.25 * rtt**0.75 / loss**0.75
     return max(cubic, reno_window(loss))
 

@@ -20,6 +20,7 @@ from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
 from detour.experiments.bench import gray, growth, parallel, sai, sim
 from detour.experiments.bench.report import BenchReport, Goal, write
+from detour.experiments.sweep import apart
 from detour.hosts.verbs import PathChoice
 from detour.topo import parse_topology
 
@@ -41,7 +42,7 @@ def test_the_reference_delivers_and_repeats_itself() -> None:
 
 
 def test_memory_is_that_of_a_process_in_which_all_send() -> None:
-    peak, delivered = sim.memory(connections=200)
+    peak, delivered = apart(sim.hold, 200)
     assert delivered == 200
     assert peak > 100 << 20
 

@@ -36,8 +36,7 @@ def test_a_life(world: World, target: str) -> None:
     assert world.json("fail", "s0-s1")["failures"] == ["s0-s1"]
     assert world.json("heal")["failures"] == []
     assert world.json("status")["failures"] == []
-    assert world.json("down") == {"down": True}
-    world.assert_clean()
+    world.end()
     assert world.json("down") == {"down": False}
     code, _, err = world.run("status")
     assert (code, err) == (2, "detour: no fabric is up; `detour up --detach` starts one\n")
@@ -98,8 +97,7 @@ def test_a_fabric_that_is_killed_takes_its_processes_with_it(world: World, targe
     # And the next one is not disturbed.
     world.json("up", "--detach", "--target", target, *SMALL)
     assert world.json("verify")["verified"] is True
-    world.json("down")
-    world.assert_clean()
+    world.end()
 
 
 @pytest.mark.bmv2
@@ -112,8 +110,7 @@ def test_a_switch_that_dies_is_started_again(world: World) -> None:
     until(lambda: not world.json("status")["lost"])
     assert world.json("verify")["verified"] is True
     assert world.json("send", "h0", "h5", "--bytes", "20000")["bytes_ok"] == 20000
-    world.json("down")
-    world.assert_clean()
+    world.end()
 
 
 def test_the_client_may_go_away_while_it_waits(world: World) -> None:
@@ -124,8 +121,7 @@ def test_the_client_may_go_away_while_it_waits(world: World) -> None:
     assert sender.returncode == 130
     assert "Traceback" not in err
     assert world.json("send", "h0", "h5", "--bytes", "1000")["bytes_ok"] == 1000
-    world.json("down")
-    world.assert_clean()
+    world.end()
 
 
 def test_down_does_not_wait_for_a_message(world: World) -> None:
@@ -196,8 +192,7 @@ def test_other_users_do_not_reach_the_switches(world: World) -> None:
     out, _ = other.communicate(timeout=PATIENCE_S)
     assert "Permission denied" in out, out
     assert world.json("status")["displaced"] == {}
-    world.json("down")
-    world.assert_clean()
+    world.end()
 
 
 def test_a_port_is_everybodys_and_a_new_primary_is_seen(world: World) -> None:
@@ -228,8 +223,7 @@ def test_a_port_is_everybodys_and_a_new_primary_is_seen(world: World) -> None:
     assert f"s0: another controller (election id {top}) was primary for a while; `detour provision`" in out
     world.json("provision")
     assert world.json("status")["displaced"] == {}
-    world.json("down")
-    world.assert_clean()
+    world.end()
 
 
 def test_certificates_for_a_port(world: World) -> None:
@@ -253,8 +247,7 @@ def test_certificates_for_a_port(world: World) -> None:
             else:
                 with pytest.raises(grpc.RpcError):
                     call(p4r.CapabilitiesRequest(device_id=1), timeout=PATIENCE_S)
-    world.json("down")
-    world.assert_clean()
+    world.end()
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,11 @@ class World:
     def daemon(self) -> psutil.Process:
         return psutil.Process(json.loads((self.runtime / "detour" / "fabric.json").read_text())["pid"])
 
+    def end(self) -> None:
+        """Ends the fabric, of which nothing is left."""
+        assert self.json("down") == {"down": True}
+        self.assert_clean()
+
     def assert_clean(self, files: bool = True) -> None:
         until(lambda: not self.processes())
         assert ours(os.listdir("/sys/class/net")) == []

@@ -13,45 +13,29 @@ from detour.control.fors.fabric import FatTree
 
 def feasible(fabric: FatTree, phases: int) -> bool:
     """Whether an all-to-all exchange fits into so many phases: over servers and phases, slow."""
-    alive = fabric.alive
-    cables = {(u, c): int(n) for (u, c), n in np.ndenumerate(fabric.working.sum(axis=2))}
-    most, often = fabric.speed.numerator, fabric.speed.denominator
-    servers = [s for s in range(fabric.slots) if s % fabric.hosts < fabric.population[s // fabric.hosts]]
+    room: dict[tuple, int] = {link: int(n) * fabric.lanes for link, n in np.ndenumerate(fabric.working.sum(axis=2))}
+    room |= {link: int(up) for link, up in np.ndenumerate(fabric.high)}
     rows: dict[tuple, list[int]] = {}
     count = 0
-    for s, d in itertools.permutations(servers, 2):
-        u, v = s // fabric.hosts, d // fabric.hosts
-        spines = [-1] if u == v else [c for c in range(fabric.spines) if alive[u, c] and alive[v, c]]
-        for p, c in itertools.product(range(phases), spines):
-            sets = [("pair", s, d), ("sends", p, s), ("receives", p, d)]
-            if c >= 0:
-                sets += [("up", p, u, c), ("down", p, v, c)]
-            for name in sets:
-                rows.setdefault(name, []).append(count)
-            count += 1
-    room = {name: {"sends": often, "receives": often}.get(name[0]) or most * cables.get(name[2:], 0) for name in rows}
-    return _satisfiable(rows, room, count)
+    for s, d in itertools.permutations(np.flatnonzero(fabric.present()).tolist(), 2):
+        for t, way in itertools.product(range(phases), _ways(fabric, s // fabric.hosts, d // fabric.hosts)):
+            if all(room[link] for link in way):
+                up, down = way[: len(way) // 2], way[len(way) // 2 :]
+                links = [("up", t, *link) for link in up] + [("down", t, *link) for link in down]
+                for name in (("pair", s, d), ("sends", t, s), ("receives", t, d), *links):
+                    rows.setdefault(name, []).append(count)
+                count += 1
+    most = {name: room[name[2:]] if name[0] in ("up", "down") else fabric.at_once for name in rows}
+    return _satisfiable(rows, most, count)
 
 
-def feasible_tiers(fabric: FatTree, phases: int) -> bool:
-    """The same for three levels."""
-    rows: dict[tuple, list[int]] = {}
-    count = 0
-    for s, d in itertools.permutations(range(fabric.servers), 2):
-        u, v = s // fabric.hosts, d // fabric.hosts
-        p, q = u // fabric.leaves, v // fabric.leaves
-        ways = [(j, i) for j in range(fabric.spines) for i in range(fabric.cores)]
-        ways = [(-1, -1)] if u == v else [(j, -1) for j in range(fabric.spines)] if p == q else ways
-        for t, (j, i) in itertools.product(range(phases), ways):
-            if {(u, j), (v, j), (p, j, i), (q, j, i)} & fabric.failed:
-                continue
-            sets: list[tuple] = [("pair", s, d), ("sends", t, s), ("receives", t, d)]
-            sets += [("up", t, u, j), ("down", t, v, j)] if j >= 0 else []
-            sets += [("up", t, p, j, i), ("down", t, q, j, i)] if i >= 0 else []
-            for name in sets:
-                rows.setdefault(name, []).append(count)
-            count += 1
-    return _satisfiable(rows, dict.fromkeys(rows, 1), count)
+def _ways(fabric: FatTree, u: int, v: int) -> list[list[tuple[int, ...]]]:
+    """The links of every path from a leaf to another, those up first."""
+    p, q = u // fabric.leaves, v // fabric.leaves
+    if p == q:
+        return [[(u, j), (v, j)] for j in range(fabric.spines)] if u != v else [[]]
+    over = itertools.product(range(fabric.spines), range(fabric.cores))
+    return [[(u, j), (p, j, i), (q, j, i), (v, j)] for j, i in over]
 
 
 def _satisfiable(rows: dict[tuple, list[int]], room: dict[tuple, int], count: int) -> bool:

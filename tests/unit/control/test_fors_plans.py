@@ -84,34 +84,26 @@ def test_the_exact_way_agrees_with_the_closed_forms(failures):
     assert plan.phases == plan.lower_bound == solve(fabric).phases
 
 
-def test_as_few_phases_as_there_can_be():
+def tiny(rng: random.Random) -> FatTree:
+    spines, leaves = rng.choice([(2, 2), (2, 3), (3, 2), (3, 3), (2, 4)])
+    return FatTree(spines, leaves, population=tuple(rng.randint(max(1, spines - 1), spines) for _ in range(leaves)))
+
+
+def tiny_with_other_cables(rng: random.Random) -> FatTree:
+    """More servers than spines, parallel cables, and slower and faster ones."""
+    spines, leaves, hosts = rng.choice([(1, 2, 2), (2, 2, 3), (1, 3, 2), (2, 3, 2), (1, 2, 3), (2, 2, 2)])
+    speed = Fraction(*rng.choice([(1, 1), (1, 2), (2, 1), (2, 3), (3, 2)]))
+    return FatTree(spines, leaves, hosts=hosts, cables=rng.randint(1, 2), speed=speed)
+
+
+@pytest.mark.parametrize("draw", [tiny, tiny_with_other_cables])
+def test_as_few_phases_as_there_can_be(draw):
     """Against an integer programme of the whole problem: our phases are enough, one less is not."""
-    rng = random.Random("fors tiny")
+    rng = random.Random(f"fors {draw.__name__}")
     checked = 0
     while checked < 25:
-        spines, leaves = rng.choice([(2, 2), (2, 3), (3, 2), (3, 3), (2, 4)])
-        population = tuple(rng.randint(max(1, spines - 1), spines) for _ in range(leaves))
-        fabric = FatTree(spines, leaves, population=population)
-        links = [(u, c) for u in range(leaves) for c in range(spines) if rng.random() < 0.25]
-        fabric = fabric.with_failed(links)
-        if fabric.unreachable():
-            continue
-        plan = solve(fabric)
-        assert problems(plan) == []
-        assert plan.optimal
-        assert not feasible(fabric, plan.phases - 1), fabric
-        checked += 1
-
-
-def test_as_few_phases_as_there_can_be_with_other_cables():
-    """The same with more servers than spines, parallel cables, and slower and faster ones."""
-    rng = random.Random("fors tiny cables")
-    checked = 0
-    while checked < 25:
-        spines, leaves, hosts = rng.choice([(1, 2, 2), (2, 2, 3), (1, 3, 2), (2, 3, 2), (1, 2, 3), (2, 2, 2)])
-        speed = Fraction(*rng.choice([(1, 1), (1, 2), (2, 1), (2, 3), (3, 2)]))
-        fabric = FatTree(spines, leaves, hosts=hosts, cables=rng.randint(1, 2), speed=speed)
-        links = [(u, c) for u in range(leaves) for c in range(fabric.uplinks) if rng.random() < 0.25]
+        fabric = draw(rng)
+        links = [(u, c) for u in range(fabric.leaves) for c in range(fabric.uplinks) if rng.random() < 0.25]
         fabric = fabric.with_failed(links)
         if fabric.unreachable():
             continue

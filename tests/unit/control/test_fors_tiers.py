@@ -18,7 +18,7 @@ from detour.control.fors.solve import proven_bound, solve
 from detour.control.fors.texts import parse_fabric
 from detour.control.fors.verify import problems
 from detour.topo.clos import fat_tree
-from tests.unit.control.fors_oracle import feasible_tiers
+from tests.unit.control.fors_oracle import feasible
 
 TINY = [
     FatTree.three_levels(2, 2, 1, 1, 1),
@@ -36,8 +36,8 @@ def test_no_plan_has_fewer_phases(fabric):
     """The oracle knows servers, phases and links, and nothing of planes or loads."""
     plan = solve(fabric)
     assert problems(plan) == []
-    assert feasible_tiers(fabric, plan.phases)
-    assert not feasible_tiers(fabric, plan.lower_bound - 1)
+    assert feasible(fabric, plan.phases)
+    assert not feasible(fabric, plan.lower_bound - 1)
     assert plan.optimal == (plan.phases == plan.lower_bound)
 
 

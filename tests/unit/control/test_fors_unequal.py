@@ -11,12 +11,13 @@ import pytest
 from scipy.optimize import linprog
 
 from detour.base.errors import DetourError
-from detour.control.fors import FatTree, parse_fabric, random_failures
+from detour.control.fors import FatTree, files, parse_fabric, random_failures
 from detour.control.fors.files import drawn_sizes, read_sizes
 from detour.control.fors.lp_bound import lp_bound
 from detour.control.fors.paths import INSIDE
+from detour.control.fors.plan import UnequalPlan
 from detour.control.fors.preemptive import Crossbars, turns
-from detour.control.fors.unequal import UnequalPlan, plan_unequal, read_unequal, unequal_problems, write_unequal
+from detour.control.fors.unequal import plan_unequal, read_unequal, unequal_problems
 
 SKEWS = ("uniform", "zipf:0.8", "zipf:1.2", "moe:1")
 
@@ -44,16 +45,16 @@ def drawn(number: int) -> tuple[FatTree, np.ndarray]:
 
 def plainly_right(plan: UnequalPlan) -> bool:
     """What `unequal_problems` checks, in sets and loops."""
-    rows, fabric = plan.plan, plan.plan.fabric
+    fabric = plan.fabric
     servers = np.flatnonzero(fabric.taking_part()).tolist()
     left = {(s, d): int(plan.sizes[i, j]) for i, s in enumerate(servers) for j, d in enumerate(servers)}
     used: defaultdict[tuple, int] = defaultdict(int)
-    for row in range(rows.flows):
-        phase, src, dst = (int(column[row]) for column in (rows.phase, rows.src, rows.dst))
+    for row in range(plan.flows):
+        phase, src, dst = (int(column[row]) for column in (plan.phase, plan.src, plan.dst))
         left[src, dst] -= int(plan.sent[row])
         ends = [("out", src), ("in", dst)]
         if src // fabric.hosts != dst // fabric.hosts:
-            links = [(end // fabric.hosts, int(rows.uplink(way)[row])) for way, end in enumerate((src, dst))]
+            links = [(end // fabric.hosts, int(plan.uplink(way)[row])) for way, end in enumerate((src, dst))]
             if any(link in fabric.failed or link[1] < 0 for link in links):
                 return False
             ends += [(way, *link) for way, link in zip(("up", "down"), links, strict=True)]
@@ -103,10 +104,10 @@ def test_plans_are_right_and_near_a_bound_that_is_one():
         plan = plan_unequal(fabric, sizes)
         assert unequal_problems(plan) == [], (number, fabric)
         assert plainly_right(plan), (number, fabric)
-        bound = plan.plan.lower_bound
+        bound = plan.lower_bound
         assert bound == pytest.approx(least_time(fabric, sizes), rel=1e-6, abs=1.0), (number, fabric)
         assert plan.length >= bound == max(plan.by_servers, plan.by_links)
-        assert plan.plan.optimal == (plan.length == bound)
+        assert plan.optimal == (plan.length == bound)
         over.append(plan.length / bound if bound else 1.0)
     # Sizes of a few bytes cannot be divided; the others come within some percent.
     assert np.median(over) < 1.005
@@ -133,28 +134,27 @@ def test_failures_cost_little_beside_the_bound(failures, skew):
     fabric = random_failures(parse_fabric("ft:m0=6,m1=5"), failures, seed=failures)
     plan = plan_unequal(fabric, drawn_sizes(30, skew, 600_000, 3))
     assert unequal_problems(plan) == []
-    assert plan.length < 1.03 * plan.plan.lower_bound
+    assert plan.length < 1.03 * plan.lower_bound
 
 
 def test_phases_that_cost_something_are_fewer():
     fabric, sizes = parse_fabric("ft:m0=6,m1=6"), drawn_sizes(36, "zipf:1.2", 600_000, 3)
     free, dear = plan_unequal(fabric, sizes), plan_unequal(fabric, sizes, 10**6)
-    assert dear.plan.phases < free.plan.phases
+    assert dear.phases < free.phases
     assert dear.length >= free.length
-    assert dear.length + dear.plan.phases * 10**6 < free.length + free.plan.phases * 10**6
+    assert dear.length + dear.phases * 10**6 < free.length + free.phases * 10**6
 
 
 def test_equal_sizes_get_the_plan_for_equal_sizes():
     plan = plan_unequal(parse_fabric("ft:m0=4,m1=4", "0:0,1:2,2:3"), drawn_sizes(16, "uniform", 5000, 1))
-    assert (plan.plan.phases, plan.length, plan.plan.lower_bound) == (16, 80_000, 80_000)
+    assert (plan.phases, plan.length, plan.lower_bound) == (16, 80_000, 80_000)
     assert set(plan.sent.tolist()) == {5000}
 
 
 def test_faults_are_found():
     fabric = parse_fabric("ft:m0=4,m1=4", "0:0")
     plan = plan_unequal(fabric, drawn_sizes(16, "zipf:1", 10_000, 1))
-    rows = plan.plan
-    away = int(np.flatnonzero((rows.spine != INSIDE) & (rows.src < 4))[0])
+    away = int(np.flatnonzero((plan.spine != INSIDE) & (plan.src < 4))[0])
     less = plan.sent.copy()
     less[away] -= 1
     assert "bytes instead of" in unequal_problems(replace(plan, sent=less))[0]
@@ -162,11 +162,11 @@ def test_faults_are_found():
     none[away] = 0
     assert f"row {away}: 0 bytes" in unequal_problems(replace(plan, sent=none))
     assert "values for" in unequal_problems(replace(plan, sent=plan.sent[1:]))[0]
-    dead = rows.spine.copy()
+    dead = plan.spine.copy()
     dead[away] = 0
-    assert "failed link 0:0" in " ".join(unequal_problems(replace(plan, plan=replace(rows, spine=dead))))
-    one = replace(rows, phase=np.zeros_like(rows.phase))
-    assert "sends more than once" in unequal_problems(replace(plan, plan=one))[0]
+    assert "failed link 0:0" in " ".join(unequal_problems(replace(plan, spine=dead)))
+    one = replace(plan, phase=np.zeros_like(plan.phase))
+    assert "sends more than once" in unequal_problems(one)[0]
 
 
 def test_leaves_that_nothing_joins_matter_where_they_have_something_to_send():
@@ -175,10 +175,10 @@ def test_leaves_that_nothing_joins_matter_where_they_have_something_to_send():
     with pytest.raises(DetourError, match="leaves 0 and 1"):
         plan_unequal(fabric, sizes)
     plan = plan_unequal(fabric, sizes, skip_unreachable=True)
-    assert (plan.plan.unreachable, unequal_problems(plan)) == (((0, 1),), [])
+    assert (plan.unreachable, unequal_problems(plan)) == (((0, 1),), [])
     assert plan.sent.sum() == plan.sizes.sum() < sizes.sum()
     sizes[:2, 2:4] = sizes[2:4, :2] = 0
-    assert plan_unequal(fabric, sizes).plan.unreachable == ()
+    assert plan_unequal(fabric, sizes).unreachable == ()
 
 
 def test_what_cannot_be_planned():
@@ -193,10 +193,10 @@ def test_plans_go_through_files(tmp_path):
         fabric = random_failures(parse_fabric(topo), 2, 1)
         sizes = drawn_sizes(12, "moe:1.5", 10**10, 2)
         plan = plan_unequal(fabric, sizes)
-        write_unequal(plan, tmp_path / "plan.csv")
+        files.write(plan, tmp_path / "plan.csv")
         read = read_unequal(fabric, tmp_path / "plan.csv", sizes)
         assert unequal_problems(read) == []
-        assert (read.length, read.plan.lower_bound) == (plan.length, plan.plan.lower_bound)
+        assert (read.length, read.lower_bound) == (plan.length, plan.lower_bound)
     (tmp_path / "plan.csv").write_text("phase,src,dst,spine,up,down,bytes\n0,0,1,,,,\n")
     with pytest.raises(DetourError, match="line 2: '0,0,1,,,,' is not phase,src,dst,spine,up,down,bytes"):
         read_unequal(fabric, tmp_path / "plan.csv", sizes)
