@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Digests, clone sessions and meters over P4Runtime on the real engine, with raw stubs: what packets make of them."""
+"""Clone sessions and meters over P4Runtime on the real engine, with raw stubs: what packets make of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from finsy.proto import p4r
 
 from tests.unit.p4runtime import harness
-from tests.unit.p4runtime.harness import Names, Stream, counter, digest, meter, rates, register, session
+from tests.unit.p4runtime.harness import Names, counter, meter, rates, register, session
 from tests.unit.p4runtime.test_p4rt_engine import TARGET, Switch, ethernet, ipv6, running
 from tests.waiting import until
 
@@ -18,36 +18,6 @@ from tests.waiting import until
 def switch() -> Iterator[Switch]:
     with running() as switch:
         yield switch
-
-
-def learnt(stream: Stream) -> tuple[int, list[tuple[int, int]]]:
-    """(list id, (source address, port) of each)."""
-    digest = stream.next().digest
-    values = [[int.from_bytes(m.bitstring, "big") for m in d.struct.members] for d in digest.data]
-    return digest.list_id, [(v[0], v[1]) for v in values]
-
-
-# -- digests
-
-
-def test_digests_by_size_and_with_acknowledgement(switch: Switch, names: Names) -> None:
-    switch.client.insert(digest(names.ids["learn_t"], 3, 10**15, 10**15))
-    for source in (1, 2, 1, 2, 3):
-        switch.send(ethernet(source=source), port=2)
-    first, sources = learnt(switch.stream)
-    assert sources == [(1, 2), (2, 2), (3, 2)]
-    # In flight and unacknowledged: only what is new comes, from another port as well.
-    for source, port in ((1, 2), (2, 2), (4, 2), (1, 3), (5, 2)):
-        switch.send(ethernet(source=source), port=port)
-    second, sources = learnt(switch.stream)
-    assert sources == [(4, 2), (1, 3), (5, 2)]
-    assert second > first
-    switch.stream.send(digest_ack=p4r.DigestListAck(digest_id=names.ids["learn_t"], list_id=first))
-    switch.stream.send(digest_ack=p4r.DigestListAck(digest_id=12345, list_id=first))
-    assert switch.stream.next().error.canonical_code == 3  # the acknowledgement before it has been dealt with
-    for source in (4, 1, 2, 3):
-        switch.send(ethernet(source=source), port=2)
-    assert learnt(switch.stream)[1] == [(1, 2), (2, 2), (3, 2)]
 
 
 # -- clone sessions
@@ -100,16 +70,6 @@ def test_clones_are_cut(mirrored: Switch) -> None:
         got = mirrored.receive(2)
         assert len(got) == min(length or 1000, HEADER + len(FRAME))
         assert got[HEADER:] == FRAME[: len(got) - HEADER]
-
-
-def test_the_class_of_service_is_kept(mirrored: Switch) -> None:
-    entity = clone_session((2, 1), cos=5)
-    mirrored.client.insert(entity)
-    assert mirrored.client.read(p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry())) == [
-        entity
-    ]
-    mirrored.send(FRAME)
-    assert mirrored.receive(2)[HEADER:] == FRAME
 
 
 # -- meters: the program writes the colour of the direct meter, then that of `rate`, to octets[0]

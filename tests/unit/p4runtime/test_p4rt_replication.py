@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from finsy.proto import p4r
 
-from tests.unit.p4runtime.harness import Client, FakeNetwork, config, multicast, refusals, session
+from tests.unit.p4runtime.harness import Client, FakeNetwork, multicast, refusals, session
 
 INVALID, NOT_FOUND, EXISTS, RANGE, UNIMPLEMENTED = 3, 5, 6, 11, 12
 
@@ -64,10 +64,3 @@ def test_wrong_replication(client: Client, network: FakeNetwork) -> None:
     assert client.refusals(*((k, e) for k in ("MODIFY", "DELETE") for e in missing)) == [NOT_FOUND] * 4
     assert refusals(lambda: client.read(*missing)) == [NOT_FOUND, NOT_FOUND]
     assert (network.groups[1], network.sessions[1]) == ({1: []}, {1: ([], 0)})
-
-
-def test_a_new_pipeline_clears_replication(client: Client, network: FakeNetwork) -> None:
-    client.insert(multicast(1, (1, 1)), session(1, (1, 1)))
-    client.set_pipeline(config())
-    assert (network.groups[1], network.sessions[1]) == ({}, {})
-    assert client.read(multicast(0), session(0)) == []
