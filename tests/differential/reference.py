@@ -8,7 +8,7 @@ from finsy.proto import p4r
 from tests.differential import observe
 from tests.differential.case import Case, Result
 from tests.differential.stream import PacketStream
-from tests.ptf.bmv2 import Bmv2, Thrift
+from tests.ptf.bmv2 import Bmv2
 from tests.ptf.bmv2 import missing as bmv2_missing
 from tests.ptf.p4rt import Client, WriteError
 
@@ -62,6 +62,6 @@ def _apply(switch: Bmv2, client: Client, case: Case, kind: str, entity: p4r.Enti
     if entity.WhichOneof("entity") != "value_set_entry":
         client.write([(kind, entity)])
         return
-    for name, value in observe.value_set_members(entity, case.schema):
-        arguments = ((Thrift.I32, 0), (Thrift.STRING, name.encode()), (Thrift.STRING, value))
-        switch.thrift("standard:bm_parse_vset_add", *arguments)
+    with switch.thrift() as thrift:
+        for name, value in observe.value_set_members(entity, case.schema):
+            thrift.standard.bm_parse_vset_add(name, value)

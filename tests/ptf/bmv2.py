@@ -8,26 +8,21 @@ network namespaces; packet sockets and the Thrift connection are made by a threa
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import socket
-import struct
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
+from detour.engine.bmv2api.client import Connection
+from detour.fabric.linux.netns import Namespace
 from tests.waiting import PATIENCE_S
 
 BINARY = "simple_switch_grpc"
 START_SECONDS = PATIENCE_S
-_CLONE_NEWNET = 0x40000000
-_SOL_PACKET = 263
-_PACKET_IGNORE_OUTGOING = 23
 
 
 def missing(interfaces: bool = True) -> str | None:
@@ -44,61 +39,14 @@ def _NEW_NAMESPACE() -> list[str]:
     return ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
 
 
-class Namespace:
-    """Makes sockets in the network namespace of a process."""
-
-    def __init__(self, pid: int) -> None:
-        self._fd = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
-        self._thread = ThreadPoolExecutor(1, initializer=self._enter)
-
-    def _enter(self) -> None:
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.setns(self._fd, _CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), "setns")
-
-    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls `function` inside the namespace; what it opens stays there."""
-        return self._thread.submit(function, *arguments).result()
-
-    def close(self) -> None:
-        """Leaves the namespace."""
-        self._thread.shutdown()
-        os.close(self._fd)
-
-
-def packet_socket(interface: str) -> socket.socket:
-    """A raw socket on `interface` that sees what comes in and nothing of what goes out."""
-    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-    sock.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
-    sock.bind((interface, 0x0003))
-    return sock
-
-
-class Thrift:
-    """The few calls of BMv2's Thrift interface that P4Runtime has no equal for (binary protocol, multiplexed)."""
-
-    I32, I64, STRING = 8, 10, 11
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
-
-    def call(self, name: str, *arguments: tuple[int, Any]) -> bytes:
-        """Calls `service:function`; returns the body of the reply; raises if the switch threw an exception."""
-        message = struct.pack("!Ii", 0x80010001, len(name)) + name.encode() + struct.pack("!i", 0)
-        for number, (kind, value) in enumerate(arguments, 1):
-            message += struct.pack("!bh", kind, number)
-            if kind == self.STRING:
-                message += struct.pack("!i", len(value)) + value
-            else:
-                message += struct.pack("!i" if kind == self.I32 else "!q", value)
-        self._socket.sendall(message + b"\0")
-        head = self._socket.recv(65536)
-        body = head[12 + struct.unpack_from("!i", head, 4)[0] :]
-        # Field 0 is the result, any other an exception; type 3 is an exception of Thrift itself.
-        thrown = head[3] == 3 or (body[:1] != b"\0" and body[1:3] != b"\0\0")
-        if thrown:
-            raise RuntimeError(f"{name} failed: {body!r}")
-        return body
+def with_cables(ports: Iterable[int]) -> str:
+    """A shell script that gives each port a cable in a new namespace, from sN to tN, and then runs what it is given."""
+    quiet = "net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1"
+    lines = ["ip link set lo up", f"sysctl -q -w {quiet}"]
+    for port in ports:
+        lines.append(f"ip link add s{port} mtu 9500 type veth peer name t{port} mtu 9500")
+        lines += [f"ip link set s{port} up", f"ip link set t{port} up"]
+    return "\n".join([*lines, 'exec "$@"'])
 
 
 class Bmv2:
@@ -126,28 +74,30 @@ class Bmv2:
         self.address = f"unix:{self.folder}/p4runtime"
         self.stream_address = f"unix:{self.folder}/dataplane"
         self._log = (self.folder / "log").open("wb")
+        command = self._command(cpu_port, drop_port, priorities, device_id)
         self.process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", *_NEW_NAMESPACE(), "sh", "-e", "-c", self._script(),
-             "sh", *self._command(cpu_port, drop_port, priorities, device_id)],
+            [
+                "setpriv",
+                "--pdeathsig",
+                "KILL",
+                *_NEW_NAMESPACE(),
+                "sh",
+                "-e",
+                "-c",
+                with_cables(self.ports),
+                "sh",
+                *command,
+            ],
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=subprocess.STDOUT,
-        )  # fmt: skip
+        )
         self.namespace: Namespace | None = None
         try:
             self._wait()
         except BaseException:
             self.close()
             raise
-
-    def _script(self) -> str:
-        lines = ["ip link set lo up"]
-        if self.ports:
-            lines.append("sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1")
-        for port in self.ports:
-            lines.append(f"ip link add s{port} mtu 9500 type veth peer name t{port} mtu 9500")
-            lines.append(f"ip link set s{port} up && ip link set t{port} up")
-        return "\n".join([*lines, f"touch {self.folder}/ready", 'exec "$@"'])
 
     def _command(self, cpu_port: int, drop_port: int, priorities: int, device_id: int) -> list[str]:
         command = [*self._binary, "--no-p4", "--device-id", str(device_id), "--log-level", "off"]
@@ -168,27 +118,24 @@ class Bmv2:
                 log = (self.folder / "log").read_text(errors="replace")[-2000:]
                 raise RuntimeError(f"{BINARY} did not start: {log}")
             time.sleep(0.01)
-        self.namespace = Namespace(self.process.pid)
+        self.namespace = Namespace.of_process(self.process.pid)
 
     def port_socket(self, port: int) -> socket.socket:
         """A packet socket at our end of a port's cable."""
         assert self.namespace is not None
-        return self.namespace.run(packet_socket, f"t{port}")
+        return self.namespace.packet_socket(f"t{port}")
 
-    def thrift(self, name: str, *arguments: tuple[int, Any]) -> bytes:
-        """One Thrift call on a connection of its own."""
+    def thrift(self) -> Connection:
+        """A connection to its Thrift port."""
         assert self.namespace is not None
         deadline = time.monotonic() + START_SECONDS
         while True:
             try:
-                sock = self.namespace.run(socket.create_connection, ("127.0.0.1", 9090), 5.0)
-                break
+                return Connection(self.namespace.run(socket.create_connection, ("127.0.0.1", 9090), 5.0), BINARY)
             except ConnectionRefusedError:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
-        with sock:
-            return Thrift(sock).call(name, *arguments)
 
     def close(self) -> None:
         """Ends the process; the kernel removes namespace and interfaces."""

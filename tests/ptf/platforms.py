@@ -12,7 +12,7 @@ from typing import Protocol
 from detour.engine.clock import RealTime
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
-from tests.ptf.bmv2 import Bmv2, Thrift
+from tests.ptf.bmv2 import Bmv2
 from tests.ptf.bmv2 import missing as bmv2_missing
 
 PORTS = (1, 2, 3, 4, 5, 6)
@@ -51,8 +51,8 @@ class Bmv2Platform:
         self.sockets[port].send(data)
 
     def slow_down(self, port: int, packets_per_second: int) -> None:
-        rate = (Thrift.I64, packets_per_second)
-        self._switch.thrift("simple_switch:set_egress_queue_rate", (Thrift.I32, port), rate)
+        with self._switch.thrift() as thrift:
+            thrift.target.set_egress_queue_rate(port, packets_per_second)
 
     def close(self) -> None:
         for sock in self.sockets.values():

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import time
 
-from tests.ptf.bmv2 import Namespace, packet_socket
+from detour.fabric.linux.netns import Namespace
 from tests.waiting import PATIENCE_S
 
 ROUTER_MAC = bytes.fromhex("020000000001")
@@ -67,8 +67,8 @@ class Router:
             error = self._process.stderr.read().strip()
             self.close()
             raise OSError(error)
-        self._namespace = Namespace(self._process.pid)
-        self._sockets = {p: self._namespace.run(packet_socket, f"t{p}") for p in PORTS}
+        self._namespace = Namespace.of_process(self._process.pid)
+        self._sockets = {p: self._namespace.packet_socket(f"t{p}") for p in PORTS}
 
     def send(self, packet: bytes) -> None:
         """An IPv6 packet comes in at port 1."""
