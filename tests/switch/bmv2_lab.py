@@ -27,7 +27,7 @@ from detour.fabric.labs.programs import SwitchContent, contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.linux.netns import Namespace
 from detour.topo import Switch
-from tests.ptf.p4rt import Client, Schema
+from tests.ptf.p4rt import Client
 
 __all__ = ["Bmv2Lab", "Seen", "TimedFrame", "missing"]
 
@@ -169,7 +169,6 @@ def _fill(address: str, device: int, content: SwitchContent) -> None:
     if content.compiled is None:
         raise DetourError(f"{content.switch.name}: P4Runtime needs a program and its P4Info")
     with Client(address, device) as controller:
-        message = content.compiled.message
-        controller.set_pipeline(Schema(message.p4info), message.p4_device_config)
+        controller.set_pipeline(content.compiled.message)
         for update in content.updates:
-            controller.write([(p4r.Update.Type.Name(update.update.type), update.update.entity)])
+            controller.write((p4r.Update.Type.Name(update.update.type), update.update.entity))

@@ -10,12 +10,12 @@ from typing import Any
 
 import grpc
 import pytest
-from finsy.proto import p4r, stratum
+from finsy.proto import U128, p4r, stratum
 
 from detour.engine.p4runtime import Code, P4RuntimeServer, Refused
 from detour.engine.p4runtime.arbitration import Arbiter
 from detour.engine.p4runtime.session import StreamSession
-from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, Stream, codes, config, refused, uint128
+from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, Stream, codes, config, refused
 
 OK, EXISTS, NONE = 0, 6, 5  # status to the primary, to backups, when there is no primary
 
@@ -64,7 +64,7 @@ def test_without_election_id_nobody_becomes_primary(client: Client) -> None:
 
 def test_versions_before_1_4_number_roles(client: Client) -> None:
     old = client.stream()
-    old.send(arbitration=p4r.MasterArbitrationUpdate(device_id=1, role=p4r.Role(id=4), election_id=uint128(1)))
+    old.send(arbitration=p4r.MasterArbitrationUpdate(device_id=1, role=p4r.Role(id=4), election_id=U128.encode(1)))
     message = old.next().arbitration
     assert (message.role.id, message.status.code) == (4, OK)
 
@@ -103,7 +103,7 @@ def test_wrong_role_configs(client: Client, names: Names) -> None:
         stream = client.stream()
         stream.arbitrate(1, 1, "b", wrong)
         assert stream.error() is grpc.StatusCode.INVALID_ARGUMENT
-    broken = p4r.MasterArbitrationUpdate(device_id=1, election_id=uint128(1), role=p4r.Role(name="c"))
+    broken = p4r.MasterArbitrationUpdate(device_id=1, election_id=U128.encode(1), role=p4r.Role(name="c"))
     broken.role.config.Pack(taken)
     broken.role.config.value = b"\xff\xff"
     stream = client.stream()
@@ -144,7 +144,7 @@ def test_a_role_takes_so_many_streams() -> None:
         arbiter = Arbiter(1, drain)
         for n in range(256):
             await arbiter.update(
-                StreamSession(), p4r.MasterArbitrationUpdate(device_id=1, election_id=uint128(n)), True
+                StreamSession(), p4r.MasterArbitrationUpdate(device_id=1, election_id=U128.encode(n)), True
             )
         with pytest.raises(Refused) as caught:
             await arbiter.update(StreamSession(), p4r.MasterArbitrationUpdate(device_id=1), True)

@@ -17,6 +17,7 @@ from detour.engine.compiler import native
 from detour.engine.compiler.native import CompileLimits
 from detour.engine.p4runtime import Code, Refused
 from detour.engine.p4runtime import config as compiling
+from tests.ptf.p4rt import clone_session
 from tests.unit.p4runtime.harness import (
     WAIT_S,
     Client,
@@ -31,7 +32,6 @@ from tests.unit.p4runtime.harness import (
     multicast,
     refusals,
     register,
-    session,
     value_set,
 )
 from tests.waiting import PATIENCE_S
@@ -322,7 +322,7 @@ def valid_updates(names: Names) -> list[p4r.Update]:
     route = names.entry("lpm_route", (1 << 127, 1), action=("route", 1, 2))
     others = [
         group(names.ids["ecmp"], 1, (1, 2), watch=3),
-        session(5, (1, 1)),
+        clone_session(5, (1, 1)),
         route,
         p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry(table_entry=route.table_entry)),
         p4r.Entity(direct_meter_entry=p4r.DirectMeterEntry(table_entry=names.entry("acl").table_entry)),

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 
 import pytest
-from finsy.proto import p4r, stratum
+from finsy.proto import U128, p4r, stratum
 
 from detour.engine.compiler.slots import TOUCHED
 from detour.engine.p4runtime import P4RuntimeServer
-from tests.unit.p4runtime.harness import WAIT_S, Client, FakeNetwork, Names, Stream, config, digest, uint128
+from tests.unit.p4runtime.harness import WAIT_S, Client, FakeNetwork, Names, Stream, config, digest
 from tests.waiting import until
 
 FRAME = bytes(range(60))
@@ -173,7 +173,9 @@ def test_half_closing_ends_a_stream_of_which_much_is_unread(
     client = connect()
     requests: queue.Queue[p4r.StreamMessageRequest | None] = queue.Queue()
     call = client.stub.StreamChannel(iter(requests.get, None))
-    requests.put(p4r.StreamMessageRequest(arbitration=p4r.MasterArbitrationUpdate(device_id=1, election_id=uint128(1))))
+    requests.put(
+        p4r.StreamMessageRequest(arbitration=p4r.MasterArbitrationUpdate(device_id=1, election_id=U128.encode(1)))
+    )
     next(call)
     client.set_pipeline(config())
     # More than flow control and the stream's budget take, so that a write waits for ever.
