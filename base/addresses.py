@@ -37,12 +37,8 @@ class TcpAddress:
             return False
 
     def numeric(self) -> list[str]:
-        """The host's addresses by number. `localhost` has both loopback addresses, whatever the machine's files say:
-        a client may try either of them.
-
-        Raises:
-            OSError: nobody knows the name.
-        """
+        """The host's addresses by number. `localhost` has both loopback addresses, whatever the machine's files say: a
+        client may try either of them. Raises `OSError`: nobody knows the name."""
         if self.host == "localhost":
             return ["127.0.0.1", "::1"]
         entries = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -72,11 +68,7 @@ def joined(host: str, port: int) -> str:
 
 
 def parse(text: str, what: str) -> Address:
-    """Understands an address as gRPC does. `what` listens there, for the error.
-
-    Raises:
-        DetourError: it is none.
-    """
+    """Understands an address as gRPC does. `what` listens there, for the error. Raises `DetourError`: it is none."""
     scheme, _, rest = text.partition(":")
     if scheme in ("unix", "unix-abstract"):
         path = unquote(rest.removeprefix("//") if rest.startswith("///") else rest)

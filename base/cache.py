@@ -21,11 +21,7 @@ _DAY_S = 86_400
 
 
 def cache_dir() -> Path:
-    """The folder, whether it is there or not.
-
-    Raises:
-        OSError: this user has no home.
-    """
+    """The folder, whether it is there or not. Raises `OSError`: this user has no home."""
     base = os.environ.get("XDG_CACHE_HOME")
     if not base or not os.path.isabs(base):  # a relative one is to be ignored (XDG Base Directory Specification)
         try:

@@ -22,10 +22,8 @@ EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 def require(needed: int, what: str) -> None:
     """Raises the soft limit of open files as far as it may be raised (and is of use), which must be `needed` at least.
 
-    gRPC ends the process when it gets no descriptor, so nobody could say why later.
-
-    Raises:
-        DetourError: it is lower; `what` says for what it does not suffice.
+    gRPC ends the process when it gets no descriptor, so nobody could say why later. Raises `DetourError`: it is lower;
+    `what` says for what it does not suffice.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     raised = max(needed, _ENOUGH) if hard == resource.RLIM_INFINITY else min(hard, max(needed, _ENOUGH))

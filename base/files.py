@@ -22,11 +22,7 @@ _WRONG_PATH = (
 
 
 def read_bytes(path: Path) -> bytes:
-    """What is in a file.
-
-    Raises:
-        DetourError: it cannot be read.
-    """
+    """What is in a file. Raises `DetourError`: it cannot be read."""
     try:
         return path.read_bytes()
     except (OSError, ValueError) as error:  # a zero byte in its name
@@ -34,11 +30,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """What is in a file of text, with line ends as `\n`.
-
-    Raises:
-        DetourError: it cannot be read, or is no text.
-    """
+    """What is in a file of text, with line ends as `\n`. Raises `DetourError`: it cannot be read, or is no text."""
     try:
         return read_bytes(path).decode().replace("\r\n", "\n")
     except UnicodeDecodeError:
@@ -95,11 +87,7 @@ class Replacement:
 
 
 class NewFile(Replacement):
-    """One at a path that somebody has given.
-
-    Raises:
-        DetourError: it cannot be made.
-    """
+    """One at a path that somebody has given. Raises `DetourError`: it cannot be made."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -122,11 +110,7 @@ class NewFile(Replacement):
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A file of bytes that is kept if nothing is raised inside.
-
-    Raises:
-        DetourError: it cannot be written.
-    """
+    """A file of bytes that is kept if nothing is raised inside. Raises `DetourError`: it cannot be written."""
     with NewFile(path) as file, naming(path):
         yield file
 
@@ -141,10 +125,6 @@ def new_text(path: Path) -> Iterator[TextIO]:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Writes a whole file.
-
-    Raises:
-        DetourError: it cannot be written.
-    """
+    """Writes a whole file. Raises `DetourError`: it cannot be written."""
     with new_file(path) as file:
         file.write(content if isinstance(content, bytes) else content.encode())

@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's cyclic garbage collector, held off while many objects are made that live on."""
+"""Python's cyclic garbage collector, held off while many objects are made that live on.
+
+An entry of a table is some ten objects that live as long as it does. The collector sees them come, looks at each
+several times on its way to the oldest generation and finds nothing: a third of the time that an insertion takes, some
+of it while packets wait. What is dropped meanwhile is freed by reference counts, so a collection may as well come
+later. Where such times overlap without end, what is new is collected now and then all the same.
+"""
 
 from __future__ import annotations
 
 import gc
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_LONGEST_S = 1.0
 
 _circles_left = _kept = False
 
@@ -24,21 +34,51 @@ def leave_circles() -> None:
     _circles_left = True
 
 
+class _HeldOff:
+    """A context manager that threads may be in at the same time, and one thread more than once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._was_on = False
+        self._since = 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._was_on = gc.isenabled()
+                gc.disable()
+                self._since = time.monotonic()
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside and self._was_on:
+                gc.enable()
+            overdue = self._inside and self._was_on and time.monotonic() - self._since > _LONGEST_S
+            if overdue:
+                self._since = time.monotonic()
+        if overdue:
+            gc.collect(1)
+
+
+HELD_OFF = _HeldOff()
+"""`with HELD_OFF:` no collection begins inside, in any thread; whether the collector was on is restored."""
+
+
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Without Python's search for circles of objects, which takes as long as making them: here are many and no circles.
-    Afterwards they count as old, so that it does not look at them next thing."""
+    """The same for making many objects and no circles, which then count as old, so that no collection looks at them
+    next thing."""
     global _circles_left
     if _circles_left:
         _circles_left = False
         gc.collect()
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
+    with HELD_OFF:
+        try:
+            yield
+        finally:
             if not _kept:
                 gc.freeze()
                 gc.unfreeze()
-            gc.enable()

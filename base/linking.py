@@ -50,11 +50,8 @@ def reached(library: Any) -> list[Any]:
 
 
 def object_of(library: Any) -> bytes:
-    """The object file of all that a library reaches; it is not to be used in this process.
-
-    Raises:
-        DetourError: it needs something that only Numba has.
-    """
+    """The object file of all that a library reaches; it is not to be used in this process. Raises `DetourError`: it
+    needs something that only Numba has."""
     for one in reached(library):
         library._final_module.link_in(one._get_module_for_linking(), preserve=True)
     library._optimize_final_module()

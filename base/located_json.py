@@ -65,11 +65,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_json_object(path: Path) -> JsonObject:
-    """The object that a file holds.
-
-    Raises:
-        DetourError: it cannot be read, or holds something else; with file and line.
-    """
+    """The object that a file holds. Raises `DetourError`: it cannot be read, or holds something else; with file and
+    line."""
     text = read_text(path)
     try:
         document = _Decoder(text).decode(text)

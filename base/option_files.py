@@ -25,17 +25,9 @@ class SaidOption:
 
 
 def read_options(file: Path, text: str, allowed: Collection[str], lists: Collection[str] = ()) -> dict[str, SaidOption]:
-    """What a file with that content says, by key.
-
-    Args:
-        file: for errors.
-        text: its content.
-        allowed: keys that there are.
-        lists: those of them that may have several values.
-
-    Raises:
-        DetourError: it is no YAML, or has a key that no option is called, or one twice; with file, line and rule.
-    """
+    """What a file with that content says, by key. `allowed`: keys that there are; `lists`: those of them that may have
+    several values. Raises `DetourError`: it is no YAML, or has a key that no option is called, or one twice; with file,
+    line and rule."""
     try:
         root = yaml.compose(text, yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:

@@ -45,11 +45,8 @@ def lab_sources() -> list[Path]:
 
 
 def compile_to(program: str, folder: Path, sources: Path | None = None) -> None:
-    """Run p4c on one program of `p4src/`, or of the folder `sources`.
-
-    Raises:
-        DetourError: p4c is missing or refuses the program.
-    """
+    """Run p4c on one program of `p4src/`, or of the folder `sources`. Raises `DetourError`: p4c is missing or refuses
+    the program."""
     sources = sources or SOURCES
     if shutil.which("p4c-bm2-ss") is None:
         raise DetourError("p4c-bm2-ss is not on PATH: install p4lang's package p4lang-p4c (see README.md)")

@@ -91,11 +91,8 @@ BUILD_COMMAND = (sys.executable, "-m", "detour.base.building")
 
 
 def run_builder(*arguments: str) -> bytes:
-    """What that command answers; it finds modules as this process does.
-
-    Raises:
-        DetourError: its last line, if it fails.
-    """
+    """What that command answers; it finds modules as this process does. Raises `DetourError`: its last line, if it
+    fails."""
     # Who debugs runs everything as Python, and must not leave objects without functions to those who do not.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), JIT_OFF: "0"}
     child = subprocess.run([*BUILD_COMMAND, *arguments], env=environment, capture_output=True, check=False)
@@ -137,11 +134,7 @@ class Part:
 
     @cached_property
     def code(self) -> NativeCode:
-        """The object, loaded; built before if it is not in the cache.
-
-        Raises:
-            DetourError: it cannot be built.
-        """
+        """The object, loaded; built before if it is not in the cache. Raises `DetourError`: it cannot be built."""
         from detour.base import objects
 
         data = stored(self.files)
@@ -287,11 +280,7 @@ class NativeEntry(Native):
         return result
 
     def _pass(self, kind: ArgumentKind, value: Any, passed: list[Any]) -> None:
-        """Appends what is passed for an argument.
-
-        Raises:
-            TypeError: an array of another type.
-        """
+        """Appends what is passed for an argument. Raises `TypeError`: an array of another type."""
         if isinstance(kind, np.ndarray):
             if value.dtype != kind.dtype or value.ndim != kind.ndim or not value.flags.c_contiguous:
                 order = "C-contiguous" if value.flags.c_contiguous else "strided"
@@ -308,11 +297,8 @@ class NativeEntry(Native):
 
 
 def build_side_by_side(parts: Iterable[Iterable[str]]) -> Iterator[dict[str, Any]]:
-    """Builds parts, each (NAME, MODULE...), where they are not in the cache; what is said of each, as they end.
-
-    Raises:
-        DetourError: one cannot be built.
-    """
+    """Builds parts, each (NAME, MODULE...), where they are not in the cache; what is said of each, as they end. Raises
+    `DetourError`: one cannot be built."""
     from concurrent.futures import ThreadPoolExecutor, as_completed
 
     with ThreadPoolExecutor(cores()) as pool:
@@ -321,11 +307,8 @@ def build_side_by_side(parts: Iterable[Iterable[str]]) -> Iterator[dict[str, Any
 
 
 def ensure(parts: Iterable[Part], progress: Progress = silent) -> None:
-    """Builds those that are not in the cache: this process needs no Numba.
-
-    Raises:
-        DetourError: one cannot be built.
-    """
+    """Builds those that are not in the cache: this process needs no Numba. Raises `DetourError`: one cannot be
+    built."""
     if not COMPILED:
         return
     missing = [one for part in parts for one in (part, *part.companions) if not one.cached]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 
 from detour.base.errors import DetourError
 
@@ -15,80 +16,62 @@ _LONGEST_PS = 10**16
 _LARGEST = 10**12
 
 
-def _value(text: str, what: str, example: str) -> tuple[float, str]:
+def _number(text: str, what: str, example: str, read: Callable[[float, str], float | None]) -> float:
+    """What `read` makes of a number and its unit; None: they are not `what`."""
     match = _NUMBER.fullmatch(text.strip())
     value = float(match["value"]) if match else math.nan
-    if match is None or not math.isfinite(value):
+    number = read(value, match["unit"]) if match is not None and math.isfinite(value) else None
+    if number is None:
         raise DetourError(f"{text!r} is not {what}, like {example}")
-    return value, match["unit"]
+    return number
 
 
 def bytes_of(text: str) -> int:
-    """A number of bytes, from 1 to 10**12: `1000`, `1e6`, `64k`, `1MB`; k, M and G are powers of 1000.
+    """A number of bytes, from 1 to 10**12: `1000`, `1e6`, `64k`, `1MB`; k, M and G are powers of 1000. Raises
+    `DetourError`: it is none."""
 
-    Raises:
-        DetourError: it is none.
-    """
-    what, example = "a number of bytes, 1 to 10**12", "64k or 1e6"
-    value, unit = _value(text, what, example)
-    factor = _THOUSANDS.get(unit.removesuffix("B"))
-    if factor is None or not 1 <= value * factor <= _LARGEST or value * factor != int(value * factor):
-        raise DetourError(f"{text!r} is not {what}, like {example}")
-    return int(value * factor)
+    def read(value: float, unit: str) -> float | None:
+        size = value * _THOUSANDS.get(unit.removesuffix("B"), 0)
+        return size if 1 <= size <= _LARGEST and size == int(size) else None
+
+    return int(_number(text, "a number of bytes, 1 to 10**12", "64k or 1e6", read))
 
 
 def time_ps_of(text: str) -> int:
-    """A time in picoseconds, up to 10,000 s; what is not 0 needs a unit: `10us`, `1.5ms`.
+    """A time in picoseconds, up to 10,000 s; what is not 0 needs a unit: `10us`, `1.5ms`. Raises `DetourError`: it is
+    none."""
 
-    Raises:
-        DetourError: it is none.
-    """
-    what, example = "a time up to 10000s with its unit (s, ms, us, ns, ps)", "10us"
-    value, unit = _value(text, what, example)
-    if value == 0 and not unit:
-        return 0
-    if unit not in _TIMES_PS or value * _TIMES_PS[unit] > _LONGEST_PS:
-        raise DetourError(f"{text!r} is not {what}, like {example}")
-    return round(value * _TIMES_PS[unit])
+    def read(value: float, unit: str) -> float | None:
+        if value == 0 and not unit:
+            return 0
+        return value * _TIMES_PS[unit] if unit in _TIMES_PS and value * _TIMES_PS[unit] <= _LONGEST_PS else None
+
+    return round(_number(text, "a time up to 10000s with its unit (s, ms, us, ns, ps)", "10us", read))
 
 
 def rate_bps_of(text: str) -> int:
-    """A rate in bits a second, from 10 kb/s to 10 Tb/s: `100G`, `25Gb/s`, `400Gbps`.
+    """A rate in bits a second, from 10 kb/s to 10 Tb/s: `100G`, `25Gb/s`, `400Gbps`. Raises `DetourError`: it is
+    none."""
 
-    Raises:
-        DetourError: it is none.
-    """
-    what, example = "a rate from 10k to 10T bits a second", "100G"
-    value, unit = _value(text, what, example)
-    factor = _THOUSANDS.get(re.sub(r"(b/s|bps|bit/s)$", "", unit))
-    if factor is None or not 10**4 <= value * factor <= 10**13:
-        raise DetourError(f"{text!r} is not {what}, like {example}")
-    return round(value * factor)
+    def read(value: float, unit: str) -> float | None:
+        rate = value * _THOUSANDS.get(re.sub(r"(b/s|bps|bit/s)$", "", unit), 0)
+        return rate if 10**4 <= rate <= 10**13 else None
+
+    return round(_number(text, "a rate from 10k to 10T bits a second", "100G", read))
 
 
 def fraction_of(text: str) -> float:
-    """A fraction from 0 to 1: `0.5`, `1e-3`.
-
-    Raises:
-        DetourError: it is none.
-    """
-    value, unit = _value(text, "a fraction from 0 to 1", "0.5")
-    if unit or value > 1:
-        raise DetourError(f"{text!r} is not a fraction from 0 to 1, like 0.5")
-    return value
+    """A fraction from 0 to 1: `0.5`, `1e-3`. Raises `DetourError`: it is none."""
+    return _number(text, "a fraction from 0 to 1", "0.5", lambda value, unit: None if unit or value > 1 else value)
 
 
 def whole_number_of(text: str, most: int) -> int:
-    """A whole number from 1 to `most`: `1000000`, `1e6`.
+    """A whole number from 1 to `most`: `1000000`, `1e6`. Raises `DetourError`: it is none."""
 
-    Raises:
-        DetourError: it is none.
-    """
-    what, example = f"a whole number from 1 to {most}", "1000000 or 1e6"
-    value, unit = _value(text, what, example)
-    if unit or not 1 <= value <= most or value != int(value):
-        raise DetourError(f"{text!r} is not {what}, like {example}")
-    return int(value)
+    def read(value: float, unit: str) -> float | None:
+        return value if not unit and 1 <= value <= most and value == int(value) else None
+
+    return int(_number(text, f"a whole number from 1 to {most}", "1000000 or 1e6", read))
 
 
 def rate_text(bps: float) -> str:

@@ -32,11 +32,8 @@ def _number(value: Any) -> Any:
 
 
 def from_json(kind: type[T], value: Any) -> T:
-    """The record of a kind (a dataclass, or a container of them) that `as_json` made `value` of.
-
-    Raises:
-        DetourError: it is none, with the place that is wrong.
-    """
+    """The record of a kind (a dataclass, or a container of them) that `as_json` made `value` of. Raises `DetourError`:
+    it is none, with the place that is wrong."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -45,11 +42,7 @@ def from_json(kind: type[T], value: Any) -> T:
 
 def decoder(*kinds: type[T]) -> Callable[[Any], T]:
     """A function that makes records of JSON. Where they are of several kinds, the field `kind` of each is a literal,
-    and the value's says which kind it is.
-
-    Raises:
-        DetourError: (the function) it is none of them.
-    """
+    and the value's says which kind it is. Raises `DetourError`: (the function) it is none of them."""
     if len(kinds) == 1:
         return lambda value: from_json(kinds[0], value)
     by_name = {name: kind for kind in kinds for name in get_args(get_type_hints(kind)["kind"])}

@@ -69,11 +69,8 @@ class UnixServerSocket:
         return Path(f"/proc/self/fd/{self._folder}/{self._name}")
 
     def listen(self) -> socket.socket:
-        """A stream socket that listens under its name.
-
-        Raises:
-            DetourError: another process was quicker, or the folder refuses.
-        """
+        """A stream socket that listens under its name. Raises `DetourError`: another process was quicker, or the folder
+        refuses."""
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             sock.bind(os.fspath(self.temporary))
@@ -88,11 +85,8 @@ class UnixServerSocket:
         return sock
 
     def publish(self) -> None:
-        """The socket at `temporary` gets its name.
-
-        Raises:
-            DetourError: another process was quicker, or the folder refuses.
-        """
+        """The socket at `temporary` gets its name. Raises `DetourError`: another process was quicker, or the folder
+        refuses."""
         temporary = self.temporary
         try:
             self._link(temporary)
@@ -117,11 +111,8 @@ class UnixServerSocket:
                 self._clear()
 
     def bind_datagram(self) -> socket.socket:
-        """A bound datagram socket. It needs no `temporary`: it can be reached at once, and peers see its name.
-
-        Raises:
-            DetourError: another process was quicker, or the folder refuses.
-        """
+        """A bound datagram socket. It needs no `temporary`: it can be reached at once, and peers see its name. Raises
+        `DetourError`: another process was quicker, or the folder refuses."""
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
             sock.bind(os.fspath(self.path))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clos networks: two-level leaf-spine, three-level fat-tree (Al-Fares et al., SIGCOMM 2008), one with a plane for
-every rail of GPU servers, and one of planes that meet in the NICs of hosts alone."""
+every rail of GPU servers, and one of planes that meet in the NICs of hosts alone. Each raises `DetourError`: the rule
+that its parameters break."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from detour.topo.topology import Builder, Topology, check_counts, check_limits
 
 def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1, speed: float = 1.0) -> Topology:
     """Every leaf joined to every spine by `cables` parallel links, each `speed` times as fast as a host's; `hosts`
-    hosts a leaf; one group, leaves first. Raises `DetourError`: the rule that the parameters break."""
+    hosts a leaf; one group, leaves first."""
     check_counts("leaf-spine", leaves=leaves, spines=spines, hosts=hosts, cables=cables)
     spec = f"leaf-spine:leaves={leaves},spines={spines},hosts={hosts}" + (f",cables={cables}" if cables != 1 else "")
     spec += f",speed={speed!r}" if speed != 1 else ""
@@ -32,8 +33,7 @@ def leaf_spine(leaves: int, spines: int, hosts: int, cables: int = 1, speed: flo
 def fat_tree(k: int, blocking: int = 1) -> Topology:
     """k pods of k/2 edge and k/2 aggregation switches, (k/2)^2 cores. An edge switch has k/2 links up and `blocking`
     times as many hosts: blocking=4 oversubscribes 4 to 1 at the edge (k=8, blocking=4: 512 hosts). Links inside a pod
-    are "local", those to the cores "global". A pod is a group, edges first; the cores form group k. Raises
-    `DetourError`: the rule that the parameters break."""
+    are "local", those to the cores "global". A pod is a group, edges first; the cores form group k."""
     if k < 2 or k % 2:
         raise DetourError(f"fat-tree: k={k} is not an even number from 2 on")
     if blocking < 1:
@@ -47,8 +47,7 @@ def fat_tree(k: int, blocking: int = 1) -> Topology:
 
 def three_levels(pods: int, leaves: int, aggs: int, cores: int, hosts: int) -> Topology:
     """`pods` pods of `leaves` edge switches, each with `hosts` hosts, and `aggs` aggregation switches; aggregation
-    switch j of every pod is joined to the same `cores` cores. `fat_tree` is one of these. Raises `DetourError`: the
-    rule that the parameters break."""
+    switch j of every pod is joined to the same `cores` cores. `fat_tree` is one of these."""
     given = {"pods": pods, "leaves": leaves, "aggs": aggs, "cores": cores, "hosts": hosts}
     check_counts("ft3", **given)
     spec = "ft3:" + ",".join(f"{name}={value}" for name, value in given.items())
@@ -84,8 +83,7 @@ def rail_clos(pods: int, rails: int, servers: int, spines: int, cores: int = 1) 
     meet in `cores` cores, of which each is joined to one spine of every plane.
 
     Inside a rail a packet passes at most three switches, between rails five. All are one group; leaves come first, pod
-    by pod, so the NIC of rail r of server s of pod p is host (p * rails + r) * servers + s. Raises `DetourError`: the
-    rule that the parameters break."""
+    by pod, so the NIC of rail r of server s of pod p is host (p * rails + r) * servers + s."""
     given = {"pods": pods, "rails": rails, "servers": servers, "spines": spines, "cores": cores}
     check_counts("rail-clos", **given)
     spec = "rail-clos:" + ",".join(f"{name}={value}" for name, value in given.items())
@@ -115,8 +113,7 @@ def clos(planes: int, leaves: int, spines: int, hosts: int, rails: int = 1) -> T
     A NIC is a switch with a single host: what enters it leaves by the port that the first uSID, or a hash of the source
     port, says. The host's link is `planes` times as fast as a port and takes no time. NICs come first, so NIC i is
     switch i; its port p + 2 leads to plane p. With `rails`, servers have so many NICs: NIC r of server s is host
-    s * rails + r, and the NICs of a rail have leaves of their own. One group. Raises `DetourError`: the rule that the
-    parameters break."""
+    s * rails + r, and the NICs of a rail have leaves of their own. One group."""
     given = {"planes": planes, "leaves": leaves, "spines": spines, "hosts": hosts, "rails": rails}
     check_counts("clos", **given)
     if leaves % rails:

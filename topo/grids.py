@@ -4,6 +4,7 @@ Efficient Large-Scale Networks", SC 2009).
 
 `dims` is the size in every dimension, like `4x4x2`. A switch's number counts the last dimension first. Packets go by
 all shortest paths; there is no closed form for detours, so all switches are one group.
+Each raises `DetourError`: the rule that its parameters break.
 """
 
 from __future__ import annotations
@@ -21,13 +22,12 @@ _MOST_DIMENSIONS = 8
 
 def torus(dims: str, hosts: int = 1) -> Topology:
     """Every switch is joined to its two neighbours in each dimension, around the edge too; where a dimension has two
-    switches, by one link. `hosts`: of every switch. Raises `DetourError`: the rule that the parameters break."""
+    switches, by one link. `hosts`: of every switch."""
     return _grid("torus", dims, hosts, lambda at, to, size: (to - at) % size in (1, size - 1))
 
 
 def hyperx(dims: str, hosts: int = 1) -> Topology:
-    """Every switch is joined to all others that differ from it in one dimension only. `hosts`: of every switch. Raises
-    `DetourError`: the rule that the parameters break."""
+    """Every switch is joined to all others that differ from it in one dimension only. `hosts`: of every switch."""
     return _grid("hyperx", dims, hosts, lambda at, to, size: True)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from finsy.proto import p4r
 
-from detour.engine.p4runtime.collector import HELD_OFF
+from detour.base.garbage import HELD_OFF
 from detour.engine.p4runtime.entities import ENTITIES, table_read
 from detour.engine.p4runtime.entities.common import DELETE, INSERT, MODIFY, WHOLE_ENTRY, Ids, PendingUpdate
 from detour.engine.p4runtime.errors import Code, Outcomes, Refused, log, refusal

@@ -9,10 +9,10 @@ from typing import Any
 import grpc
 from finsy.proto import p4r
 
+from detour.base.garbage import HELD_OFF
 from detour.engine.p4runtime import pipeline, snapshot, stream
 from detour.engine.p4runtime.arbitration import RoleConfig
 from detour.engine.p4runtime.atomic import write_atomically
-from detour.engine.p4runtime.collector import HELD_OFF
 from detour.engine.p4runtime.config import Compiler
 from detour.engine.p4runtime.device import P4Device
 from detour.engine.p4runtime.errors import Code, Outcomes, Refused, refusal

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from finsy.proto import p4r
 
-from detour.engine.p4runtime.collector import HELD_OFF
+from detour.base.garbage import HELD_OFF
 from detour.engine.p4runtime.entities import ENTITIES
 from detour.engine.p4runtime.entities.common import Ids, PendingUpdate
 from detour.engine.p4runtime.errors import Code, Outcomes, Refused, invalid, refusal

@@ -87,9 +87,9 @@ def run_traced(case: Case) -> tuple[Result, list[Visit]]:
 def _run(case: Case, visits: list[Visit] | None, priorities: int = PRIORITIES, drop_port: int = DROP_PORT) -> Result:
     with switch(priorities, drop_port) as under_test:
         client = under_test.client
-        client.set_pipeline(case.schema, case.json)
+        client.set_pipeline(case.schema.config(case.json))
         for update in case.updates:
-            client.write([update])
+            client.write(update)
         outputs: list[list[Frame]] = []
         with under_test.recorded(visits):
             for at in range(0, len(case.frames), 1000):

@@ -41,8 +41,8 @@ class EntryMaker:
     def updates(self) -> list[Update]:
         """All of them, in an order that a switch accepts."""
         made: list[Update] = []
-        made += [("INSERT", clone_session(s, r)) for s, r in CLONE_SESSIONS.items()]
-        made += [("INSERT", multicast_group(g, r)) for g, r in MULTICAST_GROUPS.items()]
+        made += [("INSERT", clone_session(s, *r)) for s, r in CLONE_SESSIONS.items()]
+        made += [("INSERT", multicast_group(g, *r)) for g, r in MULTICAST_GROUPS.items()]
         info = self._schema.p4info
         for profile in info.action_profiles:
             made += self._profile(profile)
@@ -123,7 +123,7 @@ class EntryMaker:
             entry.priority = self._rng.randrange(1, 1 << 20)
         self._give_action(entry, table)
         if any(self._is_direct_meter(r, table) for r in table.direct_resource_ids):
-            entry.meter_config.CopyFrom(meter_config(self._rates()))
+            entry.meter_config.CopyFrom(meter_config(*self._rates()))
         return entry
 
     def _give_action(self, entry: p4r.TableEntry, table: p4i.Table) -> None:
@@ -175,7 +175,7 @@ class EntryMaker:
         for index in range(0, min(meter.size, 8)):
             if index % 3:
                 entry = p4r.MeterEntry(meter_id=meter.preamble.id, index=p4r.Index(index=index))
-                entry.config.CopyFrom(meter_config(self._rates()))
+                entry.config.CopyFrom(meter_config(*self._rates()))
                 made.append(("MODIFY", p4r.Entity(meter_entry=entry)))
         return made
 

@@ -71,7 +71,7 @@ class FabricMaker:
         node = ("set_node", {"node_id": NODE, "group": GROUP, "groups": GROUPS})
         made: list[Update] = [
             ("MODIFY", self.schema.entry("config", action=node, default=True)),
-            ("INSERT", clone_session(1, [(CPU_PORT, 1)])),
+            ("INSERT", clone_session(1, (CPU_PORT, 1))),
         ]
         entities = [*self._sids(), *self._routes(), *self._detours(), *self._rules(), *self._queues()]
         return made + [("INSERT", e) for e in entities]

@@ -25,7 +25,7 @@ def missing() -> str | None:
 def run(case: Case, priorities: int = PRIORITIES, drop_port: int = DROP_PORT) -> Result:
     """Starts a switch, sets it up, lets the frames through. Port 510 is a port like any other here."""
     with Bmv2(priorities=priorities, drop_port=drop_port) as switch, Client(switch.address) as client:
-        client.set_pipeline(case.schema, case.json)
+        client.set_pipeline(case.schema.config(case.json))
         stream = PacketStream(switch)
         try:
             for kind, entity in case.updates:
@@ -45,7 +45,7 @@ def drop_refused(case: Case) -> int:
     that are masked in the program may coincide); returns how many."""
     accepted = []
     with Bmv2(priorities=PRIORITIES) as switch, Client(switch.address) as client:
-        client.set_pipeline(case.schema, case.json)
+        client.set_pipeline(case.schema.config(case.json))
         for kind, entity in case.updates:
             try:
                 _apply(switch, client, case, kind, entity)
@@ -60,8 +60,8 @@ def drop_refused(case: Case) -> int:
 def _apply(switch: Bmv2, client: Client, case: Case, kind: str, entity: p4r.Entity) -> None:
     """Writes an update; value sets, which PI does not know, go over Thrift."""
     if entity.WhichOneof("entity") != "value_set_entry":
-        client.write([(kind, entity)])
+        client.write((kind, entity))
         return
-    with switch.thrift() as api:
+    with switch.thrift() as thrift:
         for name, value in observe.value_set_members(entity, case.schema):
-            api.standard.bm_parse_vset_add(name, value)
+            thrift.standard.bm_parse_vset_add(name, value)

@@ -94,7 +94,7 @@ def filled(client: Client, size: int) -> int:
     info = schema()
     table = info.find("tables", "small")
     table.size = size
-    client.set_pipeline(info, JSON)
+    client.set_pipeline(info.config(JSON))
     taken = 0
     for value in range(1, 20):
         entity = p4r.Entity()

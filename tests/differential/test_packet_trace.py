@@ -60,11 +60,11 @@ def _traced(run: Case, folder: Path) -> list[Path]:
         Bmv2(priorities=PRIORITIES, drop_port=DROP_PORT, binary=_BINARY, options=options) as switch,
         Client(switch.address) as client,
     ):
-        client.set_pipeline(run.schema, run.json)
+        client.set_pipeline(run.schema.config(run.json))
         stream = PacketStream(switch)
         try:
             for kind, entity in run.updates:
-                client.write([(kind, entity)])
+                client.write((kind, entity))
             for frame in run.frames:
                 stream.run([frame])
         finally:

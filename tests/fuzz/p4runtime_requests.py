@@ -7,11 +7,11 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from finsy.proto import p4r, stratum
+from finsy.proto import U128, p4r, stratum
 
 from tests.fuzz import seeds
 from tests.fuzz.json_mutations import Mutator as JsonMutator
-from tests.unit.p4runtime.harness import PROGRAMS, Names, config, uint128
+from tests.unit.p4runtime.harness import PROGRAMS, Names, config
 from tests.unit.p4runtime.mutants import Mutator
 from tests.unit.p4runtime.test_p4rt_pipeline import ALL, valid_updates
 
@@ -98,7 +98,7 @@ class Requests:
     def _write(self) -> p4r.WriteRequest:
         """A batch in which most updates are sound, so that the server gets far."""
         rng = self._rng
-        request = p4r.WriteRequest(device_id=1, election_id=uint128(1), atomicity=rng.choice((0, 0, 0, 1, 2)))  # pyright: ignore[reportArgumentType]
+        request = p4r.WriteRequest(device_id=1, election_id=U128.encode(1), atomicity=rng.choice((0, 0, 0, 1, 2)))  # pyright: ignore[reportArgumentType]
         for _ in range(rng.randrange(1, 12)):
             update = p4r.Update()
             update.CopyFrom(rng.choice(self._updates))
@@ -132,7 +132,7 @@ class Requests:
         rng = self._rng
         request = p4r.SetForwardingPipelineConfigRequest(
             device_id=1,
-            election_id=uint128(1),
+            election_id=U128.encode(1),
             action=rng.choice((1, 2, 3, 3, 3, 4, 5, 5)),  # pyright: ignore[reportArgumentType]
         )
         request.config.CopyFrom(config(PROGRAM))
@@ -151,11 +151,11 @@ def _streamed(names: Names) -> list[p4r.StreamMessageRequest]:
     """Valid messages of a stream to device 2."""
     role = p4r.Role(name="r")
     role.config.Pack(stratum.P4RoleConfig(exclusive_p4_ids=[names.ids["acl"]], receives_packet_ins=True))
-    arbitration = p4r.MasterArbitrationUpdate(device_id=2, election_id=uint128(5))
+    arbitration = p4r.MasterArbitrationUpdate(device_id=2, election_id=U128.encode(5))
     packet = p4r.PacketOut(payload=b"x" * 60)
     packet.metadata.add(metadata_id=1, value=b"\1")
     packet.metadata.add(metadata_id=2, value=b"\0")
-    with_role = p4r.MasterArbitrationUpdate(device_id=2, election_id=uint128(5), role=role)
+    with_role = p4r.MasterArbitrationUpdate(device_id=2, election_id=U128.encode(5), role=role)
     return [
         *[p4r.StreamMessageRequest(arbitration=arbitration)] * 2,
         p4r.StreamMessageRequest(arbitration=with_role),

@@ -60,7 +60,7 @@ class Switch:
         self.platform = platform
         self.schema = Schema.load(BUILD / f"{program}.p4info.txtpb")
         self.client = Client(platform.address).open()
-        self.client.set_pipeline(self.schema, (BUILD / f"{program}.json").read_bytes())
+        self.client.set_pipeline(self.schema.config((BUILD / f"{program}.json").read_bytes()))
         self._sockets = {platform.sockets[p].fileno(): p for p in PORTS}
         self._received: dict[int, deque[bytes]] = {p: deque() for p in (*PORTS, CPU_PORT)}
         self._used: set[int] = set()

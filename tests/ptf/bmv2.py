@@ -39,6 +39,16 @@ def _NEW_NAMESPACE() -> list[str]:
     return ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
 
 
+def with_cables(ports: Iterable[int]) -> str:
+    """A shell script that gives each port a cable in a new namespace, from sN to tN, and then runs what it is given."""
+    quiet = "net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1"
+    lines = ["ip link set lo up", f"sysctl -q -w {quiet}"]
+    for port in ports:
+        lines.append(f"ip link add s{port} mtu 9500 type veth peer name t{port} mtu 9500")
+        lines += [f"ip link set s{port} up", f"ip link set t{port} up"]
+    return "\n".join([*lines, 'exec "$@"'])
+
+
 class Bmv2:
     """A running simple_switch_grpc.
 
@@ -64,28 +74,30 @@ class Bmv2:
         self.address = f"unix:{self.folder}/p4runtime"
         self.stream_address = f"unix:{self.folder}/dataplane"
         self._log = (self.folder / "log").open("wb")
+        command = self._command(cpu_port, drop_port, priorities, device_id)
         self.process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", *_NEW_NAMESPACE(), "sh", "-e", "-c", self._script(),
-             "sh", *self._command(cpu_port, drop_port, priorities, device_id)],
+            [
+                "setpriv",
+                "--pdeathsig",
+                "KILL",
+                *_NEW_NAMESPACE(),
+                "sh",
+                "-e",
+                "-c",
+                with_cables(self.ports),
+                "sh",
+                *command,
+            ],
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=subprocess.STDOUT,
-        )  # fmt: skip
+        )
         self.namespace: Namespace | None = None
         try:
             self._wait()
         except BaseException:
             self.close()
             raise
-
-    def _script(self) -> str:
-        lines = ["ip link set lo up"]
-        if self.ports:
-            lines.append("sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1")
-        for port in self.ports:
-            lines.append(f"ip link add s{port} mtu 9500 type veth peer name t{port} mtu 9500")
-            lines.append(f"ip link set s{port} up && ip link set t{port} up")
-        return "\n".join([*lines, f"touch {self.folder}/ready", 'exec "$@"'])
 
     def _command(self, cpu_port: int, drop_port: int, priorities: int, device_id: int) -> list[str]:
         command = [*self._binary, "--no-p4", "--device-id", str(device_id), "--log-level", "off"]
@@ -114,12 +126,12 @@ class Bmv2:
         return self.namespace.packet_socket(f"t{port}")
 
     def thrift(self) -> Connection:
-        """A connection to its runtime API, for what P4Runtime has no equal for."""
+        """A connection to its Thrift port."""
         assert self.namespace is not None
         deadline = time.monotonic() + START_SECONDS
         while True:
             try:
-                return Connection(self.namespace.run(socket.create_connection, ("127.0.0.1", 9090), 5.0), "BMv2")
+                return Connection(self.namespace.run(socket.create_connection, ("127.0.0.1", 9090), 5.0), BINARY)
             except ConnectionRefusedError:
                 if time.monotonic() > deadline:
                     raise

@@ -37,27 +37,43 @@ class WriteError(Exception):
 
     def __init__(self, error: grpc.RpcError) -> None:
         self.code = error.code()
-        self.errors = _details(error)
+        self.errors = element_errors(error)
         self.codes = [e.canonical_code for e in self.errors]
         super().__init__(f"{self.code.name}: {error.details()} {[e.message for e in self.errors if e.message]}")
 
 
-def _details(error: grpc.RpcError) -> list[p4r.Error]:
+def element_errors(error: grpc.RpcError) -> list[p4r.Error]:
+    """What is wrong with each element of a batch; empty if the request as a whole was refused."""
     for each in error.trailing_metadata() or ():
         if each.key == "grpc-status-details-bin":
             status = rpc_status.Status.FromString(each.value)
+            assert status.code == error.code().value[0]
             errors = []
             for detail in status.details:
-                item = p4r.Error()
-                detail.Unpack(item)
-                errors.append(item)
+                errors.append(p4r.Error())
+                assert detail.Unpack(errors[-1])
             return errors
     return []
 
 
-def encode(value: int) -> bytes:
-    """A value as the canonical byte string: big endian, no leading zeros, at least one byte."""
-    return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
+def encode(value: int | str) -> bytes:
+    """A number as the canonical byte string (big endian, no leading zeros, at least one byte); a string as it is."""
+    return value.encode() if isinstance(value, str) else value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
+
+
+def add_match(message: p4r.FieldMatch, kind: int, element: Any) -> None:
+    """What a field must be, in a message: see `Schema.matches`."""
+    kinds = p4i.MatchField
+    if kind == kinds.EXACT:
+        message.exact.value = encode(element)
+    elif kind == kinds.OPTIONAL:
+        message.optional.value = encode(element)
+    elif kind == kinds.LPM:
+        message.lpm.value, message.lpm.prefix_len = encode(element[0]), element[1]
+    elif kind == kinds.TERNARY:
+        message.ternary.value, message.ternary.mask = encode(element[0]), encode(element[1])
+    else:
+        message.range.low, message.range.high = encode(element[0]), encode(element[1])
 
 
 class Schema:
@@ -78,6 +94,10 @@ class Schema:
     def load(cls, path: Path) -> Schema:
         """Reads a P4Info text file; the same one for all, who leave it as it is."""
         return cls(text_format.Parse(path.read_text(), p4i.P4Info()))
+
+    def config(self, device_config: bytes) -> p4r.ForwardingPipelineConfig:
+        """The program: this and what the compiler made for the switch."""
+        return p4r.ForwardingPipelineConfig(p4info=self.p4info, p4_device_config=device_config)
 
     def find(self, kind: str, name: str) -> Any:
         """The P4Info object `name` among `kind` (`tables`, `actions`, ...)."""
@@ -102,22 +122,19 @@ class Schema:
         return p4r.Action(action_id=info.preamble.id, params=params)
 
     def _field(self, field: p4i.MatchField, value: Any) -> p4r.FieldMatch | None:
-        kinds = p4i.MatchField
-        message = p4r.FieldMatch(field_id=field.id)
-        if field.match_type == kinds.EXACT:
-            message.exact.value = encode(value)
-        elif field.match_type == kinds.LPM:
-            message.lpm.value, message.lpm.prefix_len = encode(value[0]), value[1]
-            return message if value[1] else None
-        elif field.match_type == kinds.TERNARY:
-            message.ternary.value, message.ternary.mask = encode(value[0] & value[1]), encode(value[1])
-            return message if value[1] else None
-        elif field.match_type == kinds.RANGE:
-            message.range.low, message.range.high = encode(value[0]), encode(value[1])
-            return message if value != (0, (1 << field.bitwidth) - 1) else None
+        kind, kinds = field.match_type, p4i.MatchField
+        if kind == kinds.TERNARY:
+            value = (value[0] & value[1], value[1])
+        if kind == kinds.OPTIONAL:
+            matches_anything = value is None
+        elif kind == kinds.RANGE:
+            matches_anything = value == (0, (1 << field.bitwidth) - 1)
         else:
-            message.optional.value = encode(value or 0)
-            return message if value is not None else None
+            matches_anything = kind != kinds.EXACT and not value[1]
+        if matches_anything:
+            return None
+        message = p4r.FieldMatch(field_id=field.id)
+        add_match(message, kind, value)
         return message
 
     def matches(self, table: str, match: Match) -> list[p4r.FieldMatch]:
@@ -194,25 +211,25 @@ class Schema:
         """A cell of an indirect meter; `rates` = (cir, committed burst, pir, peak burst), None: unlimited."""
         entry = p4r.MeterEntry(meter_id=self.id("meters", name), index=p4r.Index(index=index))
         if rates is not None:
-            entry.config.CopyFrom(meter_config(rates))
+            entry.config.CopyFrom(meter_config(*rates))
         return p4r.Entity(meter_entry=entry)
 
 
-def meter_config(rates: tuple[int, int, int, int]) -> p4r.MeterConfig:
+def meter_config(*rates: int) -> p4r.MeterConfig:
     """(cir, committed burst, pir, peak burst) as a message."""
-    return p4r.MeterConfig(cir=rates[0], cburst=rates[1], pir=rates[2], pburst=rates[3])
+    return p4r.MeterConfig(**dict(zip(("cir", "cburst", "pir", "pburst"), rates, strict=True)))
 
 
-def clone_session(session: int, replicas: Iterable[tuple[int, int]], length: int = 0) -> p4r.Entity:
+def clone_session(session: int, *replicas: tuple[int, int], length: int = 0, cos: int = 0) -> p4r.Entity:
     """Clone session with `(port, instance)` replicas; clones are cut to `length` bytes (0: whole)."""
     entity = p4r.Entity()
     entry = entity.packet_replication_engine_entry.clone_session_entry
-    entry.session_id, entry.packet_length_bytes = session, length
+    entry.session_id, entry.packet_length_bytes, entry.class_of_service = session, length, cos
     entry.replicas.extend(p4r.Replica(egress_port=p, instance=i) for p, i in replicas)
     return entity
 
 
-def multicast_group(group: int, replicas: Iterable[tuple[int, int]]) -> p4r.Entity:
+def multicast_group(group: int, *replicas: tuple[int, int]) -> p4r.Entity:
     """Multicast group with `(port, instance)` replicas."""
     entity = p4r.Entity()
     entry = entity.packet_replication_engine_entry.multicast_group_entry
@@ -221,15 +238,72 @@ def multicast_group(group: int, replicas: Iterable[tuple[int, int]]) -> p4r.Enti
     return entity
 
 
-class Client:
-    """One controller of one switch, primary from `open()` on."""
+class Calls:
+    """The calls of one controller of one switch, without its stream. Its election id and role are its own to change."""
 
-    def __init__(self, address: str, device_id: int = 1, election_id: int = 1) -> None:
-        self.device_id = device_id
-        self.election_id = election_id
-        options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-        self.channel = grpc.insecure_channel(address, options=options)
+    def __init__(self, address: str, device_id: int = 1, election: int = 1, credentials: Any = None) -> None:
+        options = [
+            ("grpc.max_metadata_size", 16 << 20),
+            ("grpc.max_receive_message_length", -1),
+            ("grpc.max_send_message_length", -1),
+        ]
+        if credentials is None:
+            self.channel = grpc.insecure_channel(address, options)
+        else:
+            self.channel = grpc.secure_channel(address, credentials, options)
         self.stub = p4r_grpc.P4RuntimeStub(self.channel)
+        self.device_id, self.election, self.role = device_id, election, ""
+
+    def pipeline_request(
+        self, config: p4r.ForwardingPipelineConfig | None, action: str
+    ) -> p4r.SetForwardingPipelineConfigRequest:
+        """What `set_pipeline` sends."""
+        return p4r.SetForwardingPipelineConfigRequest(
+            device_id=self.device_id,
+            election_id=U128.encode(self.election),
+            role=self.role,
+            action=p4r.SetForwardingPipelineConfigRequest.Action.Value(action),
+            config=config,
+        )
+
+    def set_pipeline(self, config: p4r.ForwardingPipelineConfig | None, action: str = "VERIFY_AND_COMMIT") -> None:
+        """Sets a program."""
+        self.stub.SetForwardingPipelineConfig(self.pipeline_request(config, action), timeout=DEADLINE)
+
+    def write_request(self, *updates: tuple[str, p4r.Entity]) -> p4r.WriteRequest:
+        """What `write` sends."""
+        request = p4r.WriteRequest(device_id=self.device_id, election_id=U128.encode(self.election), role=self.role)
+        for kind, entity in updates:
+            request.updates.add(type=p4r.Update.Type.Value(kind), entity=entity)
+        return request
+
+    def write(self, *updates: tuple[str, p4r.Entity]) -> None:
+        """One batch of `("INSERT" | "MODIFY" | "DELETE", entity)`."""
+        self.stub.Write(self.write_request(*updates), timeout=DEADLINE)
+
+    def insert(self, *entities: p4r.Entity) -> None:
+        """Inserts entities."""
+        self.write(*(("INSERT", e) for e in entities))
+
+    def modify(self, *entities: p4r.Entity) -> None:
+        """Modifies entities."""
+        self.write(*(("MODIFY", e) for e in entities))
+
+    def delete(self, *entities: p4r.Entity) -> None:
+        """Deletes entities."""
+        self.write(*(("DELETE", e) for e in entities))
+
+    def read(self, *entities: p4r.Entity, role: str = "") -> list[p4r.Entity]:
+        """Reads what matches."""
+        request = p4r.ReadRequest(device_id=self.device_id, entities=entities, role=role)
+        return [e for response in self.stub.Read(request, timeout=DEADLINE) for e in response.entities]
+
+
+class Client(Calls):
+    """One controller of one switch, primary from `open()` on. What is refused of a Write is a `WriteError`."""
+
+    def __init__(self, address: str, device_id: int = 1) -> None:
+        super().__init__(address, device_id)
         self.packets: queue.Queue[p4r.PacketIn] = queue.Queue()
         self.digests: queue.Queue[p4r.DigestList] = queue.Queue()
         self.errors: queue.Queue[p4r.StreamError] = queue.Queue()
@@ -245,7 +319,7 @@ class Client:
         self._reader.start()
         request = p4r.StreamMessageRequest()
         request.arbitration.device_id = self.device_id
-        request.arbitration.election_id.CopyFrom(U128.encode(self.election_id))
+        request.arbitration.election_id.CopyFrom(U128.encode(self.election))
         self._requests.put(request)
         answer = self._arbitration.get(timeout=DEADLINE)
         assert answer.status.code == 0, f"not primary: {answer.status.message}"
@@ -280,43 +354,11 @@ class Client:
         except grpc.RpcError:
             pass  # the channel was closed
 
-    def set_pipeline(self, schema: Schema, device_config: bytes) -> None:
-        """VERIFY_AND_COMMIT of a program."""
-        request = p4r.SetForwardingPipelineConfigRequest(
-            device_id=self.device_id,
-            election_id=U128.encode(self.election_id),
-            action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
-        )
-        request.config.p4info.CopyFrom(schema.p4info)
-        request.config.p4_device_config = device_config
-        self.stub.SetForwardingPipelineConfig(request, timeout=DEADLINE)
-
-    def write(self, updates: Iterable[tuple[str, p4r.Entity]]) -> None:
-        """One batch of `("INSERT" | "MODIFY" | "DELETE", entity)`; raises `WriteError`."""
-        request = p4r.WriteRequest(device_id=self.device_id, election_id=U128.encode(self.election_id))
-        for kind, entity in updates:
-            request.updates.add(type=p4r.Update.Type.Value(kind), entity=entity)
+    def write(self, *updates: tuple[str, p4r.Entity]) -> None:
         try:
-            self.stub.Write(request, timeout=DEADLINE)
+            super().write(*updates)
         except grpc.RpcError as error:
             raise WriteError(error) from None
-
-    def insert(self, *entities: p4r.Entity) -> None:
-        """Inserts entities."""
-        self.write(("INSERT", e) for e in entities)
-
-    def modify(self, *entities: p4r.Entity) -> None:
-        """Modifies entities."""
-        self.write(("MODIFY", e) for e in entities)
-
-    def delete(self, *entities: p4r.Entity) -> None:
-        """Deletes entities."""
-        self.write(("DELETE", e) for e in entities)
-
-    def read(self, *entities: p4r.Entity) -> list[p4r.Entity]:
-        """Reads what matches."""
-        request = p4r.ReadRequest(device_id=self.device_id, entities=entities)
-        return [e for response in self.stub.Read(request, timeout=DEADLINE) for e in response.entities]
 
     def packet_out(self, payload: bytes, metadata: Mapping[int, int]) -> None:
         """Sends a packet-out; `metadata`: id -> value."""

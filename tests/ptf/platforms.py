@@ -51,8 +51,8 @@ class Bmv2Platform:
         self.sockets[port].send(data)
 
     def slow_down(self, port: int, packets_per_second: int) -> None:
-        with self._switch.thrift() as api:
-            api.target.set_egress_queue_rate(port, packets_per_second)
+        with self._switch.thrift() as thrift:
+            thrift.target.set_egress_queue_rate(port, packets_per_second)
 
     def close(self) -> None:
         for sock in self.sockets.values():

@@ -89,7 +89,7 @@ def test_a_punted_packet_goes_to_the_controller_only(switch: Switch) -> None:
 
 @pytest.mark.shared_p4
 def test_a_copied_packet_goes_to_the_controller_too(switch: Switch) -> None:
-    switch.client.insert(clone_session(CPU_SESSION, [(CPU_PORT, 1)]))
+    switch.client.insert(clone_session(CPU_SESSION, (CPU_PORT, 1)))
     switch.route("fd00:5::", 32, [4])
     rule(switch, "copy_to_cpu", dport=179)
     packet = frame(ip(host(5)), udp(dport=179))
@@ -101,7 +101,7 @@ def test_a_copied_packet_goes_to_the_controller_too(switch: Switch) -> None:
 def test_a_copy_can_be_cut(switch: Switch) -> None:
     if switch.platform.name == "bmv2":
         pytest.skip("PI for BMv2 refuses clone sessions that cut packets")
-    switch.client.insert(clone_session(CPU_SESSION, [(CPU_PORT, 1)], length=64))
+    switch.client.insert(clone_session(CPU_SESSION, (CPU_PORT, 1), length=64))
     switch.route("fd00:5::", 32, [4])
     rule(switch, "copy_to_cpu", dport=179)
     packet = frame(ip(host(5)), udp(dport=179, payload=bytes(300)))
@@ -112,7 +112,7 @@ def test_a_copy_can_be_cut(switch: Switch) -> None:
 
 
 def test_a_copy_of_a_dropped_packet(switch: Switch) -> None:
-    switch.client.insert(clone_session(CPU_SESSION, [(CPU_PORT, 1)]))
+    switch.client.insert(clone_session(CPU_SESSION, (CPU_PORT, 1)))
     rule(switch, "copy_to_cpu", dport=179)
     verify_punted(switch, 2, frame(ip(usids(9)), udp(dport=179)), PUNTED)
 
@@ -126,7 +126,7 @@ def test_without_a_session_nothing_is_copied(switch: Switch) -> None:
 @pytest.fixture
 def round_trip(switch: Switch) -> Switch:
     """Node 1: packets for its uSIDs go round; node 2 is behind port 2."""
-    switch.client.insert(clone_session(CPU_SESSION, [(CPU_PORT, 1)]))
+    switch.client.insert(clone_session(CPU_SESSION, (CPU_PORT, 1)))
     switch.local_sid(usids(1), 48, "un")
     switch.route(usids(2), 48, [2])
     return switch

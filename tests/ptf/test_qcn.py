@@ -66,7 +66,7 @@ def prepared(switch: Switch) -> Switch:
     switch.insert("minimal_rule", {"destination_group": 5}, action=("minimal", {"port": DIRECT, "own": 1, "link": 0}))
     for via, port in PORTS.items():
         way(switch, via, port)
-    switch.client.insert(clone_session(2, [(RECIRCULATION_PORT, 1)]))
+    switch.client.insert(clone_session(2, (RECIRCULATION_PORT, 1)))
     return switch
 
 

@@ -222,7 +222,7 @@ def test_a_sai_router_mirrors(sai: Switch) -> None:
     sai.insert("acl_ingress", {"hdr.ipv4.dscp": (5, 0x3F)}, action=("mirror", {"session": 1}), priority=1)
     sai.insert("mirror_session", {"meta.mirror": 1}, action=("mirror_to", {"port": OUT + 1}))
     sai.insert("clone_session", {"meta.mirror_port": OUT + 1}, action=("ingress_clone", {"session": 9}))
-    sai.client.insert(clone_session(9, [(OUT + 1, 1)]))
+    sai.client.insert(clone_session(9, (OUT + 1, 1)))
     send_packet(sai, IN, ipv4(tos=20))
     assert sai.take(OUT + 1) == bytes(ipv4(tos=20))
     assert Ether(sai.take(OUT))[IP].ttl == 63

@@ -27,7 +27,7 @@ from detour.fabric.labs.programs import SwitchContent, contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.linux.netns import Namespace
 from detour.topo import Switch
-from tests.ptf.p4rt import Client, Schema
+from tests.ptf.p4rt import Client
 
 __all__ = ["Bmv2Lab", "Seen", "TimedFrame", "missing"]
 
@@ -63,10 +63,7 @@ class Bmv2Lab:
     """A context manager. Two of them may be up at once."""
 
     def __init__(self, folder: Path, solution: bool = False) -> None:
-        """
-        Raises:
-            DetourError: BMv2 cannot be used here, or what is wrong with the lab, by file and line.
-        """
+        """Raises `DetourError`: BMv2 cannot be used here, or what is wrong with the lab, by file and line."""
         if why := missing():
             raise DetourError(why)
         self.lab = read_lab(LabFolder.given(str(folder), solution))
@@ -116,11 +113,8 @@ class Bmv2Lab:
             thrift.target.set_egress_queue_rate(port, packets_per_second)
 
     def play(self, sends: Iterable[TimedFrame], seconds: float, places: Sequence[Place]) -> list[Seen]:
-        """Sends, and returns what has come to places by then, in its order.
-
-        Raises:
-            DetourError: a place that is not there.
-        """
+        """Sends, and returns what has come to places by then, in its order. Raises `DetourError`: a place that is not
+        there."""
         with ExitStack() as closing:
             out = {host.name: closing.enter_context(self._socket(host.name)) for host in self.lab.hosts}
             heard = {place: closing.enter_context(self._socket(place)) for place in places}
@@ -175,7 +169,6 @@ def _fill(address: str, device: int, content: SwitchContent) -> None:
     if content.compiled is None:
         raise DetourError(f"{content.switch.name}: P4Runtime needs a program and its P4Info")
     with Client(address, device) as controller:
-        message = content.compiled.message
-        controller.set_pipeline(Schema(message.p4info), message.p4_device_config)
+        controller.set_pipeline(content.compiled.message)
         for update in content.updates:
-            controller.write([(p4r.Update.Type.Name(update.update.type), update.update.entity)])
+            controller.write((p4r.Update.Type.Name(update.update.type), update.update.entity))

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from detour.fabric.linux.netns import Namespace
+from tests.ptf.bmv2 import with_cables
 from tests.waiting import PATIENCE_S
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "corpus"
@@ -46,7 +47,7 @@ class Running:
             target = [*target, "--grpc-server-addr", self.address]
         command += ["--", *target]
         if ports:
-            command = ["unshare", "--net", "sh", "-e", "-c", _script(ports), "sh", *command]
+            command = ["unshare", "--net", "sh", "-e", "-c", with_cables(ports), "sh", *command]
         self.out = (folder / "out").open("wb")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.out, cwd=folder)
         self._namespace: Namespace | None = None
@@ -67,7 +68,10 @@ class Running:
         """A socket at the far end of a port's veth pair, in the switch's namespace."""
         if self._namespace is None:
             self._namespace = Namespace.of_process(self.process.pid)
-        return self._namespace.run(_packet_socket, f"t{port}")
+        sock = self._namespace.packet_socket(f"t{port}")
+        sock.setsockopt(263, 8, 1)  # SOL_PACKET, PACKET_AUXDATA
+        sock.settimeout(PATIENCE_S)
+        return sock
 
     def inside(self, *command: str) -> None:
         """Runs a command in the switch's namespace."""
@@ -88,23 +92,6 @@ class Running:
         if self._namespace is not None:
             self._namespace.close()
         self.out.close()
-
-
-def _script(ports: Sequence[int]) -> str:
-    lines = ["ip link set lo up", "sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1"]
-    for port in ports:
-        lines.append(f"ip link add s{port} type veth peer name t{port}")
-        lines += [f"ip link set s{port} up", f"ip link set t{port} up"]
-    return "\n".join([*lines, 'exec "$@"'])
-
-
-def _packet_socket(interface: str) -> socket.socket:
-    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-    sock.setsockopt(263, 23, 1)  # SOL_PACKET, PACKET_IGNORE_OUTGOING
-    sock.setsockopt(263, 8, 1)  # PACKET_AUXDATA
-    sock.bind((interface, 0x0003))
-    sock.settimeout(PATIENCE_S)
-    return sock
 
 
 def receive(sock: socket.socket) -> bytes:

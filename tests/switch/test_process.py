@@ -47,12 +47,12 @@ TABLES_INFO = Schema.load(FABRIC / "bench_tables.p4info.txtpb")
 
 def program_tables(controller: Client) -> None:
     """bench_tables.p4, with 5 to port 2."""
-    controller.set_pipeline(TABLES_INFO, TABLES.read_bytes())
+    controller.set_pipeline(TABLES_INFO.config(TABLES.read_bytes()))
     controller.insert(TABLES_INFO.entry("by_exact", {"hdr.keys.exact_key": 5}, ("forward", {"port": 2})))
 
 
 def program_fabric(controller: Client) -> None:
-    controller.set_pipeline(Schema.load(FABRIC / "fabric.p4info.txtpb"), (FABRIC / "fabric.json").read_bytes())
+    controller.set_pipeline(Schema.load(FABRIC / "fabric.p4info.txtpb").config((FABRIC / "fabric.json").read_bytes()))
 
 
 @needs_interfaces
@@ -248,13 +248,12 @@ def test_a_signal_while_it_compiles_does_not_wait_for_that(tmp_path: Path, monke
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     with Running(tmp_path, ["--no-p4"]) as switch:
         switch.wait_for("building native code")
-        builders = psutil.Process(switch.process.pid).children()
+        builders = until(psutil.Process(switch.process.pid).children)
         until(lambda: list(cache.rglob("loop.lock")))  # in the middle of it
         assert switch.end() == 0
         assert "Traceback" not in switch.output()
     assert sorted(os.listdir(tmp_path)) == ["cache", "out"]
     assert [path.name for path in cache.rglob("loop*")] == ["loop.lock"]
-    assert builders
     _, alive = psutil.wait_procs(builders, timeout=PATIENCE_S)
     assert not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
 

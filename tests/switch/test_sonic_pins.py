@@ -20,7 +20,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-from tests.unit.p4runtime.harness import add_match, octets
+from tests.ptf.p4rt import add_match, encode
 from tests.unit.p4runtime.test_p4rt_engine import Switch, running
 from tests.unit.p4runtime.test_p4rt_translation import key
 
@@ -65,7 +65,7 @@ def build(cache: dict[tuple[str, str], p4r.ForwardingPipelineConfig], name: str,
 def argument(described: object, number: int = 1) -> bytes:
     """A value: strings are called after their type, so that what refers to them finds them."""
     type_name = described.type_name.name  # type: ignore[attr-defined]
-    return f"{type_name}-{number}".encode() if not described.bitwidth else octets(number)  # type: ignore[attr-defined]
+    return f"{type_name}-{number}".encode() if not described.bitwidth else encode(number)  # type: ignore[attr-defined]
 
 
 def entries(info: p4i.P4Info) -> Iterator[list[p4r.Entity]]:
@@ -155,7 +155,7 @@ class Routing:
                 entry.priority = _PRIORITY
         entry.action.action.action_id = described.preamble.id
         for param, value in zip(described.params, args, strict=True):
-            entry.action.action.params.add(param_id=param.id, value=octets(value))
+            entry.action.action.params.add(param_id=param.id, value=encode(value))
         return entity
 
     def has(self, action: str) -> bool:

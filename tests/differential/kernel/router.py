@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Linux router with seg6local routes in a network namespace without a name, its cables ending in packet sockets."""
+"""A Linux router with seg6local routes in a network namespace without a name, its cables ending in packet sockets.
+
+The namespace belongs to a process that waits for the end of its input and dies with this one; nothing is left behind.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,7 @@ ip -6 neigh add fd01:{port}::2 lladdr 02:00:00:00:00:02 dev r{port} nud permanen
 """
 _BEGIN = """
 ip link set lo up
-sysctl -q -w net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.autoconf=0
-sysctl -q -w net.ipv6.conf.all.forwarding=1 net.ipv6.conf.all.seg6_enabled=1
+sysctl -q -w net.ipv6.conf.all.forwarding=1 net.ipv6.conf.all.seg6_enabled=1 net.ipv6.conf.default.autoconf=0
 """
 _CONTAINER = "flavors next-csid lblen 32 nflen"
 
@@ -51,15 +53,22 @@ class Router:
     """A router with the given routes."""
 
     def __init__(self, routes: list[str]) -> None:
-        """Raises OSError: the kernel does not take them."""
-        self._space, self._sockets = Namespace(), dict[int, socket.socket]()
-        script = "\n".join([_BEGIN, *(_CABLE.format(port=p) for p in PORTS), *routes])
-        command = self._space.command(["sh", "-e", "-c", script])
-        done = subprocess.run(command, capture_output=True, text=True, check=False, pass_fds=[self._space.fd])
-        if done.returncode:
+        script = [_BEGIN, *(_CABLE.format(port=p) for p in PORTS), *routes, "echo ready", "exec cat"]
+        self._process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sh", "-e", "-c", "\n".join(script)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        if self._process.stdout.readline() != "ready\n":
+            error = self._process.stderr.read().strip()
             self.close()
-            raise OSError(done.stderr.strip())
-        self._sockets = {p: self._space.packet_socket(f"t{p}") for p in PORTS}
+            raise OSError(error)
+        self._namespace = Namespace.of_process(self._process.pid)
+        self._sockets = {p: self._namespace.packet_socket(f"t{p}") for p in PORTS}
 
     def send(self, packet: bytes) -> None:
         """An IPv6 packet comes in at port 1."""
@@ -78,16 +87,22 @@ class Router:
 
     def close(self) -> None:
         """Ends it."""
-        for sock in self._sockets.values():
+        for sock in getattr(self, "_sockets", {}).values():
             sock.close()
-        self._space.close()
+        if hasattr(self, "_namespace"):
+            self._namespace.close()
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            assert stream is not None
+            stream.close()
 
 
 def missing() -> str | None:
     """Why there is no such router here; None if there can be one."""
     if os.geteuid() != 0:
         return "network namespaces with seg6local routes need root"
-    for tool in ("ip", "nsenter", "sysctl"):
+    for tool in ("ip", "unshare", "setpriv", "sysctl"):
         if shutil.which(tool) is None:
             return f"{tool} is not on PATH"
     if not hasattr(socket, "AF_PACKET"):

@@ -56,7 +56,7 @@ def fabric() -> Iterator[Fabric]:
     """A switch that `set_up` has set up."""
     schema = Schema.load(BUILD / "fabric.p4info.txtpb")
     with engine.switch() as under_test:
-        under_test.client.set_pipeline(schema, (BUILD / "fabric.json").read_bytes())
+        under_test.client.set_pipeline(schema.config((BUILD / "fabric.json").read_bytes()))
         set_up(under_test.client, schema)
         yield Fabric(under_test)
 

@@ -15,7 +15,8 @@ from detour.engine.bmv2api.runtime import BmRuntime
 from detour.engine.bmv2api.wire import ServiceError
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
-from tests.unit.p4runtime.harness import Client, Names, config, group, member, refusals, session
+from tests.ptf.p4rt import clone_session
+from tests.unit.p4runtime.harness import Client, Names, config, group, member, refusals
 
 from .conftest import EVERYTHING, SWITCH, Do, doing
 
@@ -170,23 +171,23 @@ def test_multicast_groups(client: Client, both: Do, network: Network) -> None:
 
 def test_mirroring_sessions(client: Client, both: Do, network: Network) -> None:
     both("mirroring_add 7 3")
-    assert client.read(session(7)) == [session(7, (3, 0))]
+    assert client.read(clone_session(7)) == [clone_session(7, (3, 0))]
     both("mirroring_add_mc 8 5")
     both("mc_mgrp_create 5")
     both("mc_node_create 2 1 2")
     both("mc_node_associate 5 0")  # the session follows its group
-    assert client.read(session(8)) == [session(8, (1, 2), (2, 2))]
-    client.insert(session(9, (1, 0), (2, 0)), session(10, (1, 0)))
+    assert client.read(clone_session(8)) == [clone_session(8, (1, 2), (2, 2))]
+    client.insert(clone_session(9, (1, 0), (2, 0)), clone_session(10, (1, 0)))
     assert both("mirroring_get 9") == ["MirroringSessionConfig(port=None, mgid=65545)"]
     assert both("mirroring_get 10") == ["MirroringSessionConfig(port=1, mgid=None)"]
     # 32777 is the group that PI makes for session 9; here it is a multicast group like others.
     client.insert(multicast(32777, (4, 4)))
     both("mc_node_create 5 5")
     both("mc_node_associate 32777 2")
-    assert client.read(session(9)) == [session(9, (1, 0), (2, 0))]
+    assert client.read(clone_session(9)) == [clone_session(9, (1, 0), (2, 0))]
     assert network.replication(SWITCH)[1][9] == ((1, 0), (2, 0))
     assert refused(both, "mc_mgrp_create 65545") == "INVALID_MGID"
-    client.delete(session(10))
+    client.delete(clone_session(10))
     assert refused(both, "mirroring_delete 10") == "SESSION_NOT_FOUND"
     both("mirroring_add 0 3")  # P4Runtime has no session 0
     assert network.replication(SWITCH)[1][0] == ((3, 0),)
@@ -207,12 +208,12 @@ def test_time_outs(client: Client, both: Do, names: Names) -> None:
 
 def test_state_can_be_reset(client: Client, both: Do, names: Names) -> None:
     client.insert(names.one_shot((1 << 127, 8), actions=[(1, 1), (2, 1)]))
-    client.insert(names.entry("exact_two", 1, 1, action=("drop",)), multicast(3, (1, 0)), session(4, (1, 0)))
+    client.insert(names.entry("exact_two", 1, 1, action=("drop",)), multicast(3, (1, 0)), clone_session(4, (1, 0)))
     both("register_write words 1 5")
     both("reset_state")
     assert client.read(names.entry("exact_two"), names.entry("balanced"), multicast(0)) == []
     assert both("register_read words 1") == ["words[1]= 0"]
-    assert client.read(session(4)) == [session(4, (1, 0))]  # as in BMv2
+    assert client.read(clone_session(4)) == [clone_session(4, (1, 0))]  # as in BMv2
     client.insert(member(names.ids["ecmp"], 1, names.action("forward", 3)))
 
 

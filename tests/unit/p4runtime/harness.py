@@ -13,9 +13,10 @@ from typing import Any
 
 import grpc
 import pytest
-from finsy.proto import p4i, p4r, p4r_grpc, rpc_status
+from finsy.proto import U128, p4i, p4r, p4r_grpc
 from google.protobuf import text_format
 
+from tests.ptf.p4rt import Calls, add_match, element_errors, encode, meter_config
 from tests.waiting import PATIENCE_S as WAIT_S
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "programs" / "p4runtime"
@@ -105,7 +106,7 @@ class Stream:
     def arbitrate(self, device_id: int, election: int | None, role: str = "", config: Any = None) -> None:
         update = p4r.MasterArbitrationUpdate(device_id=device_id)
         if election is not None:
-            update.election_id.CopyFrom(uint128(election))
+            update.election_id.CopyFrom(U128.encode(election))
         if role or config is not None:
             update.role.name = role
         if config is not None:
@@ -145,26 +146,11 @@ class Stream:
         self.call.cancel()
 
 
-def uint128(value: int) -> p4r.Uint128:
-    return p4r.Uint128(high=value >> 64, low=value & ((1 << 64) - 1))
-
-
-class Client:
+class Client(Calls):
     """One controller. It becomes primary with `primary()`."""
 
     def __init__(self, target: str, device_id: int = 1, election: int = 1, credentials: Any = None) -> None:
-        options = [
-            ("grpc.max_metadata_size", 16 << 20),
-            ("grpc.max_receive_message_length", 64 << 20),
-            ("grpc.max_send_message_length", 256 << 20),
-        ]
-        if credentials is None:
-            self.channel = grpc.insecure_channel(target, options)
-        else:
-            self.channel = grpc.secure_channel(target, credentials, options)
-        self.stub = p4r_grpc.P4RuntimeStub(self.channel)
-        self.device_id, self.election = device_id, election
-        self.role = ""
+        super().__init__(target, device_id, election, credentials)
         self.streams: list[Stream] = []
 
     def stream(self) -> Stream:
@@ -183,45 +169,9 @@ class Client:
         self.set_pipeline(config(program))
         return stream
 
-    def pipeline_request(
-        self, config: p4r.ForwardingPipelineConfig | None, action: str
-    ) -> p4r.SetForwardingPipelineConfigRequest:
-        return p4r.SetForwardingPipelineConfigRequest(
-            device_id=self.device_id,
-            election_id=uint128(self.election),
-            role=self.role,
-            action=p4r.SetForwardingPipelineConfigRequest.Action.Value(action),
-            config=config,
-        )
-
-    def set_pipeline(self, config: p4r.ForwardingPipelineConfig | None, action: str = "VERIFY_AND_COMMIT") -> None:
-        self.stub.SetForwardingPipelineConfig(self.pipeline_request(config, action), timeout=WAIT_S)
-
-    def write_request(self, *updates: tuple[str, p4r.Entity]) -> p4r.WriteRequest:
-        request = p4r.WriteRequest(device_id=self.device_id, election_id=uint128(self.election), role=self.role)
-        for kind, entity in updates:
-            request.updates.add(type=p4r.Update.Type.Value(kind), entity=entity)
-        return request
-
-    def write(self, *updates: tuple[str, p4r.Entity]) -> None:
-        self.stub.Write(self.write_request(*updates), timeout=WAIT_S)
-
     def refusals(self, *updates: tuple[str, p4r.Entity]) -> list[int]:
         """The codes of a batch that is refused."""
         return refusals(lambda: self.write(*updates))
-
-    def insert(self, *entities: p4r.Entity) -> None:
-        self.write(*(("INSERT", e) for e in entities))
-
-    def modify(self, *entities: p4r.Entity) -> None:
-        self.write(*(("MODIFY", e) for e in entities))
-
-    def delete(self, *entities: p4r.Entity) -> None:
-        self.write(*(("DELETE", e) for e in entities))
-
-    def read(self, *entities: p4r.Entity, role: str = "") -> list[p4r.Entity]:
-        request = p4r.ReadRequest(device_id=self.device_id, entities=entities, role=role)
-        return [e for response in self.stub.Read(request, timeout=WAIT_S) for e in response.entities]
 
     def close(self) -> None:
         for stream in self.streams:
@@ -231,17 +181,7 @@ class Client:
 
 def codes(error: grpc.RpcError) -> list[int]:
     """The canonical codes of a batch's elements; empty if the request as a whole was refused."""
-    for each in error.trailing_metadata():
-        if each.key == "grpc-status-details-bin":
-            status = rpc_status.Status.FromString(each.value)
-            assert status.code == error.code().value[0]
-            canonical = []
-            for detail in status.details:
-                element = p4r.Error()
-                assert detail.Unpack(element)
-                canonical.append(element.canonical_code)
-            return canonical
-    return []
+    return [e.canonical_code for e in element_errors(error)]
 
 
 def refused(call: Callable[[], object]) -> grpc.StatusCode:
@@ -287,7 +227,7 @@ class Names:
     def action(self, name: str, *args: int | str) -> p4r.Action:
         action = p4r.Action(action_id=self.ids[name])
         for p, value in zip(self._actions[name].params, args, strict=True):
-            action.params.add(param_id=p.id, value=octets(value))
+            action.params.add(param_id=p.id, value=encode(value))
         return action
 
     def entry(self, table: str, *key: Any, action: tuple[Any, ...] | None = None, **fields: Any) -> p4r.Entity:
@@ -328,18 +268,13 @@ def counter(id_: int, index: int | None = None, packets: int | None = None, size
     return p4r.Entity(counter_entry=entry)
 
 
-def rates(*of: int) -> p4r.MeterConfig:
-    """(cir, committed burst, pir, peak burst)."""
-    return p4r.MeterConfig(**dict(zip(("cir", "cburst", "pir", "pburst"), of, strict=True)))
-
-
 def meter(id_: int, index: int | None = None, *of: int) -> p4r.Entity:
     """`of`: its rates."""
     entry = p4r.MeterEntry(meter_id=id_)
     if index is not None:
         entry.index.index = index
     if of:
-        entry.config.CopyFrom(rates(*of))
+        entry.config.CopyFrom(meter_config(*of))
     return p4r.Entity(meter_entry=entry)
 
 
@@ -348,7 +283,7 @@ def register(id_: int, index: int | None = None, value: int | bytes | None = Non
     if index is not None:
         entry.index.index = index
     if value is not None:
-        entry.data.bitstring = value if isinstance(value, bytes) else octets(value)
+        entry.data.bitstring = value if isinstance(value, bytes) else encode(value)
     return p4r.Entity(register_entry=entry)
 
 
@@ -358,7 +293,7 @@ def value_set(id_: int, *members: int | tuple[int, ...]) -> p4r.Entity:
     for member in members:
         added = entry.members.add()
         for field, value in enumerate(member if isinstance(member, tuple) else (member,), 1):
-            added.match.add(field_id=field).exact.value = octets(value)
+            added.match.add(field_id=field).exact.value = encode(value)
     return p4r.Entity(value_set_entry=entry)
 
 
@@ -392,32 +327,3 @@ def multicast(id_: int, *replicas: tuple[int, int], metadata: bytes = b"") -> p4
     for port, instance in replicas:
         out.replicas.add(port=port.to_bytes(1 + (port > 255), "big"), instance=instance)
     return entity
-
-
-def session(id_: int, *replicas: tuple[int, int], length: int = 0, cos: int = 0) -> p4r.Entity:
-    """A clone session of (port, instance)s."""
-    entity = p4r.Entity()
-    out = entity.packet_replication_engine_entry.clone_session_entry
-    out.session_id, out.packet_length_bytes, out.class_of_service = id_, length, cos
-    for port, instance in replicas:
-        out.replicas.add(egress_port=port, instance=instance)
-    return entity
-
-
-def add_match(m: p4r.FieldMatch, kind: int, element: Any) -> None:
-    types = p4i.MatchField.MatchType
-    if kind == types.EXACT:
-        m.exact.value = octets(element)
-    elif kind == types.OPTIONAL:
-        m.optional.value = octets(element)
-    elif kind == types.LPM:
-        m.lpm.value, m.lpm.prefix_len = octets(element[0]), element[1]
-    elif kind == types.TERNARY:
-        m.ternary.value, m.ternary.mask = octets(element[0]), octets(element[1])
-    else:
-        m.range.low, m.range.high = octets(element[0]), octets(element[1])
-
-
-def octets(value: int | str) -> bytes:
-    """A number in its shortest form, or a string of a translated type."""
-    return value.encode() if isinstance(value, str) else value.to_bytes((value.bit_length() + 7) // 8 or 1, "big")

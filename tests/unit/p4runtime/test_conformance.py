@@ -35,9 +35,9 @@ from detour.control.conformance.report import check_table, read_reports, read_ru
 from detour.control.conformance.session import CheckSession
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
+from tests.ptf.p4rt import clone_session
 from tests.unit.p4runtime.conformance_faults import FAULTS, Fault, FaultyLink, WrongCodes
 from tests.unit.p4runtime.harness import PROGRAMS, Client, Names, counter, digest, group, member, multicast, register
-from tests.unit.p4runtime.harness import session as session_of
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -193,7 +193,7 @@ def test_the_server_is_left_as_it_was(names: Names) -> None:
         default = names.entry("exact_two", action=("forward", 3), is_default_action=True)
         hop = member(names.ids["ecmp"], 5, names.action("forward", 4))
         hops = group(names.ids["ecmp"], 6, (5, 2))
-        rest = [multicast(9, (1, 2)), session_of(8, (1, 1)), digest(names.ids["learn_t"], 3, 10, 20)]
+        rest = [multicast(9, (1, 2)), clone_session(8, (1, 1)), digest(names.ids["learn_t"], 3, 10, 20)]
         client.insert(hop)
         client.insert(hops, route, *rest)
         client.modify(default, counter(names.ids["port_counter"], 3, 17, 99), register(names.ids["words"], 2, 5))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Primary and backups, by the rules of the spec (docs/facts.md, "Primary and backups")."""
+"""Primary and backups, as far as tests of the specification (test_conformance.py) do not say: configs of roles, BMv2's
+promotion, limits."""
 
 from __future__ import annotations
 
@@ -9,12 +10,12 @@ from typing import Any
 
 import grpc
 import pytest
-from finsy.proto import p4r, stratum
+from finsy.proto import U128, p4r, stratum
 
 from detour.engine.p4runtime import Code, P4RuntimeServer, Refused
 from detour.engine.p4runtime.arbitration import Arbiter
 from detour.engine.p4runtime.session import StreamSession
-from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, Stream, codes, config, refused, uint128
+from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, Stream, codes, config, refused
 
 OK, EXISTS, NONE = 0, 6, 5  # status to the primary, to backups, when there is no primary
 
@@ -53,34 +54,6 @@ def opened(expected: tuple[int, int | None], client: Client, election: int | Non
     return stream
 
 
-def test_the_first_becomes_primary(client: Client) -> None:
-    stream = client.stream()
-    stream.arbitrate(1, 5)
-    message = stream.next().arbitration
-    assert (message.device_id, message.status.code, message.election_id.low) == (1, OK, 5)
-    assert not message.HasField("role")
-    assert may_write(client, 5)
-    assert not may_write(client, 4)
-    assert not may_write(client, 6)
-
-
-def test_a_higher_id_takes_over(client: Client) -> None:
-    first, second = open_stream(client, 1), client.stream()
-    assert advice(first) == (OK, 1)
-    second.arbitrate(1, (3 << 64) | 2)
-    assert advice(first) == (EXISTS, (3 << 64) | 2)
-    assert advice(second) == (OK, (3 << 64) | 2)
-    assert not may_write(client, 1)
-    assert may_write(client, (3 << 64) | 2)
-
-
-def test_a_lower_id_is_a_backup_and_others_hear_nothing(client: Client) -> None:
-    first = opened((OK, 9), client, 9)
-    opened((EXISTS, 9), client, 3)
-    assert first.silent()
-    assert not may_write(client, 3)
-
-
 def test_without_election_id_nobody_becomes_primary(client: Client) -> None:
     stream = opened((NONE, None), client, None)
     request = p4r.WriteRequest(device_id=1)
@@ -89,96 +62,9 @@ def test_without_election_id_nobody_becomes_primary(client: Client) -> None:
     assert advice(stream) == (EXISTS, 0)
 
 
-def test_nobody_is_promoted_when_the_primary_goes(client: Client) -> None:
-    backups = [open_stream(client, 1)]
-    assert advice(backups[0]) == (OK, 1)
-    backups.append(open_stream(client, None))
-    assert advice(backups[1]) == (EXISTS, 1)
-    primary = opened((OK, 7), client, 7)
-    for backup in backups:
-        assert advice(backup) == (EXISTS, 7)
-    primary.kill()
-    for backup in backups:
-        assert advice(backup) == (NONE, 7)
-    assert not may_write(client, 1)
-    assert not may_write(client, 7)
-    # An id below the highest ever seen does not do.
-    backups[0].arbitrate(1, 6)
-    assert advice(backups[0]) == (NONE, 7)
-    backups[0].arbitrate(1, 7)
-    assert advice(backups[0]) == (OK, 7)
-    assert advice(backups[1]) == (EXISTS, 7)
-
-
-def test_the_primary_goes_politely(client: Client) -> None:
-    backup = opened((OK, 1), client, 1)
-    primary = opened((OK, 7), client, 7)
-    assert advice(backup) == (EXISTS, 7)
-    primary.close()
-    assert advice(backup) == (NONE, 7)
-
-
-def test_a_primary_may_downgrade_itself(client: Client) -> None:
-    first = opened((OK, 5), client, 5)
-    second = opened((EXISTS, 5), client, 2)
-    first.arbitrate(1, 1)
-    assert advice(first) == (NONE, 5)
-    assert advice(second) == (NONE, 5)
-    first.arbitrate(1, None)
-    assert advice(first) == (NONE, 5)
-    assert second.silent()
-
-
-def test_a_primary_may_confirm_and_raise_its_id(client: Client) -> None:
-    first = opened((OK, 5), client, 5)
-    second = opened((EXISTS, 5), client, 2)
-    for election in (5, 8):
-        first.arbitrate(1, election)
-        assert advice(first) == (OK, election)
-        assert advice(second) == (EXISTS, election)
-    assert not may_write(client, 5)
-    assert may_write(client, 8)
-
-
-def test_errors_end_the_stream(client: Client) -> None:
-    assert open_stream(client, 1, device_id=99).error() is grpc.StatusCode.NOT_FOUND
-    first = opened((OK, 1), client, 1)
-    assert open_stream(client, 1).error() is grpc.StatusCode.INVALID_ARGUMENT
-    other = opened((OK, 2), client, 2, device_id=2)
-    other.arbitrate(1, 3)
-    assert other.error() is grpc.StatusCode.FAILED_PRECONDITION
-    named = opened((OK, 2), client, 2, role="x")
-    named.arbitrate(1, 3, "y")
-    assert named.error() is grpc.StatusCode.FAILED_PRECONDITION
-    # A live stream that asks for an id in use is ended too; it was the primary of device 2.
-    assert first.silent()
-
-
-def test_an_id_in_use_ends_a_live_stream(client: Client) -> None:
-    first = opened((OK, 5), client, 5)
-    second = opened((EXISTS, 5), client, 2)
-    second.arbitrate(1, 5)
-    assert second.error() is grpc.StatusCode.INVALID_ARGUMENT
-    assert first.silent()
-
-
-def test_devices_and_roles_are_apart(client: Client) -> None:
-    streams = [open_stream(client, 1), open_stream(client, 1, device_id=2), open_stream(client, 1, role="r")]
-    for stream in streams:
-        assert advice(stream) == (OK, 1)
-    client.role = "r"
-    assert may_write(client, 1)
-    client.role = "s"
-    assert refused(client.write) is grpc.StatusCode.NOT_FOUND
-
-
-def test_role_is_echoed(client: Client) -> None:
-    stream = open_stream(client, 1, role="r")
-    assert stream.next().arbitration.role.name == "r"
+def test_versions_before_1_4_number_roles(client: Client) -> None:
     old = client.stream()
-    old.send(
-        arbitration=p4r.MasterArbitrationUpdate(device_id=1, role=p4r.Role(id=4), election_id=uint128(1))
-    )  # versions before 1.4 number roles
+    old.send(arbitration=p4r.MasterArbitrationUpdate(device_id=1, role=p4r.Role(id=4), election_id=U128.encode(1)))
     message = old.next().arbitration
     assert (message.role.id, message.status.code) == (4, OK)
 
@@ -217,7 +103,7 @@ def test_wrong_role_configs(client: Client, names: Names) -> None:
         stream = client.stream()
         stream.arbitrate(1, 1, "b", wrong)
         assert stream.error() is grpc.StatusCode.INVALID_ARGUMENT
-    broken = p4r.MasterArbitrationUpdate(device_id=1, election_id=uint128(1), role=p4r.Role(name="c"))
+    broken = p4r.MasterArbitrationUpdate(device_id=1, election_id=U128.encode(1), role=p4r.Role(name="c"))
     broken.role.config.Pack(taken)
     broken.role.config.value = b"\xff\xff"
     stream = client.stream()
@@ -258,7 +144,7 @@ def test_a_role_takes_so_many_streams() -> None:
         arbiter = Arbiter(1, drain)
         for n in range(256):
             await arbiter.update(
-                StreamSession(), p4r.MasterArbitrationUpdate(device_id=1, election_id=uint128(n)), True
+                StreamSession(), p4r.MasterArbitrationUpdate(device_id=1, election_id=U128.encode(n)), True
             )
         with pytest.raises(Refused) as caught:
             await arbiter.update(StreamSession(), p4r.MasterArbitrationUpdate(device_id=1), True)

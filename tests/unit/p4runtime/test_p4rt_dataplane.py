@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Digests, clone sessions and meters over P4Runtime on the real engine, with raw stubs: what packets make of them."""
+"""Clone sessions and meters over P4Runtime on the real engine, with raw stubs: what packets make of them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 from finsy.proto import p4r
 
+from tests.ptf.p4rt import clone_session, meter_config
 from tests.unit.p4runtime import harness
-from tests.unit.p4runtime.harness import Names, Stream, counter, digest, meter, rates, register, session
+from tests.unit.p4runtime.harness import Names, counter, meter, register
 from tests.unit.p4runtime.test_p4rt_engine import TARGET, Switch, ethernet, ipv6, running
 from tests.waiting import until
 
@@ -20,41 +21,7 @@ def switch() -> Iterator[Switch]:
         yield switch
 
 
-def learnt(stream: Stream) -> tuple[int, list[tuple[int, int]]]:
-    """(list id, (source address, port) of each)."""
-    digest = stream.next().digest
-    values = [[int.from_bytes(m.bitstring, "big") for m in d.struct.members] for d in digest.data]
-    return digest.list_id, [(v[0], v[1]) for v in values]
-
-
-# -- digests
-
-
-def test_digests_by_size_and_with_acknowledgement(switch: Switch, names: Names) -> None:
-    switch.client.insert(digest(names.ids["learn_t"], 3, 10**15, 10**15))
-    for source in (1, 2, 1, 2, 3):
-        switch.send(ethernet(source=source), port=2)
-    first, sources = learnt(switch.stream)
-    assert sources == [(1, 2), (2, 2), (3, 2)]
-    # In flight and unacknowledged: only what is new comes, from another port as well.
-    for source, port in ((1, 2), (2, 2), (4, 2), (1, 3), (5, 2)):
-        switch.send(ethernet(source=source), port=port)
-    second, sources = learnt(switch.stream)
-    assert sources == [(4, 2), (1, 3), (5, 2)]
-    assert second > first
-    switch.stream.send(digest_ack=p4r.DigestListAck(digest_id=names.ids["learn_t"], list_id=first))
-    switch.stream.send(digest_ack=p4r.DigestListAck(digest_id=12345, list_id=first))
-    assert switch.stream.next().error.canonical_code == 3  # the acknowledgement before it has been dealt with
-    for source in (4, 1, 2, 3):
-        switch.send(ethernet(source=source), port=2)
-    assert learnt(switch.stream)[1] == [(1, 2), (2, 2), (3, 2)]
-
-
 # -- clone sessions
-
-
-def clone_session(*replicas: tuple[int, int], **options: int) -> p4r.Entity:
-    return session(9, *replicas, **options)
 
 
 @pytest.fixture
@@ -72,19 +39,19 @@ HEADER = 6
 
 
 def test_a_clone_session_has_any_number_of_replicas(mirrored: Switch) -> None:
-    mirrored.client.insert(clone_session((2, 1), (3, 1), (2, 2), (510, 7)))
+    mirrored.client.insert(clone_session(9, (2, 1), (3, 1), (2, 2), (510, 7)))
     mirrored.send(FRAME)
     assert [mirrored.receive(2)[HEADER:], mirrored.receive(2)[HEADER:], mirrored.receive(3)[HEADER:]] == [FRAME] * 3
     packet = mirrored.stream.next().packet
     assert (packet.metadata[1].value, packet.payload) == (b"\1", FRAME)
     # MODIFY replaces all of them, DELETE ends it.
-    mirrored.client.modify(clone_session((3, 0)))
+    mirrored.client.modify(clone_session(9, (3, 0)))
     mirrored.send(FRAME)
     assert mirrored.receive(3)[HEADER:] == FRAME
-    mirrored.client.delete(clone_session())
+    mirrored.client.delete(clone_session(9))
     mirrored.send(FRAME)
     until(lambda: mirrored.taken_in(1) == 3)  # or the session might be there again before the frame is
-    mirrored.client.insert(clone_session((2, 0)))
+    mirrored.client.insert(clone_session(9, (2, 0)))
     mirrored.send(FRAME)
     assert mirrored.receive(2)[HEADER:] == FRAME
     assert mirrored.frames[2].empty()
@@ -94,22 +61,12 @@ def test_a_clone_session_has_any_number_of_replicas(mirrored: Switch) -> None:
 def test_clones_are_cut(mirrored: Switch) -> None:
     for length in (60, 100, 1000, 0):
         kind = "INSERT" if length == 60 else "MODIFY"
-        mirrored.client.write((kind, clone_session((2, 1), length=length)))
+        mirrored.client.write((kind, clone_session(9, (2, 1), length=length)))
         mirrored.send(FRAME)
         # What leaves, the header that the egress pipeline put in front included, is cut.
         got = mirrored.receive(2)
         assert len(got) == min(length or 1000, HEADER + len(FRAME))
         assert got[HEADER:] == FRAME[: len(got) - HEADER]
-
-
-def test_the_class_of_service_is_kept(mirrored: Switch) -> None:
-    entity = clone_session((2, 1), cos=5)
-    mirrored.client.insert(entity)
-    assert mirrored.client.read(p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry())) == [
-        entity
-    ]
-    mirrored.send(FRAME)
-    assert mirrored.receive(2)[HEADER:] == FRAME
 
 
 # -- meters: the program writes the colour of the direct meter, then that of `rate`, to octets[0]
@@ -160,7 +117,7 @@ def test_an_indirect_meter_colours_packets(switch: Switch, names: Names) -> None
 
 def test_a_direct_meter_is_read_and_written_as_a_resource(switch: Switch, names: Names) -> None:
     metered = names.entry(
-        "acl", None, None, None, 0x86DD, action=("metered",), priority=7, meter_config=rates(0, 1, 0, 2)
+        "acl", None, None, None, 0x86DD, action=("metered",), priority=7, meter_config=meter_config(0, 1, 0, 2)
     )
     switch.client.insert(metered)
     query = direct_meter(metered)
@@ -168,7 +125,7 @@ def test_a_direct_meter_is_read_and_written_as_a_resource(switch: Switch, names:
     assert got.direct_meter_entry.config == metered.table_entry.meter_config
     through(switch, names, [ipv6(5)] * 4)
     assert switch.client.read(query) == [got]  # a configuration, whatever the buckets hold
-    changed = direct_meter(metered, rates(7, 8, 9, 10))
+    changed = direct_meter(metered, meter_config(7, 8, 9, 10))
     switch.client.modify(changed)
     assert switch.client.read(query) == [changed]
 
@@ -217,7 +174,7 @@ def metered() -> Iterator[Metered]:
         yield Metered(switch)
 
 
-TWO_GREEN_TWO_YELLOW = rates(0, 2, 0, 4)
+TWO_GREEN_TWO_YELLOW = meter_config(0, 2, 0, 4)
 
 
 def test_a_direct_meter_colours_the_packets_of_its_entry(metered: Metered) -> None:
@@ -233,7 +190,7 @@ def test_a_direct_meter_colours_the_packets_of_its_entry(metered: Metered) -> No
 
 def test_a_direct_meter_of_bytes(metered: Metered) -> None:
     size = 100
-    metered.client.insert(metered.entry("second", 7, rates(0, 3 * size, 0, 4 * size)))
+    metered.client.insert(metered.entry("second", 7, meter_config(0, 3 * size, 0, 4 * size)))
     assert metered.colours(0, 7, 6, size) == [(0, 0)] * 3 + [(0, 1)] + [(0, 2)] * 2
 
 

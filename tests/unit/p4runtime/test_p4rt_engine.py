@@ -20,10 +20,7 @@ from tests.unit.p4runtime.harness import (
     Stream,
     config,
     counter,
-    digest,
-    multicast,
     register,
-    session,
     value_set,
 )
 from tests.waiting import until
@@ -83,32 +80,6 @@ def ipv6(destination: int, payload: bytes = bytes(26)) -> bytes:
     return ethernet(ether_type=0x86DD, payload=header + destination.to_bytes(16, "big") + payload)
 
 
-def test_entries_forward(switch: Switch, names: Names) -> None:
-    switch.client.insert(names.entry("exact_two", TARGET, 2, action=("forward", 2)))
-    frame = ethernet(ether_type=0x0801)
-    switch.client.insert(names.entry("preset", 1, action=("set_vlan", 2)))
-    switch.send(frame)
-    assert switch.receive(2) == frame
-    switch.client.modify(names.entry("exact_two", TARGET, 2, action=("forward", 3)))
-    switch.send(frame)
-    assert switch.receive(3) == frame
-
-
-def test_direct_counter_and_default_entry(switch: Switch, names: Names) -> None:
-    route = names.entry("lpm_route", (0xFD << 120, 8), action=("route", 2, 0x0200000000FF))
-    switch.client.insert(route)
-    frame = ipv6(0xFD << 120 | 5)
-    switch.send(frame)
-    assert switch.receive(2) == (0x0200000000FF).to_bytes(6, "big") + frame[6:]
-    (got,) = switch.client.read(names.entry("lpm_route", counter_data=p4r.CounterData()))
-    assert got.table_entry.counter_data == p4r.CounterData(packet_count=1, byte_count=len(frame))
-    switch.client.modify(names.entry("lpm_route", action=("to_cpu", 0xABCD), is_default_action=True))
-    switch.send(ipv6(5))
-    packet = switch.stream.next().packet
-    assert [m.value for m in packet.metadata] == [b"\1", b"\0", b"\0", b"\xab\xcd"]
-    assert packet.payload == ipv6(5)
-
-
 def test_packet_out(switch: Switch) -> None:
     packet = p4r.PacketOut(payload=ethernet())
     packet.metadata.add(metadata_id=1, value=b"\3")
@@ -119,33 +90,6 @@ def test_packet_out(switch: Switch) -> None:
     packet.payload = bytes(1 << 20)
     switch.stream.send(packet=packet)
     assert switch.stream.next().error.canonical_code == 3
-
-
-def test_multicast_and_clone(switch: Switch, names: Names) -> None:
-    switch.client.insert(
-        multicast(7, (2, 2), (3, 3)),
-        session(9, (510, 1)),
-        names.entry("exact_two", TARGET, 1, action=("replicate", 7)),
-        names.entry("exact_two", TARGET + 1, 1, action=("mirror", 9)),
-        names.entry("preset", 1, action=("set_vlan", 1)),
-    )
-    switch.send(ethernet(ether_type=0x0801))
-    assert switch.receive(2) == switch.receive(3) == ethernet(ether_type=0x0801)
-    switch.send(ethernet(TARGET + 1, ether_type=0x0801))
-    packet = switch.stream.next().packet
-    assert [m.value for m in packet.metadata][1] == b"\1"
-    assert packet.payload == ethernet(TARGET + 1, ether_type=0x0801)
-
-
-def test_digest_and_idle_time_out(switch: Switch, names: Names) -> None:
-    switch.client.insert(digest(names.ids["learn_t"], 1))
-    switch.send(ethernet(), port=3)
-    (data,) = switch.stream.next().digest.data
-    assert [m.bitstring for m in data.struct.members] == [SOURCE.to_bytes(6, "big"), b"\3"]
-    entry = names.entry("ageing", SOURCE, action=("NoAction",), idle_timeout_ns=200_000_000)
-    switch.client.insert(entry)
-    switch.send(ethernet(), port=3)
-    assert switch.stream.next().idle_timeout_notification.table_entry[0].match == entry.table_entry.match
 
 
 def test_registers_counters_and_value_sets(switch: Switch, names: Names) -> None:

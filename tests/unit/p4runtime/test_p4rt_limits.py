@@ -11,12 +11,13 @@ from typing import Any
 
 import grpc
 import pytest
-from finsy.proto import p4r, p4r_grpc, stratum
+from finsy.proto import U128, p4r, p4r_grpc, stratum
 
 from detour.engine.p4runtime import P4RuntimeServer
 from detour.engine.p4runtime.errors import Code, Outcomes, Refused, invalid, refusal
 from detour.engine.p4runtime.limits import Budget, Lane, Limits
 from detour.engine.p4runtime.requests import Parts, split
+from tests.ptf.p4rt import clone_session, meter_config
 from tests.unit.p4runtime.harness import (
     WAIT_S,
     Client,
@@ -27,11 +28,8 @@ from tests.unit.p4runtime.harness import (
     group,
     member,
     multicast,
-    rates,
     refusals,
     refused,
-    session,
-    uint128,
     value_set,
 )
 from tests.unit.p4runtime.test_p4rt_pipeline import ALL
@@ -204,11 +202,11 @@ def test_every_kind_is_read_from_a_snapshot_as_from_the_state(make: Callable[...
     balanced = names.entry("balanced", (0xFD << 120, 8))
     balanced.table_entry.action.action_profile_group_id = 5
     metered = names.entry(
-        "acl", None, None, None, 0x86DD, action=("metered",), priority=7, meter_config=rates(1, 2, 3, 4)
+        "acl", None, None, None, 0x86DD, action=("metered",), priority=7, meter_config=meter_config(1, 2, 3, 4)
     )
     ecmp = names.ids["ecmp"]
     client.insert(
-        *(member(ecmp, 1, names.action("forward", 2)), group(ecmp, 5, (1, 1)), session(3, (1, 1)), multicast(4)),
+        *(member(ecmp, 1, names.action("forward", 2)), group(ecmp, 5, (1, 1)), clone_session(3, (1, 1)), multicast(4)),
         *(digest(names.ids["learn_t"]), balanced, metered, *routes(names, 20)),
     )
     client.insert(names.entry("ageing", 9, action=("learn",), idle_timeout_ns=10**12, metadata=b"note"))
@@ -255,7 +253,7 @@ def test_a_batch_has_so_many_elements(make: Callable[..., Rig], names: Names) ->
     """Empty ones take next to nothing on the wire."""
     rig = make(batch=20_000)
     updates = [p4r.Update()] * 20_001
-    request = p4r.WriteRequest(device_id=1, election_id=uint128(1), updates=updates)
+    request = p4r.WriteRequest(device_id=1, election_id=U128.encode(1), updates=updates)
     assert refused(lambda: rig.client.stub.Write(request)) is grpc.StatusCode.RESOURCE_EXHAUSTED
     read = p4r.ReadRequest(device_id=1, entities=[p4r.Entity()] * 20_001)
     assert refused(lambda: list(rig.client.stub.Read(read))) is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -360,7 +358,7 @@ def test_refusals_have_no_payload(make: Callable[..., Rig]) -> None:
 def test_an_unread_stream_keeps_so_many_bytes(make: Callable[..., Rig]) -> None:
     rig = make(stream=64 << 10)
     call, send = never_read(rig.client)
-    update = p4r.MasterArbitrationUpdate(device_id=1, election_id=uint128(2))
+    update = p4r.MasterArbitrationUpdate(device_id=1, election_id=U128.encode(2))
     send(p4r.StreamMessageRequest(arbitration=update))
     until(lambda: rig.primary is not None and rig.primary.election == 2)
     session = rig.primary
@@ -380,7 +378,7 @@ def test_streams_share_a_budget(make: Callable[..., Rig]) -> None:
         call, send = never_read(rig.client)
         calls.append(call)
         role = p4r.Role(name=f"r{number}")
-        update = p4r.MasterArbitrationUpdate(device_id=1, election_id=uint128(1), role=role)
+        update = p4r.MasterArbitrationUpdate(device_id=1, election_id=U128.encode(1), role=role)
         send(p4r.StreamMessageRequest(arbitration=update))
         until(lambda n=number: f"r{n}" in rig.arbiter.roles and rig.arbiter.roles[f"r{n}"].primary)
     sessions = [rig.arbiter.roles[f"r{n}"].primary for n in range(6)]

@@ -17,12 +17,12 @@ from detour.engine.compiler import native
 from detour.engine.compiler.native import CompileLimits
 from detour.engine.p4runtime import Code, Refused
 from detour.engine.p4runtime import config as compiling
+from tests.ptf.p4rt import clone_session
 from tests.unit.p4runtime.harness import (
     WAIT_S,
     Client,
     FakeNetwork,
     Names,
-    codes,
     config,
     counter,
     digest,
@@ -31,10 +31,7 @@ from tests.unit.p4runtime.harness import (
     meter,
     multicast,
     refusals,
-    refused,
     register,
-    session,
-    uint128,
     value_set,
 )
 from tests.waiting import PATIENCE_S
@@ -68,44 +65,6 @@ def get(client: Client, response_type: str = "ALL") -> p4r.GetForwardingPipeline
     )
 
 
-def test_get(fresh: Client) -> None:
-    assert not get(fresh).HasField("config")
-    expected = config(cookie=0)
-    fresh.set_pipeline(expected)
-    assert get(fresh).config == expected
-    assert get(fresh, "COOKIE_ONLY").config == p4r.ForwardingPipelineConfig(cookie=expected.cookie)
-    info = p4r.ForwardingPipelineConfig(cookie=expected.cookie, p4info=expected.p4info)
-    assert get(fresh, "P4INFO_AND_COOKIE").config == info
-    device = p4r.ForwardingPipelineConfig(cookie=expected.cookie, p4_device_config=expected.p4_device_config)
-    assert get(fresh, "DEVICE_CONFIG_AND_COOKIE").config == device
-    fresh.set_pipeline(config())
-    assert not get(fresh, "COOKIE_ONLY").config.HasField("cookie")
-    fresh.device_id = 9
-    assert refused(lambda: get(fresh)) is grpc.StatusCode.NOT_FOUND
-
-
-def test_only_the_primary_sets(fresh: Client, connect: Callable[..., Client]) -> None:
-    assert set_refused(connect(election=9), config()).code() is grpc.StatusCode.PERMISSION_DENIED
-    fresh.role = "unheard"
-    assert set_refused(fresh, config()).code() is grpc.StatusCode.NOT_FOUND
-    fresh.role, fresh.device_id = "", 9
-    assert set_refused(fresh, config()).code() is grpc.StatusCode.NOT_FOUND
-
-
-def test_verify_changes_nothing(fresh: Client, network: FakeNetwork) -> None:
-    fresh.set_pipeline(config(), "VERIFY")
-    assert not get(fresh).HasField("config")
-    assert not network.pipelines
-
-
-def test_commit_clears_state(client: Client, names: Names, network: FakeNetwork) -> None:
-    client.insert(names.entry("lpm_route", None, action=("to_cpu", 1)))
-    before = network.pipelines[1][1]
-    client.set_pipeline(config())
-    assert network.pipelines[1][1] is not before
-    assert client.read(names.entry("lpm_route")) == []
-
-
 def test_save_and_commit(client: Client, names: Names, network: FakeNetwork) -> None:
     """Writes after VERIFY_AND_SAVE do not reach packets before COMMIT."""
     client.insert(names.entry("lpm_route", None, action=("to_cpu", 1)))
@@ -124,16 +83,6 @@ def test_save_and_commit(client: Client, names: Names, network: FakeNetwork) -> 
     assert client.read(names.entry("lpm_route")) == [new]
     assert len(network.pipelines[1][1].tables["MyIngress.lpm_route"]) == 1
     assert set_refused(client, None, "COMMIT").code() is grpc.StatusCode.NOT_FOUND
-
-
-def test_wrong_requests(fresh: Client) -> None:
-    assert set_refused(fresh, None, "COMMIT").code() is grpc.StatusCode.NOT_FOUND
-    for action in ("VERIFY", "VERIFY_AND_SAVE", "VERIFY_AND_COMMIT", "RECONCILE_AND_COMMIT"):
-        assert set_refused(fresh, None, action).code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert set_refused(fresh, config(), "COMMIT").code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert set_refused(fresh, config(), "UNSPECIFIED").code() is grpc.StatusCode.INVALID_ARGUMENT
-    request = p4r.SetForwardingPipelineConfigRequest(device_id=1, election_id=uint128(1), action=99)  # type: ignore[arg-type]
-    assert refused(lambda: fresh.stub.SetForwardingPipelineConfig(request)) is grpc.StatusCode.INVALID_ARGUMENT
 
 
 def change(**fields: bytes) -> p4r.ForwardingPipelineConfig:
@@ -315,13 +264,6 @@ def test_a_program_that_takes_too_long(fresh: Client, monkeypatch: pytest.Monkey
         assert "which is the limit" in message_of(error)
 
 
-def test_a_failed_commit_leaves_the_old_pipeline(client: Client, names: Names) -> None:
-    entry = names.entry("lpm_route", None, action=("to_cpu", 1))
-    client.insert(entry)
-    set_refused(client, change(p4_device_config=b"{}"))
-    assert client.read(names.entry("lpm_route")) == [entry]
-
-
 def test_the_old_wrapping_of_device_configs(fresh: Client) -> None:
     """p4.tmp.P4DeviceConfig, as p4lang's tutorials send it: reassign = true, device_data = JSON."""
     wrapped = config()
@@ -380,7 +322,7 @@ def valid_updates(names: Names) -> list[p4r.Update]:
     route = names.entry("lpm_route", (1 << 127, 1), action=("route", 1, 2))
     others = [
         group(names.ids["ecmp"], 1, (1, 2), watch=3),
-        session(5, (1, 1)),
+        clone_session(5, (1, 1)),
         route,
         p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry(table_entry=route.table_entry)),
         p4r.Entity(direct_meter_entry=p4r.DirectMeterEntry(table_entry=names.entry("acl").table_entry)),
@@ -436,13 +378,6 @@ def test_reconcile_refuses_what_it_cannot_preserve(client: Client, names: Names)
 def test_reconcile_without_a_pipeline_is_a_commit(fresh: Client, names: Names) -> None:
     fresh.set_pipeline(config(), "RECONCILE_AND_COMMIT")
     fresh.insert(names.entry("lpm_route", None, action=("to_cpu", 1)))
-
-
-def test_writing_without_pipeline(fresh: Client, names: Names) -> None:
-    with pytest.raises(grpc.RpcError) as caught:
-        fresh.insert(names.entry("lpm_route", None, action=("to_cpu", 1)))
-    assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-    assert codes(caught.value) == []
 
 
 # -- workers that compile, when the server stops -------------------------------------------------------------

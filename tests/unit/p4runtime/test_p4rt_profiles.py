@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Action profiles: members, groups, one-shots, and entries that point to them."""
+"""Groups and one-shots of action profiles, as far as tests of the specification (test_conformance.py) do not say."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from finsy.proto import p4r
 from tests.unit.p4runtime import harness
 from tests.unit.p4runtime.harness import Client, FakeNetwork, Names, refusals
 
-INVALID, NOT_FOUND, EXISTS, EXHAUSTED, PRECONDITION, UNIMPLEMENTED = 3, 5, 6, 8, 9, 12
+INVALID, NOT_FOUND, EXISTS, EXHAUSTED, UNIMPLEMENTED = 3, 5, 6, 8, 12
 
 
 def member(names: Names, profile: str, id_: int, *action) -> p4r.Entity:
@@ -34,102 +34,20 @@ EVERY_MEMBER = p4r.Entity(action_profile_member=p4r.ActionProfileMember())
 EVERY_GROUP = p4r.Entity(action_profile_group=p4r.ActionProfileGroup())
 
 
-def test_members(client: Client, names: Names) -> None:
-    one = member(names, "next_hops", 1, "forward", 4)
-    two = member(names, "next_hops", 4294967295, "set_vlan", 9)
-    client.insert(one, two)
-    assert client.read(EVERY_MEMBER) == [one, two]
-    assert client.read(member(names, "next_hops", 0)) == [one, two]
-    assert client.read(member(names, "next_hops", 1)) == [one]
-    assert client.read(member(names, "ecmp", 0)) == []
-    changed = member(names, "next_hops", 1, "NoAction")
-    client.modify(changed)
-    client.delete(member(names, "next_hops", 4294967295))
-    assert client.read(EVERY_MEMBER) == [changed]
-
-
-def test_wrong_members(client: Client, names: Names) -> None:
-    client.insert(member(names, "next_hops", 1, "forward", 4))
-    assert client.refusals(
-        ("INSERT", member(names, "next_hops", 1, "forward", 5)),
-        ("INSERT", member(names, "next_hops", 0, "forward", 5)),
-        ("INSERT", member(names, "next_hops", 2)),
-        ("INSERT", member(names, "next_hops", 2, "drop")),
-        ("MODIFY", member(names, "next_hops", 2, "NoAction")),
-        ("MODIFY", member(names, "next_hops", 1)),
-        ("DELETE", member(names, "next_hops", 2)),
-        ("INSERT", p4r.Entity(action_profile_member=p4r.ActionProfileMember(action_profile_id=5, member_id=1))),
-    ) == [EXISTS, INVALID, INVALID, INVALID, NOT_FOUND, INVALID, NOT_FOUND, INVALID]
-    client.insert(*(member(names, "next_hops", i, "NoAction") for i in range(2, 9)))
-    assert client.refusals(("INSERT", member(names, "next_hops", 9, "NoAction"))) == [EXHAUSTED]
-
-
-def test_entries_point_to_members(client: Client, names: Names) -> None:
-    entity = names.entry("indirect", 5)
-    entity.table_entry.action.action_profile_member_id = 1
-    assert client.refusals(("INSERT", entity)) == [NOT_FOUND]
-    client.insert(member(names, "next_hops", 1, "forward", 4))
-    client.insert(entity)
-    assert client.read(names.entry("indirect")) == [entity]
-    assert client.refusals(("DELETE", member(names, "next_hops", 1))) == [PRECONDITION]
-    wrong = names.entry("indirect", 6)
-    wrong.table_entry.action.action_profile_group_id = 1
-    assert client.refusals(("INSERT", wrong), ("INSERT", names.entry("indirect", 6, action=("forward", 1)))) == [3, 3]
-    client.delete(entity)
-    client.delete(member(names, "next_hops", 1))
-
-
-def test_groups(client: Client, names: Names) -> None:
-    client.insert(*(member(names, "ecmp", i, "forward", i) for i in (1, 2, 3)))
-    first = group(names, 1, (1, 1), (2, 3), max_size=10, watch=7)
-    client.insert(first, group(names, 2))
-    assert client.read(EVERY_GROUP) == [first, group(names, 2)]
-    assert client.read(group(names, 2)) == [group(names, 2)]
-    entry = balanced(names, 0xFD01, action_profile_group_id=1)
-    client.insert(entry, balanced(names, 0xFD02, action_profile_member_id=3))
-    assert client.read(names.entry("balanced"))[0] == entry
-    assert client.refusals(("DELETE", group(names, 1)), ("DELETE", member(names, "ecmp", 2))) == [9, 9]
-    changed = group(names, 1, (3, 1), max_size=10)
-    client.modify(changed)
-    assert client.read(group(names, 1)) == [changed]
-    client.delete(entry)
-    client.delete(group(names, 1), member(names, "ecmp", 2))
-    assert client.read(EVERY_GROUP) == [group(names, 2)]
-
-
 def test_wrong_groups(client: Client, names: Names) -> None:
     client.insert(member(names, "ecmp", 1, "forward", 1), member(names, "ecmp", 2, "forward", 2))
     client.insert(group(names, 1, (1, 1), max_size=4))
-    no_selector = group(names, 5)
-    no_selector.action_profile_group.action_profile_id = names.ids["next_hops"]
     big_port = group(names, 5, (1, 1))
     big_port.action_profile_group.members[0].watch_port = b"\x02\x00"
     wrong = [
-        ("INSERT", group(names, 1), EXISTS),
-        ("INSERT", group(names, 0), INVALID),
-        ("INSERT", group(names, 5, (1, 1), (1, 1)), INVALID),
-        ("INSERT", group(names, 5, (1, 0)), INVALID),
-        ("INSERT", group(names, 5, (1, -4)), INVALID),
-        ("INSERT", group(names, 5, (9, 1)), NOT_FOUND),
         ("INSERT", group(names, 5, (1, 2147483647)), EXHAUSTED),
         ("INSERT", group(names, 5, max_size=-1), INVALID),
-        ("INSERT", no_selector, INVALID),
         ("INSERT", big_port, INVALID),
-        ("MODIFY", group(names, 5), NOT_FOUND),
-        ("MODIFY", group(names, 1, (1, 1), max_size=5), INVALID),
         ("MODIFY", group(names, 1, (1, 3), (2, 2), max_size=4), EXHAUSTED),
-        ("DELETE", group(names, 5), NOT_FOUND),
     ]
     assert client.refusals(*(update[:2] for update in wrong)) == [code for _, _, code in wrong]
     assert client.read(EVERY_GROUP) == [group(names, 1, (1, 1), max_size=4)]
     assert refusals(lambda: client.read(group(names, 5), member(names, "ecmp", 5))) == [NOT_FOUND, NOT_FOUND]
-
-
-def test_one_shot_is_read_back_as_written(client: Client, names: Names) -> None:
-    entity = one_shot(names, 0xFD01, (3, 1), (4, 2), (3, 1), watch=3)
-    client.insert(entity)
-    assert client.read(names.entry("balanced")) == [entity]
-    assert client.read(EVERY_MEMBER, EVERY_GROUP) == []
 
 
 def hidden(network: FakeNetwork) -> tuple[list, list]:
@@ -170,17 +88,8 @@ def test_a_failed_one_shot_leaves_nothing(client: Client, names: Names, network:
 def test_wrong_one_shots(client: Client, names: Names) -> None:
     mode = one_shot(names, 0xFD01, (1, 1))
     mode.table_entry.action.action_profile_action_set.action_selection_mode = 2  # type: ignore[assignment]
-    other_action = one_shot(names, 0xFD01, (1, 1))
-    other_action.table_entry.action.action_profile_action_set.action_profile_actions[0].action.action_id = 3
-    indirect = names.entry("indirect", 5)
-    indirect.table_entry.action.action_profile_action_set.SetInParent()
-    assert client.refusals(
-        ("INSERT", one_shot(names, 0xFD01, (1, 0))),
-        ("INSERT", one_shot(names, 0xFD01, (1, 1 << 30), (2, 1 << 30))),
-        ("INSERT", mode),
-        ("INSERT", other_action),
-        ("INSERT", indirect),
-    ) == [INVALID, EXHAUSTED, UNIMPLEMENTED, INVALID, INVALID]
+    heavy = one_shot(names, 0xFD01, (1, 1 << 30), (2, 1 << 30))
+    assert client.refusals(("INSERT", heavy), ("INSERT", mode)) == [EXHAUSTED, UNIMPLEMENTED]
 
 
 def test_one_shots_and_groups_do_not_mix(client: Client, names: Names) -> None:

@@ -3,36 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import grpc
 import pytest
 from finsy.proto import p4r
 
-from tests.unit.p4runtime.harness import Client, Names, codes, refusals, refused
-
-
-def test_before_a_pipeline(connect: Callable[..., Client]) -> None:
-    client = connect()
-    entity = p4r.Entity(table_entry=p4r.TableEntry())
-    assert refused(lambda: client.read(entity)) is grpc.StatusCode.FAILED_PRECONDITION
-    client.device_id = 77
-    assert refused(lambda: client.read(entity)) is grpc.StatusCode.NOT_FOUND
-
-
-def test_no_stream_is_needed(client: Client, connect: Callable[..., Client], names: Names) -> None:
-    assert len(connect().read(names.entry("fixed"))) == 3
-
-
-def test_an_empty_entity_is_refused_and_the_rest_is_read(client: Client, names: Names) -> None:
-    request = p4r.ReadRequest(device_id=1, entities=[names.entry("fixed"), p4r.Entity(), names.entry("preset")])
-    got: list[p4r.Entity] = []
-    call = client.stub.Read(request)
-    with pytest.raises(grpc.RpcError) as caught:
-        got.extend(e for response in call for e in response.entities)
-    assert caught.value.code() is grpc.StatusCode.UNKNOWN
-    assert codes(caught.value) == [0, 3, 0]
-    assert len(got) == 5
+from tests.unit.p4runtime.harness import Client, Names, refusals
 
 
 @pytest.fixture
@@ -46,18 +20,10 @@ def rules(client: Client, names: Names) -> list[p4r.Entity]:
     return entries
 
 
-def test_filters(client: Client, names: Names, rules: list[p4r.Entity]) -> None:
-    read = client.read
-    assert read(names.entry("acl")) == rules
-    assert read(names.entry("acl", priority=2)) == rules[1:]
-    assert read(names.entry("acl", (1, 0xFF), None, None, 0x0800, priority=2)) == rules[1:2]
-    assert read(names.entry("acl", (1, 0xFF), None, None, 0x0800)) == rules[:2]
-    assert read(names.entry("acl", None, 6, (1, 2), 0x0800)) == rules[2:]
-    assert read(names.entry("acl", None, 6, (1, 2), 0x0801)) == []
-    assert read(names.entry("acl", metadata=b"b")) == rules[1:2]
-    assert read(names.entry("acl", controller_metadata=9)) == rules[2:]
-    assert read(names.entry("acl", action=("drop",))) == [rules[0], rules[2]]
-    assert read(names.entry("acl", action=("drop",), priority=2)) == rules[2:]
+def test_a_key_without_priority_means_all_priorities(client: Client, names: Names, rules: list[p4r.Entity]) -> None:
+    assert client.read(names.entry("acl", (1, 0xFF), None, None, 0x0800, priority=2)) == rules[1:2]
+    assert client.read(names.entry("acl", (1, 0xFF), None, None, 0x0800)) == rules[:2]
+    assert client.read(names.entry("acl", None, 6, (1, 2), 0x0801)) == []
 
 
 def test_wrong_filters(client: Client, names: Names) -> None:
@@ -77,10 +43,7 @@ def test_wrong_filters(client: Client, names: Names) -> None:
     assert client.read(p4r.Entity(extern_entry=p4r.ExternEntry())) == []
 
 
-def test_all_tables(client: Client, names: Names, rules: list[p4r.Entity]) -> None:
-    got = client.read(p4r.Entity(table_entry=p4r.TableEntry()))
-    assert [e for e in got if e.table_entry.table_id == names.ids["acl"]] == rules
-    assert len(got) == len(rules) + 3 + 2
+def test_default_entries_of_all_tables(client: Client, names: Names) -> None:
     defaults = client.read(p4r.Entity(table_entry=p4r.TableEntry(is_default_action=True)))
     assert len(defaults) == len(names.info.tables)
     assert all(e.table_entry.HasField("action") for e in defaults)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from finsy.proto import p4r
 
-from tests.unit.p4runtime.harness import Client, FakeNetwork, config, multicast, refusals, session
+from tests.ptf.p4rt import clone_session
+from tests.unit.p4runtime.harness import Client, FakeNetwork, multicast, refusals
 
 INVALID, NOT_FOUND, EXISTS, RANGE, UNIMPLEMENTED = 3, 5, 6, 11, 12
 
@@ -25,18 +26,18 @@ def test_multicast_groups(client: Client, network: FakeNetwork) -> None:
 
 
 def test_clone_sessions(client: Client, network: FakeNetwork) -> None:
-    one = session(1, (510, 0), length=128, cos=7)
-    client.insert(one, session(32767))
+    one = clone_session(1, (510, 0), length=128, cos=7)
+    client.insert(one, clone_session(32767))
     assert network.sessions[1] == {1: ([(510, 0)], 128), 32767: ([], 0)}
-    assert client.read(session(0)) == [one, session(32767)]
-    client.modify(session(1, (4, 4)))
-    client.delete(session(32767))
+    assert client.read(clone_session(0)) == [one, clone_session(32767)]
+    client.modify(clone_session(1, (4, 4)))
+    client.delete(clone_session(32767))
     assert network.sessions[1] == {1: ([(4, 4)], 0)}
-    assert client.read(session(1)) == [session(1, (4, 4))]
+    assert client.read(clone_session(1)) == [clone_session(1, (4, 4))]
 
 
 def test_wrong_replication(client: Client, network: FakeNetwork) -> None:
-    client.insert(multicast(1), session(1))
+    client.insert(multicast(1), clone_session(1))
     no_port = multicast(2)
     no_port.packet_replication_engine_entry.multicast_group_entry.replicas.add(instance=1)
     backup = multicast(2, (1, 1))
@@ -51,23 +52,16 @@ def test_wrong_replication(client: Client, network: FakeNetwork) -> None:
         (multicast(2, (1, 1), (1, 1)), INVALID),
         (no_port, INVALID),
         (backup, UNIMPLEMENTED),
-        (session(0), INVALID),
-        (session(32768), INVALID),
-        (session(1), EXISTS),
-        (session(2, length=-1), INVALID),
-        (session(2, cos=8), INVALID),
-        (session(2, (512, 0)), INVALID),
+        (clone_session(0), INVALID),
+        (clone_session(32768), INVALID),
+        (clone_session(1), EXISTS),
+        (clone_session(2, length=-1), INVALID),
+        (clone_session(2, cos=8), INVALID),
+        (clone_session(2, (512, 0)), INVALID),
         (p4r.Entity(packet_replication_engine_entry=p4r.PacketReplicationEngineEntry()), INVALID),
     ]
     assert client.refusals(*(("INSERT", e) for e, _ in wrong)) == [code for _, code in wrong]
-    missing = [multicast(9), session(9)]
+    missing = [multicast(9), clone_session(9)]
     assert client.refusals(*((k, e) for k in ("MODIFY", "DELETE") for e in missing)) == [NOT_FOUND] * 4
     assert refusals(lambda: client.read(*missing)) == [NOT_FOUND, NOT_FOUND]
     assert (network.groups[1], network.sessions[1]) == ({1: []}, {1: ([], 0)})
-
-
-def test_a_new_pipeline_clears_replication(client: Client, network: FakeNetwork) -> None:
-    client.insert(multicast(1, (1, 1)), session(1, (1, 1)))
-    client.set_pipeline(config())
-    assert (network.groups[1], network.sessions[1]) == ({}, {})
-    assert client.read(multicast(0), session(0)) == []

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from detour.engine.p4runtime.collector import HELD_OFF
+from detour.base.garbage import HELD_OFF
 
 
 @pytest.fixture(autouse=True)
