@@ -140,7 +140,14 @@ def test_an_empty_queue_saves_nothing_up(make):
     assert max(len(run) for run in "".join(map(str, order)).split("0")) <= 101
 
 
-def ranked(make, ranks: list[tuple[int, int]], *, quanta: dict[int, int] | None = None, rate_pps: int = 0, by=Ranking):
+def ranked(
+    make,
+    ranks: list[tuple[int, int]],
+    *,
+    quanta: dict[int, int] | None = None,
+    rate_pps: int = 0,
+    by: type[ScriptProgram] = Ranking,
+):
     """Frames (priority, rank), of which the first is on the line before the others come."""
     bench = make(program=by())
     bench.switch(priorities=4)
