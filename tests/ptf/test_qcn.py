@@ -505,11 +505,13 @@ def test_what_comes_from_another_group_avoids_a_long_local_link(qcn: Switch) -> 
     beside = {"first": 3, "second": 4, "third": 5, "t": 2}
     qcn.insert("neighbours", {"meta.in_port": DIRECT, "std.egress_spec": LOCAL}, action=("by_neighbour", beside))
     packet = frame(ip(host(0, 1), src=host(5, 0)), udp())
-    for _ in range(12):
+    for _ in range(16):
         send_packet(qcn, DIRECT, packet)
     qcn.barrier()
     others = sent(qcn, (4, 5))
-    assert 4 <= len(others) <= 8, "three or four straight on, and one by port 3 whenever none waits there"
+    # Three go straight on and one by port 3, others only while at most a quarter waits at ports 4 and 5: there two each
+    # if none leaves, all if each leaves at once.
+    assert 4 <= len(others) <= 12
     assert {each["IPv6"].hlim for each in others} == {63}
 
 
