@@ -7,7 +7,6 @@ the process runs in a namespace that has none but its own.
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import socket
@@ -109,21 +108,37 @@ class SwitchProcess:
             return probe.connect_ex(os.fspath(self._socket)) == 0
 
     def thrift(self) -> Connection:
-        """A connection to its Thrift port. It opens that in a thread of its own, which on a busy machine may get to
-        listening only after gRPC does. Raises DetourError: it was built without Thrift."""
+        """A connection to its Thrift port. It opens that in a thread of its own, and registers the target's service
+        after that: on a busy machine both may come after gRPC listens. Raises DetourError: it was built without Thrift,
+        or has ended."""
         deadline = time.monotonic() + _THRIFT_SECONDS
         while True:
             try:
-                sock = self._namespace.run(socket.create_connection, ("127.0.0.1", self._thrift_port), 5.0)
-                return Connection(sock, f"switch {self.switch.name}")
+                return self._connected()
+            except (ConnectionRefusedError, DetourError) as error:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise self._without_thrift(error) from None
             except OSError as error:
-                refused = error.errno == errno.ECONNREFUSED and self.process.poll() is None
-                if not refused or time.monotonic() > deadline:
-                    raise DetourError(
-                        f"switch {self.switch.name}: Thrift port {self._thrift_port} of {BINARY}: {error.strerror}; "
-                        "queue rates need a BMv2 that is built with Thrift"
-                    ) from None
+                raise self._without_thrift(error) from None
             time.sleep(_POLL_SECONDS)
+
+    def _connected(self) -> Connection:
+        sock = self._namespace.run(socket.create_connection, ("127.0.0.1", self._thrift_port), 5.0)
+        connection = Connection(sock, f"switch {self.switch.name}")
+        try:
+            connection.target.get_time_elapsed_us()
+        except DetourError:
+            connection.close()
+            raise
+        return connection
+
+    def _without_thrift(self, error: OSError | DetourError) -> DetourError:
+        if isinstance(error, DetourError):
+            return error
+        return DetourError(
+            f"switch {self.switch.name}: Thrift port {self._thrift_port} of {BINARY}: {error.strerror}; "
+            "queue rates need a BMv2 that is built with Thrift"
+        )
 
     def terminate(self) -> None:
         """Asks it to end; `close` waits for it."""

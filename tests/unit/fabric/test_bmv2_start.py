@@ -118,11 +118,27 @@ def process_at(port: int, ended: int | None = None, before: Callable[[], None] =
     return process
 
 
-def test_a_port_that_is_opened_a_little_later() -> None:
+class Registering:
+    """A connection to BMv2, which registers the target's service after it has begun to listen."""
+
+    unknown = 2
+
+    def __init__(self, sock: socket.socket, where: str) -> None:
+        self.close, self.target = sock.close, self
+
+    def get_time_elapsed_us(self) -> int:
+        if Registering.unknown:
+            Registering.unknown -= 1
+            raise DetourError("Unknown service: simple_switch")
+        return 0
+
+
+def test_a_port_that_is_opened_and_a_service_that_is_registered_a_little_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """BMv2 says that it is ready before the thread that serves Thrift listens."""
+    monkeypatch.setattr(bmv2_switch, "Connection", Registering)
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
-        attempts = iter((lambda: None, lambda: None, server.listen))
+        attempts = iter((lambda: None, lambda: None, server.listen, lambda: None, lambda: None))
         process = process_at(server.getsockname()[1], before=lambda: next(attempts)())
         process.thrift().close()
     assert next(attempts, None) is None

@@ -152,7 +152,7 @@ def test_notifications_turn_adversarial_traffic_away() -> None:
 
 def test_landmarks() -> None:
     points = qcn_switch.select(extent="quick")
-    assert len(points) == 8 * 4
+    assert len(points) == 9 * 4
     left_out = annotate(collect([]), points, []).loads_left_out
     assert [len(left_out[pattern]) for pattern in ("UN", "ADV", "ADVc")] == [18, 17, 19]
     assert not annotate(collect([]), qcn_switch.select(extent="full"), []).loads_left_out
