@@ -183,6 +183,7 @@ STYLES = {
     "QCN-Switch-complete": (drawing.PURPLE, "D", "--"),
     "QCN-Switch-fast": (drawing.BLUE, "D", "-"),
 }
+STYLES |= {name + BY_AGE: (color, marker, "-.") for name, (color, marker, _) in STYLES.items()}
 _SMALL_GROUPS = 9  # of p = 2
 _MOST_US = 40.0
 """where the axis of latency ends: beyond saturation latency grows as long as one measures"""
