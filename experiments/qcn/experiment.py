@@ -152,7 +152,7 @@ def seconds(point: QcnPoint) -> float:
     topology = open_topology(point.topology)
     load = min(point.load, 1.0 if point.pattern == "UN" else 0.5)
     packets = len(topology.hosts) * load * (point.warm_us + point.window_us) * 4.9
-    return 0.7 + 0.016 * len(topology.switches) + packets * 5 * 1.2e-6
+    return 0.7 + 0.016 * len(topology.switches) + packets * 5 * 0.9e-6
 
 
 def run(point: QcnPoint) -> QcnResult:
