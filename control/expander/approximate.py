@@ -121,8 +121,8 @@ def solve(
 
     `first`: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1. `begin`: (paths + 1,) channels of path r are
     channels[begin[r]:begin[r+1]]. `channels`: channel numbers. `demand`: (pairs,). `gap`: how close the bounds are to
-    come. `capacity`: what each channel carries, by its number. Returns the bounds, and the
-    flows (paths,) behind the lower one as fractions of their pair's demand."""
+    come. `capacity`: what each channel carries, by its number. Returns the bounds, and the flows (paths,) behind the
+    lower one as fractions of their pair's demand."""
     used, renumbered = np.unique(channels, return_inverse=True)
     game = _Game(first, begin, renumbered.astype(np.int32), demand, 1.0 / capacity[used])
     best = even = game.bounds()

@@ -87,6 +87,17 @@ class Connection(Api):
             raise answer
 
 
+def answering(connection: Connection) -> Connection:
+    """The same, to a BMv2 that may only be starting: it listens before it registers the target's service. Raises
+    `DetourError`: that does not answer; the connection is closed."""
+    try:
+        connection.target.get_time_elapsed_us()
+    except DetourError:
+        connection.close()
+        raise
+    return connection
+
+
 class _Stub:
     """One service; its functions make calls."""
 

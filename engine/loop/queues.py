@@ -122,8 +122,7 @@ def _rank(g: LoopGlobals, switch: SwitchRecord, slot_index: int) -> int:
 
 @inner()
 def _insert_by_rank(g: LoopGlobals, switch: SwitchRecord, queue: QueueRecord, slot_index: int) -> None:
-    """Puts a packet in front of the first one of higher rank, which there is. Times of departure stay with the places
-    in the queue."""
+    """Puts a packet in front of the first one of higher rank, which there is."""
     rank = _rank(g, switch, slot_index)
     before, behind = -1, queue.head
     while _rank(g, switch, behind) <= rank:
@@ -133,7 +132,14 @@ def _insert_by_rank(g: LoopGlobals, switch: SwitchRecord, queue: QueueRecord, sl
         queue.head = slot_index
     else:
         slot_at(g.slots, before).next = slot_index
-    last = slot_at(g.slots, slot_index).time
+    if queue.interval_ps != 0 or queue.rate_bps != 0:
+        _keep_departures(g, slot_index)
+
+
+@inner()
+def _keep_departures(g: LoopGlobals, slot_index: int) -> None:
+    """A packet has the last time of departure of its queue, but not the last place: times stay with the places."""
+    last, behind = slot_at(g.slots, slot_index).time, slot_at(g.slots, slot_index).next
     while behind >= 0:
         slot_at(g.slots, slot_index).time = slot_at(g.slots, behind).time
         slot_index, behind = behind, slot_at(g.slots, behind).next

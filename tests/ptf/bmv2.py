@@ -17,7 +17,8 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from detour.engine.bmv2api.client import Connection
+from detour.base.errors import DetourError
+from detour.engine.bmv2api.client import Connection, answering
 from detour.fabric.linux.netns import Namespace
 from tests.waiting import PATIENCE_S
 
@@ -131,8 +132,9 @@ class Bmv2:
         deadline = time.monotonic() + START_SECONDS
         while True:
             try:
-                return Connection(self.namespace.run(socket.create_connection, ("127.0.0.1", 9090), 5.0), BINARY)
-            except ConnectionRefusedError:
+                sock = self.namespace.run(socket.create_connection, ("127.0.0.1", 9090), 5.0)
+                return answering(Connection(sock, BINARY))
+            except (ConnectionRefusedError, DetourError):
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)

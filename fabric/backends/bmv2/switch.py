@@ -18,7 +18,7 @@ from pathlib import Path
 from detour.base.addresses import UnixAddress, too_long
 from detour.base.errors import DetourError
 from detour.control.p4runtime.client import SwitchTarget
-from detour.engine.bmv2api.client import Connection
+from detour.engine.bmv2api.client import Connection, answering
 from detour.engine.phv import CPU_PORT
 from detour.fabric.linux.netns import Namespace
 from detour.topo import Switch
@@ -124,13 +124,7 @@ class SwitchProcess:
 
     def _connected(self) -> Connection:
         sock = self._namespace.run(socket.create_connection, ("127.0.0.1", self._thrift_port), 5.0)
-        connection = Connection(sock, f"switch {self.switch.name}")
-        try:
-            connection.target.get_time_elapsed_us()
-        except DetourError:
-            connection.close()
-            raise
-        return connection
+        return answering(Connection(sock, f"switch {self.switch.name}"))
 
     def _without_thrift(self, error: OSError | DetourError) -> DetourError:
         if isinstance(error, DetourError):
