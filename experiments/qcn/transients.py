@@ -29,7 +29,7 @@ from detour.control.graph_files import open_topology
 from detour.experiments import drawing
 from detour.experiments.columns import row, shown, table
 from detour.experiments.qcn import goals
-from detour.experiments.qcn.experiment import FULL_SIZE, ROUTINGS, SMALL, check_routings, open_loop
+from detour.experiments.qcn.experiment import FULL_SIZE, ROUTINGS, SMALL, check_routings, open_loop, seconds_of
 from detour.experiments.qcn.tables import STYLES
 from detour.experiments.store import points_in
 from detour.fabric.traffic.open_loop import LINKS, LoadWindow, traffic
@@ -42,7 +42,7 @@ OFF = 0.1
 SHARE_US = (50, 100)
 ALL_HOSTS = 1000
 _DRAWS = {"quick": 5, "normal": 12, "full": 48}
-_QUICK = ("PB", "Piggyback", "UGAL-L", "PAR", "OLM-like", "QCN-Switch-complete", "QCN-Switch-fast")
+_QUICK = ("PB", "QCN-Switch-fast", "QCN-Switch-complete", "Piggyback", "UGAL-L", "PAR", "OLM-like")
 _LAST_US = 1000  # after the last change
 _UNITS = {"us": 1, "ms": 1000}
 
@@ -164,9 +164,8 @@ def select(
 
 def seconds(point: TransientPoint) -> float:
     """On one core."""
-    hosts = len(open_topology(point.topology).hosts)
-    sent = max(phase.load for phase in point.phases) * hosts * (point.phases[-1].at_us + _LAST_US) * 4.9
-    return point.draws * (0.7 + sent * 5 * 1.2e-6)
+    load = max(phase.load for phase in point.phases)
+    return point.draws * seconds_of(open_topology(point.topology), load, point.phases[-1].at_us + _LAST_US)
 
 
 def run(point: TransientPoint) -> TransientResult:

@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from detour.base.errors import DetourError
 from detour.base.records import as_json
+from detour.cli.reproduce import QUICK_SECONDS
 from detour.experiments import reproduce
 from detour.experiments.qcn import experiment as qcn_switch
 from detour.experiments.qcn import goals, transients
@@ -180,3 +182,9 @@ def test_a_small_transient() -> None:
     assert one.transients[0].react_us is None
     assert one.transients[0].minimal_share_after == 1.0
     assert len(one.series[0].accepted) == 500
+
+
+@pytest.mark.parametrize("of", [qcn_switch, transients])
+def test_quick_leaves_nothing_out_on_two_cores(of: ModuleType) -> None:
+    _, left_out = reproduce.affordable(of.select("quick"), of.seconds, QUICK_SECONDS, 2)
+    assert left_out == []
