@@ -143,5 +143,5 @@ class BackendDetails(Struct, frozen=True, kw_only=True):
     p4runtime: ServedAt | UnsetType = UNSET
     processes: dict[str, int] | UnsetType = UNSET
     restarts: dict[str, int] | UnsetType = UNSET
-    namespaces: dict[str, str | None] | UnsetType = UNSET
+    namespaces: dict[str, str] | UnsetType = UNSET
     linux: list[LinuxHost] | UnsetType = UNSET

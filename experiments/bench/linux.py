@@ -81,7 +81,6 @@ def measure(system: str, switches: int, seconds: float, progress: Progress = sil
     progress(f"{system}: {switches} switches")
     with ExitStack() as open_now:
         fabric = _fabric(system, topology, request(topology, f"{_CLIENT},{_SERVER}", queue=_QUEUE))
-        fabric.start()
         session = open_now.enter_context(Session(fabric))
         session.provision()
         document = _iperf(fabric, seconds)

@@ -24,6 +24,7 @@ from detour.experiments.placement import scenario
 from detour.experiments.placement.scenario import PathPoint, PathRun, SwitchOnPath, ThroughputSeries, recovery
 from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.clock import PS, ps
+from detour.fabric.backends.serving import Serving
 from detour.fabric.backends.settings import BMV2, ENGINE, BackendSettings
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import STEP_MARKING, LinkSettings, RunSettings, Scheme
@@ -45,11 +46,11 @@ _SEED = 1
 
 
 def make(how: scenario.Backend, footing: str) -> Fabric:
-    """The fabric of a footing, not started yet."""
+    """The fabric of a footing."""
     topology = parse_topology(scenario.TOPOLOGY)
     if footing == "virtual":
         settings = RunSettings(links=LinkSettings(how.rate_bps), frames=1 << 13, payload=True)
-        return VirtualFabric(topology, SCHEME, settings, queue_pairs=4)
+        return VirtualFabric(topology, SCHEME, settings, queue_pairs=4, serving=Serving)
     if footing == "bmv2":
         from detour.fabric.backends.bmv2.fabric import Bmv2Fabric
 
@@ -83,7 +84,6 @@ def run(point: PathPoint) -> PathRun:
     with ExitStack() as stack:
         fabric = make(how, point.footing)
         stack.callback(fabric.close)
-        fabric.start()
         session = Session(fabric, how.window_s, kept=round(point.seconds / how.window_s) + 2)
         stack.callback(session.close)
         session.provision()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all backends share: a fabric that is booted, with P4Runtime endpoints, hosts, links that can fail, and a clock.
+"""What all backends share: a running fabric with P4Runtime endpoints, hosts, links that can fail, and a clock.
 
 Whoever boots, programs, fails, throttles, captures or measures a fabric needs no more than this and need not know which
 backend it is: BMv2, or the engine in real time or in virtual time.
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from detour.base.errors import DetourError
-from detour.base.progress import Progress, silent
 from detour.fabric.backends.clock import FabricClock
 from detour.fabric.backends.settings import FabricTerms
 from detour.fabric.records import BackendDetails, PortState
@@ -31,9 +30,12 @@ if TYPE_CHECKING:  # gRPC takes half a second, and sweeps in virtual time need n
 
 
 class Fabric(ABC):
-    """Switches, links and hosts of a topology on some target. `start` it once, `close` it once. `hs`, `device`: all
-    hosts' state and verbs; host i of the topology is host i there. `clock`: by which everybody waits who waits for the
-    fabric. `linux`: hosts that are namespaces of Linux and have no verbs."""
+    """Switches, links and hosts of a topology on some target, all up from when it is made until `close`. `hs`,
+    `device`: all hosts' state and verbs; host i of the topology is host i there. `clock`: by which everybody waits who
+    waits for the fabric. `linux`: hosts that are namespaces of Linux and have no verbs.
+
+    Making one raises DetourError naming the missing part and what to install, or what failed; nothing is left running.
+    """
 
     target: ClassVar[str]
     clock: FabricClock
@@ -47,13 +49,8 @@ class Fabric(ABC):
         self._dead: frozenset[int] = frozenset()
 
     @abstractmethod
-    def start(self, progress: Progress = silent) -> None:
-        """Boots all of it; on return every endpoint answers. Raises DetourError naming the missing part and what to
-        install, or what failed. Nothing is left running."""
-
-    @abstractmethod
     def close(self) -> None:
-        """Ends all that `start` began and removes it. May be called twice, and after a failed start."""
+        """Ends all of it and removes what it needed. May be called twice."""
 
     @abstractmethod
     def targets(self) -> list[SwitchTarget]:

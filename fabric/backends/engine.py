@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from contextlib import ExitStack
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -21,7 +22,7 @@ from detour.fabric.backends.clock import WallClock
 from detour.fabric.backends.network import CableTerms, NetworkFabric, lay_cables
 from detour.fabric.backends.serving import Serving
 from detour.fabric.backends.settings import ENGINE, BackendSettings
-from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest, end
+from detour.fabric.linux.hosts import LinuxRequest, linux_hosts
 from detour.fabric.monitoring.windows import FLOW_WINDOWS
 from detour.fabric.records import BackendDetails
 from detour.hosts.frames.sizes import MAX_FRAME
@@ -42,43 +43,35 @@ class EngineFabric(NetworkFabric):
         tls: Tls | None = None,
         scratch: Path | None = None,
         linux: LinuxRequest | None = None,
+        progress: Progress = silent,
     ) -> None:
         """`grpc_address`: where P4Runtime is served besides, with `tls` if given. `scratch`: folder for the socket,
         made and removed with the fabric (default: a temporary one). `linux`: hosts that are namespaces of Linux."""
         super().__init__(topology, settings.terms(topology), address_hosts(settings.host_arrays(topology), topology))
         self.settings = settings
         self.clock = WallClock(self._now_ps)
-        self._serve_at = grpc_address, tls, scratch
-        if linux is not None and linux.interfaces:
-            self.linux = LinuxHosts(linux)
-
-    # -- life -------------------------------------------------------------------------------------------
-
-    def start(self, progress: Progress = silent) -> None:
-        try:
+        with ExitStack() as opened:
             # Before anything that takes long: an address that cannot be had is told at once.
-            serving = self._serving = Serving(*self._serve_at, progress)
-            if self.linux is not None:
-                progress("making namespaces")
-                self.linux.start()
+            self._serving = Serving(grpc_address, tls, scratch, progress)
+            opened.callback(self._serving.close)
+            self.linux = opened.enter_context(linux_hosts(linux, progress))
             warm.ensure(progress, RDMA, FLOW_WINDOWS, VERIFIER)
             progress("loading the P4 program")
             compile_program(self.terms.pipeline.blob.read_bytes())  # switches find it in the cache
-            self._build()
-            progress(f"starting {len(self.topology.switches)} switches")
-            self.network.start()
-            serving.serve(self.network, self.topology.switches)
-        except BaseException:
-            self.close()
-            raise
+            longest = MAX_FRAME if self.linux is None else max(MAX_FRAME, self.linux.request.longest_frame)
+            network = self._network = Network(
+                RealTime(), settings.hosts.tick_ps, settings.seed, hosts=self.hs, frame_bytes=longest
+            )
+            opened.callback(network.stop)
+            self.device = Device(self.hs, network.call, network.kick_host, self._now_ps)
+            self._lay_cables(network)
+            progress(f"starting {len(topology.switches)} switches")
+            network.start()
+            self._serving.serve(network, topology.switches)
+            self._opened = opened.pop_all()
 
-    def _build(self) -> None:
+    def _lay_cables(self, network: Network) -> None:
         settings = self.settings
-        longest = MAX_FRAME if self.linux is None else max(MAX_FRAME, self.linux.request.longest_frame)
-        network = self._network = Network(
-            RealTime(), settings.hosts.tick_ps, settings.seed, hosts=self.hs, frame_bytes=longest
-        )
-        self.device = Device(self.hs, network.call, network.kick_host, self._now_ps)
         for switch in self.topology.switches:
             network.add_switch(switch.device_id, switch.name, priorities=settings.priorities)
 
@@ -91,9 +84,8 @@ class EngineFabric(NetworkFabric):
         self._lose(settings.loss)
 
     def close(self) -> None:
+        self._network = None
         super().close()
-        network, self._network = self._network, None
-        end(network, self.linux)
 
     def details(self) -> BackendDetails:
         if self.linux is None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,8 @@ def lay_cables(
 class NetworkFabric(Fabric):
     _serving: Serving | None = None
     _network: Network | None = None
+    _opened: ExitStack
+    """what `close` ends"""
 
     @property
     def network(self) -> Network:
@@ -65,9 +68,9 @@ class NetworkFabric(Fabric):
 
     @property
     def serving(self) -> Serving:
-        """Where P4Runtime is served. Raises DetourError: nowhere yet."""
+        """Where P4Runtime is served. Raises DetourError: nowhere."""
         if self._serving is None:
-            raise DetourError("this fabric serves no P4Runtime; start it first")
+            raise DetourError("this fabric serves no P4Runtime")
         return self._serving
 
     def targets(self) -> list[SwitchTarget]:
@@ -85,8 +88,7 @@ class NetworkFabric(Fabric):
         return BackendDetails(lag_ms=self.network.lag_ps / 1e9, p4runtime=where)
 
     def close(self) -> None:
-        if self._serving is not None:
-            self._serving.close()
+        self._opened.close()
 
     # -- links ------------------------------------------------------------------------------------------
 

@@ -8,8 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from detour.base.errors import DetourError
+from detour.base.progress import Progress, silent
+from detour.control.planner import plan
 from detour.fabric.backends.base import Fabric
-from detour.fabric.backends.settings import BMV2, ENGINE, BackendChanges
+from detour.fabric.backends.settings import BMV2, ENGINE, BackendChanges, BackendSettings
 from detour.fabric.linux.hosts import LinuxRequest
 from detour.topo import Topology
 
@@ -55,11 +57,12 @@ def make_fabric(
     changes: BackendChanges = AS_IT_IS,
     linux: LinuxRequest | None = None,
     pace: str | None = None,
+    progress: Progress = silent,
 ) -> Fabric:
-    """A fabric that is not started yet. `scratch`: a missing folder for what it needs while it runs. `grpc_tls`: files
-    for `engine.endpoint.Tls`, by the names of its fields. `changes`: what is to be otherwise. `linux`: hosts that are
+    """A running fabric. `scratch`: a missing folder for what it needs while it runs. `grpc_tls`: files for
+    `engine.endpoint.Tls`, by the names of its fields. `changes`: what is to be otherwise. `linux`: hosts that are
     namespaces of Linux. `pace`: of virtual time beside the wall clock (`virtual.pace.TimePace`). Raises DetourError:
-    there is no such target, or an option does not apply to it."""
+    there is no such target, an option does not apply to it, or it cannot be booted."""
     if pace is not None and target != "virtual":
         raise DetourError(f"--pace is for virtual time (--target virtual); on {target} time is the wall clock's")
     if target == "virtual" and linux is not None and (linux.interfaces or linux.processes):
@@ -76,7 +79,7 @@ def make_fabric(
                 raise DetourError(
                     f"{name}: BMv2's links are veth pairs, which have none; the engine's links do (--target engine)"
                 )
-        return Bmv2Fabric(topology, changes.applied(BMV2), scratch=scratch, linux=linux)
+        return Bmv2Fabric(topology, _settings(BMV2, changes, topology), scratch, linux, progress)
     from detour.engine.endpoint import Tls
     from detour.fabric.backends.engine import EngineFabric
 
@@ -85,6 +88,14 @@ def make_fabric(
         from detour.fabric.backends.serving import Serving
         from detour.fabric.backends.virtual.fabric import paced_fabric
 
-        return paced_fabric(topology, changes, pace or "1x", partial(Serving, grpc_address, tls, scratch))
-    settings = changes.applied(ENGINE)
-    return EngineFabric(topology, settings, grpc_address=grpc_address, tls=tls, scratch=scratch, linux=linux)
+        return paced_fabric(topology, changes, pace or "1x", partial(Serving, grpc_address, tls, scratch), progress)
+    return EngineFabric(topology, _settings(ENGINE, changes, topology), grpc_address, tls, scratch, linux, progress)
+
+
+def _settings(usual: BackendSettings, changes: BackendChanges, topology: Topology) -> BackendSettings:
+    """Those of a backend, changed. Raises DetourError: they make no sense, or a program of one's own cannot hold what
+    planners write."""
+    settings = changes.applied(usual)
+    if changes.pipeline is not None:
+        changes.pipeline.require(plan(topology, settings.policy(topology)))
+    return settings

@@ -29,9 +29,8 @@ from detour.base.records import as_json
 from detour.base.reports import need_address_space, report
 from detour.control.graph_files import open_topology
 from detour.control.p4runtime.pipeline import PipelineConfig
-from detour.control.planner import plan
 from detour.fabric.backends.settings import BackendChanges
-from detour.fabric.backends.targets import make_fabric
+from detour.fabric.backends.targets import choose, make_fabric
 from detour.fabric.daemon import log
 from detour.fabric.daemon.client import UpOptions as UpOptions
 from detour.fabric.daemon.control_socket import ControlServer
@@ -51,6 +50,10 @@ def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None =
     topology = open_topology(options.topology)
     pipeline = None if options.program is None else PipelineConfig.given(options.program)
     changes = BackendChanges(options.rate_bps, options.delay_ps, options.queue_packets, options.loss, pipeline)
+    if options.coverage is not None and choose(options.target) == "bmv2":
+        raise DetourError("--coverage: only the engine's switches count what packets reach; --target engine or virtual")
+    if options.load is not None:
+        load_pairs(topology, options.load, seed=1)  # what is wrong with it is told before anything is up
     fabric = make_fabric(
         options.target,
         topology,
@@ -60,14 +63,8 @@ def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None =
         changes=changes,
         linux=request(topology, options.linux, options.netns, options.mtu, options.queue_packets),
         pace=options.pace,
+        progress=progress,
     )
-    if options.coverage is not None and fabric.target == "bmv2":
-        raise DetourError("--coverage: only the engine's switches count what packets reach; --target engine or virtual")
-    if options.load is not None:
-        load_pairs(topology, options.load, fabric.terms.seed)  # what is wrong with it is told before anything is up
-    if options.program is not None:
-        fabric.terms.pipeline.require(plan(topology, fabric.terms.policy))
-    fabric.start(progress)
     progress("setting pipelines")
     session = Session(fabric)
     try:

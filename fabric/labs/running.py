@@ -35,7 +35,7 @@ from detour.fabric.labs.programs import SwitchContent
 from detour.fabric.labs.results import rows_of
 from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS
 from detour.fabric.labs.workloads import Activity, TcpFlow, UdpStream, activities_of, task_activities
-from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest
+from detour.fabric.linux.hosts import LinuxRequest, linux_hosts
 from detour.fabric.operations.packet_tracing import document
 from detour.fabric.operations.results import LivePackets
 from detour.fabric.records import LinuxHost
@@ -94,8 +94,7 @@ class RunningLab:
         `linux`: hosts that are namespaces of Linux. Raises DetourError: Linux does not live in virtual time, an address
         cannot be had, or a switch refuses something; nothing is left running."""
         self.lab, self._contents = lab, contents
-        self.linux = LinuxHosts(linux) if linux is not None and linux.interfaces else None
-        if self.linux is not None and pace is not None:
+        if linux is not None and linux.interfaces and pace is not None:
             raise DetourError("Linux hosts live in real time: --linux and --netns do not go with --pace")
         self._defaults = defaults or (LinkDefaults() if pace is None else VIRTUAL_DEFAULTS)
         self._endpoints: dict[str, GrpcEndpoint] = {}
@@ -104,10 +103,7 @@ class RunningLab:
         with ExitStack() as opened, ExitStack() as listening:
             # Before anything that takes long: an address that cannot be had is told at once.
             self._listen(listening, progress)
-            if self.linux is not None:
-                progress("making namespaces")
-                self.linux.start()
-                opened.callback(self.linux.close)  # last: the network has their interfaces open
+            self.linux = opened.enter_context(linux_hosts(linux, progress))
             warm.ensure(progress, IP)
             progress(f"starting {len(lab.switches)} switches")
             longest = MAX_FRAME if linux is None else max(MAX_FRAME, linux.longest_frame)

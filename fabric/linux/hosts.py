@@ -8,13 +8,14 @@ import shlex
 import signal
 import subprocess
 import tempfile
-from collections.abc import Container, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.base.progress import Progress, silent
 from detour.engine.network import Network
 from detour.engine.sockets import Attachment
 from detour.engine.wiring import Port
@@ -100,19 +101,14 @@ def listed(text: str | None) -> list[str]:
 
 
 class LinuxHosts:
-    """Keepers and interfaces. `start`, then `opened` and `configure` of each; `close` ends all of them."""
+    """Keepers and interfaces. Namespaces are there when it is made; `opened` and `configure` each, `close` ends all."""
 
     def __init__(self, request: LinuxRequest) -> None:
+        """Raises DetourError: naming what is missing; nothing is left."""
         self.request = request
         self._keepers: dict[str, HostKeeper] = {}
         self._kinds: dict[str, str] = {}
         self._jobs: list[subprocess.Popen[bytes]] = []
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.request.interfaces
-
-    def start(self) -> None:
-        """Makes the namespaces. Raises DetourError: naming what is missing; nothing is left."""
         if reason := missing():
             raise DetourError(reason)
         # A file stays for as long as it is mounted, so nothing of it has to be removed later.
@@ -123,6 +119,9 @@ class LinuxHosts:
             except BaseException:
                 self.close()
                 raise
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.request.interfaces
 
     def _kept(self, name: str, folder: Path) -> HostKeeper:
         file = folder / name
@@ -195,11 +194,13 @@ class LinuxHosts:
         self._keepers.clear()
 
 
-def end(network: Network | None, linux: LinuxHosts | None) -> None:
-    """The end of everything that has both. Hosts go last: the network has their interfaces open."""
-    try:
-        if network is not None:
-            network.stop()
-    finally:
-        if linux is not None:
-            linux.close()
+@contextmanager
+def linux_hosts(request: LinuxRequest | None, progress: Progress = silent) -> Iterator[LinuxHosts | None]:
+    """The hosts that are asked for, while it lasts; None: none are. They go after the network that has their interfaces
+    open."""
+    if request is None or not request.interfaces:
+        yield None
+        return
+    progress("making namespaces")
+    with closing(LinuxHosts(request)) as hosts:
+        yield hosts

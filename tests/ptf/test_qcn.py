@@ -302,15 +302,18 @@ def test_a_queue_sends_packets_round_until_it_is_empty(qcn: Switch, choices: boo
     """One packet has left, at most three wait, and the others find the other ports empty."""
     judgement = QueueRule(t=2, choices=choices)
     qcn.set_default("condition", call(judgement.action()))
-    qcn.platform.slow_down(DIRECT, RATE)
+    qcn.platform.slow_down(DIRECT, RATE // 5)
+    began = time.monotonic()
     for _ in range(12):
         send_packet(qcn, HOSTS, data((0, 0)))
-    qcn.barrier()
-    straight = qcn.counter("decisions", MIN)[0]
-    assert 3 <= straight <= 6
+    while (straight := qcn.counter("decisions", MIN)[0]) + qcn.counter("decisions", VAL)[0] < 12:
+        pass
+    left = 1 + (time.monotonic() - began) * RATE / 5
+    assert 3 <= straight <= 4 + left, "on a busy machine some leave meanwhile"
     assert qcn.counter("decisions", VAL)[0] == 12 - straight
-    assert all(each["IPv6"].fl >> 19 == 1 for each in sent(qcn, (3, 4, 5)))
     qcn.platform.slow_down(DIRECT, 1_000_000)
+    qcn.barrier()
+    assert all(each["IPv6"].fl >> 19 == 1 for each in sent(qcn, (3, 4, 5)))
     for _ in range(straight):
         verify_packet(qcn, data((0, 0), hlim=63), DIRECT)
     assert decided(qcn, 2) == (2, 0)
@@ -343,7 +346,7 @@ def test_other_links_count_as_much_as_the_mean_says(qcn: Switch) -> None:
 def test_the_switch_with_the_link_decides_once_more(qcn: Switch) -> None:
     """Packets of another switch are turned into the next virtual channel, once, and their first switch hears of it."""
     qcn.set_default("condition", call(QueueRule(t=2, transit=True, gap=1, smooth=0).action()))
-    qcn.platform.slow_down(DIRECT, RATE // 5)  # few leave meanwhile, on a busy machine too
+    qcn.platform.slow_down(DIRECT, RATE // 10)  # few leave meanwhile, on a busy machine too
     for _ in range(12):
         send_packet(qcn, LOCAL, data((0, 1)))
     qcn.barrier(rounds=2)

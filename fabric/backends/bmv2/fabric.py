@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Container
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -24,7 +24,7 @@ from detour.fabric.backends.bmv2.sniffer import Sniffer
 from detour.fabric.backends.bmv2.switch import SwitchProcess, missing
 from detour.fabric.backends.clock import WallClock
 from detour.fabric.backends.settings import BMV2, BackendSettings
-from detour.fabric.linux.hosts import LinuxHosts, LinuxRequest
+from detour.fabric.linux.hosts import LinuxRequest, linux_hosts
 from detour.fabric.linux.netns import Namespace
 from detour.fabric.linux.opening import offloads_off
 from detour.fabric.records import BackendDetails, PortState
@@ -48,57 +48,54 @@ class Bmv2Fabric(Fabric):
         settings: BackendSettings = BMV2,
         scratch: Path | None = None,
         linux: LinuxRequest | None = None,
+        progress: Progress = silent,
     ) -> None:
         """`scratch`: folder for sockets and logs, made and removed with the fabric (default: a temporary one). `linux`:
-        hosts whose namespaces are there for programs of Linux."""
+        hosts whose namespaces are there for programs of Linux. To be made in a thread that lives as long as the fabric:
+        the switches end with the thread."""
+        reason = missing()
+        if reason is not None:
+            raise DetourError(reason)
+        # A switch: P4Runtime and Thrift; a host: its namespace and its socket; each once more while it starts.
+        needed = descriptors.PROCESS + 3 * (len(topology.switches) + len(topology.hosts))
+        descriptors.require(needed, f"BMv2 with {len(topology.switches)} switches")
         super().__init__(topology, settings.terms(topology), address_hosts(settings.host_arrays(topology), topology))
         self.settings = settings
         self.clock = WallClock(self._now_ps)
-        self._namespace: Namespace | None = None
         self._host_namespaces: list[Namespace] = []
         self._switches: list[SwitchProcess] = []
         self._fresh: set[int] = set()
         self._restarts: Counter[str] = Counter()
         self._fractions: dict[int, float] = {}
-        self._driver: Driver | None = None
         self._sniffer: Sniffer | None = None
-        self._scratch = scratch
-        self._folder: Path | None = None
-        if linux is not None and linux.interfaces:
-            self.linux = LinuxHosts(linux)
-
-    # -- life -------------------------------------------------------------------------------------------
-
-    def start(self, progress: Progress = silent) -> None:
-        """Call it in a thread that lives as long as the fabric: the switches end with the thread."""
-        reason = missing()
-        if reason is not None:
-            raise DetourError(reason)
-        # A switch: P4Runtime and Thrift; a host: its namespace and its socket; each once more while it starts.
-        needed = descriptors.PROCESS + 3 * (len(self.topology.switches) + len(self.topology.hosts))
-        descriptors.require(needed, f"BMv2 with {len(self.topology.switches)} switches")
-        try:
+        self._closed = False
+        with ExitStack() as opened:
+            self._folder = made_folder(scratch)
+            opened.callback(shutil.rmtree, self._folder, ignore_errors=True)
             progress("laying cables")
+            self.linux = opened.enter_context(linux_hosts(linux))
+            self._namespace = Namespace()
+            opened.callback(self._namespace.close)
+            opened.callback(self._close_host_namespaces)
             self._lay_cables()
-            progress(f"starting {len(self.topology.switches)} switches")
-            for switch in self.topology.switches:
+            progress(f"starting {len(topology.switches)} switches")
+            opened.callback(self._end_switches)
+            for switch in topology.switches:
                 self._switches.append(self._start_switch(switch))
             for process in self._switches:
                 process.wait_ready()
             progress("setting rates and depths of queues")
             for process in self._switches:
                 self._set_queues(process)
+            self._driver = Driver(self.hs)
+            opened.callback(self._driver.stop)
             self._start_hosts()
-        except BaseException:
-            self.close()
-            raise
+            opened.callback(self.capture, None)
+            self._opened = opened.pop_all()
 
     def _lay_cables(self) -> None:
-        self._folder = made_folder(self._scratch)
-        inside = self._namespace = Namespace()
-        if self.linux is not None:
-            self.linux.start()
-        self._host_namespaces = [self._namespace_of(host.name) for host in self.topology.hosts]
+        for host in self.topology.hosts:
+            self._host_namespaces.append(self._namespace_of(host.name))
         lines = ["link set lo up"]
         for link in self.topology.links:
             near = f"link add {_interface(*link.a)} mtu {_MTU} type veth peer name"
@@ -108,7 +105,7 @@ class Bmv2Fabric(Fabric):
             else:
                 lines.append(f"{near} {_interface(*link.b)} mtu {_MTU}")
         lines += [f"link set {name} up" for name in self._interfaces().values()]
-        inside.ip(lines, self._host_namespaces)
+        self._namespace.ip(lines, self._host_namespaces)
         for host, namespace in zip(self.topology.hosts, self._host_namespaces, strict=True):
             namespace.ip([f"link set {_HOST_INTERFACE} up"])
             if self.linux is not None and host.name in self.linux:
@@ -130,13 +127,11 @@ class Bmv2Fabric(Fabric):
         }
 
     def _start_switch(self, switch: Switch) -> SwitchProcess:
-        assert self._namespace is not None
-        assert self._folder is not None
         ports = {port: name for (index, port), name in self._interfaces().items() if index == switch.index}
         return SwitchProcess(switch, self._namespace, self._folder, ports, self.settings.priorities)
 
     def check(self) -> None:
-        """Starts switches again that have died, with empty tables; for the thread that called `start`. It waits for
+        """Starts switches again that have died, with empty tables; for the thread that made the fabric. It waits for
         nobody: what a new process must be told it is told at the first call that finds it listening."""
         for place, process in enumerate(self._switches):
             if process.process.poll() is not None:
@@ -159,42 +154,28 @@ class Bmv2Fabric(Fabric):
                     thrift.target.set_egress_queue_depth(port, self.settings.queue_packets)
 
     def _start_hosts(self) -> None:
-        self._driver = Driver(self.hs)
+        driver = self._driver
         for host, namespace in enumerate(self._host_namespaces):
             if host in self.linux_hosts():
                 continue
             rate = round(_HOST_SHARE * self.settings.rate_bps)
-            self._driver.attach(host, namespace.packet_socket(_HOST_INTERFACE), rate)
-        driver = self._driver
+            driver.attach(host, namespace.packet_socket(_HOST_INTERFACE), rate)
         self.device = Device(self.hs, driver.call, driver.kick, lambda: driver.now_ps)
-        self._driver.start()
+        driver.start()
 
     def close(self) -> None:
-        try:
-            self.capture(None)
-        finally:
-            self._end()
+        self._closed = True
+        self._opened.close()
 
-    def _end(self) -> None:
-        if self._driver is not None:
-            self._driver.stop()
-            self._driver = None
+    def _end_switches(self) -> None:
         for process in self._switches:
             process.terminate()
         for process in self._switches:
             process.close()
-        self._switches = []
+
+    def _close_host_namespaces(self) -> None:
         for namespace in self._host_namespaces:
             namespace.close()
-        self._host_namespaces = []
-        if self._namespace is not None:
-            self._namespace.close()
-            self._namespace = None
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
-        if self.linux is not None:
-            self.linux.close()
 
     # -- while it runs ----------------------------------------------------------------------------------
 
@@ -202,7 +183,6 @@ class Bmv2Fabric(Fabric):
         return [process.target for process in self._switches]
 
     def set_link(self, link: int, up: bool) -> None:
-        assert self._namespace is not None
         # An interface that goes down stays deaf for BMv2 when it comes up again; a cable that loses all does not.
         change = "qdisc del dev {} root" if up else "qdisc replace dev {} root blackhole"
         cable = self.topology.links[link]
@@ -247,7 +227,7 @@ class Bmv2Fabric(Fabric):
         }
 
     def _now_ps(self) -> int:
-        if self._driver is None:
+        if self._closed:
             raise DetourError("the fabric is going down")
         return self._driver.now_ps
 
@@ -256,7 +236,6 @@ class Bmv2Fabric(Fabric):
         if before is not None:
             before.close()
         if folder is not None:
-            assert self._namespace is not None
             interfaces = {name: name for name in self._interfaces().values() if only is None or name in only}
             self._sniffer = Sniffer(self._namespace, interfaces, folder)
 
@@ -264,10 +243,9 @@ class Bmv2Fabric(Fabric):
         return None if self._sniffer is None or self._sniffer.error is None else str(self._sniffer.error)
 
     def details(self) -> BackendDetails:
-        switches = None if self._namespace is None else self._namespace.path
         hosts = {f"h{i}": namespace.path for i, namespace in enumerate(self._host_namespaces)}
         pids = {process.switch.name: process.process.pid for process in self._switches}
-        namespaces = {"switches": switches} | hosts
+        namespaces = {"switches": self._namespace.path} | hosts
         details = BackendDetails(processes=pids, restarts=dict(self._restarts), namespaces=namespaces)
         return details if self.linux is None else replace(details, linux=self.linux.details(None, {}))
 

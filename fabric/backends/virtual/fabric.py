@@ -8,7 +8,7 @@
         print(fabric.column("st_rx_bytes"))
 
 The same P4 program, planner, host stacks and loop as in real time; only the clock and the way of entries into tables
-differ: they are put there directly when the fabric is made, which is ready for sweeps then. `start` serves P4Runtime
+differ: they are put there directly when the fabric is made, which is ready for sweeps then. P4Runtime can be served
 besides, for a controller that programs and reads the switches as it does on the wall clock (`operations.session`); what
 it does takes no virtual time. Everything random derives from `RunSettings.seed`.
 """
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -135,13 +136,15 @@ class VirtualFabric(NetworkFabric):
         pace: TimePace | None = None,
         serving: Callable[..., Serving] | None = None,
         threads: int | None = None,
+        progress: Progress = silent,
     ) -> None:
         """`queue_pairs`: connections that will be made at most. `own`: the program of all switches, in place of
-        fabric.p4. `pace`: time passes by itself from `start` on. `serving`: with which `start` serves P4Runtime
-        (default: at a UNIX socket in a temporary folder). `threads`: of runs (default: `base.cores`). Raises
-        DetourError if the scheme does not fit the topology, a parameter is out of range, or the program lacks what
-        planners write."""
-        self._own, self._served_by = own, serving
+        fabric.p4. `pace`: time passes by itself. `serving`: by what P4Runtime is served (default: it is not).
+        `threads`: of runs (default: `base.cores`). Raises DetourError if the scheme does not fit the topology, a
+        parameter is out of range, the program lacks what planners write, or P4Runtime cannot be served: an address
+        cannot be had, or switches read registers that are shared with their neighbours' or with queues, which would be
+        lost with the pipeline that a controller sets."""
+        self._own = own
         settings = settings or RunSettings()
         self.scheme, self.settings = scheme, replace(settings, links=settings.links.of(topology))
         config = self.settings.host_config(scheme)
@@ -181,6 +184,16 @@ class VirtualFabric(NetworkFabric):
         self.device = Device(self.hs, self.network.call, self.network.kick_host, self._now_ps)
         self._flows: Flows | None = None
         self._posted_ps = np.zeros(0, np.int64)
+        with ExitStack() as opened:
+            opened.callback(leave_circles)
+            opened.callback(self.network.stop)
+            if serving is not None:
+                self._serve(serving, progress)
+                opened.callback(self.serving.close)
+            if self._paced is not None:
+                self._paced.start()
+                opened.callback(self._paced.stop)
+            self._opened = opened.pop_all()
 
     # -- building ---------------------------------------------------------------------------------------
 
@@ -245,25 +258,19 @@ class VirtualFabric(NetworkFabric):
             return self._states
         return {device: self.network.state(device) for device in self._states}  # a controller may set programs
 
-    def start(self, progress: Progress = silent) -> None:
-        """Serves P4Runtime; without it, everything else works just the same. Raises DetourError if switches read
-        registers that are shared with their neighbours' or with queues, which would be lost with the pipeline that a
-        controller sets."""
+    def _serve(self, serving: Callable[..., Serving], progress: Progress) -> None:
         if self.scheme.policy.program != "fabric":
             raise DetourError(
                 f"scheme {self.scheme.name} runs {self.scheme.policy.program}.p4, whose registers no controller knows "
                 "of; P4Runtime is served for fabric.p4"
             )
-        from detour.fabric.backends.serving import Serving  # see `backends.base`
-
+        served = serving(progress=progress)
         try:
-            self._serving = (self._served_by or Serving)(progress=progress)
-            self._serving.serve(self.network, self.topology.switches)
-            if self._paced is not None:
-                self._paced.start()
+            served.serve(self.network, self.topology.switches)
         except BaseException:
-            self.close()
+            served.close()
             raise
+        self._serving = served
 
     def replan(self, failures: Failures) -> int:
         """Routes around failures, straight in the tables of all switches; returns the entries written. Links do not
@@ -408,13 +415,6 @@ class VirtualFabric(NetworkFabric):
         shortest, detours = path_packets(self.hs, self.flows.sender)
         return int(shortest.sum()), int(detours.sum())
 
-    def close(self) -> None:
-        if self._paced is not None:
-            self._paced.stop()
-        super().close()
-        self.network.stop()
-        leave_circles()
-
     def check(self) -> None:
         if self._paced is not None:
             self._paced.check()
@@ -451,10 +451,14 @@ def _make_hosts(topology: Topology, config: HostConfig, settings: RunSettings, c
 
 
 def paced_fabric(
-    topology: Topology, changes: BackendChanges, pace: str, serving: Callable[..., Serving]
+    topology: Topology,
+    changes: BackendChanges,
+    pace: str,
+    serving: Callable[..., Serving],
+    progress: Progress = silent,
 ) -> VirtualFabric:
-    """A fabric that is not started yet. Packets carry their bytes; a queue's depth is the packet memory of its port.
-    Raises DetourError: no such pace, or something does not fit."""
+    """A fabric in which time passes by itself. Packets carry their bytes; a queue's depth is the packet memory of its
+    port. Raises DetourError: no such pace, or something does not fit."""
     given = TimePace.given(pace)
     links = LinkSettings(PACED_RATE_BPS if changes.rate_bps is None else changes.rate_bps)
     if links.rate_bps < 1:
@@ -473,4 +477,5 @@ def paced_fabric(
         own=None if own is None else read_program(f"{own.p4info},{own.blob}"),
         pace=given,
         serving=serving,
+        progress=progress,
     )

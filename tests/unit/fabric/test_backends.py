@@ -18,6 +18,7 @@ from detour.control.entries import Plan
 from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.bmv2.fabric import Bmv2Fabric
 from detour.fabric.backends.engine import EngineFabric
+from detour.fabric.backends.serving import Serving
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import BENCHMARK, LERP_WITHOUT_PFC, RunSettings
 from detour.fabric.operations.session import Session
@@ -33,7 +34,7 @@ MESSAGE, MESSAGES = 4_000, 5
 
 
 def virtual() -> VirtualFabric:
-    return VirtualFabric(TOPOLOGY, LERP_WITHOUT_PFC, RunSettings(payload=True), queue_pairs=16)
+    return VirtualFabric(TOPOLOGY, LERP_WITHOUT_PFC, RunSettings(payload=True), queue_pairs=16, serving=Serving)
 
 
 MAKE: dict[str, Callable[[], Fabric]] = {
@@ -242,21 +243,21 @@ def _sizes(fabric: VirtualFabric, device: int) -> dict[str, int]:
     return {name: len(list(table.entries())) for name, table in fabric.states[device].tables.items()}
 
 
-def test_without_a_start_there_is_no_p4runtime() -> None:
-    with virtual() as fabric, pytest.raises(DetourError, match="serves no P4Runtime; start it first"):
-        fabric.targets()
-    dragonfly = parse_topology("dragonfly:p=1,a=2,h=1")
+def test_p4runtime_is_served_where_it_is_wanted() -> None:
     with (
-        VirtualFabric(dragonfly, BENCHMARK, queue_pairs=1) as adaptive,
-        pytest.raises(DetourError, match=r"runs adaptive\.p4"),
+        VirtualFabric(TOPOLOGY, LERP_WITHOUT_PFC) as fabric,
+        pytest.raises(DetourError, match="this fabric serves no P4Runtime"),
     ):
-        adaptive.start()
+        fabric.targets()
+    before = set(threading.enumerate())
+    with pytest.raises(DetourError, match=r"runs adaptive\.p4"):
+        VirtualFabric(parse_topology("dragonfly:p=1,a=2,h=1"), BENCHMARK, queue_pairs=1, serving=Serving)
+    assert set(threading.enumerate()) == before
 
 
 def test_without_payload_there_are_no_bytes() -> None:
     settings = replace(RunSettings(), payload=False)
-    with VirtualFabric(TOPOLOGY, LERP_WITHOUT_PFC, settings, queue_pairs=4) as fabric:
-        fabric.start()
+    with VirtualFabric(TOPOLOGY, LERP_WITHOUT_PFC, settings, queue_pairs=4, serving=Serving) as fabric:
         session = Session(fabric)
         flow = opened(session)
         with pytest.raises(DetourError, match="elide payload have no bytes"):

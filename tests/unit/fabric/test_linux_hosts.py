@@ -258,6 +258,5 @@ def test_a_process_with_a_namespace_of_its_own() -> None:
 
 
 def test_a_process_that_is_none() -> None:
-    fabric = EngineFabric(TOPOLOGY, SETTINGS, linux=request(TOPOLOGY, None, "h0=4194305"))
     with pytest.raises(DetourError, match="h0: no namespace of its own: nsenter: "):
-        fabric.start()
+        EngineFabric(TOPOLOGY, SETTINGS, linux=request(TOPOLOGY, None, "h0=4194305"))

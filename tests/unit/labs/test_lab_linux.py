@@ -113,7 +113,7 @@ class TestUp:
     ) -> None:
         made: list[LinuxHosts] = []
         monkeypatch.setattr(
-            "detour.fabric.labs.running.LinuxHosts", lambda request: made.append(LinuxHosts(request)) or made[0]
+            "detour.fabric.linux.hosts.LinuxHosts", lambda request: made.append(LinuxHosts(request)) or made[0]
         )
         with pytest.raises(DetourError, match=r"line \d+: the command 'echo no >&2; exit 3' failed: h1.* no"):
             running(read(commanded(folder, "echo no >&2; exit 3"), "all"), "all")
