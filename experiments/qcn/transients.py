@@ -22,9 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, told_of
+from detour.base.quantities import time_ps_of
 from detour.base.records import decoder
 from detour.base.tables import Table
+from detour.base.times import US
 from detour.control.graph_files import open_topology
 from detour.experiments import drawing
 from detour.experiments.columns import row, shown, table
@@ -44,7 +46,6 @@ ALL_HOSTS = 1000
 _DRAWS = {"quick": 5, "normal": 12, "full": 48}
 _QUICK = ("PB", "QCN-Switch-fast", "QCN-Switch-complete", "Piggyback", "UGAL-L", "PAR", "OLM-like")
 _LAST_US = 1000  # after the last change
-_UNITS = {"us": 1, "ms": 1000}
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,13 @@ def phases_of(texts: Sequence[str]) -> tuple[Phase, ...]:
     """`un:0.4`, `adv1:0.4@1ms`, ... as phases. Raises `DetourError`: a text has another form, or times do not rise."""
     phases: list[Phase] = []
     for text in texts:
-        match = re.fullmatch(r"([a-z0-9+]+):([0-9.]+)(?:@([0-9]+)(us|ms))?", text, re.IGNORECASE)
+        match = re.fullmatch(r"([a-z0-9+]+):([0-9.]+)(?:@(.+))?", text, re.IGNORECASE)
         if match is None:
             raise DetourError(f"--pattern {text}: a phase is PATTERN:LOAD@TIME, such as adv1:0.4@1ms")
-        at_us = int(match[3] or 0) * _UNITS[match[4] or "us"]
+        with told_of(f"--pattern {text}"):
+            at_us, rest = divmod(time_ps_of(match[3] or "0"), US)
+        if rest:
+            raise DetourError(f"--pattern {text}: times are whole microseconds")
         if bool(phases) != bool(at_us) or (phases and at_us <= phases[-1].at_us):
             raise DetourError(f"--pattern {text}: the first phase has no time, and the times of the others rise")
         phases.append(Phase(match[1], _load(text, match[2]), at_us))

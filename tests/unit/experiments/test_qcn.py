@@ -118,7 +118,7 @@ def test_goals_are_judged_beside_the_same_runs() -> None:
 
 
 def test_phases_are_read_as_they_are_written() -> None:
-    phases = phases_of(("un:0.4", "adv1:0.4@1ms", "ADVc:.3@1500us"))
+    phases = phases_of(("un:0.4", "adv1:0.4@1ms", "ADVc:.3@1.5ms"))
     assert phases == (Phase("un", 0.4, 0), Phase("adv1", 0.4, 1000), Phase("ADVc", 0.3, 1500))
     assert [str(phase) for phase in phases] == ["UN 0.4", "ADV+1 0.4", "ADVc 0.3"]
     assert str(Phase("adv+h", 0.2, 0)) == "ADV+h 0.2"
@@ -127,7 +127,8 @@ def test_phases_are_read_as_they_are_written() -> None:
 @pytest.mark.parametrize(
     "texts",
     [("un:0.4",), ("un", "adv:0.4@1ms"), ("un:0.4@1ms", "adv:0.4@2ms"), ("un:0.4", "adv:0.4"),
-     ("un:0.4", "adv:0.4@2ms", "un:0.4@1ms"), ("un:0.4", "adv:1.4@1ms"), ("un:0.4", "adv:0.4@1s")],
+     ("un:0.4", "adv:0.4@2ms", "un:0.4@1ms"), ("un:0.4", "adv:1.4@1ms"), ("un:0.4", "adv:0.4@1h"),
+     ("un:0.4", "adv:0.4@0.5us")],
 )  # fmt: skip
 def test_phases_of_another_form(texts: tuple[str, ...]) -> None:
     with pytest.raises(DetourError, match="--pattern"):
