@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import os
 
-from detour.base.override import Scoped
+from detour.base.override import Override
 
-THREADS = Scoped(0)
+THREADS = Override(0)
 """threads of a run in virtual time; 0: as many as there are processors, if it is large enough"""
-PROCESSES = Scoped(1)
+PROCESSES = Override(1)
 """processes with such runs that share the processors"""
 _SWITCHES_OF_A_THREAD = 8
 """with fewer the threads wait for each other longer than they work"""

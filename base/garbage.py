@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 _LONGEST_S = 1.0
 
-_circles_left = _kept = False
+_cycles_left = _kept = False
 
 
 def keep_all() -> None:
@@ -27,11 +27,11 @@ def keep_all() -> None:
     gc.freeze()
 
 
-def leave_circles() -> None:
-    """Objects in circles, with arrays that are large, are no longer needed. Old objects are hardly ever looked at, so
+def leave_cycles() -> None:
+    """Objects in cycles, with arrays that are large, are no longer needed. Old objects are hardly ever looked at, so
     the next `no_collection` collects them first."""
-    global _circles_left
-    _circles_left = True
+    global _cycles_left
+    _cycles_left = True
 
 
 class _HeldOff:
@@ -69,11 +69,11 @@ HELD_OFF = _HeldOff()
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """The same for making many objects and no circles, which then count as old, so that no collection looks at them
+    """The same for making many objects and no cycles, which then count as old, so that no collection looks at them
     next thing."""
-    global _circles_left
-    if _circles_left:
-        _circles_left = False
+    global _cycles_left
+    if _cycles_left:
+        _cycles_left = False
         gc.collect()
     with HELD_OFF:
         try:

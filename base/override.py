@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Scoped(Generic[T]):
+class Override(Generic[T]):
     """`value` is what it was made with, but inside `set_to` in any thread."""
 
     def __init__(self, value: T) -> None:

@@ -124,7 +124,7 @@ def user(uid: int) -> str:
         return f"user {uid}"
 
 
-def socket_holder(path: Path) -> str | None:
+def socket_owner(path: Path) -> str | None:
     """Who serves the UNIX socket at `path`; None: nobody any more. Raises `OSError`: that cannot be found out."""
     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
         with socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK) as probe:

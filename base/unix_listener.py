@@ -16,7 +16,7 @@ from pathlib import Path
 
 from detour.base.addresses import UNIX_PATH_BYTES, UnixAddress, refusal, too_long
 from detour.base.errors import DetourError
-from detour.base.port_owners import socket_holder, user
+from detour.base.port_owners import socket_owner, user
 
 _TRIES = 100
 _BACKLOG = 128
@@ -163,13 +163,13 @@ class UnixServerSocket:
         if not stat.S_ISSOCK(status.st_mode):
             return f"it exists and is not a socket: remove it or {_ELSEWHERE}"
         try:
-            holder = socket_holder(self._absolute)
+            owner = socket_owner(self._absolute)
         except FileNotFoundError:
             return ""
         except OSError as error:
             return f"a socket of {user(status.st_uid)} is there: {error.strerror}: {_ELSEWHERE}"
-        if holder is not None:
-            return f"{os.strerror(errno.EADDRINUSE)}: {holder} listens there: end it or {_ELSEWHERE}"
+        if owner is not None:
+            return f"{os.strerror(errno.EADDRINUSE)}: {owner} listens there: end it or {_ELSEWHERE}"
         try:
             self._remove_dead()
         except OSError as error:
@@ -180,7 +180,7 @@ class UnixServerSocket:
         """Removes the dead socket. Another process may do the same and put its own in place: who looks and removes is
         alone with the folder meanwhile."""
         with _alone(self._absolute.parent), suppress(FileNotFoundError):
-            if stat.S_ISSOCK(self._absolute.lstat().st_mode) and socket_holder(self._absolute) is None:
+            if stat.S_ISSOCK(self._absolute.lstat().st_mode) and socket_owner(self._absolute) is None:
                 self._absolute.unlink()
 
 
@@ -214,8 +214,8 @@ class AbstractServerSocket:
             try:
                 probe.bind(name)
             except OSError as error:
-                holder = socket_holder(Path(name)) if error.errno == errno.EADDRINUSE else None
-                who = f": {holder} listens there" if holder else ""
+                owner = socket_owner(Path(name)) if error.errno == errno.EADDRINUSE else None
+                who = f": {owner} listens there" if owner else ""
                 raise refusal(what, address, f"{error.strerror}{who}: choose another name") from None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from detour.base.override import Scoped
+from detour.base.override import Override
 from detour.base.progress import silent
 from detour.cli.output import present, shown_progress
 from detour.cli.parser import Parser, add_parameters, destination, operation
@@ -20,7 +20,7 @@ from detour.fabric.operations.registry import OPERATIONS, CommandOption, Operati
 if TYPE_CHECKING:
     from detour.fabric.labs.running import LabStatus
 
-ANSWERED_BY: Scoped[Operations | None] = Scoped(None)
+ANSWERED_BY: Override[Operations | None] = Override(None)
 """the session of this process that answers commands; None: the daemon does"""
 
 

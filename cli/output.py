@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from detour.base import tables
-from detour.base.override import Scoped
+from detour.base.override import Override
 from detour.base.plugins import unpinned
 from detour.base.progress import Progress, silent
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # rich takes a fifth of a second, and most of what is typed w
     from detour.fabric.workloads.tasks import TaskGraph
 
 
-PRINTED_TO: Scoped[Console | None] = Scoped(None)
+PRINTED_TO: Override[Console | None] = Override(None)
 """where results for people go, instead of standard output"""
 _NO_TERMINAL = 1_000
 """characters: without a terminal there is no width to fit into, lines are as long as they need to be"""

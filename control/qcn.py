@@ -436,7 +436,7 @@ def _sidesteps(topology: Topology, t: int, switch: Switch, links: list[int]) -> 
 
 def _class(here: int, there: int) -> tuple[bool, bool]:
     """Of a local link, by parity and sign. All links of a class lead up or all lead down, so that packets which change
-    only to higher classes wait for no circle, and any two of `a` switches have a / 2 - 1 others between them (Garcia et
+    only to higher classes wait for no cycle, and any two of `a` switches have a / 2 - 1 others between them (Garcia et
     al., ICPP 2013)."""
     odd, up = (here + there) % 2 == 1, there > here
     return odd, up != odd

@@ -144,7 +144,7 @@ def deadlock(wiring: Wiring) -> WaitingQueues:
 def cyclic_wait(wiring: Wiring) -> WaitingQueues:
     """Of these queues some of which each waits for the next, and the last for the first."""
     stuck, waits_for = _stuck(wiring.memory)
-    return [_named(wiring.memory, *stuck[queue]) for queue in _circle(waits_for)]
+    return [_named(wiring.memory, *stuck[queue]) for queue in _cycle(waits_for)]
 
 
 def _named(memory: Memory, port: int, priority: int) -> tuple[int, int, int]:
@@ -183,7 +183,7 @@ def unmoved(wiring: Wiring, before: Int64Array | None) -> tuple[bool, Int64Array
     return before is not None and bool(np.isin(now, before).any()), now
 
 
-def _circle(waits_for: dict[int, list[int]]) -> list[int]:
+def _cycle(waits_for: dict[int, list[int]]) -> list[int]:
     """Queues of which each waits for the next and the last for the first."""
     for start in sorted(waits_for):
         walk: dict[int, int] = {}

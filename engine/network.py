@@ -149,7 +149,7 @@ class Network:
         self._runner = Runner(self._memory, self.clock, self._take_logs, self._workers)
         self.notified = 0
         """packet-ins and digests that controllers were told of so far"""
-        self._outside: list[sockets.Attachment] = []
+        self._attachments: list[sockets.Attachment] = []
         self._capture: Capture | None = None
         self._stacks: list[HostStack] = []
         self._rdma: list[tuple[Any, Any]] | None = None
@@ -282,7 +282,7 @@ class Network:
         (default: `path` + ".peer") by then. Each datagram is one Ethernet frame."""
         where = Path(path)
         to = Path(f"{where}.peer" if peer is None else peer)
-        self._attach_outside(port, lambda: sockets.open_unix(where, to), rate_bps, delay_ps, queue_packets)
+        self._attach_socket(port, lambda: sockets.open_unix(where, to), rate_bps, delay_ps, queue_packets)
 
     def attach_interface(
         self, port: Port, name: str, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64
@@ -290,7 +290,7 @@ class Network:
         """Attaches a Linux interface (root): an existing one by a raw packet socket; if there is none of that
         name, a TAP device is made and lives as long as the network."""
         ring = self._memory.g["rings"] < sockets.MOST_RINGS
-        self._attach_outside(port, lambda: sockets.open_interface(name, ring), rate_bps, delay_ps, queue_packets)
+        self._attach_socket(port, lambda: sockets.open_interface(name, ring), rate_bps, delay_ps, queue_packets)
 
     def attach_linux_host(
         self, port: Port, attachment: sockets.Attachment, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64
@@ -303,10 +303,10 @@ class Network:
             raise DetourError(
                 f"{attachment.name}: frames of up to {attachment.longest} bytes; there is room for {room}"
             )
-        self._attach_outside(port, lambda: attachment, rate_bps, delay_ps, queue_packets, both=True)
+        self._attach_socket(port, lambda: attachment, rate_bps, delay_ps, queue_packets, both=True)
 
     @_between_slices
-    def _attach_outside(
+    def _attach_socket(
         self,
         port: Port,
         opened: Callable[[], sockets.Attachment],
@@ -319,8 +319,8 @@ class Network:
             raise DetourError(f"port {port[1]}: sockets and interfaces need real time, this network is virtual")
         self._wiring.check_free(port)
         attachment = opened()
-        self._outside.append(attachment)
-        index = self._wiring.attach_outside(port, attachment, rate, delay, queue, both=both)
+        self._attachments.append(attachment)
+        index = self._wiring.attach_socket(port, attachment, rate, delay, queue, both=both)
         if attachment.ring is None:
             sockets.watch(self._runner.epoll, attachment.fd, index)
         self._tell_selectors(port, True)
@@ -328,9 +328,9 @@ class Network:
     @_between_slices
     def detach_interface(self, port: Port) -> None:
         """Takes an interface or a socket from its port; then another one may be attached there."""
-        fd = self._wiring.detach_outside(port)
-        attachment = next(each for each in self._outside if each.fd == fd)
-        self._outside.remove(attachment)
+        fd = self._wiring.detach_socket(port)
+        attachment = next(each for each in self._attachments if each.fd == fd)
+        self._attachments.remove(attachment)
         attachment.close()  # the epoll forgets it by itself
         self._tell_selectors(port, False)
 
@@ -361,7 +361,7 @@ class Network:
         self._runner.stop()
         self._take_logs()
         self._upcalls.close()
-        sockets.close_all(self._outside)
+        sockets.close_all(self._attachments)
         self._runner.close()
         if self._workers is not None:
             self._workers.close()
@@ -688,9 +688,9 @@ class Network:
     cyclic_wait = _in_turn(lossless.cyclic_wait)
     unmoved = _in_turn(lossless.unmoved)
 
-    def outside_stats(self) -> dict[str, Any]:
+    def socket_stats(self) -> dict[str, Any]:
         """NumPy arrays, one element a socket or interface, with `device_id` and `port` that it is attached to."""
-        return stats.outside_stats(self._memory)
+        return stats.socket_stats(self._memory)
 
     def loop_stats(self) -> dict[str, int]:
         """Numbers of the loop itself: `events`, packets in flight (`used`, `used_peak`), `pool_drops`, ..."""

@@ -83,7 +83,7 @@ def link_drops(memory: Memory) -> int:
     return int((memory.column("channels", "lost") + memory.column("channels", "cut")).sum())
 
 
-def outside_stats(memory: Memory) -> dict[str, np.ndarray]:
+def socket_stats(memory: Memory) -> dict[str, np.ndarray]:
     """One element for each socket or interface, with `device_id` and `port` that it is attached to."""
     column, port = memory.column, memory.column("ios", "port")
     device = column("switches", "device_id")[column("ports", "switch")[port]]

@@ -223,7 +223,7 @@ class Wiring:
         self.cables[port] = Cable(down, up)
         return number
 
-    def attach_outside(
+    def attach_socket(
         self, port: Port, outside: Attachment, rate_bps: int, delay_ps: int, queue_packets: int, *, both: bool = False
     ) -> int:
         """A cable to a socket or interface; returns the index of its row in `ios`. `both`: what comes in takes its time
@@ -254,7 +254,7 @@ class Wiring:
         self.cables[port] = Cable(out, into)
         return number
 
-    def detach_outside(self, port: Port) -> int:
+    def detach_socket(self, port: Port) -> int:
         """Takes a socket or interface from its port, which then is none any more; returns the descriptor.
 
         What waits for the port is dropped. Its row stays, for packets that are under way to it."""

@@ -122,7 +122,7 @@ PFC_GAIN = _declared(
 )
 DEADLOCK = _declared(
     "deadlock",
-    "Fig. 2: a circle of buffers, with PFC and one virtual channel, with three, and without PFC",
+    "Fig. 2: a cycle of buffers, with PFC and one virtual channel, with three, and without PFC",
     deadlock,
     results=[deadlock.Figure2Run],
 )

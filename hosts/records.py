@@ -239,7 +239,7 @@ class QueuePair(Sender):
     asked_lives: Int64
     # spraying (`multipath`): when to look for silent paths, last tail-loss probe, and the candidate that the next one
     # takes, from 1 on (0: any)
-    silence_due: Int64
+    blackhole_due: Int64
     probe_at: Int64
     probe_by: Int64
     st_bytes: Int64

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A topology as the page draws it; and places for the nodes of a directed graph, in layers from the first one down:
-so that edges lead downwards, but for those that close a circle, and cross little (Sugiyama's method, with long edges
+so that edges lead downwards, but for those that close a cycle, and cross little (Sugiyama's method, with long edges
 as chains of points)."""
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def layered(first: str, edges: Mapping[str, Sequence[str]]) -> Layered:
     import networkx
 
     graph = networkx.from_dict_of_lists({first: (), **edges}, networkx.DiGraph)
-    nodes = list(networkx.dfs_postorder_nodes(graph, first))[::-1]  # but for circles, edges lead on
+    nodes = list(networkx.dfs_postorder_nodes(graph, first))[::-1]  # but for cycles, edges lead on
     layer = _depths(nodes, edges)
     chains = _chains(nodes, edges, layer)
     rows: list[list[str]] = [[] for _ in range(max(layer.values()) + 1)]
@@ -77,7 +77,7 @@ def layered(first: str, edges: Mapping[str, Sequence[str]]) -> Layered:
 
 
 def _depths(order: list[str], edges: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """The length of the longest way to each node. Edges that lead back in the order close circles and do not count."""
+    """The length of the longest way to each node. Edges that lead back in the order close cycles and do not count."""
     depth, place = dict.fromkeys(order, 0), {node: at for at, node in enumerate(order)}
     for node in order:
         for onward in edges.get(node, ()):

@@ -140,7 +140,7 @@ class InstalledProof(NamedTuple):
 
     @property
     def cycle(self) -> tuple[str, ...]:
-        """The first circle of waits, () if there is none."""
+        """The first cycle of waits, () if there is none."""
         return next((w.cycle for w in (self.listed, self.senders, self.plain, self.anywhere) if w.cycle), ())
 
 

@@ -41,7 +41,7 @@ def plan_priorities(policy: Policy, guard: bool) -> Iterator[TableEntry | Defaul
     if taken:
         raise DetourError(
             f"policy: DSCP {taken[0]} cannot have that priority: 0 to {policy.channels - 1} are lossless, and"
-            f" {policy.channels} is where packets go that would close a circle in them"
+            f" {policy.channels} is where packets go that would close a cycle in them"
         )
     if guard:
         yield DefaultAction(schema.DSCP, Action.of(schema.SET_PRIORITY, priority=policy.channels))
@@ -66,12 +66,12 @@ def plan_channels(topology: Topology, switch: Switch, policy: Policy) -> Iterato
     """Where packets go on in the next channel; the last one keeps them, but in an expander.
 
     There it is where a path has come down and goes up again, and behind the last channel there is a class that is not
-    lossless (`plan_rising`): nothing can deadlock, however packets are led. Elsewhere it is
+    lossless (`plan_transitions`): nothing can deadlock, however packets are led. Elsewhere it is
     behind a global link: a shortest path passes one and a detour two, each with at most one local link before, between
     and after. So in every channel packets wait for local links, then for a global one, then for the next
     channel: no cycle. Detours around failed links may be longer, and then stay in the last channel."""
     if guarded(topology, policy):
-        yield from plan_rising(expander_of(topology), switch.index, policy.channels)
+        yield from plan_transitions(expander_of(topology), switch.index, policy.channels)
         return
     for port, peer in enumerate(switch.ports, start=1):
         if peer is not None and peer.kind == "global":
@@ -81,7 +81,7 @@ def plan_channels(topology: Topology, switch: Switch, policy: Policy) -> Iterato
                 yield TableEntry.of(schema.CHANNEL, match, action, priority=1)
 
 
-def rising_ports(network: Expander, switch: int) -> list[tuple[int, int]]:
+def transition_ports(network: Expander, switch: int) -> list[tuple[int, int]]:
     """The (in-port, out-port) of a switch at which the lossless priority rises by one, ascending. Ports as in
     `network.topology`, those of links that are down left out; a packet that a host sends in never rises."""
     ch, first = network.channels, int(network.hosts[switch]) + 1
@@ -91,10 +91,10 @@ def rising_ports(network: Expander, switch: int) -> list[tuple[int, int]]:
     return [(first + int(columns[i]), first + int(columns[o])) for i, o in pairs]
 
 
-def plan_rising(network: Expander, switch: int, priorities: int) -> Iterator[TableEntry]:
-    """The entries of `channel` that raise a packet's priority (its DSCP) by one at `rising_ports`: out of the last one
-    into number `priorities`, which is not lossless. `routes.compute` makes no path that rises so far."""
-    for into, out in rising_ports(network, switch):
+def plan_transitions(network: Expander, switch: int, priorities: int) -> Iterator[TableEntry]:
+    """The entries of `channel` that raise a packet's priority (its DSCP) by one at `transition_ports`: out of the last
+    one into number `priorities`, which is not lossless. `routes.compute` makes no path that rises so far."""
+    for into, out in transition_ports(network, switch):
         for v in range(priorities):
             match = {
                 schema.DSCP_FIELD: v,

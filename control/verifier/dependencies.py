@@ -90,7 +90,7 @@ class _Classes(NamedTuple):
 
 @dataclass(frozen=True)
 class Waits:
-    """Buffers that some packet may be in, who waits for whom, and a circle (buffers in order) if there is one."""
+    """Buffers that some packet may be in, who waits for whom, and a cycle (buffers in order) if there is one."""
 
     buffers: int
     dependencies: int
@@ -102,7 +102,7 @@ class Waits:
 
     @property
     def sums(self) -> tuple[bool, int, int]:
-        """Whether there is no circle, buffers, dependencies."""
+        """Whether there is no cycle, buffers, dependencies."""
         return self.acyclic, self.buffers, self.dependencies
 
 

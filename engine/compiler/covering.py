@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from detour.base.arrays import Int64Array
-from detour.base.override import Scoped
+from detour.base.override import Override
 from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.model import Json
 from detour.engine.compiler.tracing import source_of
@@ -108,7 +108,7 @@ class Collector:
             return self.programs.setdefault(program_digest(source), new).counts
 
 
-COLLECTOR: Scoped[Collector | None] = Scoped(None)
+COLLECTOR: Override[Collector | None] = Override(None)
 """While there is one, programs are compiled with coverage and count in it."""
 
 

@@ -3,7 +3,7 @@
 
 The cases are those of p4sim's section 5.1 (M. Ma, G. T. Nguyen, ICNS3 2025): two hosts, one switch that forwards IPv4,
 datagrams of 1000 bytes at 1, 100, 1,000 and 10,000 Mb/s for 2.912 s; and its fat-tree, where each host of the first
-half sends to one of the second. Here the switch runs `p4src/ipv4.p4`. Besides, one minute of the road of the ECN
+half sends to one of the second. Here the switch runs `p4src/ipv4.p4`. Besides, one minute of the ECN
 exercise of p4lang's tutorials: a link of half a megabit a second between two switches that mark.
 
 Seconds are processor time: of this project's process from the first packet to the last, of other programs' whole
@@ -136,7 +136,7 @@ _LINK_FACTOR = 4
 _SLOWEST_LINK = 1_000_000_000
 _CABLE_BPS = 100_000_000_000
 """of the others' cables, which CSMA has for both directions together"""
-_ECN_ROAD = 500_000
+_ECN_BPS = 500_000
 _ECN_LINKS = 1_000_000_000
 
 ELSEWHERE = (
@@ -212,12 +212,12 @@ def traffic(case: LabCase) -> LabRow:
 
 
 def ecn_minute(seconds: float = ECN_SECONDS) -> LabRow:
-    """The ECN exercise's road: a flow fills the slow link, where another one, of a datagram a second, is marked. Raises
+    """The ECN exercise: a flow fills the slow link, where another one, of a datagram a second, is marked. Raises
     `DetourError`: none was marked (a defect)."""
     topology = parse_topology("leaf-spine:leaves=2,spines=1,hosts=2")
 
     def rate(link: Link) -> int:
-        return _ECN_LINKS if link.kind == "host" else _ECN_ROAD
+        return _ECN_LINKS if link.kind == "host" else _ECN_BPS
 
     with LabNetwork(topology, rate) as lab:
         first, second = (lab.stack.host(host).udp_port(9_093) for host in (2, 3))
@@ -235,7 +235,7 @@ def ecn_minute(seconds: float = ECN_SECONDS) -> LabRow:
         raise DetourError("a queue of 64 packets marked none")
     peak = peak_resident()
     note = f"{seconds:g} s of virtual time, {voice.ce} of {voice.packets} marked"
-    return LabRow.of("detour", _ECN_ROAD / 1e6, arrived, took, network="ECN road", memory_bytes=peak, note=note)
+    return LabRow.of("detour", _ECN_BPS / 1e6, arrived, took, network="ECN road", memory_bytes=peak, note=note)
 
 
 # -- all of it ----------------------------------------------------------------------------------------------

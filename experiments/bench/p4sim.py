@@ -34,7 +34,7 @@ _SPARE = 1.25
 
 
 @dataclass(frozen=True)
-class OutsideRun:
+class Ns3Run:
     """What a run of another simulator came to. `seconds`: processor time of its process."""
 
     system: str
@@ -54,7 +54,7 @@ def find() -> Path | None:
     return path
 
 
-def run(program: Path, system: str, mbps: float, payload: int, seconds: float, link_bps: int) -> OutsideRun:
+def run(program: Path, system: str, mbps: float, payload: int, seconds: float, link_bps: int) -> Ns3Run:
     """One host sends to the other, for so long, at that rate of payload. Raises `DetourError`: the program fails, or
     says nothing of what it sent."""
     packets_a_second = mbps * 1e6 / (8 * payload)
@@ -79,4 +79,4 @@ def run(program: Path, system: str, mbps: float, payload: int, seconds: float, l
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise DetourError(f"{program} ended with {done.returncode}: {last}")
     took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return OutsideRun(system, int(sent[1]) // payload, took)
+    return Ns3Run(system, int(sent[1]) // payload, took)

@@ -2,7 +2,7 @@
 """Whether routes deadlock under PFC, by trying: every host sends without end on random paths of its pairs.
 
 Buffers are shallow and, unless a point says `dcqcn`, no congestion control holds the senders: PFC alone does, which is
-when waits close to circles. The same hosts send to the same ones under all routes. KSP in one lossless priority gets
+when waits close to cycles. The same hosts send to the same ones under all routes. KSP in one lossless priority gets
 stuck, FC+ with one and with two cannot (`control/expander/proof.py` checks that without any packet).
 
 Points that name links which are down (`fail`) send by lists that know nothing of it: switches lead packets around, and

@@ -160,7 +160,7 @@ class PacketsPoint(NetworkPoint, MessageAnswers):
 @dataclass(frozen=True, kw_only=True)
 class StuckPoint(NetworkPoint):
     """Whether routes deadlock within `us` while every host sends to `each` others. `fail`: links that are down, by
-    name; `guard` False: who would close a circle stays in the last lossless class. `remains`: queues that were stuck
+    name; `guard` False: who would close a cycle stays in the last lossless class. `remains`: queues that were stuck
     were so later on; `found_at_us`: None without deadlock. Where links are down: `circle`, queues that wait for each
     other, and the rate once routes were computed anew."""
 

@@ -145,7 +145,7 @@ class NetworkOrder:
 @row
 class DeadlockRow:
     """A run with shallow buffers; `possible`: whether what is installed can deadlock; `failed`: links that are down;
-    `guarded` False: who would close a circle stayed in the last class; `goodput_gbps_anew`: where links are down, once
+    `guarded` False: who would close a cycle stayed in the last class; `goodput_gbps_anew`: where links are down, once
     routes were computed anew."""
 
     n: int = shown("switches")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fig. 2 of the non-shortest-path paper: three connections that close a circle of buffers which PFC may block.
+"""Fig. 2 of the non-shortest-path paper: three connections that close a cycle of buffers which PFC may block.
 
 Three groups of two switches, every pair of groups joined by one link. Red goes from group 0 by way of 1 to 2, blue from
 1 by way of 2 to 0, green from 2 by way of 0 to 1, each on a non-shortest path. In every group the way leads over the
@@ -73,7 +73,7 @@ def case_scheme(case: str) -> Scheme:
     return Scheme(case, "gbn", "dcqcn", "detour", RED_MARKING, pfc=not case.startswith("no"), channels=channels)
 
 
-def circle(topology: Topology) -> list[HostPair]:
+def cycle(topology: Topology) -> list[HostPair]:
     """A connection from every host to its counterpart two groups further on, which a detour reaches by way of the next
     group."""
     per_group = len(topology.hosts) // topology.groups
@@ -92,7 +92,7 @@ def seconds(point: Figure2Point) -> float:
 def run(point: Figure2Point) -> Figure2Run:
     """Runs a case until it is deadlocked or its time is over."""
     topology = parse_topology(point.topology)
-    pairs = circle(topology)
+    pairs = cycle(topology)
     chosen = case_scheme(point.case)
     with running.open_fabric(topology, chosen, pairs, running.settings(len(pairs), point.seed)) as fabric:
         running.start(fabric, ENDLESS)

@@ -56,7 +56,7 @@ class LinkConditions:
 
 @dataclass(frozen=True)
 class Curve:
-    """`cwnd`: segments, one value every `step` seconds of the road, from the first step on; `goodput`: Mb/s."""
+    """`cwnd`: segments, one value every `step` seconds of the run, from the first step on; `goodput`: Mb/s."""
 
     cwnd: Sequence[float]
     goodput: float
@@ -73,15 +73,15 @@ class Sawtooth:
     period: float | None
 
 
-def sawtooth(curve: Curve, road: LinkConditions) -> Sawtooth:
-    """What lies behind `road.settle`."""
-    window = np.asarray(curve.cwnd, np.float64)[round(road.settle / road.step) :]
+def sawtooth(curve: Curve, link: LinkConditions) -> Sawtooth:
+    """What lies behind `link.settle`."""
+    window = np.asarray(curve.cwnd, np.float64)[round(link.settle / link.step) :]
     tops, bottoms = _turns(window)
     mean = float(window.mean())
     if len(tops) < _FEWEST:
         least, most = np.percentile(window, _EDGES)
         return Sawtooth(float(most), float(least), mean, None)
-    period = (tops[-1] - tops[0]) / (len(tops) - 1) * road.step
+    period = (tops[-1] - tops[0]) / (len(tops) - 1) * link.step
     return Sawtooth(float(window[tops].mean()), float(window[bottoms].mean()), mean, period)
 
 
@@ -105,36 +105,36 @@ def _turns(window: np.ndarray) -> tuple[list[int], list[int]]:
     return tops, bottoms
 
 
-def ours(road: LinkConditions, cc: str) -> Curve:
+def ours(link: LinkConditions, cc: str) -> Curve:
     """Our TCP on it, with an ACK for each segment, as ns-3 was told to."""
     config = TcpConfig(cc=cc, delayed_ack_ps=1, receive_buffer=1 << 24)
-    rate_bps, delay_ps = round(road.mbps * 1e6), round(road.rtt_ms * MS / 2)
-    cable = Bottleneck(rate_bps, delay_ps, road.queue, marking_depth=road.marks or _NO_MARKS)
-    steps = round(road.seconds / road.step)
+    rate_bps, delay_ps = round(link.mbps * 1e6), round(link.rtt_ms * MS / 2)
+    cable = Bottleneck(rate_bps, delay_ps, link.queue, marking_depth=link.marks or _NO_MARKS)
+    steps = round(link.seconds / link.step)
     window, counted_from = [], 0
     with Dumbbell(1, cable) as bell:
         bell.stack.host("b0").tcp_port(config=config)
         flow = bell.stack.host("a0").tcp(address(2, 0), config=config)
         for step in range(1, steps + 1):
-            bell.network.run(round(step * road.step * _SECOND))
+            bell.network.run(round(step * link.step * _SECOND))
             state = flow.result()
             window.append(state.cwnd)
-            if step * road.step <= road.settle:
+            if step * link.step <= link.settle:
                 counted_from = state.acked
         acked = flow.result().acked - counted_from
-    return Curve(window, acked * 8 / (road.seconds - road.settle) / 1e6)
+    return Curve(window, acked * 8 / (link.seconds - link.settle) / 1e6)
 
 
 # -- ns-3 ---------------------------------------------------------------------------------------------------
 
-NS3_ROADS = (
+NS3_CONDITIONS = (
     LinkConditions("short", 10.0, 20.0, 50, 60.0, 0.05, 10.0),
     LinkConditions("long", 50.0, 100.0, 200, 200.0, 0.2, 40.0),
     LinkConditions("marking", 10.0, 20.0, 100, 60.0, 0.05, 10.0, marks=20),
 )
 _UNMARKED = (("newreno", "TcpNewReno"), ("newreno", "TcpLinuxReno"), ("cubic", "TcpCubic"))
-NS3_CASES = (*((road, *pair) for road in ("short", "long") for pair in _UNMARKED), ("marking", "dctcp", "TcpDctcp"))
-"""road, our congestion control, the class of ns-3's"""
+NS3_CASES = (*((name, *pair) for name in ("short", "long") for pair in _UNMARKED), ("marking", "dctcp", "TcpDctcp"))
+"""name of a link, our congestion control, the class of ns-3's"""
 _SOURCE = Path(__file__).with_name("ns3_flow.cc")
 _STORED = Path(__file__).with_name("ns3_curves.json")
 _HEADER = Path("/usr/include/ns3/tcp-cubic.h")
@@ -158,7 +158,7 @@ class Ns3Row:
 
 @dataclass(frozen=True)
 class Ns3Findings:
-    """All rows, and the curves by road and control, ns-3's by its class."""
+    """All rows, and the curves by link and control, ns-3's by its class."""
 
     rows: Sequence[Ns3Row]
     curves: Mapping[str, Curve]
@@ -171,9 +171,9 @@ def missing() -> str | None:
     return None if _HEADER.exists() else f"{_HEADER} is not there: install libns3-dev"
 
 
-def road_of(name: str) -> LinkConditions:
-    """The road of that name."""
-    return next(road for road in NS3_ROADS if road.name == name)
+def conditions_of(name: str) -> LinkConditions:
+    """The link of that name."""
+    return next(link for link in NS3_CONDITIONS if link.name == name)
 
 
 def build(folder: Path) -> Path:
@@ -192,25 +192,25 @@ def _run(command: Sequence[str]) -> str:
     return done.stdout
 
 
-def theirs(program: Path, road: LinkConditions, control: str) -> Curve:
+def theirs(program: Path, link: LinkConditions, control: str) -> Curve:
     """ns-3's TCP on it. Raises `DetourError`: the program fails."""
-    rate = round(road.mbps * 1e6 * _PPP_FRAME / _ETHERNET_FRAME)
-    values: dict[str, Any] = {"control": control, "rate": rate, "delay": road.rtt_ms / 2e3}
-    values |= {name: getattr(road, name) for name in ("queue", "marks", "seconds", "step", "settle")}
+    rate = round(link.mbps * 1e6 * _PPP_FRAME / _ETHERNET_FRAME)
+    values: dict[str, Any] = {"control": control, "rate": rate, "delay": link.rtt_ms / 2e3}
+    values |= {name: getattr(link, name) for name in ("queue", "marks", "seconds", "step", "settle")}
     lines = _run([str(program), *(f"--{name}={value}" for name, value in values.items())]).split()
     numbers: dict[str, list[float]] = {"cwnd": [], "acked": []}
     for name, value in zip(lines[::2], lines[1::2], strict=True):
         numbers[name].append(float(value))
-    return Curve(numbers["cwnd"], numbers["acked"][0] * 8 / (road.seconds - road.settle) / 1e6)
+    return Curve(numbers["cwnd"], numbers["acked"][0] * 8 / (link.seconds - link.settle) / 1e6)
 
 
 def measure(cases: Sequence[tuple[str, str, str]] = NS3_CASES) -> dict[str, Curve]:
-    """ns-3's curves, by road and class. Raises `DetourError`: there is no ns-3, or it fails."""
+    """ns-3's curves, by link and class. Raises `DetourError`: there is no ns-3, or it fails."""
     if why := missing():
         raise DetourError(why)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         program = build(Path(folder))
-        curves = pool.map(lambda case: theirs(program, road_of(case[0]), case[2]), cases)
+        curves = pool.map(lambda case: theirs(program, conditions_of(case[0]), case[2]), cases)
         return {_key(road, control): curve for (road, _, control), curve in zip(cases, curves, strict=True)}
 
 
@@ -229,22 +229,22 @@ def compare(cases: Sequence[tuple[str, str, str]] = NS3_CASES) -> Ns3Findings:
     curves = measure(cases) if measured else stored()
     rows = []
     for name, cc, control in cases:
-        road, key = road_of(name), _key(name, cc)
+        link, key = conditions_of(name), _key(name, cc)
         if key not in curves:
-            curves[key] = ours(road, cc)
+            curves[key] = ours(link, cc)
         other, own = curves[_key(name, control)], curves[key]
         rows.append(
             Ns3Row(
                 road=name, cc=cc, control=control, measured=measured, ns3_goodput=other.goodput,
-                ns3=sawtooth(other, road), goodput=own.goodput, ours=sawtooth(own, road),
+                ns3=sawtooth(other, link), goodput=own.goodput, ours=sawtooth(own, link),
             )
         )  # fmt: skip
     return Ns3Findings(rows, curves)
 
 
 def ns3_document(findings: Ns3Findings) -> dict[str, Any]:
-    """For --json: the rows, and the roads they were measured on."""
-    return {"rows": [asdict(row) for row in findings.rows], "roads": [asdict(road) for road in NS3_ROADS]}
+    """For --json: the rows, and the links they were measured on."""
+    return {"rows": [asdict(row) for row in findings.rows], "roads": [asdict(link) for link in NS3_CONDITIONS]}
 
 
 def ns3_table(findings: Ns3Findings) -> Table[Ns3Row]:
@@ -283,32 +283,32 @@ _COLOURS = (drawing.ORANGE, drawing.GREEN)
 
 
 def draw(findings: Ns3Findings, file: Path) -> None:
-    """A panel for each road and control."""
+    """A panel for each link and control."""
     plt, figure, axes = drawing.canvas(2, 3, 4.6, 3.2)
     for axis, (name, cc) in zip(axes.flat, _PANELS, strict=False):
-        road = road_of(name)
+        link = conditions_of(name)
         controls = [row.control for row in findings.rows if (row.road, row.cc) == (name, cc)]
         for control, colour in zip(controls, _COLOURS, strict=False):
-            _curve(axis, findings, road, control, label=f"ns-3: {control}", color=colour)
-        _curve(axis, findings, road, cc, label="ours", color=drawing.BLUE)
-        axis.set(title=f"{_TITLES[cc]}: {_text(road)}", xlabel="time, s", ylabel="window, segments", xlim=_SHOWN[name])
+            _curve(axis, findings, link, control, label=f"ns-3: {control}", color=colour)
+        _curve(axis, findings, link, cc, label="ours", color=drawing.BLUE)
+        axis.set(title=f"{_TITLES[cc]}: {_text(link)}", xlabel="time, s", ylabel="window, segments", xlim=_SHOWN[name])
         axis.set_ylim(bottom=0)
         axis.legend(loc="upper right" if name == "marking" else "lower right", fontsize="small")
     axes.flat[-1].set_axis_off()
     drawing.save(plt, figure, file)
 
 
-def _curve(axis: Any, findings: Ns3Findings, road: LinkConditions, control: str, **looks: Any) -> None:
-    window = findings.curves[f"{road.name} {control}"].cwnd
-    first, last = _SHOWN[road.name]
-    points = [(road.step * (at + 1), value) for at, value in enumerate(window)]
+def _curve(axis: Any, findings: Ns3Findings, link: LinkConditions, control: str, **looks: Any) -> None:
+    window = findings.curves[f"{link.name} {control}"].cwnd
+    first, last = _SHOWN[link.name]
+    points = [(link.step * (at + 1), value) for at, value in enumerate(window)]
     shown = [point for point in points if first <= point[0] <= last]
     axis.plot(*zip(*shown, strict=True), linewidth=1.2, **looks)
 
 
-def _text(road: LinkConditions) -> str:
-    marks = f", marks from {road.marks}" if road.marks else ""
-    return f"{road.mbps:g} Mb/s, {road.rtt_ms:g} ms, {road.queue} packets{marks}"
+def _text(link: LinkConditions) -> str:
+    marks = f", marks from {link.marks}" if link.marks else ""
+    return f"{link.mbps:g} Mb/s, {link.rtt_ms:g} ms, {link.queue} packets{marks}"
 
 
 if __name__ == "__main__":

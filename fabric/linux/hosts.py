@@ -169,7 +169,7 @@ class LinuxHosts:
         """What there is, with the frames above the MTU that each has sent. `ports`: where hosts are attached."""
         oversized: dict[Any, int] = {}
         if network is not None:
-            stats = network.outside_stats()
+            stats = network.socket_stats()
             ends = zip(stats["device_id"].tolist(), stats["port"].tolist(), strict=True)
             oversized = dict(zip(ends, stats["rx_oversized"].tolist(), strict=True))
         rows = []

@@ -24,7 +24,7 @@ from detour.control import schema
 from detour.control.entries import Plan
 from detour.control.expander.routes import ExpanderRoutes, rows_anew
 from detour.control.policy import Amount, Ecn, RedMarking
-from detour.control.routes.queueing import plan_priorities, plan_rising
+from detour.control.routes.queueing import plan_priorities, plan_transitions
 from detour.engine.state import SwitchState
 from detour.fabric.backends.virtual.fabric import VirtualFabric, program
 from detour.fabric.backends.virtual.load import read_back, write
@@ -63,7 +63,7 @@ def installed_classes(network: Expander, priorities: int) -> Plan:
     held: Plan = {}
     state = SwitchState(code, seed=1)
     for switch in range(network.size):
-        rising = plan_rising(network, switch, policy.channels) if guard else ()
+        rising = plan_transitions(network, switch, policy.channels) if guard else ()
         write(state, [*plan_priorities(policy, guard), *rising])
         held[switch + 1] = read_back(state, (schema.DSCP, schema.CHANNEL))
         for table in state.tables.values():

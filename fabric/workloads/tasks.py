@@ -49,7 +49,7 @@ class TaskGraph:
     """`tasks`: (n,) of `TASK_FIELDS`. `dependencies`: (m, 2), the second task waits for the first one. `on_start`: (m,)
     bool, it waits only for the first one's beginning (None: nobody does). `steps`: what steps are called. `labels`:
     what tasks are called in errors (None: by number). Raises DetourError for unknown hosts or steps, messages of no
-    bytes or to oneself, negative times, dependencies on what the host that waits does not learn, or a circle of
+    bytes or to oneself, negative times, dependencies on what the host that waits does not learn, or a cycle of
     dependencies; none of it is ever executed."""
 
     hosts: int
@@ -67,7 +67,7 @@ class TaskGraph:
         self._check_ends()
         self._check_sizes()
         self._check_dependencies()
-        self._check_circles()
+        self._check_cycles()
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -149,13 +149,13 @@ class TaskGraph:
                 "nothing: hosts wait for what they did and for messages that come to them"
             )
 
-    def _check_circles(self) -> None:
+    def _check_cycles(self) -> None:
         left = np.setdiff1d(np.arange(len(self.tasks)), topological(len(self.tasks), self.dependencies))
         if not len(left):
             return
-        circle = [self.label(task) for task in _circle(self.dependencies, left)]
-        shown = circle if len(circle) <= _CYCLE_SHOWN else [*circle[: _CYCLE_SHOWN - 1], "...", circle[-1]]
-        raise DetourError(f"tasks wait for each other in a circle: {' -> '.join(shown)}")
+        cycle = [self.label(task) for task in _cycle(self.dependencies, left)]
+        shown = cycle if len(cycle) <= _CYCLE_SHOWN else [*cycle[: _CYCLE_SHOWN - 1], "...", cycle[-1]]
+        raise DetourError(f"tasks wait for each other in a cycle: {' -> '.join(shown)}")
 
 
 def successors(n: int, dependencies: NDArray[np.integer]) -> tuple[Int64Array, Int64Array]:
@@ -167,7 +167,7 @@ def successors(n: int, dependencies: NDArray[np.integer]) -> tuple[Int64Array, I
 
 
 def topological(n: int, dependencies: NDArray[np.integer]) -> list[int]:
-    """Tasks in an order in which everyone comes after those that it waits for; those in circles and behind them are
+    """Tasks in an order in which everyone comes after those that it waits for; those in cycles and behind them are
     left out (Kahn, 1962)."""
     if not len(dependencies):
         return list(range(n))
@@ -183,11 +183,11 @@ def topological(n: int, dependencies: NDArray[np.integer]) -> list[int]:
     return ordered
 
 
-def _circle(dependencies: NDArray[np.int32], left: Int64Array) -> list[int]:
-    """Tasks of one circle, each waited for by the next one; the first is named again at the end."""
+def _cycle(dependencies: NDArray[np.int32], left: Int64Array) -> list[int]:
+    """Tasks of one cycle, each waited for by the next one; the first is named again at the end."""
     among = set(left.tolist())
     before = {b: a for a, b in dependencies.tolist() if a in among and b in among}
-    # Every task that is left waits for one that is left: going back leads into a circle.
+    # Every task that is left waits for one that is left: going back leads into a cycle.
     at, seen = int(left[0]), dict[int, None]()
     while at not in seen:
         seen[at] = None

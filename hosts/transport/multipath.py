@@ -142,26 +142,26 @@ def _lose_overtaken(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, cand: in
 def on_sent(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """A packet went out."""
     c = candidate_row(hs, i, q.cand)
-    if q.silence_due == MAX_TIME:
-        q.silence_due = now + _patience(cfg_row(hs), q, q.cand, c, now)
+    if q.blackhole_due == MAX_TIME:
+        q.blackhole_due = now + _patience(cfg_row(hs), q, q.cand, c, now)
     if c.trust == health.TRUST_ON_TRIAL:  # no other packet may, until it is answered
         c.trust = health.TRUST_UNKNOWN
         c.ask_next = now + rtt.timeout(cfg_row(hs), q)
-        q.silence_due = min(q.silence_due, c.ask_next)
+        q.blackhole_due = min(q.blackhole_due, c.ask_next)
 
 
 @inner
 def _look_sooner(hs: Handle, i: int, q: QueuePair, when: int) -> None:
     """Round trips turn out to be shorter than was thought."""
-    if when < q.silence_due:
-        q.silence_due = when
+    if when < q.blackhole_due:
+        q.blackhole_due = when
         timers.advance(hs, i, q, when)
 
 
 @inner
 def deadline(q: QueuePair) -> int:
     """When to look for silent paths: a bound, made exact when it passes."""
-    return q.silence_due if q.inflight > 0 else MAX_TIME
+    return q.blackhole_due if q.inflight > 0 else MAX_TIME
 
 
 @inner
@@ -214,7 +214,7 @@ def look(hs: Handle, i: int, q: QueuePair, now: int) -> int:
             if c.ask_next <= now:
                 _give_up(hs, i, q, cand, now)
             due = min(due, c.ask_next)
-    q.silence_due = due
+    q.blackhole_due = due
     return quiet
 
 
@@ -299,7 +299,7 @@ def probe_tail(hs: Handle, i: int, q: QueuePair, now: int) -> None:
         q.tail_probe = PROBE_DUE
         q.probe_at = now
         due = now + next_after if measured else MAX_TIME
-    q.silence_due = min(q.silence_due, due)
+    q.blackhole_due = min(q.blackhole_due, due)
 
 
 @inner

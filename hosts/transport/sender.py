@@ -250,7 +250,7 @@ def on_deadline(hs: Handle, i: int, now: int) -> None:
 
 
 @inner
-def _on_silence(hs: Handle, i: int, q: QueuePair, now: int) -> None:
+def _on_blackhole(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     """`_on_loss_deadline` of a QP that sprays."""
     if _is_over(hs, q, now):  # what is asked in vain is sent again each time, so no packet may be as old as a timeout
         fail(hs, i, int64(WC_RETRY_EXC_ERR))
@@ -261,7 +261,7 @@ def _on_silence(hs: Handle, i: int, q: QueuePair, now: int) -> None:
         if quiet + rto <= now:
             _on_rto(hs, i, q, quiet, now)
             return
-        q.silence_due = min(q.silence_due, quiet + rto)
+        q.blackhole_due = min(q.blackhole_due, quiet + rto)
     elif q.tail_probe == PROBE_NONE or q.inflight == 0:
         return
     multipath.probe_tail(hs, i, q, now)
@@ -270,7 +270,7 @@ def _on_silence(hs: Handle, i: int, q: QueuePair, now: int) -> None:
 @inner
 def _on_loss_deadline(hs: Handle, i: int, q: QueuePair, now: int) -> None:
     if q.sprays:
-        _on_silence(hs, i, q, now)
+        _on_blackhole(hs, i, q, now)
         return
     index = q.flight_head
     while index != NIL and index != q.epoch_head:  # leftovers of older paths

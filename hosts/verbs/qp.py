@@ -330,7 +330,7 @@ class QP:
         return _path_name(c)
 
 
-_OF_PATHS = "cand delay mark_wait asked_since asked_best silence_due probe_by detours_known"
+_OF_PATHS = "cand delay mark_wait asked_since asked_best blackhole_due probe_by detours_known"
 """what a QP knows of its paths"""
 
 
@@ -375,7 +375,7 @@ def _fresh() -> Any:
     q = np.zeros(1, QueuePair.dtype)[0]
     chains = "flight_head flight_tail epoch_head lost_head lost_tail heap_pos active_next"
     assign(q, dict.fromkeys(f"{chains} nak_seq rcv_refused delay mark_wait asked_since asked_best".split(), NIL))
-    assign(q, dict.fromkeys(("path_timer", "cc_timer", "silence_due"), MAX_TIME) | {"state": state.QPS_RESET})
+    assign(q, dict.fromkeys(("path_timer", "cc_timer", "blackhole_due"), MAX_TIME) | {"state": state.QPS_RESET})
     return q
 
 

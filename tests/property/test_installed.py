@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What switches of FC+ and Jellyfish fabrics hold has no circle of waits: listed routes, plain packets, old lists led
+"""What switches of FC+ and Jellyfish fabrics hold has no cycle of waits: listed routes, plain packets, old lists led
 around failed links, new ones, and all of it at once; read back from the switches and followed by two programs."""
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from detour.control import schema
 from detour.control.entries import TableEntry
 from detour.control.expander.proof import prove
 from detour.control.expander.routes import PathPolicy, all_pairs, compute
-from detour.control.routes.queueing import rising_ports
+from detour.control.routes.queueing import transition_ports
 from detour.control.verifier.dependencies import InstalledClasses, plain_choices, wires_of
 from detour.fabric.backends.virtual.scheme import RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, scheme_of
 from detour.topo.expander import Expander, fcplus, jellyfish
 from detour.topo.failures import Failure
-from tests.unit.expander.installed import Fabric, has_circle
+from tests.unit.expander.installed import Fabric, has_cycle
 
 SHAPES = st.sampled_from([(12, 6, 3), (16, 6, 4), (16, 8, 5), (14, 4, 0), (16, 6, 0)])
 """switches, links of a switch, virtual switches; 0: Jellyfish"""
@@ -33,7 +33,7 @@ def fabric_of(network: Expander, priorities: int) -> ExpanderFabric:
 
 @settings(max_examples=12, deadline=None)
 @given(shape=SHAPES, seed=st.integers(1, 1000), priorities=st.integers(1, 3), failed=st.integers(1, 3))
-def test_no_circle_of_waits_when_links_fail(
+def test_no_cycle_of_waits_when_links_fail(
     shape: tuple[int, int, int], seed: int, priorities: int, failed: int
 ) -> None:
     n, s, v = shape
@@ -64,7 +64,7 @@ def test_no_circle_of_waits_when_links_fail(
         later.follow(source, target, switches)
     for source, target, switches, _ in new:
         assert max(later.follow(source, target, switches)) < priorities
-    assert not has_circle(later.waits)
+    assert not has_cycle(later.waits)
 
     checked = InstalledClasses(after, wires, lossless)
     for routes in (old, new):
@@ -80,7 +80,7 @@ def test_no_circle_of_waits_when_links_fail(
 
 
 @pytest.mark.parametrize("priorities", [1, 2])
-def test_without_the_class_behind_the_last_one_both_find_a_circle(priorities: int) -> None:
+def test_without_the_class_behind_the_last_one_both_find_a_cycle(priorities: int) -> None:
     network = fcplus(12, 6, 3, hosts=1, seed=1)
     topology, lossless = network.topology, (1 << priorities) - 1
     with fabric_of(network, priorities) as fabric:
@@ -100,11 +100,11 @@ def test_without_the_class_behind_the_last_one_both_find_a_circle(priorities: in
     wires = wires_of(topology)
     checked = InstalledClasses(unguarded, wires, lossless)
     waits = checked.follow_choices(plain_choices(unguarded, topology, wires))
-    assert waits.acyclic == (not has_circle(followed.waits))
+    assert waits.acyclic == (not has_cycle(followed.waits))
     assert not waits.acyclic
-    circle = checked.follow_anywhere().cycle
-    assert circle
-    ends = [name.split(" in ")[0].split(">") for name in circle]
+    cycle = checked.follow_anywhere().cycle
+    assert cycle
+    ends = [name.split(" in ")[0].split(">") for name in cycle]
     assert all(a[1] == b[0] for a, b in zip(ends, [*ends[1:], ends[0]], strict=True))
 
 
@@ -136,7 +136,7 @@ def test_switches_raise_the_priority_where_the_routes_do(
     n, s, v = shape
     network = fcplus(n, s, v, hosts=1, seed=seed)
     routes = compute(network, PathPolicy(6, priorities, max_hops=5))
-    rising = [set(rising_ports(network, switch)) for switch in range(n)]
+    rising = [set(transition_ports(network, switch)) for switch in range(n)]
     for row in np.random.default_rng(seed).integers(0, routes.total, 60).tolist():
         pair = int(np.searchsorted(routes.first, row, side="right")) - 1
         switches, planned = routes.path(row, int(routes.pairs[pair, 0]))

@@ -92,11 +92,11 @@ def test_imports_point_one_way() -> None:
     assert not wrong
 
 
-def test_imports_have_no_circles() -> None:
+def test_imports_have_no_cycles() -> None:
     """But for a package that gathers what its own modules define."""
     graph = nx.DiGraph([(name, other) for name, others in _graph().items() for other in others])
     graph.remove_edges_from([(a, b) for a, b in graph.edges if b.startswith(f"{a}.") or a.startswith(f"{b}.")])
-    assert not [circle for circle in nx.strongly_connected_components(graph) if len(circle) > 1]
+    assert not [cycle for cycle in nx.strongly_connected_components(graph) if len(cycle) > 1]
 
 
 def _subpackage(module: str) -> str:
@@ -105,7 +105,7 @@ def _subpackage(module: str) -> str:
 
 
 @pytest.mark.parametrize("package", sorted(BELOW))
-def test_subpackages_have_no_circles(package: str) -> None:
+def test_subpackages_have_no_cycles(package: str) -> None:
     prefix = f"detour.{package}."
     edges = {
         (_subpackage(a), _subpackage(b))
@@ -114,7 +114,7 @@ def test_subpackages_have_no_circles(package: str) -> None:
         if a.startswith(prefix) and b.startswith(prefix)
     }
     graph = nx.DiGraph([(a, b) for a, b in edges if a != b])
-    assert not [circle for circle in nx.strongly_connected_components(graph) if len(circle) > 1]
+    assert not [cycle for cycle in nx.strongly_connected_components(graph) if len(cycle) > 1]
 
 
 def _public(package: str) -> set[str]:

@@ -29,7 +29,7 @@ from detour.base import pages
 from detour.base.cores import threads_for
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
-from detour.base.garbage import leave_circles, no_collection
+from detour.base.garbage import leave_cycles, no_collection
 from detour.base.p4build import BUILD
 from detour.base.progress import Progress, silent
 from detour.control import schema
@@ -185,7 +185,7 @@ class VirtualFabric(NetworkFabric):
         self._flows: Flows | None = None
         self._posted_ps = np.zeros(0, np.int64)
         with ExitStack() as opened:
-            opened.callback(leave_circles)
+            opened.callback(leave_cycles)
             opened.callback(self.network.stop)
             if serving is not None:
                 self._serve(serving, progress)

@@ -104,7 +104,7 @@ class Scheme:
     alone), `set` (`hosts.paths.sets`), `reps`, `swap`, `scout` or `spritz`; with `bend` it leaves a path by its marks.
     `routing`: what switches make of that (`Policy.routing`).
     `channels`: virtual channels, one more with every global hop, or in FC+ the lossless priorities; `guarded`: a single
-    one as well has a class behind it for packets that would close a circle (`expander.rising`). `reorder`: the receiver
+    one as well has a class behind it for packets that would close a cycle (`routes.queueing`). `reorder`: the receiver
     puts packets in order before it looks at them. `threshold`: T of PiggyBack's rule, in packets. `hosts`: changes to
     `HostConfig`, as pairs of name and value. `planner`: who makes the switches' entries (`control.planner`).
     `trims`: full queues cut packets to their headers (trim.p4).

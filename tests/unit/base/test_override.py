@@ -8,22 +8,22 @@ from typing import cast
 
 import pytest
 
-from detour.base.override import Scoped
+from detour.base.override import Override
 from detour.cli.asking import ANSWERED_BY, running
 from detour.fabric.operations.registry import Operations
 
 
-def _look_and_fail(scoped: Scoped[str], values: list[str]) -> None:
-    with scoped.set_to("meanwhile"):
-        values.append(scoped.value)
+def _look_and_fail(override: Override[str], values: list[str]) -> None:
+    with override.set_to("meanwhile"):
+        values.append(override.value)
         raise KeyError
 
 
 def test_it_is_back_afterwards_whatever_happened() -> None:
-    scoped, values = Scoped("before"), []
+    override, values = Override("before"), []
     with pytest.raises(KeyError):
-        _look_and_fail(scoped, values)
-    assert (values, scoped.value) == (["meanwhile"], "before")
+        _look_and_fail(override, values)
+    assert (values, override.value) == (["meanwhile"], "before")
 
 
 def test_another_thread_asks_the_same_session() -> None:

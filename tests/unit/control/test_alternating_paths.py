@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Edges that change their colour along alternating trails, and damaged placements that reach the bound by them."""
+"""Edges that change their colour along alternating paths, and damaged placements that reach the bound by them."""
 
 import random
 from itertools import pairwise

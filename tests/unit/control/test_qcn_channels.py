@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""qcn.p4 cannot deadlock: on every way that a packet may take, what waits for what is no circle of links and classes.
+"""qcn.p4 cannot deadlock: on every way that a packet may take, what waits for what is no cycle of links and classes.
 
 Every packet is walked through the entries that the planner makes: minimal, by way of every group or switch, and turned
 at the switch that has the link, by way of every group; wherever it comes in from another group, straight and by every
@@ -108,7 +108,7 @@ def ways(mechanism: Mechanism) -> Iterator[list[Hop]]:
 
 
 def check_order(packets: Iterable[list[Hop]]) -> None:
-    """Raises `CycleError`: what waits for what is a circle."""
+    """Raises `CycleError`: what waits for what is a cycle."""
     waits: dict[Hop, set[Hop]] = {}
     for hops in packets:
         for before, after in itertools.pairwise(hops):
@@ -117,7 +117,7 @@ def check_order(packets: Iterable[list[Hop]]) -> None:
 
 
 @pytest.mark.parametrize("mechanism", [QCN_COMPLETE, PAR, OLM, QCN_FAST, VAL_BY_SWITCH], ids=lambda each: each.name)
-def test_what_waits_for_what_is_no_circle(mechanism: Mechanism) -> None:
+def test_what_waits_for_what_is_no_cycle(mechanism: Mechanism) -> None:
     packets = list(ways(mechanism))
     assert {channel for hops in packets for _, _, channel in hops} == set(range(mechanism.channels))
     longest = 6 if mechanism.channels > qcn.CHANNELS else 5

@@ -128,7 +128,7 @@ def test_frames_of_all_lengths_keep_their_order(make, veth):
                 one.send(data)
             for data in block:
                 assert two.recv(10_000)[16:] == data[16:]
-    assert bench.net.outside_stats()["rx_drops"].tolist() == [0, 0]
+    assert bench.net.socket_stats()["rx_drops"].tolist() == [0, 0]
 
 
 def test_interfaces_without_a_ring(real, veth, monkeypatch, caplog):
@@ -173,7 +173,7 @@ def test_oversized_frames_are_counted(make, veth):
         sock.send(frame(script.DROP, 1, size=501))
         sock.send(frame(script.DROP, 1, size=500))
         until(lambda: bench.counter("ingress_drops"))
-    assert bench.net.outside_stats()["rx_drops"].tolist() == [1]
+    assert bench.net.socket_stats()["rx_drops"].tolist() == [1]
     assert bench.counter("ingress_drops") == 1
 
 
@@ -184,13 +184,13 @@ def test_an_interface_that_goes_down_and_away(real, veth):
     real.net.start()
     _ip("link", "set", near, "down")
     real.net.inject((1, 2), frame(script.UNICAST, 1))
-    until(lambda: real.net.outside_stats()["tx_drops"][0])
+    until(lambda: real.net.socket_stats()["tx_drops"][0])
     _ip("link", "set", near, "up")
     with _raw(far) as sock:
         until(lambda: sock.send(frame(script.DROP, 1)) and real.port(1)["rx_packets"])
     _ip("link", "del", near)
     real.net.inject((1, 2), frame(script.UNICAST, 1))
-    until(lambda: real.net.outside_stats()["tx_drops"][0] == 2)
+    until(lambda: real.net.socket_stats()["tx_drops"][0] == 2)
     assert load_while_idle() < 0.5
 
 
@@ -250,7 +250,7 @@ def test_a_host_s_frames_are_lost_where_its_link_loses_them(real, linux_host):
     with _raw(far) as sock:
         for _ in range(100):
             sock.send(frame(script.DROP, 1, size=1000))
-        until(lambda: real.net.outside_stats()["rx_packets"][0] == 100)
+        until(lambda: real.net.socket_stats()["rx_packets"][0] == 100)
         real.net.set_faults((1, 1))
         sock.send(frame(script.DROP, 1, size=1000))
     until(lambda: real.port(1)["rx_packets"] == 1)
@@ -261,9 +261,9 @@ def test_what_was_cut_off_holds_nobody_up(real, linux_host):
     with _raw(far) as sock:
         for _ in range(60):
             sock.send(frame(script.DROP, 1, size=1000))
-        until(lambda: real.net.outside_stats()["rx_packets"][0] >= 32)
+        until(lambda: real.net.socket_stats()["rx_packets"][0] >= 32)
         real.net.set_link((1, 1), False)
-        until(lambda: real.net.outside_stats()["rx_packets"][0] == 60)
+        until(lambda: real.net.socket_stats()["rx_packets"][0] == 60)
 
 
 def test_frames_above_the_mtu_of_a_host(real, linux_host):
@@ -274,7 +274,7 @@ def test_frames_above_the_mtu_of_a_host(real, linux_host):
             sock.send(frame(script.DROP, 1, size=size))
         for size in (504, 505):
             sock.send(tagged + bytes(size - len(tagged)))
-    until(lambda: real.net.outside_stats()["rx_oversized"][0] == 2)
+    until(lambda: real.net.socket_stats()["rx_oversized"][0] == 2)
     until(lambda: real.port(1)["rx_packets"] == 2)
 
 

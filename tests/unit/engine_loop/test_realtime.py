@@ -55,7 +55,7 @@ def test_frames_between_sockets(real, peer, tmp_path):
         assert got[16:] == frame(0, 0, tag=tag, size=64 + tag)[16:]
     real.net.stop()
     assert not (tmp_path / "a").exists()
-    stats = real.net.outside_stats()
+    stats = real.net.socket_stats()
     assert stats["rx_packets"].tolist() == [200, 0]
     assert stats["tx_packets"].tolist() == [0, 200]
 
@@ -79,12 +79,12 @@ def test_frames_for_a_reader_who_never_reads_are_dropped_and_counted(real, peer,
     real.net.inject((1, 2), frame(script.UNICAST, 3))
 
     def settled() -> bool:
-        stats = real.net.outside_stats()
+        stats = real.net.socket_stats()
         return stats["tx_packets"][0] + stats["tx_drops"][0] == 4000 and stats["count"].sum() == 0
 
     until(settled)
-    assert real.net.outside_stats()["tx_drops"][0] > 0
-    assert real.net.outside_stats()["tx_no_peer"].tolist() == [0, 1]
+    assert real.net.socket_stats()["tx_drops"][0] > 0
+    assert real.net.socket_stats()["tx_no_peer"].tolist() == [0, 1]
     assert real.net.loop_stats()["used"] == 0
     assert b.recv(5000)[3] == 0
 
@@ -99,7 +99,7 @@ def test_oversized_and_empty_datagrams(make, peer, tmp_path):
         a.send(frame(script.UNICAST, 1, size=size))
     a.send(b"")
     assert [len(a.recv(5000)) for _ in range(2)] == [1000, 16]
-    until(lambda: bench.net.outside_stats()["rx_drops"][0] == 2)
+    until(lambda: bench.net.socket_stats()["rx_drops"][0] == 2)
 
 
 def test_delay_is_real(real, peer, tmp_path):

@@ -86,6 +86,6 @@ def _hits(field: object, port: int) -> bool:
     return not isinstance(field, Ternary) or port & field.mask == field.value
 
 
-def has_circle(waits: Mapping[Buffer, set[Buffer]]) -> bool:
+def has_cycle(waits: Mapping[Buffer, set[Buffer]]) -> bool:
     """Whether some buffer waits for itself."""
     return not nx.is_directed_acyclic_graph(nx.DiGraph([(a, b) for a, others in waits.items() for b in others]))

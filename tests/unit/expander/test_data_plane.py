@@ -8,7 +8,7 @@ from detour.control import schema
 from detour.control.entries import DefaultAction, TableEntry
 from detour.control.planner import plan
 from detour.control.policy import Policy as FabricPolicy
-from detour.control.routes.queueing import plan_rising, rising_ports
+from detour.control.routes.queueing import plan_transitions, transition_ports
 from detour.topo.expander import fcplus
 
 NETWORK = fcplus(24, 10, 4, hosts=2, seed=7)
@@ -17,7 +17,7 @@ NETWORK = fcplus(24, 10, 4, hosts=2, seed=7)
 def test_what_hosts_send_never_rises_and_what_turns_back_does_where_it_came_down():
     ch = NETWORK.channels
     for switch, hosts in enumerate(NETWORK.hosts.tolist()):
-        rising = rising_ports(NETWORK, switch)
+        rising = transition_ports(NETWORK, switch)
         assert all(i > hosts and o > hosts for i, o in rising)
         for c, peer in enumerate(ch.neighbour[switch].tolist()):
             came_down = ch.enter[peer, ch.back[switch, c]] > NETWORK.layers
@@ -34,10 +34,10 @@ def channel_entries(topology, policy):
 
 def test_the_planner_raises_every_priority_and_the_last_into_a_class_that_nothing_raises():
     topology = NETWORK.topology
-    counts = [3 * len(rising_ports(NETWORK, switch)) for switch in range(24)]
+    counts = [3 * len(transition_ports(NETWORK, switch)) for switch in range(24)]
     planned = channel_entries(topology, FabricPolicy(valiant=False, channels=3))
     assert [len(entries) for entries in planned] == counts
-    assert planned[5] == list(plan_rising(NETWORK, 5, 3))
+    assert planned[5] == list(plan_transitions(NETWORK, 5, 3))
     assert {(e.field(schema.DSCP_FIELD), e.members()[0]["priority"]) for e in planned[5]} == {(0, 1), (1, 2), (2, 3)}
     assert channel_entries(topology, FabricPolicy(valiant=False)) == [[]] * 24
 
@@ -61,5 +61,5 @@ def test_a_priority_of_the_operators_cannot_be_one_of_the_classes():
 
 def test_three_priorities_fit_the_table_of_the_papers_switch():
     network = fcplus(120, 22)
-    most = max(len(list(plan_rising(network, switch, 3))) for switch in range(network.size))
+    most = max(len(list(plan_transitions(network, switch, 3))) for switch in range(network.size))
     assert 200 < most < schema.TABLE_SIZE[schema.CHANNEL]

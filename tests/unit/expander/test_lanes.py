@@ -112,7 +112,7 @@ def test_lash_puts_a_path_behind_lanes_in_which_it_closes_a_cycle(network, trees
 
 @pytest.mark.parametrize("n", [5, 6, 9])
 def test_a_ring_takes_two_lanes_for_shortest_paths_and_nue_one(n):
-    """Both ways around a ring of five and more close a circle (Dally and Seitz, 1987); Nue leaves a link out."""
+    """Both ways around a ring of five and more close a cycle (Dally and Seitz, 1987); Nue leaves a link out."""
     routes = forests.balanced(ring(n), 1)
     assert lanes.lash(routes).lanes == lanes.break_cycles(routes).lanes == 2
     one, two = nue.nue(ring(n), 1, 1), nue.nue(ring(n), 2, 1)
@@ -155,7 +155,7 @@ def test_the_order_refuses_what_closes_a_cycle_and_nothing_else(network, data):
     assert all(order.place[a] < order.place[b] for a, b in graph.edges)
 
 
-def test_a_planted_circle_is_found():
+def test_a_planted_cycle_is_found():
     """The ring's paths in a single lane are what the checker must not let pass."""
     routes = forests.balanced(ring(6), 1)
     assert not prove(routes, np.zeros(routes.total, np.uint8)).deadlock_free

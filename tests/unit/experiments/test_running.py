@@ -101,7 +101,7 @@ def test_figure_2() -> None:
 def test_a_deadlock_ends_a_run() -> None:
     topology = parse_topology(deadlock.FIGURE_2)
     scheme = deadlock.case_scheme("PFC, 1 VC")
-    pairs = deadlock.circle(topology)
+    pairs = deadlock.cycle(topology)
     times = RunTimes(virtual_us=100_000)
     run = running.steady_state(topology, scheme, pairs, running.settings(len(pairs), 1), times)
     assert run.deadlock

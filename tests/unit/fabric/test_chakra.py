@@ -313,7 +313,7 @@ SEND = entry(1, "COMM_SEND_NODE", comm_size=5, comm_dst=1)
             [[collective(1, "ALL_REDUCE", 5)], [collective(1, "ALL_GATHER", 5)]],
             r"t.1.et, node 1 .*`comm_type` is 2, but at NPU 0 \(node 1\) it is 0",
         ),
-        ([[entry(k, "COMP_NODE", [3 - k], 1) for k in (1, 2)]], "in a circle: .*node 1 .* -> .*node 2 "),
+        ([[entry(k, "COMP_NODE", [3 - k], 1) for k in (1, 2)]], "in a cycle: .*node 1 .* -> .*node 2 "),
         ([[entry(1, "COMP_NODE")]] * 5, "5 NPUs; the topology has 4 hosts"),
     ],
 )

@@ -125,7 +125,7 @@ def test_runs_of_the_non_shortest_paper_say_who_waits(caplog: pytest.LogCaptureF
 
 
 def test_detour_sim_says_who_waits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Five switches in a ring, everybody sends two switches on: shortest paths close a circle."""
+    """Five switches in a ring, everybody sends two switches on: shortest paths close a cycle."""
     count, hosts = 5, 3
     links = [(f"h{hosts * i + j}", f"s{i}") for i in range(count) for j in range(hosts)]
     links += [(f"s{i}", f"s{(i + 1) % count}") for i in range(count)]

@@ -109,7 +109,7 @@ def test_a_link_that_is_down_for_a_while_costs_time_and_no_message() -> None:
 
 def test_links_fail_and_come_back_while_senders_send() -> None:
     """One failure after the other, then back: at every step no list uses what is down, what switches hold and what
-    senders send by has no circle of waits, and all arrives."""
+    senders send by has no cycle of waits, and all arrives."""
     rows, topology = turning_rows(60), NETWORK.topology
     pairs = pairs_of(rows)
     chosen = [row for row, _, _ in rows]

@@ -123,7 +123,7 @@ def test_a_wrong_entry_is_seen_and_its_circle_named(session: Session) -> None:
 
 
 def test_a_wrong_default_is_seen(session: Session) -> None:
-    """Whoever lets all other packets into a lossless class lets plain ones close a circle there."""
+    """Whoever lets all other packets into a lossless class lets plain ones close a cycle there."""
     before = {switch.device_id: [] for switch in session.topology.switches}
     wrong = DefaultAction(schema.DSCP, Action.of(schema.SET_PRIORITY, priority=0))
     session.control.rewrite(before, {device: [wrong] for device in before})  # type: ignore[arg-type]

@@ -122,7 +122,7 @@ z: recv 2b from 0 tag 1
         ),
         (
             "num_ranks 1\nrank 0 {\nl: calc 1\nm: calc 2\nl requires m\nm requires l\n}",
-            r"in a circle: .*s.goal, line 3 \(l\) -> .*line 4 \(m\) -> .*line 3 \(l\)",
+            r"in a cycle: .*s.goal, line 3 \(l\) -> .*line 4 \(m\) -> .*line 3 \(l\)",
         ),
     ],
 )

@@ -44,7 +44,7 @@ def run(graph: TaskGraph, scheme: Scheme = SHORTEST_LERP, until: int = 20 * MS, 
 # -- what is refused ----------------------------------------------------------------------------------------
 
 
-def circle(tasks: TaskList) -> None:
+def cycle(tasks: TaskList) -> None:
     a, b, c = (tasks.compute(0, 1) for _ in range(3))
     tasks.wait(a, b)
     tasks.wait(b, c)
@@ -74,7 +74,7 @@ def begun_elsewhere(tasks: TaskList) -> None:
         (lambda tasks: tasks.compute(0, 1, after=[7]), "task 0 would wait for task 7; there are tasks 0 to 0"),
         (foreign, "task 1 at h2 waits for task 0, of which that host learns nothing"),
         (begun_elsewhere, "learns nothing"),
-        (circle, "in a circle: task 0 -> task 2 -> task 1 -> task 0"),
+        (cycle, "in a cycle: task 0 -> task 2 -> task 1 -> task 0"),
         (lambda tasks: None, "there is no task"),
     ],
 )
@@ -85,13 +85,13 @@ def test_graphs_that_cannot_run_are_refused(add: Callable[[TaskList], object], s
         tasks.graph()
 
 
-def test_a_circle_behind_a_chain_is_shown_without_the_chain() -> None:
+def test_a_cycle_behind_a_chain_is_shown_without_the_chain() -> None:
     tasks = TaskList(1)
     chain = [tasks.compute(0, 1) for _ in range(30)]
     for earlier, later in pairwise(chain):
         tasks.wait(later, earlier)
     tasks.wait(chain[20], chain[22])
-    with pytest.raises(DetourError, match=r"circle: task 20 -> task 21 -> task 22 -> task 20$|task 22 -> task 20 -> "):
+    with pytest.raises(DetourError, match=r"cycle: task 20 -> task 21 -> task 22 -> task 20$|task 22 -> task 20 -> "):
         tasks.graph()
 
 

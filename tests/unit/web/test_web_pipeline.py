@@ -28,7 +28,7 @@ def source(program: str) -> dict[str, Any]:
     return json.loads(PipelineConfig.of(program).blob.read_text())
 
 
-def test_edges_lead_down_but_for_those_that_close_a_circle():
+def test_edges_lead_down_but_for_those_that_close_a_cycle():
     edges = {"a": ["b", "c"], "b": ["d"], "c": ["d", "e"], "d": ["f"], "e": ["f"], "f": ["b"]}
     graph = layered("a", edges)
     layer = {node: place[1] for node, place in graph.place.items()}
