@@ -29,17 +29,17 @@ from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, Sch
 from detour.hosts.config import LITERAL_LOSS
 from detour.topo import parse_topology
 
-TOPOLOGY = "leaf-spine:leaves=2,spines=1,hosts=16"
+_TOPOLOGY = "leaf-spine:leaves=2,spines=1,hosts=16"
 K_BYTES = 80_000
 """where switches begin to mark (for DCQCN: 100 to 400 kB)"""
-LINKS = LinkSettings(host_delay_ps=475_000, local_delay_ps=475_000, global_delay_ps=475_000)
+_LINKS = LinkSettings(host_delay_ps=475_000, local_delay_ps=475_000, global_delay_ps=475_000)
 LOSSES = (0.001, 0.01, 0.05)
 REORDERING = 0.1
 """fraction of frames that are late, by up to `LATE_PACKETS` packet times, evenly spread"""
 LATE_PACKETS = 10
 SENDERS = (2, 4, 8, 16)
 _VIRTUAL_US = {"quick": 2_000, "normal": 10_000, "full": 40_000}
-_PACKET_TIME_PS = PACKET_BYTES * 8_000_000_000_000 // LINKS.rate_bps
+_PACKET_TIME_PS = PACKET_BYTES * 8_000_000_000_000 // _LINKS.rate_bps
 
 _OURS = {name: not value for name, value in LITERAL_LOSS.items()}
 _MARKING = StepMarking(Amount(K_BYTES, "bytes"))
@@ -82,7 +82,7 @@ def select(
     for probability in loss:
         if not 0 < probability < 1:
             raise DetourError(f"a loss of {probability:g} is no probability between 0 and 1")
-    hosts = len(parse_topology(TOPOLOGY).hosts) // 2
+    hosts = len(parse_topology(_TOPOLOGY).hosts) // 2
     for count in senders:
         if not 2 <= count <= hosts:
             raise DetourError(f"{count} senders; 2 to {hosts} can share the link")
@@ -122,12 +122,12 @@ class LossRun(LossCase):
 
 
 def run(point: LossPoint) -> LossRun:
-    topology = parse_topology(TOPOLOGY)
+    topology = parse_topology(_TOPOLOGY)
     half = len(topology.hosts) // 2
     scheme = LOSS_SCHEMES[point.transport, point.control]
     # Who shares a full queue depends on phases; a connection alone does not.
     jitter_ps = AUTO if point.senders > 1 else None
-    settings = RunSettings(links=LINKS, seed=point.seed, jitter_ps=jitter_ps)
+    settings = RunSettings(links=_LINKS, seed=point.seed, jitter_ps=jitter_ps)
     with VirtualFabric(topology, scheme, settings, queue_pairs=point.senders) as fabric:
         link = next(link for link in topology.links if link.kind != "host")
         faults = {"loss": point.loss, "late": point.reordering, "late_ps": LATE_PACKETS * _PACKET_TIME_PS}
@@ -159,7 +159,7 @@ def _mean_queue(fabric: VirtualFabric, point: LossPoint) -> int:
     before = reported()
     fabric.run(fabric.now_ps + point.virtual_us * US // 2)
     ticks, samples = (after - earlier for after, earlier in zip(reported(), before, strict=True))
-    return round(ticks / max(samples, 1) * fabric.config.tick_ps * LINKS.rate_bps // (8 * 10**12))
+    return round(ticks / max(samples, 1) * fabric.config.tick_ps * _LINKS.rate_bps // (8 * 10**12))
 
 
 # -- results ------------------------------------------------------------------------------------------------
@@ -246,6 +246,6 @@ def collect(results: Sequence[LossRun]) -> LossFindings:
 def tables(findings: LossFindings) -> list[Table[Any]]:
     """One connection on a lossy link, and several on a full link."""
     return [
-        table(GoodputRow, findings.rows, f"One connection, 100 Gb/s ({TOPOLOGY})"),
+        table(GoodputRow, findings.rows, f"One connection, 100 Gb/s ({_TOPOLOGY})"),
         table(ContentionRow, findings.contention, "Several connections on one link"),
     ]
