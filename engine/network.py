@@ -549,10 +549,10 @@ class Network:
         if handler is None:
             self._upcalls.handlers.pop(key, None)
         else:
-            self._upcalls.handlers[key] = partial(self._tell, handler)
+            self._upcalls.handlers[key] = partial(self._notify, handler)
         self._memory.row("switches", switch)[flag] = int(handler is not None)
 
-    def _tell(self, handler: Callable[[Record], None], record: Record) -> None:
+    def _notify(self, handler: Callable[[Record], None], record: Record) -> None:
         self.notified += 1
         handler(record)
 

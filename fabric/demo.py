@@ -93,7 +93,7 @@ class Demo:
     def __init__(self, session: Session, begin: float, progress: Progress, seed: int = 1) -> None:
         self._session = session
         self._begin = begin
-        self._tell = progress
+        self._progress = progress
         self._seed = seed
         self._settings = _settings(session.fabric)
         self.pairs = demo_pairs(session.topology, self._settings.demo_pairs, seed)
@@ -101,7 +101,7 @@ class Demo:
     def run(self) -> DemoResult:
         """All of it. Raises DetourError: tables are wrong, or a connection fails."""
         session, topology = self._session, self._session.topology
-        self._tell("reading all tables back and verifying them")
+        self._progress("reading all tables back and verifying them")
         report = session.verify()
         if not report.verified:
             raise DetourError(f"tables are wrong: {report.problems[0]}")
@@ -129,13 +129,13 @@ class Demo:
 
     def _traffic(self, name: str, choose: Callable[[int, int], Choice]) -> WorkloadResult:
         what = f"traffic from one group to one other, {name}"
-        self._tell(what)
+        self._progress(what)
         settings = self._settings
         workload = Workload(
             self._session.pump, self.pairs, choose, seed=self._seed, message_bytes=settings.message_bytes
         )
         try:
-            return workload.run(*settings.demo_seconds, lambda fraction: self._tell(f"{what}: {fraction:.0%}"))
+            return workload.run(*settings.demo_seconds, lambda fraction: self._progress(f"{what}: {fraction:.0%}"))
         finally:
             workload.close()
 

@@ -7,7 +7,7 @@ congestion control only, with a controller that reroutes, and with a NIC that re
 the rate of the throttled link nor when it was throttled; `THROTTLE` and `ONSET` are chosen so that the run without
 rerouting delivers about what the paper's did (69.81 of 98.00 Gb).
 
-A point is one run on one footing: virtual time, the engine in real time, or BMv2.
+A point is one run on one backend (`--footing`): virtual time, the engine in real time, or BMv2.
 """
 
 from __future__ import annotations

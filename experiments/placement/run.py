@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of the rerouting experiment, on any footing. Payload is real, all of it is compared.
+"""One run of the rerouting experiment, on any backend. Payload is real, all of it is compared.
 
 The whole control plane takes part: tables over P4Runtime, the monitors of flows, and a controller that pushes new uSID
 lists over the control socket. In virtual time what these do takes none; how long the way from a window's end to the new
@@ -46,7 +46,7 @@ _SEED = 1
 
 
 def make(how: scenario.Backend, footing: str) -> Fabric:
-    """The fabric of a footing."""
+    """The fabric of a backend."""
     topology = parse_topology(scenario.TOPOLOGY)
     if footing == "virtual":
         settings = RunSettings(links=LinkSettings(how.rate_bps), frames=1 << 13, payload=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is run in section IV of the SRv6 path placement paper, on whatever footing, and what is reported of a run."""
+"""What is run in section IV of the SRv6 path placement paper, on whatever backend, and what is reported of a run."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ RECOVERED = 0.9
 
 @dataclass(frozen=True)
 class PathPoint:
-    """A run on a footing for so many seconds."""
+    """A run on a backend for so many seconds."""
 
     footing: str
     mode: str

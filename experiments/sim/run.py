@@ -358,7 +358,7 @@ class TimedFaults:
                 written = self._fabric.replan(self._down)
                 if self._placement is not None:
                     self._placement.repair(self._down)
-                self._tell("routes", f"the controller wrote {written} entries: routes around what is down")
+                self._event("routes", f"the controller wrote {written} entries: routes around what is down")
             else:
                 self._change(one)
 
@@ -366,13 +366,13 @@ class TimedFaults:
         name = failure_name(self._fabric.topology, one.failure)
         if one.change == "rate":
             self._fabric.throttle(one.failure.index, one.fraction)
-            self._tell("slow", f"{name} carries {one.fraction:g} of its rate")
+            self._event("slow", f"{name} carries {one.fraction:g} of its rate")
             return
         down = one.change == "down"
         self._down = self._down | {one.failure} if down else self._down - {one.failure}
         self._fabric.apply_failures(self._down)
-        self._tell("fail" if down else "heal", f"{name} is {'down' if down else 'back'}")
+        self._event("fail" if down else "heal", f"{name} is {'down' if down else 'back'}")
 
-    def _tell(self, kind: str, text: str) -> None:
+    def _event(self, kind: str, text: str) -> None:
         names = sorted(failure_name(self._fabric.topology, each) for each in self._down)
         self._watcher.note(kind, text, names)

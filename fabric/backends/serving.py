@@ -41,7 +41,7 @@ class Serving:
         """`address`: where else, with `tls` if given. `scratch`: folder for the sockets, made here and removed by
         `close` (default: a temporary one). Raises DetourError: an address cannot be had."""
         self._tls = tls
-        self._tell = silent if address is None else progress
+        self._progress = silent if address is None else progress
         self.server: P4RuntimeServer | None = None
         with ExitStack() as opened:
             folder = made_folder(scratch)
@@ -64,7 +64,7 @@ class Serving:
             self.server.add_device(switch.device_id)
         self._served.callback(self.server.stop)
         self.server.start()
-        self._tell(f"P4Runtime: {self._endpoint.reach()}")
+        self._progress(f"P4Runtime: {self._endpoint.reach()}")
         devices = {switch.name: BmDevice(network, switch.device_id, self.server) for switch in switches}
         self._thrift.serve({name: BmRuntime(device) for name, device in devices.items()})
 

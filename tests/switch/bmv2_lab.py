@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from finsy.proto import p4r
@@ -60,13 +60,15 @@ class Seen:
 
 
 class Bmv2Lab:
-    """A context manager. Two of them may be up at once."""
+    """A context manager. Two of them may be up at once. `sent`: what the last `play` sent, at the times that a busy
+    machine really did."""
 
     def __init__(self, folder: Path, solution: bool = False) -> None:
         """Raises `DetourError`: BMv2 cannot be used here, or what is wrong with the lab, by file and line."""
         if why := missing():
             raise DetourError(why)
         self.lab = read_lab(LabFolder.given(str(folder), solution))
+        self.sent: list[TimedFrame] = []
         self._undo = ExitStack()
         self._processes: dict[str, SwitchProcess] = {}
         with ExitStack() as undo:
@@ -120,11 +122,13 @@ class Bmv2Lab:
             heard = {place: closing.enter_context(self._socket(place)) for place in places}
             begun = time.monotonic() + _LEAD_S
             seen: list[Seen] = []
+            self.sent = []
             listener = threading.Thread(target=_listen, args=(heard, begun, seconds, seen))
             listener.start()
             for send in sorted(sends, key=lambda send: send.at):
                 time.sleep(max(begun + send.at - time.monotonic(), 0.0))
                 out[send.host].send(send.frame)
+                self.sent.append(replace(send, at=time.monotonic() - begun))
             listener.join()
         return seen
 

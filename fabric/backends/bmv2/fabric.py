@@ -172,6 +172,7 @@ class Bmv2Fabric(Fabric):
             process.terminate()
         for process in self._switches:
             process.close()
+        self._switches.clear()
 
     def _close_host_namespaces(self) -> None:
         for namespace in self._host_namespaces:
