@@ -31,6 +31,7 @@ from detour.engine.network import Network
 from detour.engine.switch import pcap
 from detour.engine.trace.filters import EVERYTHING, Filter, parse_filter
 from detour.engine.trace.recorder import Recorder
+from detour.experiments.bench.inprocess import DRAIN_PS, arrive
 from detour.experiments.bench.report import BenchReport, Fact, Goal, report_of_facts
 from detour.fabric.backends.virtual.load import install
 from detour.hosts.frames.sample import data_frame
@@ -39,7 +40,6 @@ from detour.topo.spec import parse_topology
 TRACES_GOAL, JSON_GOAL, LOG_GOAL = 100_000, 5_000, 20
 IDLE_GOAL, LIVE_GOAL = 0.99, 0.98
 _BATCH = 1_000
-_SPACING_PS = 20_000
 _TURNS = 9
 _LOGGED = 2_000
 _BMV2_S = 60.0
@@ -55,15 +55,9 @@ class _Bench:
     frames: list[bytes]
 
     def run(self) -> float:
-        network, at = self.network, self.network.now_ps + 1
-
-        def arrive() -> None:
-            for number, frame in enumerate(self.frames):
-                network.inject(self.port, frame, at + number * _SPACING_PS)
-
-        network.call(arrive)
+        over = arrive(self.network, self.port, self.frames)
         begin = time.thread_time()
-        network.run(at + (len(self.frames) + 100) * _SPACING_PS)
+        self.network.run(over + DRAIN_PS)
         return time.thread_time() - begin
 
 
