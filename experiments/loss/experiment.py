@@ -88,12 +88,12 @@ def select(
             raise DetourError(f"{count} senders; 2 to {hosts} can share the link")
     plain = LossPoint(virtual_us=_VIRTUAL_US[extent], transport="", control="")
     middle = sorted(loss)[len(loss) // 2] if loss else 0.0
-    links = dict.fromkeys([(0.0, 0.0), *((lost, 0.0) for lost in loss), (0.0, REORDERING), (middle, REORDERING)])
+    conditions = dict.fromkeys([(0.0, 0.0), *((lost, 0.0) for lost in loss), (0.0, REORDERING), (middle, REORDERING)])
     return [
         replace(point, transport=transport, control=control, seed=1 + draw)
         for transport, control in LOSS_SCHEMES
         for point in (
-            *(replace(plain, loss=lost, reordering=late) for lost, late in links),
+            *(replace(plain, loss=lost, reordering=late) for lost, late in conditions),
             *(replace(plain, senders=count) for count in senders if control != "fixed"),
         )
         for draw in range(draws_of(extent) if seeds is None else seeds)

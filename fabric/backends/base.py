@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Container
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -39,6 +40,8 @@ class Fabric(ABC):
 
     target: ClassVar[str]
     clock: FabricClock
+    _opened: ExitStack
+    """what `close` ends"""
 
     def __init__(self, topology: Topology, terms: FabricTerms, hs: Hosts) -> None:
         self.topology = topology
@@ -48,9 +51,9 @@ class Fabric(ABC):
         self.linux: LinuxHosts | None = None
         self._dead: frozenset[int] = frozenset()
 
-    @abstractmethod
     def close(self) -> None:
         """Ends all of it and removes what it needed. May be called twice."""
+        self._opened.close()
 
     @abstractmethod
     def targets(self) -> list[SwitchTarget]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,8 +49,6 @@ def lay_cables(
 class NetworkFabric(Fabric):
     _serving: Serving | None = None
     _network: Network | None = None
-    _opened: ExitStack
-    """what `close` ends"""
 
     @property
     def network(self) -> Network:
@@ -86,9 +83,6 @@ class NetworkFabric(Fabric):
     def details(self) -> BackendDetails:
         where = UNSET if self._serving is None else self._serving.details()
         return BackendDetails(lag_ms=self.network.lag_ps / 1e9, p4runtime=where)
-
-    def close(self) -> None:
-        self._opened.close()
 
     # -- links ------------------------------------------------------------------------------------------
 

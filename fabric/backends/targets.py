@@ -79,7 +79,8 @@ def make_fabric(
                 raise DetourError(
                     f"{name}: BMv2's links are veth pairs, which have none; the engine's links do (--target engine)"
                 )
-        return Bmv2Fabric(topology, _settings(BMV2, changes, topology), scratch, linux, progress)
+        settings = _settings(BMV2, changes, topology)
+        return Bmv2Fabric(topology, settings, scratch=scratch, linux=linux, progress=progress)
     from detour.engine.endpoint import Tls
     from detour.fabric.backends.engine import EngineFabric
 
@@ -89,7 +90,10 @@ def make_fabric(
         from detour.fabric.backends.virtual.fabric import paced_fabric
 
         return paced_fabric(topology, changes, pace or "1x", partial(Serving, grpc_address, tls, scratch), progress)
-    return EngineFabric(topology, _settings(ENGINE, changes, topology), grpc_address, tls, scratch, linux, progress)
+    settings = _settings(ENGINE, changes, topology)
+    return EngineFabric(
+        topology, settings, grpc_address=grpc_address, tls=tls, scratch=scratch, linux=linux, progress=progress
+    )
 
 
 def _settings(usual: BackendSettings, changes: BackendChanges, topology: Topology) -> BackendSettings:

@@ -165,7 +165,7 @@ class Bmv2Fabric(Fabric):
 
     def close(self) -> None:
         self._closed = True
-        self._opened.close()
+        super().close()
 
     def _end_switches(self) -> None:
         for process in self._switches:

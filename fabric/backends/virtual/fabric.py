@@ -188,8 +188,7 @@ class VirtualFabric(NetworkFabric):
             opened.callback(leave_cycles)
             opened.callback(self.network.stop)
             if serving is not None:
-                self._serve(serving, progress)
-                opened.callback(self.serving.close)
+                self._serve(serving, progress, opened)
             if self._paced is not None:
                 self._paced.start()
                 opened.callback(self._paced.stop)
@@ -258,19 +257,15 @@ class VirtualFabric(NetworkFabric):
             return self._states
         return {device: self.network.state(device) for device in self._states}  # a controller may set programs
 
-    def _serve(self, serving: Callable[..., Serving], progress: Progress) -> None:
+    def _serve(self, serving: Callable[..., Serving], progress: Progress, opened: ExitStack) -> None:
         if self.scheme.policy.program != "fabric":
             raise DetourError(
                 f"scheme {self.scheme.name} runs {self.scheme.policy.program}.p4, whose registers no controller knows "
                 "of; P4Runtime is served for fabric.p4"
             )
-        served = serving(progress=progress)
-        try:
-            served.serve(self.network, self.topology.switches)
-        except BaseException:
-            served.close()
-            raise
-        self._serving = served
+        self._serving = serving(progress=progress)
+        opened.callback(self._serving.close)
+        self._serving.serve(self.network, self.topology.switches)
 
     def replan(self, failures: Failures) -> int:
         """Routes around failures, straight in the tables of all switches; returns the entries written. Links do not

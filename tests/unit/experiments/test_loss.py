@@ -20,13 +20,13 @@ def ran(transport: str, control: str, gbps: float, **changes: object) -> LossRun
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def test_all_transports_have_the_same_roads_and_times() -> None:
+def test_all_transports_have_the_same_conditions_and_times() -> None:
     points = loss.select("normal")
-    roads = {
+    conditions = {
         key: {(p.loss, p.reordering, p.seed, p.virtual_us) for p in points if (p.transport, p.control) == key}
         for key in LOSS_SCHEMES
     }
-    assert len({frozenset(some) for some in roads.values()}) == 1
+    assert len({frozenset(some) for some in conditions.values()}) == 1
     assert {p.senders for p in points} == {1, 2, 4, 8, 16}
 
 
