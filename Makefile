@@ -84,12 +84,12 @@ endif
 coverage: native
 	@mkdir -p build
 	@$(VENV)/bin/python -m pytest -q tests/ptf --coverage build/p4.coverage
-	@$(VENV)/bin/detour coverage build/p4.coverage --exceptions p4src/coverage.toml --fail-under 100 --html build/coverage
+	@$(VENV)/bin/detour coverage build/p4.coverage --exceptions detour/p4src/coverage.toml --fail-under 100 --html build/coverage
 
 lint: tools
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
-	@$(VENV)/bin/python -m tests.typecheck
+	@$(VENV)/bin/python -m pyright
 
 # Builds the wheel, installs it in an environment of its own, and runs a fabric from it, away from these sources.
 wheel: tools

@@ -13,7 +13,15 @@ import networkx as nx
 
 from detour.base import places
 
+
+def subpackages(package: str = "") -> list[str]:
+    """Names of the folders of a package (default: of detour itself) that hold modules."""
+    return sorted(path.parent.name for path in (places.PACKAGE / package).glob("*/__init__.py"))
+
+
+PACKAGES = subpackages()
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "figures" / "architecture.svg"
+
 
 _WIDTH, _BOX_HEIGHT, _GAP = 760, 62, 34
 _STYLE = """
@@ -26,11 +34,11 @@ _STYLE = """
 def imports() -> nx.DiGraph:
     """Packages of detour, with an edge from each to those that its modules import."""
     graph = nx.DiGraph()
-    graph.add_nodes_from(places.PACKAGES)
-    for package in places.PACKAGES:
-        for path in places.modules(package):
+    graph.add_nodes_from(PACKAGES)
+    for package in PACKAGES:
+        for path in (places.PACKAGE / package).rglob("*.py"):
             used = {name.split(".")[1] for name in imported(path) if name.startswith("detour.")}
-            graph.add_edges_from((package, other) for other in used & set(places.PACKAGES) - {package})
+            graph.add_edges_from((package, other) for other in used & set(PACKAGES) - {package})
     return graph
 
 
@@ -44,11 +52,6 @@ def imported(path: Path) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return frozenset(names)
-
-
-def subpackages(package: str) -> list[str]:
-    """Names of the folders of a package that hold modules."""
-    return sorted(path.parent.name for path in (places.PACKAGE / package).glob("*/__init__.py"))
 
 
 def layers(graph: nx.DiGraph) -> list[list[str]]:

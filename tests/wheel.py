@@ -125,11 +125,9 @@ def absent(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as archive:
         inside = set(archive.namelist())
     tracked = subprocess.run(
-        ["git", "ls-files", "*.py", "p4src"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "detour"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split()
-    rooms = {path.name for path in (ROOT / "detour").iterdir() if path.is_symlink()}
-    required = {f"detour/{path}" for path in tracked if path.split("/")[0] in rooms}
-    return sorted(required - inside)
+    return sorted(set(tracked) - inside)
 
 
 def install(wheel: Path, folder: Path, python: str) -> Path:

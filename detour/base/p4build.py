@@ -115,7 +115,7 @@ def main() -> int:
                 raise DetourError(f"builds are older than their sources: {', '.join(old)}; run `make p4`")
             return 0
         rebuild()
-        print(f"p4src/build: {', '.join(programs())}")
+        print(f"detour/p4src/build: {', '.join(programs())}")
         return 0
     except DetourError as error:
         print(f"detour: {error}", file=sys.stderr)

@@ -230,7 +230,7 @@ def host_changes(texts: Sequence[str]) -> tuple[tuple[str, Any], ...]:
     for text in texts:
         name, _, value = text.partition("=")
         if name not in kinds:
-            raise DetourError(f"there is no host parameter {name!r}; see HostConfig in hosts/config.py")
+            raise DetourError(f"there is no host parameter {name!r}; see HostConfig in detour/hosts/config.py")
         try:
             changes.append((name, _VALUES[kinds[name]](value.strip().lower())))
         except (KeyError, ValueError):

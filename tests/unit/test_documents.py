@@ -131,7 +131,7 @@ BREAK = re.compile(r"\n\s*(?:#|//|\*)?\s*")
 def _texts() -> dict[Path, str]:
     """Every file that people write, with comments that go on in the next line joined."""
     top = [path for path in ROOT.glob("*") if path.is_file()]
-    below = [path for room in (*places.PACKAGES, "p4src", "tests", "docs") for path in (ROOT / room).rglob("*")]
+    below = [path for folder in ("detour", "tests", "docs") for path in (ROOT / folder).rglob("*")]
     files = [path for path in (*top, *below) if path.suffix in SUFFIXES or path.name == "Makefile"]
     return {path: BREAK.sub(" ", path.read_text()) for path in files if path != Path(__file__).resolve()}
 

@@ -68,7 +68,7 @@ def over_source(program: ProgramCoverage, folders: Sequence[Path] = ()) -> tuple
     for point in program.points.values():
         if point.file:
             named.setdefault(point.file, []).append(point)
-    bases = [*folders, Path(), Path("p4src"), P4SRC]
+    bases = [*folders, Path(), P4SRC]
     texts = _with_includes({name: _find(name, named.get(name, []), bases) for name in [f"{program.name}.p4", *named]})
     points = [_placed(point, texts) for point in program.points.values()]
     files = []

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(1800)  # it compiles, on a machine that may be 
 _ROOT = Path(__file__).resolve().parents[3]
 _PROGRAMS = sorted(
     path
-    for folder in ("tests/programs", "p4src/build")
+    for folder in ("tests/programs", "detour/p4src/build")
     for path in (_ROOT / folder).rglob("*.json")
     if "pipelines" in json.loads(path.read_text())
 )

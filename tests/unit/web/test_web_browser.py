@@ -418,7 +418,7 @@ def test_a_packet_is_built_field_by_field_and_sent(browser, url):
 
 
 def test_a_program_without_a_fabric(browser, tmp_path_factory):
-    program = "p4src/build/ipv4.p4info.txtpb,p4src/build/ipv4.json"
+    program = "detour/p4src/build/ipv4.p4info.txtpb,detour/p4src/build/ipv4.json"
     with served("--program", program) as address:
         browser.get(address)
         until(lambda: browser.find_elements("css selector", "#fields select"))

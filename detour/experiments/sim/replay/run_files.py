@@ -92,7 +92,7 @@ class RepeatableRun:
         """Refuses to go on with other files than those of the run. Raises `DetourError`: one is missing or holds
         something else."""
         if self.programs != _own_programs():
-            raise DetourError("detour's own P4 programs (p4src/build) have changed since the run")
+            raise DetourError("detour's own P4 programs (detour/p4src/build) have changed since the run")
         for name, digest in self.files.items():
             if not Path(name).is_file():
                 raise DetourError(f"the run read {name}, which is not there any more")

@@ -111,7 +111,7 @@ def program(name: str) -> Program:
     """A P4 program of ours as machine code, compiled once in a process. Raises DetourError if it has not been built."""
     path = BUILD / f"{name}.json"
     if not path.exists():
-        raise DetourError(f"p4src/build/{name}.json is missing; run `make p4`")
+        raise DetourError(f"detour/p4src/build/{name}.json is missing; run `make p4`")
     return _compiled(path, COLLECTOR.value)
 
 
