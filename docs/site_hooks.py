@@ -31,7 +31,7 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
     from mkdocs.structure.files import File
 
     from detour.base.tables import markdown
-    from detour.control.conformance.report import check_table, read_reports, read_runs
+    from detour.conformance.report import check_table, read_reports, read_runs
     from detour.experiments.reproduce import RIVALS, Means, reproduce
     from detour.experiments.rivals.page import every_cell
 

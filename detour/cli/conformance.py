@@ -14,7 +14,7 @@ from detour.cli.output import Page, present, shown_progress
 from detour.cli.parser import command, counted, output_file
 
 if TYPE_CHECKING:
-    from detour.control.conformance.model import ConformanceReport
+    from detour.conformance.model import ConformanceReport
 
 
 def register(commands: Any) -> None:
@@ -38,9 +38,9 @@ def register(commands: Any) -> None:
 
 
 def _conformance(options: argparse.Namespace) -> int:
-    from detour.control.conformance.model import ServerUnderTest
-    from detour.control.conformance.report import junit, page
-    from detour.control.conformance.run import read_config, run
+    from detour.conformance.model import ServerUnderTest
+    from detour.conformance.report import junit, page
+    from detour.conformance.run import read_config, run
 
     if (options.grpc is None) == (options.stored is None):
         raise DetourError("name a server by --grpc, or stored runs by --from")
@@ -66,8 +66,8 @@ def _conformance(options: argparse.Namespace) -> int:
 
 
 def _show(page: Page, report: ConformanceReport, verbose: bool) -> None:
-    from detour.control.conformance.model import ConformanceVerdict
-    from detour.control.conformance.report import details
+    from detour.conformance.model import ConformanceVerdict
+    from detour.conformance.report import details
 
     for result in report.results:
         if result.verdict is not ConformanceVerdict.PASS:
@@ -81,7 +81,7 @@ def _show(page: Page, report: ConformanceReport, verbose: bool) -> None:
 
 
 def _stored(options: argparse.Namespace) -> int:
-    from detour.control.conformance.report import chapter_table, read_runs, section_table
+    from detour.conformance.report import chapter_table, read_runs, section_table
 
     runs = read_runs(options.stored)
     table = section_table(runs)

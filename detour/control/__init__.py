@@ -6,10 +6,10 @@ their names), `qcn` (entries of qcn.p4), `graph_files` (topologies by any text),
 monitor, controller's answers), `verifier.verifier` and `verifier.trace`; `routes.hashes`; `placement.place`, `.repair`
 and `.report` (paths for jobs); `fors` (its own `__init__`; `fors.incremental`, `.unequal`, `.verify`, `.files` and what
 exports plans) and `expander.routes`, `.proof`, `.throughput`, `.comparison` (paths on expanders); `routers` (its own
-`__init__`); `conformance.run` (the checks of any P4Runtime server).
+`__init__`).
 """
 
 __all__ = [
-    "conformance", "entries", "expander", "fors", "graph_files", "native", "p4runtime", "placement", "planner",
+    "entries", "expander", "fors", "graph_files", "native", "p4runtime", "placement", "planner",
     "policy", "qcn", "rerouting", "routers", "routes", "schema", "verifier",
 ]  # fmt: skip

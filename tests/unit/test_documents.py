@@ -15,8 +15,6 @@ from typing import Any
 import pytest
 import yaml
 
-from detour.base import places
-
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LIMIT = SETTINGS["tool"]["ruff"]["line-length"]
@@ -67,6 +65,14 @@ def test_every_page_is_once_in_the_navigation_of_the_site() -> None:
     listed = list(_listed(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]))
     pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
     assert sorted(listed) == sorted([*pages, *_hooks().ON_THE_SITE_ALONE])
+
+
+def test_the_glossary_names_modules_that_exist() -> None:
+    rows = [line for line in (ROOT / "docs" / "glossary.md").read_text().splitlines() if line.startswith("| ")]
+    named = [re.findall(r"`([^`]+)`", row.split("|")[-2]) for row in rows if not row.startswith("| term")]
+    assert len(named) >= 25
+    assert all(named)
+    assert not [path for paths in named for path in paths if not (ROOT / path).exists()]
 
 
 def test_the_table_of_the_interface_names_the_modules_of_its_pages() -> None:

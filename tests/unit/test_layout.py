@@ -64,11 +64,12 @@ BELOW = {
     "base": set(),
     "topo": {"base"},
     "control": {"base", "topo"},
+    "conformance": {"base", "control"},
     "hosts": {"base", "topo"},
     "engine": {"base", "topo", "control", "hosts"},
     "fabric": {"base", "topo", "control", "hosts", "engine"},
     "experiments": {"base", "topo", "control", "hosts", "engine", "fabric"},
-    "cli": {"base", "topo", "control", "hosts", "engine", "fabric", "experiments"},
+    "cli": {"base", "topo", "control", "hosts", "engine", "fabric", "experiments", "conformance"},
 }
 
 
@@ -76,7 +77,7 @@ BELOW = {
 def _graph() -> dict[str, set[str]]:
     """Modules of the package and the modules that they import, anywhere in them."""
     names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in places.modules()}
-    ours = {name.removesuffix(".__init__"): path for path, name in names.items()}
+    ours = {name.removesuffix(".__init__"): path for path, name in names.items() if path.parent != places.PACKAGE}
     return {name: set(imported(path) & ours.keys()) for name, path in ours.items()}
 
 

@@ -13,12 +13,14 @@ from scapy.layers.inet6 import HBHOptUnknown, IPv6, IPv6ExtHdrHopByHop
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
+from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
 from detour.hosts.addresses import final_address, to_text, to_words
 from detour.hosts.decode import decode
-from detour.hosts.frames import checksum, wire
+from detour.hosts.frames import checksum, sample, wire
 from detour.hosts.frames.checksum import CRC_START
 from detour.hosts.verbs import Path
+from detour.topo.clos import leaf_spine
 from tests.native import from_python
 from tests.property.lossy import add_delay, mark, through_switches
 from tests.unit.hosts.frames import ack_frame, data_frame, nak_frame, probe_frames
@@ -252,3 +254,8 @@ def test_final_address() -> None:
     assert to_text(*to_words(final_address([1, 2, 3, 4, 5, 0x8006]))) == "fcbb:bb00:8006::"
     with pytest.raises(DetourError, match="1 to 6 uSIDs"):
         final_address([])
+
+
+def test_a_packet_is_as_long_as_its_headers_and_payload() -> None:
+    near, far = leaf_spine(2, 1, 1).hosts
+    assert len(sample.data_frame(near, far, payload=PAYLOAD)) == PACKET_BYTES

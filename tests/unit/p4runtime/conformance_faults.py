@@ -10,7 +10,7 @@ from typing import Any
 from finsy.proto import p4r
 from google.protobuf.descriptor import FieldDescriptor
 
-from detour.control.conformance.link import Conversation, RpcAnswer, RpcLink
+from detour.conformance.link import Conversation, RpcAnswer, RpcLink
 
 INTERNAL, DATA_LOSS = 13, 15
 

@@ -9,8 +9,8 @@ import lzma
 import shutil
 
 from detour.base.files import write_file
-from detour.control.conformance.model import ConformanceReport, ServerUnderTest
-from detour.control.conformance.run import run
+from detour.conformance.model import ConformanceReport, ServerUnderTest
+from detour.conformance.run import run
 from tests.unit.p4runtime.test_conformance import STORED, serving, simple_switch, whole
 
 

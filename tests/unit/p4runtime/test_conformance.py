@@ -21,18 +21,18 @@ from finsy.proto import p4r
 
 from detour.base.errors import DetourError
 from detour.cli import main
-from detour.control.conformance import run as conformance
-from detour.control.conformance.checks import all_checks
-from detour.control.conformance.link import RpcAnswer, RpcLink
-from detour.control.conformance.model import (
+from detour.conformance import run as conformance
+from detour.conformance.checks import all_checks
+from detour.conformance.link import RpcAnswer, RpcLink
+from detour.conformance.model import (
     CheckResult,
     ConformanceCheck,
     ConformanceReport,
     ConformanceVerdict,
     ServerUnderTest,
 )
-from detour.control.conformance.report import check_table, read_reports, read_runs
-from detour.control.conformance.session import CheckSession
+from detour.conformance.report import check_table, read_reports, read_runs
+from detour.conformance.session import CheckSession
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
 from tests.ptf.p4rt import clone_session
@@ -314,7 +314,7 @@ def test_another_program(program: str, address: str, capsys: pytest.CaptureFixtu
 
 
 def test_the_plugin_makes_a_test_of_each_check(address: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "detour.control.conformance.pytest_plugin"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "detour.conformance.pytest_plugin"]
     options = ["--p4runtime", address, "--p4runtime-section", "9.4.3", "--p4runtime-section", "17", "-c", os.devnull]
     done = subprocess.run(
         [*command, *options, str(tmp_path)], capture_output=True, text=True, cwd=tmp_path,

@@ -8,7 +8,7 @@ from typing import Any
 
 from finsy.proto import p4r
 
-from detour.control.conformance.steps import *
+from detour.conformance.steps import *
 
 _MULTICAST, _CLONE = sample.multicast(), sample.clone()
 

@@ -4,7 +4,7 @@ strings. The suite's own program has a table of numbers; strings are tried with 
 
 from __future__ import annotations
 
-from detour.control.conformance.steps import *
+from detour.conformance.steps import *
 
 
 def _of_kind(kind: str) -> list[ConformanceCheck]:

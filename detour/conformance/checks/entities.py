@@ -9,8 +9,8 @@ from typing import Any
 
 from finsy.proto import p4r
 
-from detour.control.conformance.samples import NO_ID, inner
-from detour.control.conformance.steps import *
+from detour.conformance.samples import NO_ID, inner
+from detour.conformance.steps import *
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 from finsy.proto import p4r
 
-from detour.control.conformance.samples import at
-from detour.control.conformance.steps import *
+from detour.conformance.samples import at
+from detour.conformance.steps import *
 
 _MEMBER, _NEXT_HOP = sample.member(), sample.member(0, "indirect")
 _GROUP, _ONE_SHOT = sample.group(0, 1), sample.one_shot()

@@ -12,10 +12,10 @@ from typing import Any
 
 from finsy.proto import p4r
 
-from detour.control.conformance.link import Canonical, RpcAnswer
-from detour.control.conformance.model import MUST, ConformanceCheck
-from detour.control.conformance.samples import NO_ID, MissingObject, Samples, duplicate, inner, put
-from detour.control.conformance.session import QUIET_S, CheckSession, NotPrepared
+from detour.conformance.link import Canonical, RpcAnswer
+from detour.conformance.model import MUST, ConformanceCheck
+from detour.conformance.samples import NO_ID, MissingObject, Samples, duplicate, inner, put
+from detour.conformance.session import QUIET_S, CheckSession, NotPrepared
 
 __all__ = [
     "DENIED", "EXISTS", "FULL", "INVALID_ARGUMENT", "IN_USE", "NOT_FOUND", "NO_DEVICE", "NO_ID", "NO_ROLE",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from finsy.proto import p4r
 
-from detour.control.conformance.steps import *
+from detour.conformance.steps import *
 from detour.control.p4runtime.codec import to_bytes
 
 _TOO_WIDE = (OUT_OF_RANGE, INVALID_ARGUMENT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One test a check: `pytest -p detour.control.conformance.pytest_plugin --p4runtime ADDR`.
+"""One test a check: `pytest -p detour.conformance.pytest_plugin --p4runtime ADDR`.
 
 The tests are collected beside whatever else pytest is given. `differs` is an expected failure, `not_offered` a skip."""
 
@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from detour.control.conformance.checks import all_checks
-from detour.control.conformance.link import RpcLink
-from detour.control.conformance.model import ConformanceCheck, ConformanceVerdict, ServerUnderTest
-from detour.control.conformance.report import details
-from detour.control.conformance.run import opened, run_check
-from detour.control.conformance.session import CheckSession
+from detour.conformance.checks import all_checks
+from detour.conformance.link import RpcLink
+from detour.conformance.model import ConformanceCheck, ConformanceVerdict, ServerUnderTest
+from detour.conformance.report import details
+from detour.conformance.run import opened, run_check
+from detour.conformance.session import CheckSession
 
 _SESSION = pytest.StashKey[Any]()
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from finsy.proto import p4r
 
-from detour.control.conformance.link import RpcAnswer
-from detour.control.conformance.session import QUIET_S, number_of
-from detour.control.conformance.steps import *
+from detour.conformance.link import RpcAnswer
+from detour.conformance.session import QUIET_S, number_of
+from detour.conformance.steps import *
 
 _ROLE = "detour conformance"
 _BACKUP, _NOBODY = EXISTS, NOT_FOUND

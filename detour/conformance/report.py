@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 from detour.base.errors import DetourError
 from detour.base.tables import Table, left, right
-from detour.control.conformance.model import CheckResult, ConformanceReport, ConformanceVerdict
+from detour.conformance.model import CheckResult, ConformanceReport, ConformanceVerdict
 
 _STYLE = """
 :root { color-scheme: light dark; } body { font: 15px/1.4 system-ui, sans-serif; margin: 1.5rem; }

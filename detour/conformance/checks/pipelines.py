@@ -8,7 +8,7 @@ from typing import Any
 
 from finsy.proto import p4r
 
-from detour.control.conformance.steps import *
+from detour.conformance.steps import *
 
 _Type = p4r.GetForwardingPipelineConfigRequest.ResponseType
 _COOKIE = 0x1234_5678_9ABC_DEF0

@@ -8,8 +8,8 @@ from typing import Any
 
 from finsy.proto import p4r
 
-from detour.control.conformance.samples import MATCH_KINDS, NO_ID, MissingObject, Samples, duplicate, rates
-from detour.control.conformance.steps import *
+from detour.conformance.samples import MATCH_KINDS, NO_ID, MissingObject, Samples, duplicate, rates
+from detour.conformance.steps import *
 
 _EXACT, _LPM, _TERNARY = sample.entry("exact"), sample.entry("lpm"), sample.entry("ternary")
 _BARE, _AGEING, _KEY, _TABLE = sample.entry("bare"), sample.entry("ageing"), sample.key("exact"), sample.all_of("exact")

@@ -13,9 +13,9 @@ from typing import Any
 from finsy.proto import p4r
 from google.protobuf import text_format
 
-from detour.control.conformance.link import Canonical, Conversation, RpcAnswer, RpcLink
-from detour.control.conformance.model import ServerUnderTest
-from detour.control.conformance.samples import Samples
+from detour.conformance.link import Canonical, Conversation, RpcAnswer, RpcLink
+from detour.conformance.model import ServerUnderTest
+from detour.conformance.samples import Samples
 
 WAIT_S = 5.0
 """for a message that must come"""

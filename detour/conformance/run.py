@@ -11,9 +11,9 @@ from pathlib import Path
 from finsy.proto import p4r
 
 from detour.base.errors import DetourError
-from detour.control.conformance.checks import all_checks
-from detour.control.conformance.link import Canonical, RpcAnswer, RpcLink
-from detour.control.conformance.model import (
+from detour.conformance.checks import all_checks
+from detour.conformance.link import Canonical, RpcAnswer, RpcLink
+from detour.conformance.model import (
     MUST,
     CheckResult,
     ConformanceCheck,
@@ -21,8 +21,8 @@ from detour.control.conformance.model import (
     ConformanceVerdict,
     ServerUnderTest,
 )
-from detour.control.conformance.samples import MissingObject, at
-from detour.control.conformance.session import (
+from detour.conformance.samples import MissingObject, at
+from detour.conformance.session import (
     WAIT_S,
     CheckSession,
     NotOffered,

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from finsy.proto import p4r
 
-from detour.control.conformance.steps import *
+from detour.conformance.steps import *
 
 _ONE, _TABLE = sample.entry("exact"), sample.all_of("exact")
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from detour.control.conformance.checks import (
+from detour.conformance.checks import (
     arbitration,
     arrays,
     bytestrings,
@@ -16,7 +16,7 @@ from detour.control.conformance.checks import (
     tables,
     translation,
 )
-from detour.control.conformance.model import ConformanceCheck
+from detour.conformance.model import ConformanceCheck
 
 _MODULES = (
     *(rpcs, arbitration, entities, arrays, bytestrings, packets),

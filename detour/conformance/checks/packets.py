@@ -15,9 +15,9 @@ from finsy.proto import p4r
 from google.protobuf import any_pb2
 
 from detour.base.dataplane import CPU_PORT
-from detour.control.conformance.checks.pipelines import sets
-from detour.control.conformance.samples import put
-from detour.control.conformance.steps import *
+from detour.conformance.checks.pipelines import sets
+from detour.conformance.samples import put
+from detour.conformance.steps import *
 from detour.control.p4runtime.codec import to_bytes
 
 _MAC, _OTHER_MAC = 0x020000000001, 0x020000000002
