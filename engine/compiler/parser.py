@@ -302,7 +302,7 @@ class _Parser:
         default, has_default = None, False
         parts = [self._key(k) for k in state["transition_key"]]
         for t in state["transitions"]:
-            if t["type"] == "default" or (t["type"] == "hexstr" and t["value"] == "default"):
+            if t["type"] == "default":
                 default, has_default = t["next_state"], True
                 continue
             if not parts:
@@ -359,8 +359,6 @@ class _Parser:
     def _in_set(self, t: Json, parts: list[Value]) -> Value:
         """Compares with the members of a value set one after the other."""
         ctx, f = self.ctx, self.f
-        if t.get("mask") is not None:
-            raise refuse(f"value set '{t['value']}' with a mask", t)
         slot = find(ctx.slots.value_sets, t["value"], "value set", t)
         bits = ctx.model.value_sets[t["value"]]["compressed_bitwidth"]
         if sum(p.bits for p in parts) != bits:
@@ -368,11 +366,17 @@ class _Parser:
         packed = const(bits, 0)
         for p in parts:
             packed = f.op("or", f.shl(packed, p.bits), f.resize(p, bits))
+        mask = (1 << bits) - 1
+        if t.get("mask") is not None:
+            if len(parts) > 1 and any(p.bits % 8 for p in parts):  # BMv2 has a mask for whole bytes only
+                raise refuse(f"value set '{t['value']}' with a mask over parts that are no whole bytes", t)
+            mask &= parse_hex(t["mask"])
         wide = f.resize(packed, (bits + 63) // 64 * 64)
-        return self._search(ctx.slot(slot), ctx.word(slot + 1), wide)
+        return self._search(ctx.slot(slot), ctx.word(slot + 1), wide, const(wide.bits, mask))
 
-    def _search(self, base: str, count: Value, value: Value) -> Value:
+    def _search(self, base: str, count: Value, value: Value, mask: Value) -> Value:
         f = self.f
+        value = f.op("and", value, mask)
         index, is_member = f.variable(64), f.variable(8)
         head, look, done = f.block("search"), f.block("look"), f.block("searched")
         f.enter(head)
@@ -381,7 +385,7 @@ class _Parser:
         f.branch(more, look, done)
         f.enter(look)
         have = f.load(value.bits, f.at(base, f.op("mul", i, const(64, value.bits // 8))), 8)
-        f.store(f.resize(f.compare("eq", have, value), 8), is_member)
+        f.store(f.resize(f.compare("eq", f.op("and", have, mask), value), 8), is_member)
         f.store(f.op("add", i, const(64, 1)), index, 8)
         f.jump(head)
         f.enter(done)
