@@ -47,7 +47,9 @@ def psa_hash_program() -> Json:
             results += [[plain, _RESULT_BITS, False], [modulo, _RESULT_BITS, False]]
             base, most = ({"type": "hexstr", "value": hex(number)} for number in (100, 7))
             calls.append({"op": "_Hash_get_hash", "parameters": [of, _field("results", plain), hashed]})
-            calls.append({"op": "_Hash_get_hash_mod", "parameters": [of, _field("results", modulo), base, hashed, most]})
+            calls.append(
+                {"op": "_Hash_get_hash_mod", "parameters": [of, _field("results", modulo), base, hashed, most]}
+            )
     results += kept
     action = next(a for a in program["actions"] if any(p["op"] == "_Counter_count" for p in a["primitives"]))
     action["primitives"] = [*calls, *action["primitives"]]

@@ -22,23 +22,22 @@ _P4_14 = {
     },
     "queueing_metadata": {"enq_timestamp", "enq_qdepth", "deq_timedelta", "deq_qdepth", "qid"},
 }
-"""Headers of P4_14 with the fields of them that simple_switch sets or acts upon. In P4_16 they are standard_metadata's."""
+"""Headers of P4_14, and the fields of them that simple_switch sets or acts upon."""
 
 
 def in_present_form(document: Json) -> Json:
     """A copy in which every list and flag that may be missing is there. Parts that are no objects stay as they are:
     `check_shape` refuses them."""
-    document = _filled(document, header_types=[], headers=[], parsers=[], actions=[], pipelines=[], deparsers=[])
     if not isinstance(document, dict):
         return document
     _refuse_p4_14(document)
-    document = _filled(document, checksums=[], calculations=[])
+    document = _filled(document, actions=[], deparsers=[], checksums=[], calculations=[])
     _each(document, "header_types", lambda kind: _filled(kind, fields=[]))
     _each(document, "headers", lambda header: _filled(header, metadata=False))
     _each(document, "parsers", _parser)
     _each(document, "deparsers", lambda deparser: _filled(deparser, order=[]))
-    _each(document, "actions", lambda action: _each(_filled(action, runtime_data=[], primitives=[]), "primitives", _call))
-    _each(document, "pipelines", lambda p: _each(_profiles(_filled(p, tables=[])), "tables", _table))
+    _each(document, "actions", lambda each: _each(_filled(each, runtime_data=[], primitives=[]), "primitives", _call))
+    _each(document, "pipelines", lambda pipeline: _pipeline(pipeline, document["actions"]))
     _each(document, "calculations", lambda calculation: _filled(calculation, input=[]))
     _each(document, "checksums", lambda checksum: _checksum(document, _filled(checksum, verify=True, update=True)))
     return document
@@ -73,7 +72,7 @@ def _parser(parser: Json) -> Json:
 
 def _transition(transition: Json) -> Json:
     """Older compilers write no type, and give the default transition the value "default"."""
-    transition = _filled(transition, type="hexstr", next_state=None)
+    transition = _filled(transition, type="hexstr", next_state=None, mask=None)
     if isinstance(transition, dict):
         if transition.get("value") == "default" and transition["type"] == "hexstr":
             transition["type"] = "default"
@@ -82,21 +81,31 @@ def _transition(transition: Json) -> Json:
     return transition
 
 
-def _table(table: Json) -> Json:
-    return _each(_filled(table, key=[], next_tables={}), "entries", lambda entry: _filled(entry, match_key=[]))
+def _pipeline(pipeline: Json, actions: Json) -> Json:
+    pipeline = _filled(pipeline, tables=[], action_profiles=[], conditionals=[], init_table=None)
+    _each(pipeline, "conditionals", lambda condition: _filled(condition, true_next=None, false_next=None))
+    named = [each for each in actions if isinstance(each, dict)] if isinstance(actions, list) else []
+    return _each(pipeline, "tables", lambda table: _table(table, pipeline, named))
 
 
-def _profiles(pipeline: Json) -> Json:
-    """Indirect tables may declare their own action profiles."""
-    tables = pipeline.get("tables") if isinstance(pipeline, dict) else None
-    for table in tables if isinstance(tables, list) else ():
-        if isinstance(table, dict) and "act_prof_name" in table and "action_profile" not in table:
-            profile = {"name": table["act_prof_name"], "max_size": _PROFILE_SIZE, "selector": table.get("selector")}
-            pipeline["action_profiles"] = [*(pipeline.get("action_profiles") or []), profile]
-            pipeline["tables"] = [
-                {**each, "action_profile": profile["name"]} if each is table else each for each in pipeline["tables"]
-            ]
-    return pipeline
+def _table(table: Json, pipeline: Json, actions: list[Json]) -> Json:
+    """Older compilers name a table's actions, and their indirect tables declare action profiles of their own."""
+    table = _filled(table, key=[], next_tables={}, with_counters=False, support_timeout=False)
+    if not isinstance(table, dict):
+        return table
+    declares = "act_prof_name" in table and table.get("action_profile") is None
+    if declares and isinstance(pipeline["action_profiles"], list):
+        profile = {"name": table["act_prof_name"], "max_size": _PROFILE_SIZE, "selector": table.get("selector")}
+        pipeline["action_profiles"] = [*pipeline["action_profiles"], profile]
+        table["action_profile"] = profile["name"]
+    ids = {str(each.get("name")): each.get("id") for each in reversed(actions)}
+    names = {str(each.get("id")): each.get("name") for each in actions}
+    if table.get("action_ids") is None and isinstance(table.get("actions"), list):
+        known = [ids[str(name)] for name in table["actions"] if str(name) in ids]
+        table |= {"action_ids": known} if len(known) == len(table["actions"]) else {}
+    elif isinstance(table.get("action_ids"), list):
+        table["actions"] = [names.get(str(number), str(number)) for number in table["action_ids"]]
+    return table
 
 
 def _checksum(document: Json, checksum: Json) -> Json:
@@ -116,8 +125,7 @@ def _checksum(document: Json, checksum: Json) -> Json:
 
 
 def _refuse_p4_14(document: Json) -> None:
-    """Refuses a program that names fields to which P4_14's architecture gives a meaning; p4c declares them as aliases of
-    standard_metadata's fields."""
+    """Refuses a program that has such a field; P4_16's programs have them in standard_metadata, with aliases."""
     named, aliases = json.dumps(document), json.dumps(document.get("field_aliases"))
     for header, fields in _P4_14.items():
         for field in sorted(fields):

@@ -38,7 +38,8 @@ def write_parser(program: CompilationUnit, name: str = "parser") -> None:
     parser = _Parser(ctx)
     parsers = program.model.json["parsers"]
     if parsers:
-        parser.write(next((p for p in parsers if p["name"] == name), parsers[0]))
+        chosen = next((p for p in parsers if p["name"] == name), parsers[0])
+        parser.write(chosen, f"{EGRESS_PARSER} state" if chosen["name"] == EGRESS_PARSER else "state")
     parser.finish()
     ctx.f.ret(const(64, 0))
 
@@ -130,7 +131,8 @@ class _Parser:
 
     # -- states
 
-    def write(self, parser: Json) -> None:
+    def write(self, parser: Json, what: str) -> None:
+        """`what`: what coverage calls a state."""
         f = self.f
         states = {s["name"]: s for s in parser["parse_states"]}
         if len(states) < len(parser["parse_states"]):
@@ -139,9 +141,9 @@ class _Parser:
         self.labels = {name: f.block("state") for name in states}
         f.jump(self._label(parser["init_state"]))
         for name, state in states.items():
-            self._state(state, name in cyclic)
+            self._state(state, f"{what} {name}", name in cyclic)
 
-    def _state(self, state: Json, cyclic: bool) -> None:
+    def _state(self, state: Json, where: str, cyclic: bool) -> None:
         f = self.f
         f.enter(self.labels[state["name"]])
         if cyclic:
@@ -150,9 +152,9 @@ class _Parser:
             self.require(f.compare("ule", n, const(64, _MAX_VISITS)), "ParserTimeout")
         for i, op in enumerate(state["parser_ops"]):
             if self.ctx.cover:
-                self.ctx.cover.statement(f, f"state {state['name']}", i, op)
-            self._operation(op, f"state {state['name']} #{i}")
-        self._transition(state)
+                self.ctx.cover.statement(f, where, i, op)
+            self._operation(op, f"{where} #{i}")
+        self._transition(state, where)
 
     def _label(self, name: str | None) -> str:
         if name is None:
@@ -297,7 +299,7 @@ class _Parser:
 
     # -- transitions
 
-    def _transition(self, state: Json) -> None:
+    def _transition(self, state: Json, where: str) -> None:
         f = self.f
         default, has_default = None, False
         parts = [self._key(k) for k in state["transition_key"]]
@@ -313,19 +315,21 @@ class _Parser:
                 leave = f.block("leave")
                 f.branch(cond, leave, no)
                 f.enter(leave)
-                self._leave(state, t, parts, t["next_state"])
+                self._leave(state, where, t, parts, t["next_state"])
             else:
                 f.branch(cond, yes, no)
             f.enter(no)
-        self._leave(state, None, parts, default, has_default)
+        self._leave(state, where, None, parts, default, has_default)
 
-    def _leave(self, state: Json, chosen: Json, parts: list[Value], to: str | None, in_program: bool = True) -> None:
+    def _leave(
+        self, state: Json, where: str, chosen: Json, parts: list[Value], to: str | None, in_program: bool = True
+    ) -> None:
         """Goes on to another state, or to the end of the parser. `in_program`: by a transition of the P4 program."""
         if self.ctx.trace:
             steps.transition(self.ctx, state, to, parts, chosen)
         if self.ctx.cover and in_program:
             outcome = f"{steps.case_of(chosen)} -> {to or 'accept'}"
-            self.ctx.cover.reached(self.f, BRANCH, f"state {state['name']}", outcome, state)
+            self.ctx.cover.reached(self.f, BRANCH, where, outcome, state)
         self.f.jump(self._label(to))
 
     def _key(self, k: Json) -> Value:
