@@ -30,6 +30,7 @@ _EXTERNS = {
     "modify_field_with_hash_based_offset": "hash", "modify_field_rng_uniform": "random", "execute_meter": "meter"
 }  # fmt: skip
 """of primitives: those that traces call otherwise"""
+_Checksum = tuple[str, SourcePlace | None]
 _Replicas = Mapping[int, Sequence[tuple[int, int]]]
 
 
@@ -113,7 +114,7 @@ class PacketLines:
         events: list[RecordedEvent] = []
         position = 0
         extracted: list[str] = []
-        verified: dict[str, Event] = {}
+        verified: dict[_Checksum, Event] = {}
         for event in self._reader.steps(run):
             if event.kind == "parser_transition" and event.facts.get("parser_error"):
                 error = event.facts["parser_error"]
@@ -130,12 +131,12 @@ class PacketLines:
                 yield _trace(f"Bytes parsed: {position}")
                 state, events = event.facts["next"], []
             elif event.kind == "extern_call" and event.facts["extern"] == "verify_checksum":
-                verified[event.facts["of"]] = event
+                verified[event.facts["of"], event.source] = event
             else:
                 events.append(event)
         for checksum in self._model.json["checksums"]:
             if checksum["verify"]:
-                yield from self._verified(checksum, verified.get(".".join(checksum["target"])), set(extracted))
+                yield from self._verified(checksum, verified.get(_checksum(checksum)), set(extracted))
         yield _debug(f"Parser '{name}': end")
 
     def _operations(
@@ -363,9 +364,10 @@ class PacketLines:
         name = self._deparser["name"]
         yield _debug(f"Deparser '{name}': start")
         events = self._reader.steps(run)
-        updated = {event.facts["field"] for event in events if event.facts.get("by") == "update_checksum"}
+        by = [event for event in events if event.facts.get("by") == "update_checksum"]
+        updated = {(event.facts["field"], event.source) for event in by}
         for checksum in self._model.json["checksums"]:
-            if checksum["update"] and ".".join(checksum["target"]) in updated:
+            if checksum["update"] and _checksum(checksum) in updated:
                 yield _debug(f"Updating checksum '{checksum['name']}'")
             elif checksum["update"]:
                 yield _trace(f"Skipping checksum '{checksum['name']}' update because condition not met")
@@ -397,6 +399,11 @@ def _stage(stages: Sequence[Json]) -> Json:
 def _source_in(json: Json) -> SourcePlace | None:
     info = source_of(json)
     return None if info is None else SourcePlace(**info)
+
+
+def _checksum(json: Json) -> _Checksum:
+    """What tells a checksum: several may be of one field, each under its condition."""
+    return ".".join(json["target"]), _source_in(json)
 
 
 def _replicated(replicas: Sequence[tuple[int, int]], copies: _Copies, kind: int) -> Iterator[LogLine]:
