@@ -16,11 +16,8 @@ from detour.engine.compiler.model import Json, refuse
 _PROFILE_SIZE = 1 << 16
 """Members of a profile that is declared by its table, which names no number; BMv2 has no limit."""
 _P4_14 = {
-    "intrinsic_metadata": {
-        *("mcast_grp", "egress_rid", "priority", "ingress_global_timestamp", "egress_global_timestamp"),
-        *("lf_field_list", "resubmit_flag", "recirculate_flag"),
-    },
-    "queueing_metadata": {"enq_timestamp", "enq_qdepth", "deq_timedelta", "deq_qdepth", "qid"},
+    "intrinsic_metadata": "mcast_grp egress_rid priority ingress_global_timestamp egress_global_timestamp",
+    "queueing_metadata": "enq_timestamp enq_qdepth deq_timedelta deq_qdepth qid",
 }
 """Headers of P4_14, and the fields of them that simple_switch sets or acts upon."""
 
@@ -128,7 +125,7 @@ def _refuse_p4_14(document: Json) -> None:
     """Refuses a program that has such a field; P4_16's programs have them in standard_metadata, with aliases."""
     named, aliases = json.dumps(document), json.dumps(document.get("field_aliases"))
     for header, fields in _P4_14.items():
-        for field in sorted(fields):
+        for field in fields.split():
             name = f"{header}.{field}"
             if json.dumps([header, field]) in named and f'"{name}"' not in aliases:
                 raise refuse(f"it uses '{name}', which is P4_14's; P4_16 has it in standard_metadata")
