@@ -30,7 +30,8 @@ def psa_hash_program() -> Json:
     inputs += [["tail", TAIL_BITS, False], ["filled", -(TAIL_BITS + sum(WIDTHS)) % 8, False]]
     calls = [{"op": "assign", "parameters": [_field("scalars", "tail"), _field("ip", "destination")]}]
     calls.insert(0, {"op": "add_header", "parameters": [{"type": "header", "value": "results"}]})
-    absent = {**next(h for h in program["headers"] if h["name"] == "ip"), "name": "absent", "id": 99}
+    absent = {**next(h for h in program["headers"] if h["name"] == "ip"), "name": "absent"}
+    absent["id"] = len(program["headers"])
     program["headers"].append(absent)
     for algorithm in ALGORITHMS:
         attributes = [{"name": "algo", "type": "string", "value": algorithm}]
