@@ -346,6 +346,9 @@ def test_a_packet_is_sent_and_stepped_through_with_its_source(browser, url):
     assert value(browser, "window.detour.picture.lit") == ["h0", *hops, "h5"]
     assert value(browser, "!document.getElementById('pipeline').hidden")
     page = browser.find_element("tag name", "body")
+    assert browser.find_elements("css selector", "#source .lit"), "it opens on a step with a line of P4 and headers"
+    assert browser.find_elements("css selector", "#headers tr.head")
+    page.send_keys("<")
     seen = []
     for _ in range(14):
         seen.append(text_of(browser, "#event"))
@@ -435,6 +438,28 @@ def test_a_program_without_a_fabric(browser, tmp_path_factory):
         browser.find_element("tag name", "body").send_keys(">")
         until(lambda: "dropped" in text_of(browser, "#outcome"))
         browser.get("about:blank")  # before the server ends
+
+
+def test_labels_of_edges_lie_on_no_other_label_and_on_no_node(browser):
+    for program in ("fabric", "sai"):  # the widest parser; hits and misses that lead to the same place
+        with served("--program", f"p4src/build/{program}.p4info.txtpb,p4src/build/{program}.json") as address:
+            browser.get(address)
+            until(lambda: browser.find_elements("css selector", "#fields select"))
+            clicked(browser, "#build")
+            until(lambda: browser.find_elements("id", "outcome"))
+            boxes = "(which) => [...document.querySelectorAll(which)].map((each) => each.getBoundingClientRect())"
+            shared = """(one, other) => Math.min(one.right, other.right) - Math.max(one.left, other.left) > 1
+              && Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > 2.5"""
+            count, over = value(
+                browser,
+                f"""(() => {{ const boxes = {boxes}, shared = {shared}, labels = boxes("#pipeline .label");
+                const others = boxes("#pipeline .node rect, #pipeline .node polygon");
+                return [labels.length, labels.flatMap((label, i) =>
+                  [...labels.slice(i + 1), ...others].filter((other) => shared(label, other))).length]; }})()""",
+            )
+            assert count > 8
+            assert over == 0
+            browser.get("about:blank")  # before the server ends
 
 
 # -- runs ----------------------------------------------------------------------------------------------------
