@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from detour.base.html import html_page
+from detour.base.tables import Table, left
+from detour.experiments.sim.report import REPORT_STYLE, html_table
 from tests.waiting import PATIENCE_S, until
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -489,6 +492,26 @@ def test_a_recorded_run_is_played_back_and_sought(browser, tmp_path):
         opened(browser, address, "#switch?name=s0&t=5")
         until(lambda: "s0:1" in body_text(browser))
         browser.get("about:blank")
+
+
+def test_reports_are_as_wide_as_a_phone(browser, tmp_path):
+    from detour.cli import main
+
+    simulated = tmp_path / "sim"
+    topo = "leaf-spine:leaves=2,spines=2,hosts=2"
+    assert main(["sim", "--topo", topo, "--workload", "permutation:bytes=10k", "--out", str(simulated)]) == 0
+    program = "p4src/build/ipv4.p4info.txtpb,p4src/build/ipv4.json"
+    covered, pages, report = tmp_path / "c.cov", tmp_path / "pages", tmp_path / "wide.html"
+    frame = "ff" * 12 + "0800" + "00" * 46
+    assert main(["trace", "--program", program, "--packet", frame, "--coverage", str(covered)]) == 0
+    assert main(["coverage", str(covered), "--html", str(pages)]) == 0
+    wide = Table([left(f"column {k}", lambda _: "a-long-word-that-has-no-place-to-break") for k in range(9)], [None])
+    report.write_text(html_page("x" * 99, html_table(wide), REPORT_STYLE))
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    for file in (simulated / "report.html", *pages.iterdir(), report):
+        browser.get(file.as_uri())
+        assert value(browser, "document.documentElement.scrollWidth") == 390, file
 
 
 def test_files_of_traces_are_stepped_through(browser, tmp_path):
