@@ -15,6 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from detour.base.errors import DetourError
+from detour.base.html import html_page
 from detour.base.tables import Table, left, right
 from detour.control.conformance.model import CheckResult, ConformanceReport, ConformanceVerdict
 
@@ -56,14 +57,13 @@ def page(report: ConformanceReport, title: str) -> str:
     """By section; each check can be opened."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in report.summary.items())
     parts = [
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>',
-        f"<h1>{escape(title)}</h1><p>{escape(counts)}</p>",
+        f"<p>{escape(counts)}</p>",
         *(f"<p>{escape(note)}</p>" for note in report.notes),
     ]
     for section, results in groupby(report.results, key=lambda result: result.section):
         parts.append(f"<h2>Section {section}</h2>")
         parts += map(_row, results)
-    return "\n".join(parts) + "\n"
+    return html_page(title, "\n".join(parts) + "\n", _STYLE)
 
 
 def _row(result: CheckResult) -> str:
