@@ -76,7 +76,7 @@ def lab_of_up(options: argparse.Namespace) -> str | None:
     """The lab that `up` is to boot, with its whole path; None: a fabric. Raises `DetourError`: an option is given that
     is not for labs, or one that is for labs only."""
     if options.lab is None:
-        refuse(options, ("solution", "lab_args"), "is for labs (--lab)")
+        refuse(options, ("solution", "lab_args", "ports"), "is for labs (--lab)")
         return None
     for name, default in _NOT_WITH_UP.items():
         if getattr(options, name) != default:

@@ -39,12 +39,14 @@ class SetState(NativeRecord):
 
     turn: Int64  # the candidate that was last taken
     retired: Int64  # candidates
+    weight: Int64  # of all paths that took turns last
 
 
 @hook
 def on_candidates(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> None:
     s.turn = random_below(host_row(hs, q.host), q.n_cand)
     s.retired = 0
+    s.weight = 0
     for cand in range(q.n_cand):
         candidate_row(hs, i, cand).better = _PROOF
 
@@ -61,6 +63,10 @@ def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathN
             heaviest = max(heaviest, c.weight)
     if paths == 0:
         return s.turn
+    if weight != s.weight:  # paths have been retired or restored
+        s.weight = weight
+        for cand in range(q.n_cand):
+            candidate_row(hs, i, cand).credit = 0
     # Turns of unequal weights come unevenly, which is no sign of a slow path.
     more = _UNEVEN if heaviest * paths != weight else 0
     for _ in range(q.n_cand):
