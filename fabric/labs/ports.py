@@ -12,7 +12,7 @@ from dataclasses import replace
 from detour.base.errors import DetourError
 from detour.fabric.labs.model import Lab
 
-FREE = "free"
+_FREE = "free"
 _KEYS = ("grpc_port", "thrift_port")
 _LAST = 65_535
 
@@ -21,14 +21,14 @@ def with_ports(lab: Lab, text: str) -> Lab:
     """The lab with ports that are larger by a number, or with `free` ones. Raises DetourError: it is neither, or a port
     would be out of range."""
     named = [port for switch in lab.switches for key in _KEYS if (port := getattr(switch, key)) is not None]
-    if text == FREE:
+    if text == _FREE:
         with _free_ports(len(named)) as free:
             ports = dict(zip(named, free, strict=True))
     elif text.isdecimal() and max(named, default=0) + int(text) <= _LAST:
         ports = {port: port + int(text) for port in named}
     else:
         most = _LAST - max(named, default=0)
-        raise DetourError(f"--ports {text}: wanted is {FREE}, or a number to add to the lab's ports, {most} at most")
+        raise DetourError(f"--ports {text}: wanted is {_FREE}, or a number to add to the lab's ports, {most} at most")
     switches = [replace(each, **{key: ports.get(getattr(each, key)) for key in _KEYS}) for each in lab.switches]
     topology = None if lab.topology is None else json.loads(lab.topology)
     for node in [] if topology is None else topology["nodes"]:
