@@ -60,6 +60,7 @@ def test_two_labs_have_ports_of_their_own_and_say_what_they_are_not_asked(world:
         assert err.startswith(f"detour: what is up is a lab ({lab}), whose tables are not detour's")
     world.json("down", "--name", "one")
     world.json("down", "--name", "two")
+    commands.unlink()
     world.assert_clean()
 
 
