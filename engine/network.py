@@ -701,6 +701,11 @@ class Network:
         """NumPy arrays, one element a socket or interface, with `device_id` and `port` that it is attached to."""
         return stats.socket_stats(self._memory)
 
+    @property
+    def longest_delay_ps(self) -> int:
+        """Of all links."""
+        return int(self._memory.column("channels", "delay_ps").max(initial=0))
+
     def loop_stats(self) -> dict[str, int]:
         """Numbers of the loop itself: `events`, packets in flight (`used`, `used_peak`), `pool_drops`, ..."""
         return stats.loop_stats(self._memory) | {"upcall_drops": self._upcalls.drops}
