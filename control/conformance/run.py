@@ -215,6 +215,7 @@ def opened(link: RpcLink, server: ServerUnderTest) -> Iterator[tuple[CheckSessio
             if state.config is None:
                 _ask_before_pipeline(session)
             session.begin()
+            session.find_cpu_port()
         except (NotPrepared, NotOffered) as error:
             raise DetourError(
                 f"device {server.device_id} at {server.address} does not take the suite's pipeline ({error}; "

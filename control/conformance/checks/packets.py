@@ -54,6 +54,8 @@ def sends(
 ) -> None:
     """A packet-out, changed by a function."""
     session.samples.own("controller_packet_metadata", "packet_out")
+    if not session.samples.has_cpu_port:
+        raise MissingObject(f"the switch has no CPU port {CPU_PORT} (detour switch and BMv2: --cpu-port {CPU_PORT})")
     message = p4r.PacketOut(payload=payload)
     message.metadata.add(metadata_id=1, value=to_bytes(port))
     message.metadata.add(metadata_id=2, value=b"\0")
