@@ -165,6 +165,7 @@ def _insert_indirect(table: TableStore, key: EntryKey, priority: int, run: Entry
         handle = table.engine.insert(key, run.target, (), priority)
         profile.by_reference += 1
         return handle
+    table.engine.check_new(key, priority)  # that the entry exists comes before that the profile is full
     one_shot = create_one_shot(profile, run.target)
     try:
         handle = table.engine.insert(key, GroupRef(one_shot.group), (), priority)

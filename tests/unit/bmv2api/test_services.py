@@ -105,6 +105,8 @@ def test_a_full_table(connection: Connection, device: BmDevice) -> None:
     add(connection, b"\0\0\0\0\0\1", b"\0\1", b"\1")
     with pytest.raises(InvalidTableOperation, match="TABLE_FULL"):
         add(connection, b"\0\0\0\0\0\2", b"\0\1", b"\1")
+    with pytest.raises(InvalidTableOperation, match="DUPLICATE_ENTRY"):
+        add(connection, b"\0\0\0\0\0\1", b"\0\1", b"\1")
 
 
 def test_of_tables_that_do_not_exist_nothing_is_read(connection: Connection) -> None:
