@@ -20,7 +20,7 @@ from detour.base.arrays import Int64Array, UInt8Array
 from detour.base.errors import DetourError
 from detour.engine import division, jitter, lossless, phv, sockets, stats, traffic_manager
 from detour.engine.capture import Capture
-from detour.engine.carrier import CarrierState, CarrierMonitor
+from detour.engine.carrier import CarrierMonitor, CarrierState
 from detour.engine.clock import Clock, RealTime, Virtual
 from detour.engine.loop import entry
 from detour.engine.loop.layout import MAX_TIME, SCRATCH_BYTES, TO_SINK, UP_DIGEST, UP_PACKET_IN, UP_SINK, SlotRecord
@@ -156,6 +156,7 @@ class Network:
         self._attachments: dict[Port, sockets.Attachment] = {}
         self._carriers: CarrierMonitor[Port] = CarrierMonitor(self._carrier_changed)
         self._on_port_state: PortCallback | None = None
+        self._on_digest: dict[int, dict[str, DigestCallback]] = {}
         self._capture: Capture | None = None
         self._stacks: list[HostStack] = []
         self._rdma: list[tuple[Any, Any]] | None = None
@@ -580,11 +581,20 @@ class Network:
         handler = None if callback is None else lambda record: callback(record.data, record.time_ps)
         self._listen(wired.index, "wants_packet_in", (UP_PACKET_IN, index), handler)
 
-    def on_digest(self, switch: int, callback: DigestCallback | None) -> None:
-        """Who receives the switch's digests (None: they are dropped and counted)."""
+    def on_digest(self, switch: int, callback: DigestCallback | None, listener: str = "p4runtime") -> None:
+        """What a listener does with the switch's digests (None: nothing). If there is no listener they are dropped and
+        counted."""
         index = self._wiring.switch(switch).index
-        handler = None if callback is None else lambda r: callback(r.detail, r.data, r.time_ps)
-        self._listen(index, "wants_digest", (UP_DIGEST, index), handler)
+        callbacks = {name: f for name, f in self._on_digest.get(index, {}).items() if name != listener}
+        if callback is not None:
+            callbacks[listener] = callback
+        self._on_digest[index] = callbacks
+
+        def handle(record: Record) -> None:
+            for function in callbacks.values():
+                function(record.detail, record.data, record.time_ps)
+
+        self._listen(index, "wants_digest", (UP_DIGEST, index), handle if callbacks else None)
 
     @_between_slices
     def _listen(self, switch: int, flag: str, key: tuple[int, int], handler: Callable[[Record], None] | None) -> None:
