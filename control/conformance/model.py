@@ -68,11 +68,13 @@ class CheckResult:
 @dataclass
 class ConformanceReport:
     """The results of one run, in the order of the specification's sections. `notes`: what could not be put back.
-    `untried`: checks for which there was no server any more."""
+    `untried`: checks for which there was no server any more, or no time (`interrupted`)."""
 
     results: list[CheckResult]
     notes: list[str]
     untried: int = 0
+    interrupted: bool = False
+    seconds: float = 0.0
 
     @property
     def summary(self) -> dict[str, int]:

@@ -120,6 +120,8 @@ def _write_again(session: CheckSession, entity: p4r.Entity) -> list[str]:
 
 
 CONFORMANCE_DATA = Path(__file__).parent / "data"
+_TRIED = range(4)
+"""device ids that are tried when there is no device with the one that was named"""
 _LEAST_ELECTION = 100
 """so that there are ids below it for backups"""
 
@@ -147,7 +149,7 @@ def run(
     restart: Callable[[], object] | None = None,
 ) -> ConformanceReport:
     """All checks, or those of some sections, but for those to `skip`. `progress` is called with how many are done and
-    how many there are. `restart` is called when the server has gone during a check, which fails; without it the run
+    how many there are. Ctrl-C ends the run, with what is known by then. `restart` is called when the server has gone during a check, which fails; without it the run
     ends there.
 
     Raises `DetourError`: nobody answers, there is no such device, another controller is primary of it, the pipeline is
@@ -162,8 +164,11 @@ def run(
     while len(report.results) < len(checks):
         remaining = checks[len(report.results) :]
         gone = _run_some(server, remaining, report, lambda done: progress(done, len(checks)))
+        report.untried = len(checks) - len(report.results)
+        if report.interrupted:
+            report.notes.append(f"interrupted; {report.untried} checks were not tried")
+            break
         if gone and restart is None:
-            report.untried = len(checks) - len(report.results)
             report.notes[:] = [f"the server has gone; {report.untried} checks were not tried"]
             break
         if gone and restart is not None:
@@ -181,15 +186,18 @@ def _run_some(
     link = RpcLink(server.address)
     try:
         with opened(link, server) as (session, notes):
-            for check in checks:
-                result = run_check(session, check)
-                gone = not result.prepared and _gone(link, server.device_id)
-                if gone:
-                    result = replace(result, got=f"{result.got}\nthe server has gone")
-                report.results.append(result)
-                progress(len(report.results))
-                if gone:
-                    return True
+            try:
+                for check in checks:
+                    result = run_check(session, check)
+                    gone = not result.prepared and _gone(link, server.device_id)
+                    if gone:
+                        result = replace(result, got=f"{result.got}\nthe server has gone")
+                    report.results.append(result)
+                    progress(len(report.results))
+                    if gone:
+                        return True
+            except KeyboardInterrupt:  # the server is put back as it was all the same
+                report.interrupted = True
         report.notes[:] = notes
         return False
     finally:
@@ -197,9 +205,14 @@ def _run_some(
 
 
 def _gone(link: RpcLink, device_id: int) -> bool:
+    return _answer_of_device(link, device_id) == Canonical.UNAVAILABLE
+
+
+def _answer_of_device(link: RpcLink, device_id: int) -> int:
+    """With which code a device answers to a request that changes nothing."""
     request = p4r.GetForwardingPipelineConfigRequest(device_id=device_id)
     request.response_type = p4r.GetForwardingPipelineConfigRequest.COOKIE_ONLY
-    return link.call("GetForwardingPipelineConfig", request).code == Canonical.UNAVAILABLE
+    return link.call("GetForwardingPipelineConfig", request).code
 
 
 @contextmanager
@@ -252,12 +265,21 @@ def _highest_election(link: RpcLink, address: str, device_id: int) -> int:
         if isinstance(message, RpcAnswer):
             if message.code == Canonical.UNAVAILABLE:
                 raise DetourError(f"no P4Runtime server answers at {address}")
-            raise DetourError(f"device {device_id} at {address}: {shown(message)}")
+            known = _devices(link) if message.code == Canonical.NOT_FOUND else ""
+            raise DetourError(f"device {device_id} at {address}: {shown(message)}{known}")
         if message.arbitration.status.code == Canonical.ALREADY_EXISTS:
             raise DetourError(f"device {device_id} at {address} has a primary controller; end it before the suite runs")
         return number_of(message.arbitration.election_id)
     finally:
         conversation.kill()
+
+
+def _devices(link: RpcLink) -> str:
+    """Which device ids a server has, of those that are tried."""
+    known = [device_id for device_id in _TRIED if _answer_of_device(link, device_id) != Canonical.NOT_FOUND]
+    if not known:
+        return "; name the switch's own id (its --device-id; detour switch and BMv2 take 0 without) by --device-id"
+    return f"; the server has device {' and '.join(map(str, known))}: --device-id {known[0]}"
 
 
 def run_check(session: CheckSession, check: ConformanceCheck) -> CheckResult:

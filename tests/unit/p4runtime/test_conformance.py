@@ -265,6 +265,23 @@ def test_the_command_returns_1_when_something_fails(
     assert "expected:" in shown
 
 
+def test_ctrl_c_shows_what_is_known(
+    address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(session: CheckSession, check: ConformanceCheck) -> CheckResult:
+        if check.id == "bytes.exact.value.padded":
+            raise KeyboardInterrupt
+        return run_check(session, check)
+
+    run_check = conformance.run_check
+    monkeypatch.setattr(conformance, "run_check", interrupted)
+    assert main(["conformance", "--grpc", address, "--section", "8", "--section", "17", "--json"]) == 130
+    report = json.loads(capsys.readouterr().out)
+    assert 0 < report["summary"]["pass"] == len(report["checks"])
+    assert main(["conformance", "--grpc", address, "--section", "8", "--section", "17"]) == 130
+    assert "interrupted; " in capsys.readouterr().out
+
+
 def faulty(make: Callable[[], Fault]) -> Callable[[str], RpcLink]:
     def link(address: str) -> RpcLink:
         made = FaultyLink(address)
@@ -280,7 +297,7 @@ def faulty(make: Callable[[], Fault]) -> Callable[[str], RpcLink]:
         (["--grpc", "127.0.0.1:1"], "no P4Runtime server answers at 127.0.0.1:1"),
         (["--grpc", "ADDRESS", "--section", "99"], "no check is in section 99"),
         (["--grpc", "ADDRESS", "--skip", "nothing"], "there is no check nothing"),
-        (["--grpc", "ADDRESS", "--device-id", "77"], "device 77 at"),
+        (["--grpc", "ADDRESS", "--device-id", "77"], "; the server has device 1 and 2: --device-id 1"),
         ([], "name a server by --grpc, or stored runs by --from"),
         (["--from", "nowhere.json"], "nowhere.json: No such file"),
         (["--from", __file__], "is not what `detour conformance --json` writes"),
@@ -384,19 +401,27 @@ def test_a_table_says_how_many_checks_have_which_verdict(tmp_path: Path, capsys:
 # -- detour switch
 
 
-@pytest.mark.parametrize(("options", "sections", "failing"), [([], None, 0), (["--promote-backup"], ["5", "16.2"], 8)])
+@pytest.mark.parametrize(
+    ("options", "sections", "failing", "packets"),
+    [
+        (["--cpu-port", "510"], None, 0, "pass"),
+        (["--cpu-port", "510", "--promote-backup"], ["5", "16.2"], 8, "pass"),
+        ([], ["5", "9.2", "9.5", "16", "17"], 0, "not_offered"),
+    ],
+)
 def test_detour_switch_follows_the_specification_unless_asked_not_to(
-    options: list[str], sections: list[str] | None, failing: int
+    options: list[str], sections: list[str] | None, failing: int, packets: str
 ) -> None:
     address = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "detour", "switch", "--no-p4", "--device-id", "1", "--"]
     process = subprocess.Popen(
-        [*command, "--grpc-server-addr", address, "--cpu-port", "510", *options],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [*command, "--grpc-server-addr", address, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         until(lambda: listens(address))
-        assert conformance.run(ServerUnderTest(address), sections).summary["fail"] == failing
+        report = conformance.run(ServerUnderTest(address), sections)
+        assert report.summary["fail"] == failing
+        assert {result.verdict for result in report.results if result.id == "packet.backup_in"} == {packets}
     finally:
         process.terminate()
         process.wait()
