@@ -82,7 +82,7 @@ def _show(page: Page, report: ConformanceReport, verbose: bool) -> None:
     for result in report.results:
         if result.verdict is not ConformanceVerdict.PASS:
             page.print(f"{result.verdict:<11} {result.section:<7} {result.id}: {result.requirement}")
-        if verbose and result.verdict in (ConformanceVerdict.FAIL, ConformanceVerdict.DIFFERS):
+        if verbose and result.verdict not in (ConformanceVerdict.PASS, ConformanceVerdict.NOT_OFFERED):
             page.print(details(result))
     for note in report.notes:
         page.print(note)

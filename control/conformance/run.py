@@ -14,11 +14,11 @@ from detour.base.errors import DetourError
 from detour.control.conformance.checks import all_checks
 from detour.control.conformance.link import Canonical, RpcAnswer, RpcLink
 from detour.control.conformance.model import (
-    MUST,
     CheckResult,
     ConformanceCheck,
     ConformanceReport,
     ConformanceVerdict,
+    RequirementLevel,
     ServerUnderTest,
 )
 from detour.control.conformance.samples import MissingObject, at
@@ -149,8 +149,8 @@ def run(
     restart: Callable[[], object] | None = None,
 ) -> ConformanceReport:
     """All checks, or those of some sections, but for those to `skip`. `progress` is called with how many are done and
-    how many there are. Ctrl-C ends the run, with what is known by then. `restart` is called when the server has gone during a check, which fails; without it the run
-    ends there.
+    how many there are. Ctrl-C ends the run, with what is known by then. `restart` is called when the server has gone
+    during a check, which fails; without it the run ends there.
 
     Raises `DetourError`: nobody answers, there is no such device, another controller is primary of it, the pipeline is
     refused, or there is no such section or check."""
@@ -282,6 +282,14 @@ def _devices(link: RpcLink) -> str:
     return f"; the server has device {' and '.join(map(str, known))}: --device-id {known[0]}"
 
 
+_OTHERWISE = {
+    RequirementLevel.MUST: ConformanceVerdict.FAIL,
+    RequirementLevel.SHOULD: ConformanceVerdict.DIFFERS,
+    RequirementLevel.UNSPECIFIED: ConformanceVerdict.UNSPECIFIED,
+}
+"""the verdict on a server that does something else than the check describes"""
+
+
 def run_check(session: CheckSession, check: ConformanceCheck) -> CheckResult:
     """Never raises for what a server does."""
     prepared, expected = True, "what the requirement says"
@@ -291,20 +299,17 @@ def run_check(session: CheckSession, check: ConformanceCheck) -> CheckResult:
         verdict = ConformanceVerdict.PASS
         session.settle()  # a server that cannot go on after a check has not passed it
     except RequirementMissed as missed:
-        verdict, expected = (
-            (ConformanceVerdict.FAIL if check.level == MUST else ConformanceVerdict.DIFFERS),
-            str(missed),
-        )
+        verdict, expected = _OTHERWISE[check.level], str(missed)
     except MissingObject as missing:
         verdict = ConformanceVerdict.NOT_OFFERED
         session.got.append(str(missing))
     except NotOffered:
         verdict = ConformanceVerdict.NOT_OFFERED
     except NotPrepared as refused:
-        verdict, prepared = ConformanceVerdict.FAIL, False
+        verdict, prepared = _OTHERWISE[check.level], False
         session.got.append(f"this comes before the requirement and does not work: {refused}")
     return CheckResult(
-        check.id, check.section, check.requirement, check.level, verdict,
+        check.id, check.section, check.requirement, check.level, check.quote, verdict,
         _joined(session.sent), _joined(session.got), expected, prepared,
     )  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -29,10 +31,12 @@ from detour.control.conformance.model import (
     ConformanceCheck,
     ConformanceReport,
     ConformanceVerdict,
+    RequirementLevel,
     ServerUnderTest,
 )
 from detour.control.conformance.report import check_table, read_reports, read_runs
-from detour.control.conformance.session import CheckSession
+from detour.control.conformance.sentences import read_sentences, sentence_of
+from detour.control.conformance.session import CheckSession, RequirementMissed
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
 from tests.ptf.p4rt import clone_session
@@ -82,7 +86,33 @@ def test_there_are_enough_checks() -> None:
     checks = all_checks()
     assert len(checks) >= 300
     assert len({check.requirement for check in checks}) == len(checks)
-    assert {check.level for check in checks} == {"MUST", "SHOULD"}
+    assert {check.level for check in checks} == {"must", "should", "unspecified"}
+
+
+def test_each_sentence_is_for_a_check() -> None:
+    found = {check.id: sentence_of(check.id) for check in all_checks()}
+    for sentence in read_sentences():
+        assert all(
+            any(fnmatchcase(id_, pattern) and found[id_] is sentence for id_ in found) for pattern in sentence.checks
+        ), sentence.checks
+
+
+@pytest.mark.skipif(
+    "P4RUNTIME_SPEC" not in os.environ, reason="P4RUNTIME_SPEC (docs/v1/P4Runtime-Spec.adoc) is not set"
+)
+def test_sentences_are_quoted_from_the_specification() -> None:
+    specification = plain(Path(os.environ["P4RUNTIME_SPEC"]).read_text())
+    for sentence in read_sentences():
+        if sentence.level is not RequirementLevel.UNSPECIFIED:
+            parts = [plain(part).rstrip(".") for part in sentence.text.partition(": ")[2].split(" ... ")]
+            assert re.search(".*?".join(map(re.escape, parts)), specification), sentence.text
+
+
+def plain(text: str) -> str:
+    """Without the markup of AsciiDoc, in lower case."""
+    text = re.sub(r"(?:xref|link):[^\[\s]+\[([^\]]*)\]|\[([^\]]*)\]\(#[^)]*\)", r"\1\2", text)
+    text = re.sub(r"<<#[^>]*>>|cite:\[[^\]]*\]|&#8212;|[`*_]", "", text)
+    return re.sub(r" ([,.;:])", r"\1", re.sub(r"\s+", " ", text)).lower()
 
 
 @pytest.mark.slow
@@ -95,6 +125,8 @@ def test_our_server_passes(address: str) -> None:
     } == {}
     assert {r.id for r in report.results if r.verdict is ConformanceVerdict.NOT_OFFERED} == NOT_OFFERED | STRINGS
     assert all(r.sent and r.got for r in report.results if r.id not in STRINGS)
+    stored = {id_: check["verdict"] for id_, check in read_runs(RUNS)["detour"].items()}
+    assert {r.id: str(r.verdict) for r in report.results} == stored
 
 
 def outcome(session: CheckSession, link: FaultyLink, check: ConformanceCheck, fault: Fault) -> CheckResult:
@@ -122,7 +154,7 @@ def can_fail(
         fault = make()
         fault.last = dict(good.count)
         result = outcome(session, link, check, fault)
-        if result.prepared and result.verdict in (ConformanceVerdict.FAIL, ConformanceVerdict.DIFFERS):
+        if result.prepared and result.verdict not in (ConformanceVerdict.PASS, ConformanceVerdict.NOT_OFFERED):
             faults.insert(0, faults.pop(number))
             return True
     return False
@@ -180,6 +212,19 @@ def test_what_is_asked_before_a_pipeline_can_fail(name: str) -> None:
             session.before_pipeline[method] = request, RpcAnswer(0, messages=[wrong])
             assert conformance.run_check(session, check).verdict is ConformanceVerdict.FAIL
         link.close()
+
+
+def test_only_what_is_demanded_can_fail(address: str) -> None:
+    def misses(session: CheckSession) -> None:
+        raise RequirementMissed("something else")
+
+    verdicts = {"table_entry.priority_0": "fail", "table_entry.size": "differs", "clone.length_negative": "unspecified"}
+    link = RpcLink(address)
+    with conformance.opened(link, ServerUnderTest(address)) as (session, _):
+        checks = [replace(check, run=misses) for check in all_checks() if check.id in verdicts]
+        results = [conformance.run_check(session, check) for check in checks]
+    link.close()
+    assert {result.id: result.verdict for result in results} == verdicts
 
 
 # -- the server is left as it was
@@ -246,9 +291,9 @@ def test_the_command_writes_json_junit_and_a_page(
     assert main([*arguments, "--junit", str(junit), "--html", str(page)]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report.keys() == {"checks", "summary"}
-    assert report["summary"] == {"pass": 3, "fail": 0, "differs": 0, "not_offered": 2}
+    assert report["summary"] == {"pass": 3, "fail": 0, "differs": 0, "not_offered": 2, "unspecified": 0}
     assert {frozenset(check) for check in report["checks"]} == {
-        frozenset(("id", "section", "requirement", "verdict", "sent", "got", "expected"))
+        frozenset(("id", "section", "requirement", "level", "quote", "verdict", "sent", "got", "expected"))
     }
     suite = ElementTree.parse(junit).getroot()
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("5", "0", "2")
@@ -360,9 +405,10 @@ RUNS = [STORED / "detour.json.xz", STORED / "simple_switch_grpc.json.xz"]
 
 
 def test_stored_runs_are_of_these_checks() -> None:
-    expected = {check.id: (check.section, check.requirement) for check in all_checks()}
+    keys = ("section", "requirement", "level", "quote")
+    expected = {check.id: [getattr(check, key) for key in keys] for check in all_checks()}
     for name, run in read_runs(RUNS).items():
-        assert {id_: (check["section"], check["requirement"]) for id_, check in run.items()} == expected, name
+        assert {id_: [check[key] for key in keys] for id_, check in run.items()} == expected, name
 
 
 def test_what_fails_in_the_stored_run_of_bmv2_is_what_the_reports_are_about() -> None:
