@@ -726,7 +726,7 @@ class Network:
 
     def port_stats(self) -> dict[str, Any]:
         """`stats.port_stats` and `time_ps`. A port whose interface has no link is not `up`."""
-        found = {"time_ps": self.now_ps} | stats.port_stats(self._memory)
+        found: dict[str, Any] = {"time_ps": self.now_ps} | stats.port_stats(self._memory)
         for device, port in self._wiring.without_carrier:
             found["up"][(found["device_id"] == device) & (found["port"] == port)] = 0
         return found

@@ -72,7 +72,7 @@ class BmDevice:
 
     def notify(self, socket: NotificationSocket) -> None:
         """Begins to tell of digests and of ports by that socket."""
-        self.notifications, self.learning = socket, Learning(self, socket)
+        self.notifications, self.learning = socket, Learning(self.network, self.switch, socket)
         self.network.on_port_state(lambda port, up: socket.port(port[1], up) if port[0] == self.switch else None)
 
     # -- turns

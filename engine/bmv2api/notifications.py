@@ -9,12 +9,9 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from detour.base.errors import DetourError
-
-if TYPE_CHECKING:
-    from detour.engine.bmv2api.device import BmDevice
+from detour.engine.network import Network
 
 _LEARN, _PORTS, _STATUS = struct.Struct("<4sqiiQI"), struct.Struct("<4sqI16x"), struct.Struct("<ii")
 _MOST_SAMPLES = 1 << 16
@@ -118,15 +115,15 @@ class LearnList:
 class Learning:
     """The lists of the program that a switch runs."""
 
-    def __init__(self, device: BmDevice, socket: NotificationSocket) -> None:
-        self._device, self._socket = device, socket
+    def __init__(self, network: Network, switch: int, socket: NotificationSocket) -> None:
+        self._network, self._switch, self._socket = network, switch, socket
         self._lists: dict[int, LearnList] = {}
         self._program: object = None
-        device.network.on_digest(device.switch, self._digest, "thrift")
+        network.on_digest(switch, self._digest, "thrift")
 
     def find(self, list_id: int) -> LearnList:
         """KeyError: the program has no such list."""
-        state = self._device.network.state(self._device.switch)
+        state = self._network.state(self._switch)
         if state is not self._program:
             ids = [] if state is None else [each["id"] for each in state.program.model.json.get("learn_lists") or ()]
             self._lists, self._program = {id_: self._made(id_) for id_ in ids}, state

@@ -441,7 +441,7 @@ def test_a_table_says_how_many_checks_have_which_verdict(tmp_path: Path, capsys:
     assert main(["conformance", "--from", str(tmp_path / "one.json")]) == 0
     assert "1 pass, 1 fail, 1 not offered" in capsys.readouterr().out
     table = check_table(read_runs([tmp_path / "one.json"]), {"a.y": "PI#1"})
-    assert table.cells(True)[1] == ["9.1.2", "a.y", "a.y", "fail", "PI#1"]
+    assert table.cells(True)[1] == ["9.1.2", "a.y", "a.y", "", "", "fail", "PI#1"]
 
 
 # -- detour switch
