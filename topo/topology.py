@@ -169,6 +169,19 @@ class Topology:
         return len(self.switches[0].ports) - 1 if self.nics else 1
 
     @cached_property
+    def _between(self) -> dict[tuple[int, int], tuple[Link, ...]]:
+        between: dict[tuple[int, int], tuple[Link, ...]] = {}
+        for link in self.links:
+            if link.kind != "host":
+                for ends in ((link.a[0], link.b[0]), (link.b[0], link.a[0])):
+                    between[ends] = (*between.get(ends, ()), link)
+        return between
+
+    def links_between(self, a: int, b: int) -> tuple[Link, ...]:
+        """The parallel links that join two switches, in the order of their numbers; none if they are not neighbours."""
+        return self._between.get((a, b), ())
+
+    @cached_property
     def _link_by_name(self) -> dict[str, Link]:
         return {name: link for link in self.links for name in (link.name, _reversed(link.name))}
 
@@ -239,7 +252,7 @@ class Builder:
     _ports: list[dict[int, Peer]] = field(default_factory=list)
     _hosts: list[Host] = field(default_factory=list)
     _links: list[Link] = field(default_factory=list)
-    _names: dict[str, int] = field(default_factory=dict)
+    _names: dict[frozenset[int], list[str]] = field(default_factory=dict)
 
     def add_switch(self, group: int, position: int, tier: int = 0) -> int:
         """Adds a switch, returns its index."""
@@ -264,9 +277,10 @@ class Builder:
         self, kind: LinkKind, a: tuple[int, int], b: tuple[int, int], speed: float = 1.0, delay_ps: int | None = None
     ) -> None:
         """A link between two (switch, port); see `Link` for its speed and delay."""
-        name = f"s{a[0]}-s{b[0]}"
-        copy = self._names[name] = self._names.get(name, 0) + 1
-        link = Link(len(self._links), kind, a, b, name if copy == 1 else f"{name}#{copy}", speed, delay_ps)
+        names = self._names.setdefault(frozenset((a[0], b[0])), [])
+        # Parallel links are called after the first one, whichever end of theirs is `a`.
+        names.append(f"{names[0]}#{len(names) + 1}" if names else f"s{a[0]}-s{b[0]}")
+        link = Link(len(self._links), kind, a, b, names[-1], speed, delay_ps)
         self._links.append(link)
         self._ports[a[0]][a[1]] = Peer(kind, b[0], b[1], link.index)
         self._ports[b[0]][b[1]] = Peer(kind, a[0], a[1], link.index)
