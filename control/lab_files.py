@@ -2,8 +2,8 @@
 """Networks as other people's tools describe them: labs of containerlab, and what `ibnetdiscover` prints.
 
 - containerlab: nodes whose `group` says so (host, server, client) are hosts, and nodes of kind `linux` with one link
-  that run no router's image. Names of nodes and interfaces are kept (`Topology.outside`). Links to the machine's own
-  interfaces are left out.
+  that run no router's image. Names of nodes and interfaces are kept. Links to the machine's own interfaces are left
+  out.
 - ibnetdiscover: `Switch` and `Ca` with their cables. Each port of an adapter that has a cable is a host; the
   aggregation nodes inside switches are left out. Cables between the same switches are one link with their rates added.
 """

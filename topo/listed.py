@@ -166,7 +166,7 @@ class ListedNetwork:
         graph = networkx.Graph(**{key: value for key, value in self.data.items() if key == "hosts"})
         graph.add_nodes_from((node.name, node.data) for node in self.nodes)
         for edge in self.edges:
-            given = {key: edge.data[key] for key in BETWEEN_KEYS if edge.data.get(key) is not None}
+            given = {key: edge.data[key] for key in (*BETWEEN_KEYS, "interfaces") if edge.data.get(key) is not None}
             graph.add_edge(edge.a, edge.b, **given)
         return graph
 

@@ -8,6 +8,7 @@ k times the number of switches for the one with k before it (`Topology.links_bet
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
@@ -37,12 +38,6 @@ SwitchPath: TypeAlias = tuple[int, ...]
 def switch_at(topology: Topology, stop: int) -> int:
     """The switch of a stop."""
     return stop % len(topology.switches)
-
-
-def stop_name(topology: Topology, stop: int) -> str:
-    """`s3`, or `s3#2` where a path comes there by the second of parallel links."""
-    copy, switch = divmod(stop, len(topology.switches))
-    return topology.switches[switch].name + (f"#{copy + 1}" if copy else "")
 
 
 def stop_behind(topology: Topology, peer: Peer) -> int:
@@ -130,9 +125,9 @@ def via_paths(
     `DetourError`: `via` is no intermediate group for these two switches."""
     here, there = topology.switches[source].group, topology.switches[target].group
     if not 0 <= via < topology.valiant_groups or via in (here, there) or here == there:
+        ends = " to ".join(topology.path_names((source, target)))
         raise DetourError(
-            f"s{source} to s{target}: group {via} is no intermediate group of {topology.spec}"
-            f" between group {here} and group {there}"
+            f"{ends}: group {via} is no intermediate group of {topology.spec} between group {here} and group {there}"
         )
     for head in _into(topology, source, via, failures):
         for rest in shortest_paths(topology, switch_at(topology, head[-1]), target, failures):
@@ -157,20 +152,20 @@ def path_usids(topology: Topology, path: SwitchPath, target: Host) -> tuple[int,
     that lies on the only shortest path between those named around it says nothing. Raises `DetourError`: it is no path
     of this topology, does not end at the host, or needs more than six uSIDs."""
     if not path or switch_at(topology, path[-1]) != target.switch:
-        raise DetourError(f"a path to {target.name} ends at s{target.switch}, not at {path[-1:] or 'nothing'}")
+        last, *given = topology.path_names((target.switch, *path[-1:]))
+        raise DetourError(f"a path to {target.name} ends at {last}, not at {' '.join(given) or 'nothing'}")
     hops = list(directed_links(topology, path))
     for a, stop in hops:
         number, b = divmod(stop, len(topology.switches))
-        links = topology.links_between(a, b)
-        if not links:
-            raise DetourError(f"path: s{a} and s{b} are not neighbours in {topology.spec}")
-        if number >= len(links):
-            raise DetourError(f"path: s{a} and s{b} have {len(links)} links, none #{number + 1}")
+        if number >= len(links := topology.links_between(a, b)):
+            names = " and ".join(topology.path_names((a, b)))
+            rule = f"have {len(links)} links, no #{number + 1}" if links else "are not neighbours"
+            raise DetourError(f"path: {names} {rule} in {topology.spec}")
     usids = (*(_usid(topology, *hop) for hop in hops), target.node_id)
     if len(usids) > address.MAX_USIDS:
         usids = (*_waypoints(topology, path), target.node_id)
     if len(usids) > address.MAX_USIDS:
-        names = " ".join(stop_name(topology, stop) for stop in path)
+        names = " ".join(topology.path_names(path))
         raise DetourError(f"path {names} to {target.name} needs {len(usids)} uSIDs, at most {address.MAX_USIDS} fit")
     return usids
 
@@ -251,16 +246,22 @@ def parse_usid_list(topology: Topology, text: str) -> tuple[int, ...]:
 
 
 def _parse_usid(topology: Topology, part: str) -> int:
-    if part.startswith("s"):
-        return topology.switch(part).node_id
-    if part.startswith("h"):
-        return topology.host(part).node_id
-    if part.startswith("p") and part[1:].isascii() and part[1:].isdigit() and len(part) < 5:
-        return address.adjacency_function(int(part[1:]))
-    try:
-        value = int(part, 16)
-    except ValueError:
-        value = 0
-    if not 1 <= value <= 0xFFFF:
-        raise DetourError(f"uSID {part!r}: a switch (s3), a host (h7), a port (p2) or hexadecimal 1 to ffff")
-    return value
+    node = topology.finder.node(part)
+    if node is None and not topology.names and part.startswith(("s", "h")):
+        topology.finder.index("switch" if part.startswith("s") else "host", part)  # says which there are
+    number = None
+    if re.fullmatch("p[0-9]{1,3}", part):
+        number = address.adjacency_function(int(part[1:]))
+    elif re.fullmatch("(0x)?[0-9a-fA-F]{1,8}", part):
+        number = int(part, 16)
+    if node is None:
+        if number is None or not 1 <= number <= 0xFFFF:
+            raise DetourError(f"uSID {part!r}: a switch (s3), a host (h7), a port (p2) or hexadecimal 1 to ffff")
+        return number
+    kind, index = node
+    usid = (topology.switches if kind == "switch" else topology.hosts)[index].node_id
+    if number not in (None, usid):
+        raise DetourError(
+            f"uSID {part!r} may be the {kind} of that name ({kind[0]}{index}) or {number:#x}: write either"
+        )
+    return usid

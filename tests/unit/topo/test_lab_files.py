@@ -75,12 +75,13 @@ Ca\t1 "H-e41d09"\t\t# "Mellanox Technologies Aggregation Node"
 
 
 def links(topology: Topology) -> dict[tuple[str, ...], float]:
-    """Rates in Gb/s by the names of both ends where the file is from."""
-    name = topology.outside
+    """Rates in Gb/s by the names of both ends."""
+    far = {link.index: topology.hosts if link.kind == "host" else topology.switches for link in topology.links}
     return {
-        tuple(sorted(name[end] for end in link.name.split("-"))): topology.rate_bps * link.speed / 1e9
+        tuple(sorted((topology.switches[link.a[0]].name, far[link.index][link.b[0]].name))): topology.rate_bps
+        * link.speed / 1e9
         for link in topology.links
-    }
+    }  # fmt: skip
 
 
 def test_a_lab_of_containerlab(tmp_path):
@@ -89,10 +90,8 @@ def test_a_lab_of_containerlab(tmp_path):
     assert links(topology).keys() == {
         ("client1", "leaf1"), ("gpu", "leaf2"), ("leaf1", "spine1"), ("leaf2", "spine1"), ("spine1", "stub"),
     }  # fmt: skip
-    assert {topology.outside[host.name] for host in topology.hosts} == {"client1", "gpu"}
-    ours = {name: node for node, name in topology.outside.items()}
-    ports = {name: port for port, name in topology.outside.items() if port.startswith(f"{ours['leaf1']}:")}
-    assert topology.link(ports["e1-49"]) == topology.link(f"{ours['leaf1']}-{ours['spine1']}")
+    assert {host.name for host in topology.hosts} == {"client1", "gpu"}
+    assert topology.link("leaf1:e1-49") == topology.link("spine1-leaf1")
 
 
 def test_its_names_are_those_of_the_configuration(tmp_path):
