@@ -40,6 +40,14 @@ def switch_at(topology: Topology, stop: int) -> int:
     return stop % len(topology.switches)
 
 
+def parse_stop(topology: Topology, name: str) -> int:
+    """The stop of that name (`Topology.path_names`). Raises `DetourError`: there is no such switch."""
+    switch, mark, copy = name.rpartition("#")
+    if mark and re.fullmatch("[1-9][0-9]{0,3}", copy) and topology.finder.node(name) is None:
+        return topology.switch(switch).index + (int(copy) - 1) * len(topology.switches)
+    return topology.switch(name).index
+
+
 def stop_behind(topology: Topology, peer: Peer) -> int:
     """The stop that a link leads to. `peer`: the switch behind it."""
     link = topology.links[peer.link]

@@ -36,7 +36,7 @@ from detour.base.errors import DetourError
 from detour.base.files import read_text
 from detour.control.placement.training import LAYOUTS, layout_of
 from detour.topo import Topology
-from detour.topo.paths import SwitchPath, path_usids
+from detour.topo.paths import SwitchPath, parse_stop, path_usids
 
 MAX_FLOWS = 4_000_000  # what a placement may consist of: memory and time are linear in it
 
@@ -333,7 +333,7 @@ def _elephant(entry: Any, topology: Topology) -> tuple[tuple[int, int], SwitchPa
         raise DetourError(f"{ends[0]} would send to itself")
     if names is None:
         return (a.index, b.index), None
-    path = tuple(topology.switch(name).index for name in _texts(names, "path"))
+    path = tuple(parse_stop(topology, name) for name in _texts(names, "path"))
     if path[0] != a.switch:
         raise DetourError(f"a path from {a.name} begins at s{a.switch}, not at s{path[0]}")
     path_usids(topology, path, b)

@@ -88,7 +88,7 @@ def run(point: PathPoint) -> PathRun:
         stack.callback(session.close)
         session.provision()
         if how.warm_bytes:
-            usid = usid_text(scenario.SPINE_PATHS[0], scenario.RECEIVER)
+            usid = usid_text(session.topology, scenario.SPINE_PATHS[0], scenario.RECEIVER)
             session.send(f"h{scenario.SENDER}", f"h{scenario.RECEIVER}", how.warm_bytes, usid=usid)
         return _Run(session, how, point).measure()
 
