@@ -133,7 +133,10 @@ class ListedNetwork:
         """The attributes of other programs, which say nothing here. `of_switches`: it lists switches alone."""
         of_nodes, of_edges = (SWITCH_KEYS, BETWEEN_KEYS) if of_switches else (NODE_KEYS, EDGE_KEYS)
         listed = [(node.data, of_nodes) for node in self.nodes] + [(edge.data, of_edges) for edge in self.edges]
-        return list(dict.fromkeys(key for data, keys in listed for key in data if key not in (*keys, *ZOO_KEYS)))
+        return list(dict.fromkeys(
+            key for data, keys in listed for key, value in data.items()
+            if key not in (*keys, *ZOO_KEYS) or _of_others(key, value)
+        ))  # fmt: skip
 
     def without(self, drops: Collection[str]) -> tuple[ListedNetwork, list[str]]:
         """The network without what `drops` (keys of `DROPPABLE`) names, and what that was, in words."""
@@ -166,7 +169,7 @@ class ListedNetwork:
         graph.add_nodes_from((node.name, node.data) for node in self.nodes)
         for edge in self.edges:
             given = {key: edge.data[key] for key in (*BETWEEN_KEYS, "interfaces") if edge.data.get(key) is not None}
-            graph.add_edge(edge.a, edge.b, **given)
+            graph.add_edge(edge.a, edge.b, **{key: given[key] for key in given if not _of_others(key, given[key])})
         return graph
 
     def check_data(self) -> None:
@@ -248,6 +251,11 @@ class ListedNetwork:
     def _home(self, host: str) -> str:
         edge = self._of[host][0]
         return edge.b if edge.a == host else edge.a
+
+
+def _of_others(key: str, value: Any) -> bool:
+    """Whether an attribute has one of our names by chance: these are numbers here, and texts elsewhere (`10 Gbps`)."""
+    return key in ("speed", "delay_us") and isinstance(value, str)
 
 
 def _plain(nodes: Sequence[ListedNode], edges: Sequence[ListedEdge]) -> networkx.Graph:
