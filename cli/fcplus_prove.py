@@ -41,6 +41,7 @@ def prove(options: argparse.Namespace, network: Expander, policy: PathPolicy) ->
     from detour.control.expander import proof, tagger
     from detour.control.expander.routes import compute
     from detour.control.native import EXPANDER
+    from detour.topo.names import link_name
 
     EXPANDER.load()
     with bar("paths", options.json) as report:
@@ -50,7 +51,7 @@ def prove(options: argparse.Namespace, network: Expander, policy: PathPolicy) ->
     seconds = round(time.monotonic() - began, 4)
     cycle = next((proof.channel_names(network, p.cycle) for p in proven.priorities if p.cycle), None)
     held = _installed(routes)
-    links = [f"s{a}-s{b}" for a, b in network.links[sorted(network.down)].tolist()]
+    links = [link_name(*map(network.name_of, ends)) for ends in network.links[sorted(network.down)].tolist()]
     safe = proven.deadlock_free and held.listed.acyclic and held.plain.acyclic
     document = _Proven(
         acyclic=[layer.acyclic for layer in proven.priorities], channels=proven.channels,

@@ -60,7 +60,7 @@ class ReroutingController:
     """Knows the flows' ends and paths, and decides."""
 
     def __init__(self, topology: Topology, thresholds: Thresholds, failures: Failures = NONE) -> None:
-        self._topology = topology
+        self.topology = topology
         self._thresholds = thresholds
         self._failures = failures
         self._paths: dict[str, SwitchPath] = {}
@@ -119,7 +119,7 @@ class ReroutingController:
 
     def _candidates(self, flow: str, now_ps: int) -> Iterator[SwitchPath]:
         here = self._paths[flow]
-        for path in shortest_paths(self._topology, here[0], here[-1], self._failures):
+        for path in shortest_paths(self.topology, here[0], here[-1], self._failures):
             left = self._left.get((flow, path))
             if path != here and (left is None or now_ps - left >= self._thresholds.penalty_ps):
                 yield path

@@ -30,6 +30,7 @@ from detour.topo import Topology
 from detour.topo.address import MAX_USIDS
 from detour.topo.failures import NONE, Failures, dead_links, dead_switches
 from detour.topo.graph import FAR, GLOBAL, LOCAL, hops
+from detour.topo.names import link_name
 
 TIERS = {"leaf-spine": 2, "fat-tree": 3}  # of the Clos families
 
@@ -64,7 +65,8 @@ def directed_links(topology: Topology) -> DirectedLinks:
     table = np.full((3, len(rows), max(1, *map(len, rows))), -1, np.int32)
     for switch, row in enumerate(rows):
         table[:, switch, : len(row)] = np.array(row, np.int32).reshape(-1, 3).T
-    return DirectedLinks(table[0], table[1], table[2], of_link, host_links, [f"s{a}-s{b}" for a, b in link_at])
+    names = [link_name(*topology.path_names(ends)) for ends in link_at]
+    return DirectedLinks(table[0], table[1], table[2], of_link, host_links, names)
 
 
 class SearchGraph(NamedTuple):

@@ -113,11 +113,6 @@ class Placed:
         )
 
 
-def usid_text(path: topo_paths.SwitchPath, target: int) -> str:
-    """The list for a path of switches to a host as text that `parse_usid_list` understands."""
-    return ",".join([*(f"s{switch}" for switch in path[1:]), f"h{target}"])
-
-
 class Rerouter:
     """The controller's loop: monitor, decide, push (SRv6 path placement paper, section III-D).
 
@@ -152,7 +147,7 @@ class Rerouter:
             moves = [(flow, path, self._targets[flow]) for flow, path in decided.items()]
         for flow, path, target in moves:
             try:
-                self._push(flow, usid_text(path, target))
+                self._push(flow, topo_paths.usid_list_text(self._controller.topology, path, target))
             except DetourError as error:
                 _log.warning("%s stays where it is: %s", flow, error)
                 continue
@@ -221,7 +216,7 @@ class PathPlacement:
             if self.placed is not None and live.placed is not None:
                 self.placed.moved(live.placed, trace.switches)
         self._watched.move([live])
-        return ReroutedFlow(flow, str(path), [f"s{switch}" for switch in trace.switches])
+        return ReroutedFlow(flow, str(path), self._topology.path_names(trace.switches))
 
     # -- placement --------------------------------------------------------------------------------------
 
