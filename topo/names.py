@@ -45,6 +45,11 @@ def free_name(name: str, taken: Iterable[str]) -> str:
     return name
 
 
+def is_file_name(name: str) -> bool:
+    """Whether file systems and shells take a name as it is."""
+    return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}", name) is not None
+
+
 class Names:
     """Finds switches, hosts and links of a topology by their names."""
 
@@ -71,6 +76,15 @@ class Names:
         if node[0] != kind:
             raise DetourError(f"{kind} {name!r}: {self._topology.spec} has a {node[0]} of that name")
         return node[1]
+
+    def host_range(self, text: str) -> tuple[int, int]:
+        """First and last host of `h0-h7`, or a host twice. Raises `DetourError`: there is none of that name."""
+        ends = [(text[: hyphen.start()].strip(), text[hyphen.end() :].strip()) for hyphen in re.finditer("-", text)]
+        ends = [pair for pair in ends if all(self.node(name) is not None for name in pair)]
+        if self.node(text) is not None or not ends:
+            first, dash, last = text.partition("-")
+            ends = [(text, text)] if self.node(text) is not None or not dash else [(first.strip(), last.strip())]
+        return self.index("host", ends[0][0]), self.index("host", ends[0][1])
 
     def link(self, name: str) -> int:
         """The index of a link: by its ends (`s0-s3`, `s3-s0`, `s0-s3#2`) or by a port at one end (`s0:5`,

@@ -253,15 +253,23 @@ def parse_usid_list(topology: Topology, text: str) -> tuple[int, ...]:
     return usids
 
 
+def usid_list_text(topology: Topology, path: SwitchPath, target: int) -> str:
+    """The list for a path to a host as text that `parse_usid_list` understands."""
+    return ",".join(f"{usid:#x}" for usid in path_usids(topology, path, topology.hosts[target]))
+
+
+def _number(part: str) -> int | None:
+    """What a part of a list says by number: `p3`, `800c`, `0x2`; None: nothing."""
+    if re.fullmatch("p[0-9]{1,3}", part):
+        return address.adjacency_function(int(part[1:]))
+    return int(part, 16) if re.fullmatch("(0x)?[0-9a-fA-F]{1,8}", part) else None
+
+
 def _parse_usid(topology: Topology, part: str) -> int:
     node = topology.finder.node(part)
     if node is None and not topology.names and part.startswith(("s", "h")):
         topology.finder.index("switch" if part.startswith("s") else "host", part)  # says which there are
-    number = None
-    if re.fullmatch("p[0-9]{1,3}", part):
-        number = address.adjacency_function(int(part[1:]))
-    elif re.fullmatch("(0x)?[0-9a-fA-F]{1,8}", part):
-        number = int(part, 16)
+    number = _number(part)
     if node is None:
         if number is None or not 1 <= number <= 0xFFFF:
             raise DetourError(f"uSID {part!r}: a switch (s3), a host (h7), a port (p2) or hexadecimal 1 to ffff")

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from detour.base.errors import DetourError
 from detour.topo import address
-from detour.topo.names import Names, free_name, link_name, own_names
+from detour.topo.names import Names, free_name, is_file_name, link_name, own_names
 
 LinkKind: TypeAlias = Literal["host", "local", "global"]
 HostPair: TypeAlias = tuple[int, int]
@@ -195,6 +195,13 @@ class Topology:
         numbered = {f"s{switch.index}": switch.name for switch in self.switches}
         numbered |= {f"h{host.index}": host.name for host in self.hosts}
         return {number: name for number, name in numbered.items() if name != number}
+
+    @cached_property
+    def file_names(self) -> dict[str, str]:
+        """Names of switches and hosts as far as file systems allow them, else those by number; by their names."""
+        nodes = [(f"s{switch.index}", switch.name) for switch in self.switches]
+        nodes += [(f"h{host.index}", host.name) for host in self.hosts]
+        return {name: name if is_file_name(name) else number for number, name in nodes}
 
     def switch(self, name: str) -> Switch:
         """The switch of that name (`s0`, or the file's own). Raises `DetourError`: there is none."""

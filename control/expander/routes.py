@@ -130,7 +130,9 @@ class ExpanderRoutes:
         """All paths of a pair, as `path` gives them. Raises `DetourError`: there are none."""
         hit = np.flatnonzero((self.pairs[:, 0] == source) & (self.pairs[:, 1] == target))
         if not hit.size:
-            raise DetourError(f"no routes were computed from s{source} to s{target}")
+            raise DetourError(
+                f"no routes were computed from {self.network.name_of(source)} to {self.network.name_of(target)}"
+            )
         return [self.path(row, source) for row in range(int(self.first[hit[0]]), int(self.first[hit[0] + 1]))]
 
     def __iter__(self) -> Iterator[tuple[int, int, list[int], list[int]]]:
@@ -145,7 +147,7 @@ def of_pairs(routes: ExpanderRoutes, pairs: Int32Array) -> ExpanderRoutes:
     number = {pair: i for i, pair in enumerate(map(tuple, routes.pairs.tolist()))}
     missing = next((pair for pair in map(tuple, pairs.tolist()) if pair not in number), None)
     if missing is not None:
-        raise DetourError(f"no routes were computed from s{missing[0]} to s{missing[1]}")
+        raise DetourError(f"no routes were computed from {' to '.join(map(routes.network.name_of, missing))}")
     which = [number[pair] for pair in map(tuple, pairs.tolist())]
     count = np.diff(routes.first)[which]
     first = np.concatenate([[0], np.cumsum(count)])
@@ -225,9 +227,9 @@ def compute(
     routes = _assembled(network, policy, pairs, counts, length, columns, both_directions, ch)
     none = np.flatnonzero(np.diff(routes.first) == 0)
     if none.size and not partial:
-        a, b = pairs[none[0]]
+        a, b = map(network.name_of, pairs[none[0]].tolist())
         raise DetourError(
-            f"{network.spec}: no path from s{a} to s{b} within {policy.max_hops} hops and"
+            f"{network.spec}: no path from {a} to {b} within {policy.max_hops} hops and"
             f" {policy.priorities or 'any'} priorities ({none.size} pairs have none)"
         )
     return routes

@@ -55,10 +55,10 @@ def _check(network: PlacementNetwork, flows: FlowSet) -> None:
     lost = network.unreachable(flows.source, flows.target)
     if len(lost):
         more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
-        raise DetourError(f"{flows.name(int(lost[0]))}: there is no path between them{more}")
+        raise DetourError(f"{flows.name(int(lost[0]), network.topology)}: there is no path between them{more}")
     for flow, path in flows.pinned.items():
         if min(network.links_of(path), default=0) < 0:
-            raise DetourError(f"{flows.name(flow)}: the path that its job demands is down")
+            raise DetourError(f"{flows.name(flow, network.topology)}: the path that its job demands is down")
 
 
 def solved(old: Placement, free: NDArray[np.integer]) -> Placement:

@@ -225,12 +225,13 @@ class Placement:
 
     def assignments(self, which: Iterable[int]) -> list[Assignment]:
         """Some of the flows."""
+        topology = self.network.topology
         return [
             Assignment(
                 job=self.flows.names[self.flows.job[flow]],
-                source=f"h{self.flows.source[flow]}",
-                target=f"h{self.flows.target[flow]}",
-                path=self.network.topology.path_names(self.path(flow)),
+                source=topology.hosts[self.flows.source[flow]].name,
+                target=topology.hosts[self.flows.target[flow]].name,
+                path=topology.path_names(self.path(flow)),
                 usids=[f"{usid:x}" for usid in self.usids(flow)],
             )
             for flow in which

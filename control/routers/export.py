@@ -14,7 +14,7 @@ from detour.control.placement.placement import Placement
 from detour.control.planner import plan
 from detour.control.routers.frr import DAEMONS, frr_conf, lab
 from detour.control.routers.linux import host_script, router_script
-from detour.control.routers.nodes import file_names, routers, sending_hosts
+from detour.control.routers.nodes import routers, sending_hosts
 from detour.control.routers.sonic import config_db
 from detour.topo import Topology, address
 from detour.topo.failures import Failures, failure_name
@@ -62,11 +62,10 @@ def _p4runtime(topology: Topology, failures: Failures, placement: Placement) -> 
     from detour.control.p4runtime.codec import Codec
     from detour.control.p4runtime.pipeline import PipelineConfig, read_p4info
 
-    names = file_names(topology)
     codec = Codec(read_p4info(PipelineConfig.fabric().p4info))
     for device, entities in plan(topology, None, failures).items():
         request = p4r.WriteRequest(device_id=device, updates=[codec.insert(entity) for entity in entities])
-        yield f"{names[topology.switch_name(device)]}.txtpb", text_format.MessageToString(request)
+        yield f"{topology.file_names[topology.switch_name(device)]}.txtpb", text_format.MessageToString(request)
     yield from _json(topology, failures, placement)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from detour.control.routers.linux import MAKE_DUMMY
-from detour.control.routers.nodes import USID_PREFIX, Router, file_names, interface_names
+from detour.control.routers.nodes import USID_PREFIX, Router, interface_names
 from detour.topo import Topology
 from detour.topo.failures import Failures, dead_switches
 
@@ -49,7 +49,7 @@ def frr_conf(router: Router) -> str:
 def lab(topology: Topology, failures: Failures) -> str:
     """`NAME.clab.yml` for containerlab: every live switch and every host as a container, with the files that `export`
     writes beside it."""
-    down, names, called = dead_switches(failures), file_names(topology), interface_names(topology)
+    down, names, called = dead_switches(failures), topology.file_names, interface_names(topology)
     sysctls = {f"net.ipv6.conf.{key}": 1 for key in ("all.forwarding", "all.seg6_enabled", "default.seg6_enabled")}
     make_dummy = [f"sh -c '{command}'" for command in MAKE_DUMMY]
     nodes: dict[str, Any] = {}

@@ -84,13 +84,6 @@ def link_address(topology: Topology, link: int, end: int) -> str:
     return address.ipv6_text(_LINKS << 112 | (link >> 16) << 96 | (link & 0xFFFF) << 80 | 1 + end)
 
 
-def file_names(topology: Topology) -> dict[str, str]:
-    """Names of switches and hosts as far as file systems allow them, else those by number; by their names."""
-    nodes = [(f"s{each.index}", each.name) for each in topology.switches]
-    nodes += [(f"h{each.index}", each.name) for each in topology.hosts]
-    return {name: name if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name) else number for number, name in nodes}
-
-
 def interface_names(topology: Topology) -> dict[tuple[str, int], str]:
     """What ports are called, by name of the switch or host and by port (0 at a host): as where they come from, as far
     as Linux and shells allow it, else `eth3` for port 3, or another number where a port has that name already. A host
@@ -122,7 +115,7 @@ def _interfaces(topology: Topology, switch: int, names: Mapping[tuple[str, int],
 
 def routers(topology: Topology, failures: Failures) -> Iterator[Router]:
     """Every live switch. Raises `DetourError`: see `planner.plan`."""
-    entries, names, called = plan(topology, None, failures), file_names(topology), interface_names(topology)
+    entries, names, called = plan(topology, None, failures), topology.file_names, interface_names(topology)
     for switch in topology.switches:
         if switch.device_id not in entries:
             continue
@@ -145,7 +138,7 @@ def routers(topology: Topology, failures: Failures) -> Iterator[Router]:
 def sending_hosts(topology: Topology, placement: Placement) -> list[SendingHost]:
     """All hosts, with the lists of those of their flows that have a path."""
     links = {link.b[0]: link.index for link in topology.links if link.kind == "host"}
-    names, called = file_names(topology), interface_names(topology)
+    names, called = topology.file_names, interface_names(topology)
     hosts = [
         SendingHost(
             names[host.name],

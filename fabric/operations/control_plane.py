@@ -181,7 +181,9 @@ class Paths:
         way = self.chosen(b, sport, usid)
         with self._control.tracer() as tracer:
             trace = tracer.trace(a, b, way.sport, way.usids or None)
-        hops = [PathHop(f"s{hop.switch}", hop.in_port, hop.out_port, hop.why) for hop in trace.hops]
+        hops = [
+            PathHop(self._topology.switches[hop.switch].name, hop.in_port, hop.out_port, hop.why) for hop in trace.hops
+        ]
         return TracedPath(str(way), trace.delivered, trace.outcome, hops)
 
     def need_one(self, source: Host, target: Host, paths: Iterable[Path]) -> None:
@@ -207,7 +209,8 @@ class Paths:
 
     def hop_names(self, source: Host, target: Host, paths: Iterable[Path]) -> list[list[str]]:
         """The same by name, for several paths between two hosts."""
-        return [self._topology.path_names(hops) for hops in self.hops((source, target, path) for path in paths)]
+        ways = self.hops((source, target, path) for path in paths)
+        return [self._topology.path_names(way) for way in ways]
 
 
 def since(begin: float) -> float:

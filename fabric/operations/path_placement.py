@@ -113,11 +113,6 @@ class Placed:
         )
 
 
-def usid_text(topology: Topology, path: topo_paths.SwitchPath, target: int) -> str:
-    """The list for a path to a host as text that `parse_usid_list` understands."""
-    return ",".join(f"{usid:#x}" for usid in topo_paths.path_usids(topology, path, topology.hosts[target]))
-
-
 class Rerouter:
     """The controller's loop: monitor, decide, push (SRv6 path placement paper, section III-D).
 
@@ -152,7 +147,7 @@ class Rerouter:
             moves = [(flow, path, self._targets[flow]) for flow, path in decided.items()]
         for flow, path, target in moves:
             try:
-                self._push(flow, usid_text(self._controller.topology, path, target))
+                self._push(flow, topo_paths.usid_list_text(self._controller.topology, path, target))
             except DetourError as error:
                 _log.warning("%s stays where it is: %s", flow, error)
                 continue
