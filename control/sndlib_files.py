@@ -23,7 +23,7 @@ _SECTION = re.compile(r"([A-Z_]+)\s*\(")
 _NODE = re.compile(r"(\S+)(?:\s*\(\s*([-+.\dEe]+)\s+([-+.\dEe]+)\s*\))?")
 _LINK = re.compile(r"\S+\s*\(\s*(\S+)\s+(\S+)\s*\)\s+(\S+)(?:\s+\S+){3}\s*\(([^()]*)\)")
 
-Parts = tuple[list[ListedNode], list[ListedEdge]]
+SndlibParts = tuple[list[ListedNode], list[ListedEdge]]
 
 
 def is_sndlib_xml(content: bytes) -> bool:
@@ -31,7 +31,7 @@ def is_sndlib_xml(content: bytes) -> bool:
     return re.search(rb"<network[^>]*sndlib", content[:4000]) is not None
 
 
-def network_of_sndlib_xml(path: Path, content: bytes) -> Parts:
+def network_of_sndlib_xml(path: Path, content: bytes) -> SndlibParts:
     """Nodes and links of an XML file. Raises `DetourError`: what is wrong with it."""
     try:
         root = ElementTree.fromstring(content)
@@ -53,7 +53,7 @@ def network_of_sndlib_xml(path: Path, content: bytes) -> Parts:
     return _parts(path, places, edges, geographical)
 
 
-def network_of_sndlib_text(path: Path, content: bytes) -> Parts:
+def network_of_sndlib_text(path: Path, content: bytes) -> SndlibParts:
     """The same of a file in SNDlib's own form."""
     text = content.decode("utf-8", "replace")
     if not text.lstrip().startswith(_TITLE):
@@ -96,7 +96,7 @@ def _capacity(
 
 def _parts(
     path: Path, places: dict[str, tuple[str | None, str | None]], edges: list[ListedEdge], geographical: bool
-) -> Parts:
+) -> SndlibParts:
     if not edges:
         raise DetourError(f"{path}: it has no links")
     try:
