@@ -33,7 +33,7 @@ _STYLE = {
     "global": 'stroke="#c4cdd8" stroke-width="1"',
     "host": 'stroke="#c4cdd8" stroke-width="1"',
 }
-_GAP = 8.0
+_GAP = 12.0
 """between parallel links"""
 _TEXT = 'font-family="sans-serif" fill="#222"'
 
