@@ -137,8 +137,8 @@ def _routes(topology: Topology, routes: Sequence[tuple[str, str, Sequence[int]]]
             style = f'stroke="{colour}" stroke-width="{thickness}" stroke-linecap="round"'
             copy, b = divmod(stop, len(topology.switches))
             link = topology.links_between(a, b)[copy]
-            ends = line_of(topology, link, drawn)
-            yield _line(*(ends if link.a[0] == a else ends[::-1]), style)
+            near, far = line_of(topology, link, drawn)
+            yield _line(near, far, style) if link.a[0] == a else _line(far, near, style)
         y = drawn.height - 20 * (len(routes) - index)
         yield _line((16, y), (46, y), f'stroke="{colour}" stroke-width="4"')
         yield f'<text x="54" y="{y + 5:.0f}" font-size="14" {_TEXT}>{label}</text>'

@@ -68,7 +68,7 @@ def wiring_of(topology: Topology) -> DirectedLinks:
     table = np.full((3, len(rows), max(1, *map(len, rows))), -1, np.int32)
     for switch, row in enumerate(rows):
         table[:, switch, : len(row)] = np.array(row, np.int32).reshape(-1, 3).T
-    return DirectedLinks(*table, np.array(stops, np.int32), of_link, host_links, names)
+    return DirectedLinks(table[0], table[1], table[2], np.array(stops, np.int32), of_link, host_links, names)
 
 
 class SearchGraph(NamedTuple):

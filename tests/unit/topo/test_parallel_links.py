@@ -9,6 +9,8 @@ import pytest
 from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.cli.web.layers import graph_of
+from detour.control import schema
+from detour.control.entries import TableEntry
 from detour.control.expander.routes import PathPolicy, compute
 from detour.control.graph_files import open_topology, read_graph
 from detour.control.placement.jobs import flows_of, parse_text
@@ -94,10 +96,8 @@ def test_every_form_keeps_them(tmp_path, name):
     assert [link.name for link in topology.links if link.kind != "host"] == ["a-b", "a-b#2"]
     assert topology.link("b-a#2") is topology.link("s0-s1#2") is topology.links[-1]
     assert verify(plan(topology), topology).ok
-    (route,) = {
-        frozenset(action["port"] for action in entry.members()) for entry in plan(topology)[1]
-        if getattr(entry, "table", "").endswith("route") and len(entry.members()) == 2
-    }  # fmt: skip
+    routes = [entry for entry in plan(topology)[1] if isinstance(entry, TableEntry) and entry.table == schema.ROUTE]
+    (route,) = {frozenset(each["port"] for each in entry.members()) for entry in routes if len(entry.members()) > 1}
     assert route == {3, 4}
     assert open_topology(topology.spec) == topology
 
