@@ -206,7 +206,9 @@ def show_lab_run(page: Page, lab: Lab, document: dict[str, Any], by_default: boo
         )
     if document["flows"] > len(udp):
         done.append(f"{document['completed']} of {document['flows']} flows complete")
-    page.print(f"{', '.join(done)}, {document['drops']} frames lost in queues and on links")
+    if document["frames"]:
+        done.append(f"{sum(row['sent'] for row in document['frames'])} frames sent")
+    page.print(f"{', '.join(done) or 'nothing was sent'}, {document['drops']} frames lost in queues and on links")
     if document["incomplete"] or document["frames"]:
         for row in document["dropped"]:
             page.print(f"{row['where']}: {row['frames']} frames, {row['why']}")
