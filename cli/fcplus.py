@@ -284,6 +284,7 @@ def _grow(options: argparse.Namespace) -> int:
     from detour.control.expander.routes import compute, share_over
     from detour.control.native import EXPANDER
     from detour.topo.expander import growth
+    from detour.topo.names import link_name
 
     if options.fail is not None:
         raise DetourError("--fail is not for grow: links that are down cannot be rewired")
@@ -300,7 +301,11 @@ def _grow(options: argparse.Namespace) -> int:
     # Those that were there before: a switch may come in where an earlier new one has its links.
     taken = {pair for step in grown.steps for pair in step.rewired if max(pair) < network.size}
     added = [
-        {"switch": f"s{s.switch}", "rewired": [f"s{a}-s{b}" for a, b in s.rewired], "least": s.least}
+        {
+            "switch": f"s{s.switch}",
+            "least": s.least,
+            "rewired": [link_name(*map(grown.network.name_of, ends)) for ends in s.rewired],
+        }
         for s in grown.steps
     ]
     result = {

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +24,7 @@ from detour.topo.expander.booted import booted
 from detour.topo.grids import hyperx, torus
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
 from detour.topo.listed import topology_of_graph
+from detour.topo.names import link_name
 from detour.topo.topology import Topology
 
 # The Dragonflies of Mizrahi et al., Table II.
@@ -127,6 +129,12 @@ def _of_others(text: str) -> Topology:
 
 
 def digest_of(topology: Topology) -> str:
-    """Sixteen hexadecimal digits of all that makes up a network."""
-    parts = (topology.groups, topology.valiant_groups, topology.rate_bps, topology.switches, topology.links)
+    """Sixteen hexadecimal digits of all that makes up a network but names."""
+    links, copies = [], Counter[frozenset[int]]()
+    for link in topology.links:
+        ends = frozenset((link.a[0], link.b[0]))
+        copies[ends] += link.kind != "host"
+        far = f"{'h' if link.kind == 'host' else 's'}{link.b[0]}"
+        links.append(replace(link, name=link_name(f"s{link.a[0]}", far, copies[ends] if link.kind != "host" else 1)))
+    parts = (topology.groups, topology.valiant_groups, topology.rate_bps, topology.switches, tuple(links))
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]

@@ -65,7 +65,7 @@ def serve_lab(lab: RunningLab, state: StateDir, ready: Callable[[LabStatus], Non
     def refuse(**arguments: Any) -> None:
         raise DetourError(
             f"what is up is a lab ({status.lab}), whose tables are not detour's: ask its switches over P4Runtime or "
-            "Thrift, or `detour cli`; `detour down` ends it"
+            f"Thrift, or `detour cli`; {about_this_fabric('down')} ends it"
         )
 
     operations = dict.fromkeys(OPERATIONS, refuse) | {"down": end.set, "lab": lambda: lab.status, "hosts": lab.do}

@@ -47,6 +47,23 @@ def default_path() -> Path:
     return path.with_name(f"{path.name}-{name}")
 
 
+def about_this_fabric(command: str) -> str:
+    """A command for the fabric that this process asks for, as one types it: `detour down --name left`."""
+    name = os.environ.get(NAME_VARIABLE, "")
+    return f"`detour {command}{f' --name {name}' if name else ''}`"
+
+
+def not_up() -> str:
+    """That the fabric that this process asks for is not up, and which are, for a message."""
+    name, others = os.environ.get(NAME_VARIABLE, ""), all_fabrics()
+    named = [f"--name {other}" for other in others if other]
+    if not others:
+        return f"no fabric {f'called {name!r} ' if name else ''}is up; {about_this_fabric('up --detach')} starts one"
+    unnamed = ["one without a name"] if "" in others else []
+    what = f"called {name!r}" if name else "without a name"
+    return f"no fabric {what} is up; there {'is' if len(others) == 1 else 'are'} {', '.join([*named, *unnamed])}"
+
+
 def all_fabrics() -> dict[str, StateDir]:
     """Folders of all fabrics of this user that are up, by name; the one without a name is called `""`."""
     path = _nameless()
@@ -98,7 +115,7 @@ class StateDir:
             fd = self._open(make=True)
             if not _try_lock(fd):
                 os.close(fd)
-                raise DetourError(f"a fabric is up already{self._who()}; `detour down` ends it")
+                raise DetourError(f"a fabric is up already{self._who()}; {about_this_fabric('down')} ends it")
             if self._is_current(fd):
                 break
             os.close(fd)  # it was removed between opening and locking

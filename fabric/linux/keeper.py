@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from detour.base.errors import DetourError
+from detour.fabric.linux.interface import host_name
 
 _END_S = 5.0
 _SCRIPT = """
@@ -40,7 +41,7 @@ class HostKeeper:
         self.name, self.of_process = name, process
         self.user = without_root()
         settings = [f"{key}={value}" for key, value in sysctls.items()]
-        command = [*self._namespaces(), "sh", "-e", "-c", _SCRIPT, "sh", str(hosts_file), name, *settings]
+        command = [*self._namespaces(), "sh", "-e", "-c", _SCRIPT, "sh", str(hosts_file), host_name(name), *settings]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

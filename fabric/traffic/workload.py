@@ -165,7 +165,7 @@ class Workload:
         self._pump.drain(self.flows, 30.0 + 10 * seconds)
         for flow in self.flows:
             if flow.failure:
-                raise DetourError(f"connection h{flow.source_host} to h{flow.target_host}: {flow.failure}")
+                raise DetourError(f"connection {' to '.join(flow.ends)}: {flow.failure}")
         return self._outcome(before, after, paths)
 
     def _snapshot(self) -> _Counts:
