@@ -51,6 +51,14 @@ class PluginError(DetourError):
     """What is wrong in a plugin, told with file and line."""
 
 
+class PlacedError(DetourError):
+    """What is wrong in a place of a plugin that no traceback leads to."""
+
+    def __init__(self, text: str, filename: str, lineno: int) -> None:
+        super().__init__(text)
+        self.filename, self.lineno = filename, lineno
+
+
 class Registry(Generic[T]):
     """Things of one kind, by name. See the module."""
 
@@ -255,7 +263,7 @@ def _text(error: BaseException) -> str:
 
 def _place(error: BaseException) -> str | None:
     """`FILE:LINE`, of the last line of others that had a part in an error."""
-    if isinstance(error, SyntaxError) and error.filename:
+    if isinstance(error, (SyntaxError, PlacedError)) and error.filename:
         return _shown(error.filename, error.lineno)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in _FILES]
     return _shown(frames[-1].filename, frames[-1].lineno) if frames else None

@@ -219,20 +219,20 @@ def _blamed(name: str, entry: Callable[..., int]) -> Callable[..., int]:
 
     def called(*arguments: int) -> int:
         with plugins.blaming(name):
-            return entry(*arguments)
+            return int(entry(*arguments))
 
     return called if plugins.in_file(name) else entry
 
 
-def _wrong(function: Any, text: str, line: int | None = None) -> SyntaxError:
+def _wrong(function: Any, text: str, line: int | None = None) -> plugins.PlacedError:
     """An error with a place in a hook: a line, or the first one."""
     code = inspect.unwrap(function).__code__
-    return SyntaxError(text, (code.co_filename, line or code.co_firstlineno, None, None))
+    return plugins.PlacedError(text, code.co_filename, line or code.co_firstlineno)
 
 
 def _check(function: Any) -> None:
     """Looks in a hook, and in what it calls of its file, for what native code does without a word, or refuses without
-    the line. Raises `SyntaxError`."""
+    the line. Raises `PlacedError`."""
     known = function.__globals__
     for step in dis.get_instructions(function):
         called, text = known.get(step.argval) if step.opname == "LOAD_GLOBAL" else None, ""

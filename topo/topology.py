@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from typing import Literal, TypeAlias
 
 from detour.base.errors import DetourError
@@ -16,6 +17,9 @@ HostPair: TypeAlias = tuple[int, int]
 """indices of source and destination host"""
 
 MAX_PORT = 508  # 509 recirculates, 510 is the CPU, 511 drops
+
+
+_DRAWN_LINKS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +145,19 @@ class Topology:
 
     def __str__(self) -> str:
         return self.spec
+
+    def __repr__(self) -> str:
+        return f"<Topology {self._summary}>"
+
+    @property
+    def _summary(self) -> str:
+        return f"{self.spec}: {len(self.switches)} switches, {len(self.hosts)} hosts, {len(self.links)} links"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: with a picture, if it is not too large for one."""
+        from detour.topo.draw import svg  # which imports this module
+
+        return f"<p>{escape(self._summary)}</p>{svg(self) if len(self.links) <= _DRAWN_LINKS else ''}"
 
     @cached_property
     def hosts_of(self) -> tuple[tuple[Host, ...], ...]:
