@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,9 +18,6 @@ HostPair: TypeAlias = tuple[int, int]
 """indices of source and destination host"""
 
 MAX_PORT = 508  # 509 recirculates, 510 is the CPU, 511 drops
-
-
-_DRAWN_LINKS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,17 +145,15 @@ class Topology:
         return self.spec
 
     def __repr__(self) -> str:
-        return f"<Topology {self._summary}>"
-
-    @property
-    def _summary(self) -> str:
-        return f"{self.spec}: {len(self.switches)} switches, {len(self.hosts)} hosts, {len(self.links)} links"
+        counts = f"{len(self.switches)} switches, {len(self.hosts)} hosts, {len(self.links)} links"
+        return f"<Topology {self.spec}: {counts}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: with a picture, if it is not too large for one."""
-        from detour.topo.draw import svg  # which imports this module
-
-        return f"<p>{escape(self._summary)}</p>{svg(self) if len(self.links) <= _DRAWN_LINKS else ''}"
+        """For notebooks."""
+        kinds = Counter(f"{link.kind} links" for link in self.links)
+        counts = {"switches": len(self.switches), "hosts": len(self.hosts), "groups": self.groups, **kinds}
+        rows = "".join(f"<tr><th>{name}</th><td>{count}</td></tr>" for name, count in counts.items())
+        return f"<p>{escape(self.spec)}</p><table>{rows}</table>"
 
     @cached_property
     def hosts_of(self) -> tuple[tuple[Host, ...], ...]:

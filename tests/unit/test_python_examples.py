@@ -120,8 +120,8 @@ def test_plots_are_stored_and_no_errors(file: Path) -> None:
 def test_what_is_shown_of_topologies_and_runs_is_short():
     topology = detour.topology("leaf-spine:leaves=2,spines=2,hosts=2")
     assert repr(topology) == "<Topology leaf-spine:leaves=2,spines=2,hosts=2: 4 switches, 4 hosts, 8 links>"
-    assert topology._repr_html_().startswith("<p>leaf-spine:leaves=2,spines=2,hosts=2: 4 switches")
-    assert "<svg " in topology._repr_html_()
+    assert topology._repr_html_().startswith("<p>leaf-spine:leaves=2,spines=2,hosts=2</p><table>")
+    assert "<tr><th>host links</th><td>4</td></tr>" in topology._repr_html_()
     run = detour.simulate(topology, "permutation:bytes=2e3", reroute_after="never")
     text = "permutation:bytes=2e3 on leaf-spine:leaves=2,spines=2,hosts=2, SprayLERP: 4 of 4 flows complete in "
     assert repr(run).startswith(f"<Simulation {text}")
