@@ -51,7 +51,7 @@ def prove(options: argparse.Namespace, network: Expander, policy: PathPolicy) ->
     seconds = round(time.monotonic() - began, 4)
     cycle = next((proof.channel_names(network, p.cycle) for p in proven.priorities if p.cycle), None)
     held = _installed(routes)
-    links = [link_name(*map(network.name_of, ends)) for ends in network.links[sorted(network.down)].tolist()]
+    links = [link_name(network.name_of(a), network.name_of(b)) for a, b in network.links[sorted(network.down)].tolist()]
     safe = proven.deadlock_free and held.listed.acyclic and held.plain.acyclic
     document = _Proven(
         acyclic=[layer.acyclic for layer in proven.priorities], channels=proven.channels,

@@ -65,7 +65,8 @@ def directed_links(topology: Topology) -> DirectedLinks:
     table = np.full((3, len(rows), max(1, *map(len, rows))), -1, np.int32)
     for switch, row in enumerate(rows):
         table[:, switch, : len(row)] = np.array(row, np.int32).reshape(-1, 3).T
-    names = [link_name(*topology.path_names(ends)) for ends in link_at]
+    switches = topology.switches
+    names = [link_name(switches[a].name, switches[b].name) for a, b in link_at]
     return DirectedLinks(table[0], table[1], table[2], of_link, host_links, names)
 
 
