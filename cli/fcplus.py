@@ -300,11 +300,12 @@ def _grow(options: argparse.Namespace) -> int:
     proven = proof.prove(routes)
     # Those that were there before: a switch may come in where an earlier new one has its links.
     taken = {pair for step in grown.steps for pair in step.rewired if max(pair) < network.size}
+    name_of = grown.network.name_of
     added = [
         {
             "switch": f"s{s.switch}",
             "least": s.least,
-            "rewired": [link_name(*map(grown.network.name_of, ends)) for ends in s.rewired],
+            "rewired": [link_name(name_of(a), name_of(b)) for a, b in s.rewired],
         }
         for s in grown.steps
     ]

@@ -78,7 +78,7 @@ def write(folder: Path, run: SimRun) -> None:
 
 def flow_columns(run: SimRun) -> dict[str, np.ndarray]:
     """Columns of flows.csv, (messages,) each; what did not happen is not a number. Where messages share connections,
-    what connections count is left out."""
+    what connections count is left out; hosts' names are there if a file has them."""
     complete, times, slowdowns = flow_times(run)
     message, graph = np.flatnonzero(run.graph.is_message), run.graph
     of_tasks = np.full((2, len(graph)), np.nan)
@@ -93,6 +93,9 @@ def flow_columns(run: SimRun) -> dict[str, np.ndarray]:
         "ideal_us": run.ideal.task_ps[message] / US,
         "slowdown": of_tasks[1, message],
     }
+    if run.topology.names:
+        names = np.array([host.name for host in run.topology.hosts])
+        shown |= {f"{end}_name": names[shown[end]] for end in ("source", "target")}
     if not run.workload.flows:
         names = np.array([*graph.steps, ""])
         return {"step": names[graph.tasks["step"][message]], **shown}
@@ -121,6 +124,7 @@ def document(run: SimRun) -> dict[str, Any]:
         "loss": settings.loss,
         "failures": [failure_text(run.topology, one) for one in settings.failures],
         "deadlock": run.deadlock,
+        **({"names": run.topology.names} if run.topology.names else {}),
         "by_size": as_json(by_size(run)),
     }
 
