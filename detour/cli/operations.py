@@ -182,7 +182,8 @@ def show_status(page: Page, status: results.Status, endpoints: bool) -> None:
         page.print(f"switch {name} is not reached, and will be: {reason}")
     addresses = {endpoint.address for endpoint in status.endpoints.values()}
     if len(addresses) == 1:
-        page.print(f"P4Runtime: {addresses.pop()}, device ids 1 to {status.switches} (s0 is device 1)")
+        first = next(name for name, endpoint in status.endpoints.items() if endpoint.device_id == 1)
+        page.print(f"P4Runtime: {addresses.pop()}, device ids 1 to {status.switches} ({first} is device 1)")
     elif endpoints:
         columns = (
             left("switch", lambda row: row[0]),

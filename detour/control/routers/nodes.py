@@ -97,7 +97,7 @@ def interface_names(topology: Topology) -> dict[tuple[str, int], str]:
         sonic = (re.fullmatch("Ethernet([0-9]+)", name) for name in given.values())
         taken = {*given.values(), *(f"eth{int(match[1]) // 4 + 1}" for match in sonic if match)}  # see `routers.sonic`
         for port in numbers:
-            free = (f"eth{number}" for number in (port or 1, *range(len(numbers) + 1, 2 * MAX_PORT)))
+            free = (f"eth{number}" for number in (port or 1, *range(1, 2 * MAX_PORT)))
             names[node, port] = given.get(port) or next(name for name in free if name not in taken)
             taken.add(names[node, port])
     return names

@@ -99,19 +99,17 @@ def _job(text: str, rest: str, of: DrawnFor) -> SimWorkload:
 
 
 def _adopt(name: str, function: Any) -> Opener:
-    if not callable(function):
-        raise DetourError(f"{name} is a {type(function).__name__}, and not a function of a topology")
+    function = plugins.function_of(function, "a topology")
 
     def opened(text: str, rest: str, of: DrawnFor) -> SimWorkload:
         values = plugins.values_of(text, rest)
         if "seed" in inspect.signature(function).parameters:
             values.setdefault("seed", of.seed)
-        workload = plugins.call(name, function, topology=of.topology, **values)
-        if isinstance(workload, TaskGraph):
-            return SimWorkload(text, workload, not len(workload.dependencies) and bool(workload.is_message.all()))
         with plugins.blaming(name):
-            rows = list(workload)
-        return workload_of_rows(text, rows, of.topology)
+            workload = plugins.call(name, function, of.topology, **values)
+            if isinstance(workload, TaskGraph):
+                return SimWorkload(text, workload, not len(workload.dependencies) and bool(workload.is_message.all()))
+            return workload_of_rows(text, list(workload), of.topology)
 
     return opened
 
@@ -119,13 +117,15 @@ def _adopt(name: str, function: Any) -> Opener:
 def workload_of_rows(text: str, rows: Iterable[Any], topology: Topology) -> SimWorkload:
     """Flows given as rows of source, destination, bytes and, if not all begin at once, seconds. `text`: how it is
     called. Raises `DetourError`: a row is something else, or means no flow of the topology."""
-    return _of_flows(text, flow_table([_row(text, number, row) for number, row in enumerate(rows)]), topology)
+    table = flow_table([_row(text, number, row, topology) for number, row in enumerate(rows)])
+    return _of_flows(text, table, topology)
 
 
-def _row(name: str, number: int, row: Any) -> tuple[int, int, int, int]:
+def _row(name: str, number: int, row: Any, topology: Topology) -> tuple[int, int, int, int]:
     try:
         source, target, size, *start = row
         (seconds,) = start or [0.0]
+        source, target = (topology.host(end).index if isinstance(end, str) else end for end in (source, target))
         return int(source), int(target), int(size), round(float(seconds) * _S)
     except (TypeError, ValueError, OverflowError):
         raise DetourError(

@@ -134,9 +134,10 @@ class DisplacedSwitch(Struct, frozen=True):
 
 
 class Status(BackendDetails, frozen=True, kw_only=True):
-    """`names`: what a topology's file calls switches and hosts, by `s0`, `h0`; `lost`: switches that are not reached, and why; `endpoints`, `displaced`: by switch; `icmp_answered`: packets
-    whose hop limit ended; `capture`: what is being written; `log`: where a detached fabric writes (None: it does not;
-    UNSET: it is no daemon)."""
+    """`names`: what a topology's file calls switches and hosts, by `s0`, `h0` (UNSET: nothing else); `lost`: switches
+    that are not reached, and why; `endpoints`, `displaced`: by switch; `icmp_answered`: packets whose hop limit ended;
+    `capture`: what is being written; `log`: where a detached fabric writes (None: it does not; UNSET: it is no
+    daemon)."""
 
     target: str
     topology: str

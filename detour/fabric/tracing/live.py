@@ -41,8 +41,12 @@ class Wired(Protocol):
 
 def host_filter(topology: Topology, text: str) -> Filter:
     """Reads a filter in which hosts have names. Raises DetourError: it does not parse."""
-    addresses = {host.name: ipv6_text(host.address) for host in topology.hosts}
-    return parse_filter(text, addresses.get)
+
+    def address_of(name: str) -> str | None:
+        kind, index = topology.finder.node(name) or ("switch", 0)
+        return ipv6_text(topology.hosts[index].address) if kind == "host" else None
+
+    return parse_filter(text, address_of)
 
 
 def trace_sent_frame(
