@@ -67,6 +67,12 @@ def _argument(value: Any, option: CommandOption) -> Any:
     return None if value == [] else value
 
 
+def own_name(name: str, status: Any) -> str:
+    """What a switch or host is called in a status, by this name or by its number."""
+    names = getattr(status, "names", None) or {}
+    return name if name in names.values() else names.get(name, name)
+
+
 def running_lab() -> LabStatus | None:
     """What is up if it is a lab; None: it is not, or nothing is. Raises `DetourError`: it does not answer."""
     if ANSWERED_BY.value is not None:

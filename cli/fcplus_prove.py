@@ -50,7 +50,8 @@ def prove(options: argparse.Namespace, network: Expander, policy: PathPolicy) ->
     seconds = round(time.monotonic() - began, 4)
     cycle = next((proof.channel_names(network, p.cycle) for p in proven.priorities if p.cycle), None)
     held = _installed(routes)
-    links = [f"s{a}-s{b}" for a, b in network.links[sorted(network.down)].tolist()]
+    between = [link.name for link in network.topology.links if link.kind != "host"]
+    links = [between[row] for row in sorted(network.down)]
     safe = proven.deadlock_free and held.listed.acyclic and held.plain.acyclic
     document = _Proven(
         acyclic=[layer.acyclic for layer in proven.priorities], channels=proven.channels,

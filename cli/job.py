@@ -4,20 +4,21 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.files import write_file
-from detour.base.quantities import bytes_of, fraction_of, rate_bps_of
-from detour.cli.output import present
-from detour.cli.parser import Parser, command, output_file, quantity, whole_count
+from detour.base.quantities import bytes_of, rate_bps_of
+from detour.cli.output import Page, present
+from detour.cli.parser import Parser, command, fraction, number, output_file, whole_count
 
 if TYPE_CHECKING:
     from detour.fabric.workloads.models import ModelRun
 
-_WRITTEN = "`detour place FILE --topo T --run` runs it"
+_HOSTS_OF_LEAF, _MOST_LEAVES = 8, 256
 
 
 def register(commands: Any) -> None:
@@ -48,8 +49,8 @@ def _shape(parser: Parser) -> None:
         parser.option(f"--{name}", f"ranks of {text} parallelism (1)", "N", whole_count, default=1)
     parser.option("--batch", "sequences of a step, all ranks together", "N", whole_count, required=True)
     parser.option("--micro-batch", "sequences of a microbatch (1)", "N", whole_count, default=1)
-    parser.option("--tflops", "of a GPU at its peak (989, an H100 in bf16)", "N", float, default=989.0)
-    parser.option("--efficiency", "share of the peak that it reaches (0.4)", "F", quantity(fraction_of), default=0.4)
+    parser.option("--tflops", "of a GPU at its peak (989, an H100 in bf16)", "N", number, default=989.0)
+    parser.option("--efficiency", "share of the peak that it reaches (0.4)", "F", fraction, default=0.4)
     parser.option("--nvlink", "rate of a GPU inside its machine, or none (3.6T)", "RATE", default="3.6T")
     parser.flag("--recompute", "backward passes compute activations again")
     parser.option("--out", "the job file", "FILE", output_file, required=True)
@@ -85,7 +86,20 @@ def _model(options: argparse.Namespace) -> None:
     layers, hidden = run.shape()
     result = {"file": str(options.out), "parameters": run.parameters(), "layers": layers, "hidden": hidden, **job}
     text = f"{result['parameters'] / 1e9:.3g}B parameters, {layers} layers of width {hidden}, {shape.ranks} hosts"
-    present(result, options, lambda page: page.print(f"{options.out}: {text}; {_WRITTEN}"))
+
+    def render(page: Page) -> None:
+        page.print(f"{options.out}: {text}; this runs it:")
+        page.print(f"detour place {shlex.quote(str(options.out))} --topo {_fitting(shape.ranks)} --run", whole=True)
+
+    present(result, options, render)
+
+
+def _fitting(hosts: int) -> str:
+    """A leaf-spine network for so many hosts, as fast between leaves as below them."""
+    of_leaf = min(hosts, _HOSTS_OF_LEAF)
+    while -(-hosts // of_leaf) > _MOST_LEAVES:
+        of_leaf *= 2
+    return f"leaf-spine:leaves={-(-hosts // of_leaf)},spines={of_leaf},hosts={of_leaf}"
 
 
 def _write(file: Path, run: ModelRun, job: dict[str, Any]) -> None:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.files import read_text
-from detour.base.quantities import fraction_of, rate_bps_of, time_ps_of
 from detour.base.tables import Table, left, right
-from detour.cli.asking import running, running_lab
+from detour.cli.asking import own_name, running, running_lab
 from detour.cli.lab import add_lab_options, lab_of_up, show_lab
 from detour.cli.operations import show_status
 from detour.cli.output import Page, present, shown_progress
@@ -25,10 +24,12 @@ from detour.cli.parser import (
     add_name_option,
     choose_fabric,
     command,
+    fraction,
     mtu_bytes,
     output_file,
     packet_count,
-    quantity,
+    rate_bps,
+    time_ps,
 )
 
 if TYPE_CHECKING:
@@ -79,10 +80,10 @@ def add_fabric_options(parser: Parser, target: str | None, without: str) -> None
     text = "like dragonfly:p=2,a=4,h=2, net.graphml, .json, .csv, FILE.py:NAME (default d1)"
     parser.option("--topo", text, "SPEC", default="d1")
     parser.option("--pcap", "write a pcapng file a port into DIR", "DIR")
-    parser.option("--rate", "of every link, like 100M (bits a second)", "R", quantity(rate_bps_of))
-    parser.option("--delay", "of every link, like 5us", "T", quantity(time_ps_of))
+    parser.option("--rate", "of every link, like 100M (bits a second)", "R", rate_bps)
+    parser.option("--delay", "of every link, like 5us", "T", time_ps)
     parser.option("--queue", "packets in each of a port's queues", "N", packet_count)
-    parser.option("--loss", "of frames between switches, like 0.001", "F", quantity(fraction_of))
+    parser.option("--loss", "of frames between switches, like 0.001", "F", fraction)
     parser.option("--program", "what p4c made of a P4 program that has fabric.p4's tables", "P4INFO,JSON")
 
 
@@ -156,6 +157,7 @@ _IN_FILES = (
 
 def _up(options: argparse.Namespace) -> None:
     from detour.fabric.daemon import client
+    from detour.fabric.daemon.state_dir import about_this_fabric
 
     if options.scenario is not None:
         from detour.base.option_files import read_options
@@ -177,7 +179,7 @@ def _up(options: argparse.Namespace) -> None:
 
             def render(page: Page) -> None:
                 _show(page, status, options)
-                page.print("Ctrl-C (or `detour down`) ends it.")
+                page.print(f"Ctrl-C (or {about_this_fabric('down')}) ends it.")
 
             present(status, options, render)
 
@@ -199,11 +201,12 @@ def _show(page: Page, status: Any, options: argparse.Namespace) -> None:
 
 def _down(options: argparse.Namespace) -> None:
     from detour.fabric.daemon import client
+    from detour.fabric.daemon.state_dir import not_up
 
     with shown_progress(options.json) as progress:
         progress("ending the fabric")
         ended = client.down()
-    present({"down": ended}, options, lambda page: page.print("down" if ended else "no fabric was up"))
+    present({"down": ended}, options, lambda page: page.print("down" if ended else not_up()))
 
 
 def _fabrics(options: argparse.Namespace) -> None:
@@ -232,9 +235,10 @@ def _shell(options: argparse.Namespace) -> int:
 
     status = running().status()
     endpoints = status.endpoints
-    endpoint = endpoints.get(options.switch)
+    endpoint = endpoints.get(own_name(options.switch, status))
     if endpoint is None:
-        raise DetourError(f"there is no switch {options.switch!r}; the fabric has s0 to s{len(endpoints) - 1}")
+        names = list(endpoints)
+        raise DetourError(f"there is no switch {options.switch!r}; the fabric has {names[0]} to {names[-1]}")
     arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     election_id = ELECTION_ID + 1 if options.primary else 1
     address = status.p4runtime.socket if status.p4runtime else endpoint.address
@@ -267,11 +271,12 @@ def _exec(options: argparse.Namespace) -> None:
     if not arguments:
         raise DetourError(f"nothing to run: `detour exec {options.host} -- COMMAND`")
     lab = running_lab()
-    hosts = {host.host: host for host in (running().status().linux if lab is None else lab.linux) or []}
+    status = running().status() if lab is None else lab
+    hosts = {host.host: host for host in status.linux or []}
     if not hosts:
         what, names = ("fabric", "h0,h71") if lab is None else ("lab", "all")
         raise DetourError(f"the {what} has no Linux hosts; `detour up --linux {names}` makes some")
-    linux_host = hosts.get(options.host)
+    linux_host = hosts.get(own_name(options.host, status))
     if linux_host is None:
         raise DetourError(f"{options.host} is no Linux host; these are: {', '.join(hosts)}")
     line = [*enter(linux_host.process, linux_host.user), *attended(os.getcwd(), arguments)]

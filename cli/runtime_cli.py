@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.files import read_text
-from detour.cli.asking import running
-from detour.cli.parser import add_name_option, command
+from detour.cli.asking import own_name, running
+from detour.cli.parser import add_name_option, command, port_number
 
 if TYPE_CHECKING:
     from detour.engine.bmv2api.commands.registry import CommandScope
@@ -35,7 +35,7 @@ def register(commands: Any) -> None:
     parser.add_argument("switch", nargs="?", metavar="SWITCH", help="of the fabric that is up, like s3")
     parser.add_argument("file", nargs="?", metavar="FILE", help="commands to carry out (default: a prompt; -: stdin)")
     where = parser.add_argument_group("another switch, of detour or BMv2, in place of SWITCH")
-    where.add_argument("--thrift-port", type=int, metavar="N", help="its Thrift port, like 9090")
+    where.add_argument("--thrift-port", type=port_number, metavar="N", help="its Thrift port, like 9090")
     where.add_argument("--thrift-ip", metavar="HOST", help="where it runs (localhost)")
     add_name_option(parser)
 
@@ -57,8 +57,9 @@ def _connected(options: argparse.Namespace) -> Iterator[Api]:
     from detour.engine.bmv2api.client import connect
 
     if options.thrift_port is None and options.thrift_ip is None:
-        address = parse(_socket_of(options.switch), "Thrift")
-        name = "" if isinstance(address, TcpAddress) else options.switch  # a lab's switches have a port each
+        where, name = _socket_of(options.switch)
+        address = parse(where, "Thrift")
+        name = "" if isinstance(address, TcpAddress) else name  # a lab's switches have a port each
     else:
         if options.file is not None:
             raise DetourError(f"give a switch ({options.switch}) or --thrift-port, not both")
@@ -71,7 +72,8 @@ def _connected(options: argparse.Namespace) -> Iterator[Api]:
         yield connection
 
 
-def _socket_of(switch: str | None) -> str:
+def _socket_of(switch: str | None) -> tuple[str, str]:
+    """Where a switch is reached, and its name there."""
     if switch is None:
         raise DetourError("name a switch of the fabric that is up, like s0, or give --thrift-port")
     from detour.fabric.daemon.state_dir import StateDir
@@ -82,9 +84,10 @@ def _socket_of(switch: str | None) -> str:
     if lab is not None:
         if switch not in lab:
             raise DetourError(f"there is no switch {switch!r}; the lab has {', '.join(lab)}")
-        return lab[switch]
+        return lab[switch], switch
     status = running().status()
-    if switch not in status.endpoints:
+    name = own_name(switch, status)
+    if name not in status.endpoints:
         names = list(status.endpoints)
         raise DetourError(f"there is no switch {switch!r}; the fabric has {names[0]} to {names[-1]}")
     if not status.p4runtime:
@@ -92,7 +95,7 @@ def _socket_of(switch: str | None) -> str:
             "this fabric's switches are BMv2's, whose Thrift ports only their own network namespace reaches: "
             "use `nsenter --net=... simple_switch_CLI` there (`detour status` names it)"
         )
-    return status.p4runtime.thrift
+    return status.p4runtime.thrift, name
 
 
 def _carry_out(path: Path, api: Api, as_json: bool) -> int:
@@ -153,7 +156,7 @@ def _prompt(api: Api) -> int:
     from prompt_toolkit.history import InMemoryHistory
 
     from detour.cli.runtime_completion import RuntimeCompleter
-    from detour.engine.bmv2api.commands.interpreter import help_text, scope_of
+    from detour.engine.bmv2api.commands.interpreter import scope_of
 
     scope = scope_of(api)
     reader: PromptSession[str] = PromptSession(history=InMemoryHistory(), completer=RuntimeCompleter(scope))
@@ -163,10 +166,6 @@ def _prompt(api: Api) -> int:
             line = reader.prompt(PROMPT).strip()
             if line in _ENDS:
                 return 0
-            words = line.split()
-            if words[:1] in (["help"], ["?"]):
-                print(help_text(words[1:]))
-                continue
             output, error = _try(line, scope, api)
             print(*output, *([] if error is None else [error]), sep="\n", end="\n" if output or error else "")
         except DetourError as error:

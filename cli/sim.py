@@ -231,8 +231,9 @@ def _why_ended(run: SimRun) -> str:
     """Of a run that is not complete, with some of its flows."""
     from detour.base.quantities import time_text
 
-    graph, missing = run.graph.tasks, run.incomplete
-    names = [f"h{graph['source'][flow]} to h{graph['destination'][flow]}" for flow in missing[:_SHOWN_FLOWS].tolist()]
+    graph, missing, hosts = run.graph.tasks, run.incomplete, run.topology.hosts
+    ends = [(graph["source"][flow], graph["destination"][flow]) for flow in missing[:_SHOWN_FLOWS].tolist()]
+    names = [f"{hosts[a].name} to {hosts[b].name}" for a, b in ends]
     more = [f"{len(missing) - len(names)} more"] if len(missing) > len(names) else []
     flows = f"{len(missing)} flows" + (f" ({', '.join([*names, *more])})" if names else "")
     if run.ended_by == "duration":

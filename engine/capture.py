@@ -14,6 +14,7 @@ import struct
 import time
 from collections.abc import Callable, Container
 from pathlib import Path
+from urllib.parse import quote
 
 from detour.base.errors import DetourError, WriteError
 from detour.base.files import naming
@@ -22,6 +23,7 @@ from detour.engine.upcalls import Backlog, records
 
 _FLUSH_BYTES = 1 << 18
 _FLUSH_S = 1.0
+_FILE_CHARACTERS = " !#$&'()*+,:;=?@[]"  # and letters, digits, `_.-~`
 _MAX_PENDING_BYTES = 256 << 20
 _log = logging.getLogger(__name__)
 
@@ -64,6 +66,11 @@ def packet_block(time_ns: int, direction: int, frame: bytes, wire_length: int) -
 
 
 # -- files
+
+
+def capture_file(name: str) -> str:
+    """The file of a port's capture, by the port's name; `%2F` for what no file's name can have."""
+    return f"{quote(name, safe=_FILE_CHARACTERS)}.pcapng"
 
 
 class CaptureFiles:
@@ -146,7 +153,7 @@ class Capture:
         self._files.make(self._path(port), capture_header(self._name_of(port)))
 
     def _path(self, port: int) -> Path:
-        return self._folder / f"{self._name_of(port)}.pcapng"
+        return self._folder / capture_file(self._name_of(port))
 
     def put(self, chunk: bytes) -> None:
         """Takes a log of the loop; waits while the writer is far behind."""

@@ -24,22 +24,28 @@ NONE: Failures = frozenset()
 
 
 def parse_failure(topology: Topology, text: str) -> Failure:
-    """A switch `s3`, a link by its ends `s0-s3` or by a port `s0:5`, or a host's link `h7`. Raises `DetourError`: there
-    is no such thing in the topology."""
+    """A switch `s3`, a link by its ends `s0-s3` or by a port `s0:5`, or a host's link `h7`; or by a file's own names.
+    Raises `DetourError`: there is no such thing in the topology."""
     name = text.strip()
-    if "-" in name or ":" in name:
+    node = topology.finder.node(name)
+    if node is None and not ("-" in name or ":" in name):
+        if topology.names or name.startswith(("h", "s")):
+            topology.finder.index("host" if name.startswith("h") else "switch", name)  # says which there are
+        raise DetourError(f"{text!r} is neither a switch (s3) nor a link (s0-s3, s0:5, h7)")
+    if node is None:
         return Failure("link", topology.link(name).index)
-    if name.startswith("h"):
-        host = topology.host(name)
-        return Failure("link", topology.link(f"s{host.switch}-{host.name}").index)
-    if name.startswith("s"):
-        return Failure("switch", topology.switch(name).index)
-    raise DetourError(f"{text!r} is neither a switch (s3) nor a link (s0-s3, s0:5, h7)")
+    kind, index = node
+    if kind == "switch":
+        return Failure("switch", index)
+    host = topology.hosts[index]
+    peer = topology.switches[host.switch].peer(host.port)
+    assert peer is not None
+    return Failure("link", peer.link)
 
 
 def failure_name(topology: Topology, failure: Failure) -> str:
     """The name that `parse_failure` understands."""
-    return topology.links[failure.index].name if failure.kind == "link" else f"s{failure.index}"
+    return (topology.links if failure.kind == "link" else topology.switches)[failure.index].name
 
 
 def dead_links(topology: Topology, failures: Iterable[Failure]) -> frozenset[int]:

@@ -80,7 +80,10 @@ def from_networkx(
     order = [names[switch_of[host]] for host in hosts]
     if order != sorted(order):
         raise DetourError("graph: hosts are numbered switch by switch: add them in the order of their switches")
-    builder, count = Builder(FAMILY, spec), Counter(order)
+    own = {f"s{index}": str(node) for node, index in names.items()} | {
+        f"h{i}": str(host) for i, host in enumerate(hosts)
+    }
+    builder, count = Builder(FAMILY, spec, own), Counter(order)
     behind = {b: terms[id(data)] for _, b, data in links if b not in names}
     host_terms = iter([behind[host] for host in hosts])
     for switch, (group, position, tier) in enumerate(place):
@@ -94,29 +97,31 @@ def from_networkx(
         builder.connect(kind, (names[a], one), (names[b], other), *terms[id(data)])
     groups = len({place[switch][0] for switch in order})
     topology = builder.build(groups, int(graph.graph.get("valiant_groups", 0)), rate_bps)
-    return replace(topology, outside=_outside(topology, names, hosts, every, numbers))
+    return replace(topology, interfaces=_interfaces(topology, names, hosts, every, numbers))
 
 
 _Edge = tuple[Hashable, Hashable, dict[str, Any]]
 
 
-def _outside(
+def _interfaces(
     topology: Topology,
     names: dict[Hashable, int],
     hosts: list[Hashable],
     links: list[_Edge],
     numbers: dict[int, tuple[int, int]],
-) -> dict[str, str]:
-    """`Topology.outside`; `numbers`: ports of links between switches."""
+) -> dict[str, dict[int, str]]:
+    """`Topology.interfaces`; `numbers`: ports of links between switches."""
     host_of = dict(zip(hosts, topology.hosts, strict=True))
-    outside = {f"s{index}": str(node) for node, index in names.items()}
-    outside |= {host.name: str(node) for node, host in host_of.items()}
+    interfaces: dict[str, dict[int, str]] = {}
     for a, b, data in links:
         at, there = numbers[id(data)] if b in names else (host_of[b].port, 0)
-        ours = {a: f"s{names[a]}:{at}", b: f"s{names[b]}:{there}" if b in names else f"{host_of[b].name}:0"}
-        if isinstance(interfaces := data.get("interfaces"), dict):
-            outside |= {ours[end]: str(name) for end, name in interfaces.items() if end in ours}
-    return outside
+        far = topology.switches[names[b]] if b in names else host_of[b]
+        ports = {a: (topology.switches[names[a]].name, at), b: (far.name, there)}
+        if isinstance(given := data.get("interfaces"), dict):
+            for end in given.keys() & ports.keys():
+                name, port = ports[end]
+                interfaces.setdefault(name, {})[port] = str(given[end])
+    return interfaces
 
 
 def _link(names: dict[Hashable, int], a: Hashable, b: Hashable, data: dict[str, Any]) -> _Edge:

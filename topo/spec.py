@@ -11,8 +11,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from detour.base import plugins
@@ -23,6 +25,7 @@ from detour.topo.expander.booted import booted
 from detour.topo.grids import hyperx, torus
 from detour.topo.keyvalues import check_keys, split_spec, whole_number
 from detour.topo.listed import topology_of_graph
+from detour.topo.names import link_name
 from detour.topo.topology import Topology
 
 # The Dragonflies of Mizrahi et al., Table II.
@@ -59,18 +62,19 @@ FAMILIES: dict[str, Family | str] = {
 def _adopt(name: str, given: Any) -> Family:
     """Another's topology, graph, or function that returns one of them, as a family."""
     if isinstance(given, Family):
-        return given
+        return replace(given, build=partial(_built, name, given.build))
     if not callable(given):
         topology = topology_of(name, given)
         return Family(lambda: topology, ())
     takes = inspect.signature(given).parameters.values()
     required = tuple(p.name for p in takes if p.default is p.empty and p.kind is not p.VAR_KEYWORD)
     optional = tuple(p.name for p in takes if p.default is not p.empty)
+    return Family(partial(_built, name, given), required, optional)
 
-    def build(**values: Any) -> Topology:
-        return topology_of(name, plugins.call(name, given, **values))
 
-    return Family(build, required, optional)
+def _built(name: str, function: Callable[..., Any], **values: Any) -> Topology:
+    with plugins.blaming(name):
+        return topology_of(name, plugins.call(name, function, **values))
 
 
 def topology_of(name: str, given: Any) -> Topology:
@@ -80,10 +84,9 @@ def topology_of(name: str, given: Any) -> Topology:
         return given
     if not (hasattr(given, "nodes") and hasattr(given, "edges") and hasattr(given, "adj")):
         raise DetourError(
-            f"{name} is a {type(given).__name__}, and not a Topology, a networkx graph or a function that returns one"
+            f"it is a {type(given).__name__}, and not a Topology, a networkx graph or a function that returns one"
         )
-    with plugins.blaming(name):
-        return topology_of_graph(name, given)
+    return topology_of_graph(name, given)
 
 
 TOPOLOGY_REGISTRY: plugins.Registry[Family] = plugins.Registry(
@@ -127,6 +130,12 @@ def _of_others(text: str) -> Topology:
 
 
 def digest_of(topology: Topology) -> str:
-    """Sixteen hexadecimal digits of all that makes up a network."""
-    parts = (topology.groups, topology.valiant_groups, topology.rate_bps, topology.switches, topology.links)
+    """Sixteen hexadecimal digits of all that makes up a network but names."""
+    links, copies = [], Counter[frozenset[int]]()
+    for link in topology.links:
+        ends = frozenset((link.a[0], link.b[0]))
+        copies[ends] += link.kind != "host"
+        far = f"{'h' if link.kind == 'host' else 's'}{link.b[0]}"
+        links.append(replace(link, name=link_name(f"s{link.a[0]}", far, copies[ends] if link.kind != "host" else 1)))
+    parts = (topology.groups, topology.valiant_groups, topology.rate_bps, topology.switches, tuple(links))
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from typing import Literal, TypeAlias
 
 from detour.base.errors import DetourError
 from detour.topo import address
+from detour.topo.names import Names, free_name, is_file_name, link_name, own_names
 
 LinkKind: TypeAlias = Literal["host", "local", "global"]
 HostPair: TypeAlias = tuple[int, int]
@@ -50,10 +53,11 @@ class Switch:
     tier: int
     ports: tuple[Peer | None, ...]  # What is behind port p is `ports[p - 1]`; None: nothing.
     is_nic: bool = field(default=False, repr=False)  # not in `repr`, of which digests of networks are made
+    own_name: str = field(default="", repr=False)  # what the file calls it that the network comes from
 
     @property
     def name(self) -> str:
-        return f"s{self.index}"
+        return self.own_name or f"s{self.index}"
 
     @property
     def node_id(self) -> int:
@@ -80,10 +84,11 @@ class Host:
     group: int
     switch_position: int
     position: int
+    own_name: str = field(default="", repr=False)
 
     @property
     def name(self) -> str:
-        return f"h{self.index}"
+        return self.own_name or f"h{self.index}"
 
     @property
     def node_id(self) -> int:
@@ -109,7 +114,7 @@ class Link:
     a: tuple[int, int]
     b: tuple[int, int]
     name: str
-    """`s0-s3`, `s0-h1`; parallel links have `#2`, `#3`... appended."""
+    """`s0-s3`, `s0-h1`, by the names of its ends; parallel links have `#2`, `#3`... appended."""
     speed: float = 1.0  # in multiples of the fabric's rate, which links to hosts have where nothing else is said
     delay_ps: int | None = None  # None: what the fabric's settings say for this kind of link
 
@@ -120,8 +125,8 @@ class Topology:
 
     `groups` counts the groups that have hosts; `valiant_groups` is the number of groups among which a packet
     may be sent by way of a third one, 0 if that makes no sense in this family. `rate_bps`: the rate of which links'
-    speeds are multiples, where the network says it (a file with rates); 0: the fabric's settings say. `outside`: what
-    the file calls switches and hosts (`s3`, `h0`) and, where it says so, their ports (`s3:1`, `h0:0`)."""
+    speeds are multiples, where the network says it (a file with rates); 0: the fabric's settings say.
+    `interfaces`: what the file calls ports, by name of the switch or host and by port (0 at a host)."""
 
     family: str
     spec: str
@@ -131,7 +136,7 @@ class Topology:
     hosts: tuple[Host, ...]
     links: tuple[Link, ...]
     rate_bps: int = 0
-    outside: Mapping[str, str] = field(default_factory=dict)
+    interfaces: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Topology) and self.spec == other.spec
@@ -141,6 +146,17 @@ class Topology:
 
     def __str__(self) -> str:
         return self.spec
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.switches)} switches, {len(self.hosts)} hosts, {len(self.links)} links"
+        return f"<Topology {self.spec}: {counts}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        kinds = Counter(f"{link.kind} links" for link in self.links)
+        counts = {"switches": len(self.switches), "hosts": len(self.hosts), "groups": self.groups, **kinds}
+        rows = "".join(f"<tr><th>{name}</th><td>{count}</td></tr>" for name, count in counts.items())
+        return f"<p>{escape(self.spec)}</p><table>{rows}</table>"
 
     @cached_property
     def hosts_of(self) -> tuple[tuple[Host, ...], ...]:
@@ -169,16 +185,50 @@ class Topology:
         return len(self.switches[0].ports) - 1 if self.nics else 1
 
     @cached_property
-    def _link_by_name(self) -> dict[str, Link]:
-        return {name: link for link in self.links for name in (link.name, _reversed(link.name))}
+    def _between(self) -> dict[tuple[int, int], tuple[Link, ...]]:
+        between: dict[tuple[int, int], tuple[Link, ...]] = {}
+        for link in self.links:
+            if link.kind != "host":
+                for ends in ((link.a[0], link.b[0]), (link.b[0], link.a[0])):
+                    between[ends] = (*between.get(ends, ()), link)
+        return between
+
+    def links_between(self, a: int, b: int) -> tuple[Link, ...]:
+        """The parallel links that join two switches, in the order of their numbers; none if they are not neighbours."""
+        return self._between.get((a, b), ())
+
+    @cached_property
+    def finder(self) -> Names:
+        """Finds switches, hosts and links by name."""
+        return Names(self)
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """What a file calls switches and hosts, by their names by number (`{"s0": "tor1"}`), where these differ."""
+        numbered = {f"s{switch.index}": switch.name for switch in self.switches}
+        numbered |= {f"h{host.index}": host.name for host in self.hosts}
+        return {number: name for number, name in numbered.items() if name != number}
+
+    @cached_property
+    def file_names(self) -> dict[str, str]:
+        """Names of switches and hosts as far as file systems allow them, else those by number; by their names."""
+        nodes = [(f"s{switch.index}", switch.name) for switch in self.switches]
+        nodes += [(f"h{host.index}", host.name) for host in self.hosts]
+        return {name: name if is_file_name(name) else number for number, name in nodes}
 
     def switch(self, name: str) -> Switch:
-        """The switch of that name (`s0`...). Raises `DetourError`: there is none."""
-        return self.switches[_number(name, "s", "switch", len(self.switches), self.spec)]
+        """The switch of that name (`s0`, or the file's own). Raises `DetourError`: there is none."""
+        return self.switches[self.finder.index("switch", name)]
 
     def switch_name(self, device_id: int) -> str:
         """What a switch is called, by its device id."""
         return self.switches[device_id - 1].name
+
+    def path_names(self, stops: Iterable[int]) -> list[str]:
+        """What the stops of a path (`topo.paths`) are called: a switch's name, with `#2` behind it where the path comes
+        there by the second of parallel links."""
+        parts = (divmod(stop, len(self.switches)) for stop in stops)
+        return [self.switches[switch].name + (f"#{copy + 1}" if copy else "") for copy, switch in parts]
 
     def behind(self, device_id: int, port: int) -> Behind | None:
         """What is behind a port of a switch, None for nothing (or no such port)."""
@@ -191,55 +241,35 @@ class Topology:
         return Behind(link, place=(self.switches[peer.index].device_id, peer.port))
 
     def host(self, name: str) -> Host:
-        """The host of that name (`h0`...). Raises `DetourError`: there is none."""
-        return self.hosts[_number(name, "h", "host", len(self.hosts), self.spec)]
+        """The host of that name (`h0`, or the file's own). Raises `DetourError`: there is none."""
+        return self.hosts[self.finder.index("host", name)]
 
     def link(self, name: str) -> Link:
-        """The link between two neighbours, `s0-s3` or `s3-s0`, or behind a port, `s0:5`. Raises `DetourError`: there is
-        none."""
-        if name in self._link_by_name:
-            return self._link_by_name[name]
-        switch_name, colon, port = name.partition(":")
-        if colon and port.isascii() and port.isdigit() and len(port) < 9:
-            switch = self.switch(switch_name)
-            peer = switch.peer(int(port))
-            if peer is None:
-                raise DetourError(f"link {name!r}: {switch.name} has ports 1 to {len(switch.ports)}")
-            return self.links[peer.link]
-        ends = name.split("#")[0].split("-")
-        if len(ends) != 2:
-            raise DetourError(f"link {name!r}: links are named by their ends, like s0-s3, s0-h1, or by port, s0:5")
-        for end in ends:
-            self.host(end) if end.startswith("h") else self.switch(end)
-        raise DetourError(f"link {name!r}: {ends[0]} and {ends[1]} are not neighbours in {self.spec}")
-
-
-def _reversed(name: str) -> str:
-    ends, mark, copy = name.partition("#")
-    a, _, b = ends.partition("-")
-    return f"{b}-{a}{mark}{copy}"
-
-
-def _number(name: str, letter: str, what: str, count: int, spec: str) -> int:
-    digits = name[1:]
-    if not (name.startswith(letter) and digits.isascii() and digits.isdigit()):
-        raise DetourError(f"{what} {name!r}: the name is {letter} and a number, {letter}0 to {letter}{count - 1}")
-    if len(digits) > 9 or int(digits) >= count:
-        raise DetourError(f"{what} {name!r}: {spec} has {letter}0 to {letter}{count - 1}")
-    return int(digits)
+        """The link of that name: see `Names.link`. Raises `DetourError`: there is none."""
+        return self.links[self.finder.link(name)]
 
 
 @dataclass
 class Builder:
-    """Collects what a family's function describes; `build` checks the limits of addresses and of the data plane."""
+    """Collects what a family's function describes. `own`: what a file calls switches and hosts, by `s3`, `h0`."""
 
     family: str
     spec: str
+    own: Mapping[str, str] = field(default_factory=dict)
     _place: list[tuple[int, int, int]] = field(default_factory=list)
     _ports: list[dict[int, Peer]] = field(default_factory=list)
     _hosts: list[Host] = field(default_factory=list)
     _links: list[Link] = field(default_factory=list)
-    _names: dict[str, int] = field(default_factory=dict)
+    _parallel: dict[frozenset[int], tuple[tuple[int, int], int]] = field(default_factory=dict)  # first ends, how many
+
+    def __post_init__(self) -> None:
+        self.own = own_names(self.own)
+        self._taken = frozenset(self.own.values())
+
+    def _own_name(self, number: str) -> str:
+        """What a node has instead of its name by number; "" for that."""
+        name = self.own.get(number) or free_name(number, self._taken)
+        return "" if name == number else name
 
     def add_switch(self, group: int, position: int, tier: int = 0) -> int:
         """Adds a switch, returns its index."""
@@ -252,9 +282,10 @@ class Builder:
         usual ones (`Link`)."""
         group, position, _ = self._place[switch]
         for i in range(count):
-            host = Host(len(self._hosts), switch, i + 1, group, position, i)
+            own_name = self._own_name(f"h{len(self._hosts)}")
+            host = Host(len(self._hosts), switch, i + 1, group, position, i, own_name)
             speed, delay_ps = terms[i] if terms else (1.0, None)
-            name = f"s{switch}-{host.name}"
+            name = link_name(self._switch_name(switch), host.name)
             link = Link(len(self._links), "host", (switch, i + 1), (host.index, 0), name, speed, delay_ps)
             self._ports[switch][i + 1] = Peer("host", host.index, 0, link.index)
             self._hosts.append(host)
@@ -264,21 +295,30 @@ class Builder:
         self, kind: LinkKind, a: tuple[int, int], b: tuple[int, int], speed: float = 1.0, delay_ps: int | None = None
     ) -> None:
         """A link between two (switch, port); see `Link` for its speed and delay."""
-        name = f"s{a[0]}-s{b[0]}"
-        copy = self._names[name] = self._names.get(name, 0) + 1
-        link = Link(len(self._links), kind, a, b, name if copy == 1 else f"{name}#{copy}", speed, delay_ps)
+        # Parallel links are called after the first one, whichever of their ends is `a`.
+        first, copies = self._parallel.get(frozenset((a[0], b[0])), ((a[0], b[0]), 0))
+        self._parallel[frozenset(first)] = first, copies + 1
+        name = link_name(self._switch_name(first[0]), self._switch_name(first[1]), copies + 1)
+        link = Link(len(self._links), kind, a, b, name, speed, delay_ps)
         self._links.append(link)
         self._ports[a[0]][a[1]] = Peer(kind, b[0], b[1], link.index)
         self._ports[b[0]][b[1]] = Peer(kind, a[0], a[1], link.index)
 
+    def _switch_name(self, switch: int) -> str:
+        return self._own_name(f"s{switch}") or f"s{switch}"
+
     def build(self, groups: int, valiant_groups: int = 0, rate_bps: int = 0, nics: int = 0) -> Topology:
         """The finished topology. `nics`: how many of the first switches are NICs."""
         switches = tuple(
-            Switch(i, *place, tuple(ports.get(port) for port in range(1, 1 + max(ports, default=0))), i < nics)
+            Switch(i, *place, _in_order(ports), i < nics, self._own_name(f"s{i}"))
             for i, (place, ports) in enumerate(zip(self._place, self._ports, strict=True))
         )
         hosts, links = tuple(self._hosts), tuple(self._links)
         return Topology(self.family, self.spec, groups, valiant_groups, switches, hosts, links, rate_bps)
+
+
+def _in_order(ports: Mapping[int, Peer]) -> tuple[Peer | None, ...]:
+    return tuple(ports.get(port) for port in range(1, 1 + max(ports, default=0)))
 
 
 def check_counts(family: str, **counts: int) -> None:

@@ -40,6 +40,7 @@ from detour.experiments.sim.watching import Watcher
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.hosts import verbs
 from detour.topo.address import ipv6_text
+from detour.topo.names import link_name
 
 _COLUMNS = ("use", "up", "queue", "drops", "marks")
 
@@ -159,9 +160,11 @@ class RunRecorder(Watcher):
         names = []
         for pair in pairs:
             copy = seen[pair] = seen.get(pair, 0) + 1
-            names.append(f"h{pair[0]}-h{pair[1]}" + (f"#{copy}" if copy > 1 else ""))
+            names.append(link_name(topology.hosts[pair[0]].name, topology.hosts[pair[1]].name, copy))
         self._names, self._pairs = names, pairs
-        directions = [{"link": link.name, "from": f"s{device - 1}:{port}"} for link, (device, port) in links]
+        directions = [
+            {"link": link.name, "from": f"{topology.switch_name(device)}:{port}"} for link, (device, port) in links
+        ]
         status = {
             "topology": topology.spec, "target": "virtual time", "switches": len(topology.switches),
             "hosts": len(topology.hosts), "links": len(topology.links), "connections": len(pairs),
@@ -299,7 +302,7 @@ class RunRecorder(Watcher):
                 self._tracer = Tracer(fabric.installed(), fabric.topology)
             a, b = (fabric.topology.hosts[host] for host in self._pairs[number])
             traced = self._tracer.trace(a, b, int(path.removeprefix("sport:"), 16))
-            self._ways[number, path] = [fabric.topology.switches[each].name for each in traced.switches]
+            self._ways[number, path] = fabric.topology.path_names(traced.path(fabric.topology))
         return self._ways[number, path]
 
     # -- what comes of it -----------------------------------------------------------------------------------

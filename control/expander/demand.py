@@ -60,8 +60,8 @@ def hop_distances(network: Expander, *, partial: bool = False) -> Int32Array:
     if partial:
         return np.where(distance < 0, np.int32(network.size), distance)
     if (distance < 0).any():
-        a, b = np.argwhere(distance < 0)[0]
-        raise DetourError(f"{network.spec}: there is no path from s{a} to s{b}")
+        a, b = map(network.name_of, np.argwhere(distance < 0)[0].tolist())
+        raise DetourError(f"{network.spec}: there is no path from {a} to {b}")
     return distance
 
 

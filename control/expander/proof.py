@@ -121,7 +121,8 @@ def channel_names(network: Expander, cycle: tuple[int, ...]) -> list[str]:
     """`s3>s17` for every channel."""
     neighbour = network.channels.neighbour
     width = neighbour.shape[1]
-    return [f"s{i // width}>s{neighbour[i // width, i % width]}" for i in cycle]
+    ends = [(i // width, int(neighbour[i // width, i % width])) for i in cycle]
+    return [f"{network.name_of(a)}>{network.name_of(b)}" for a, b in ends]
 
 
 LIST_HOPS = MAX_USIDS - 1  # links of a path that a uSID list can name, switch by switch

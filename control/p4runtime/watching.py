@@ -7,7 +7,7 @@ it a slot, the index of its counters there. Pure bookkeeping: entries out, numbe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -67,7 +67,9 @@ class Watched:
 class WatchList:
     """The watched flows of a fabric. Not for several threads at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, name_of: Callable[[int], str]) -> None:
+        """`name_of`: a switch by its device id."""
+        self._name_of = name_of
         self._flows: dict[str, Watched] = {}
         self._labels: set[int] = set()
         self._slots: dict[int, set[int]] = {}
@@ -110,7 +112,9 @@ class WatchList:
         for device in devices:
             slot = _free(self._slots.get(device, set()), 0, schema.MAX_WATCHED)
             if slot is None:
-                raise DetourError(f"s{device - 1} watches {schema.MAX_WATCHED} flows; it has no room for {flow.name}")
+                raise DetourError(
+                    f"{self._name_of(device)} watches {schema.MAX_WATCHED} flows; it has no room for {flow.name}"
+                )
             slots[device] = slot
         for device, slot in slots.items():
             self._slots.setdefault(device, set()).add(slot)

@@ -34,9 +34,11 @@ import yaml
 from detour.base.arrays import Int32Array, Int64Array
 from detour.base.errors import DetourError
 from detour.base.files import read_text
-from detour.control.placement.training import LAYOUTS, layout_of
+from detour.base.plugins import near
+from detour.base.quantities import bytes_of, whole_number_of
+from detour.control.placement.training import LAYOUTS, SHAPE_KEYS, layout_of
 from detour.topo import Topology
-from detour.topo.paths import SwitchPath, path_usids
+from detour.topo.paths import SwitchPath, parse_stop, path_usids
 
 MAX_FLOWS = 4_000_000  # what a placement may consist of: memory and time are linear in it
 
@@ -45,6 +47,8 @@ MAX_BYTES = 10**12  # of a flow
 MAX_TOTAL_BYTES = 1 << 53  # of all flows: what links carry is added up exactly
 
 _COMMON = {"name", "collective", "connections", "bytes", "compute", "reduce", "iterations", "start"}
+_EVERY_KEY = _COMMON.union({"hosts", "shuffle", "pairs"}, *LAYOUTS.values())
+_COUNTS = {"connections", "shuffle", "iterations", "group", *SHAPE_KEYS} - {"skew"}
 
 
 @dataclass(frozen=True)
@@ -76,9 +80,10 @@ class FlowSet:
     def __len__(self) -> int:
         return len(self.source)
 
-    def name(self, flow: int) -> str:
+    def name(self, flow: int, topology: Topology) -> str:
         """`train: h0 to h1`, for messages."""
-        return f"{self.names[self.job[flow]]}: h{self.source[flow]} to h{self.target[flow]}"
+        a, b = topology.hosts[self.source[flow]].name, topology.hosts[self.target[flow]].name
+        return f"{self.names[self.job[flow]]}: {a} to {b}"
 
 
 _Pairs = Int32Array
@@ -131,14 +136,30 @@ def parse_text(text: str) -> Any:
     if text.lstrip().startswith(("{", "[")):
         with suppress(ValueError, RecursionError):
             # YAML would understand it as well, but slowly.
-            return json.loads(text, object_pairs_hook=_mapping)
+            return _with_numbers(json.loads(text, object_pairs_hook=_mapping))
     try:
-        return yaml.load(text, _Loader)
+        return _with_numbers(yaml.load(text, _Loader))
     except yaml.MarkedYAMLError as error:
         where = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise DetourError(f"{where}{error.problem or 'this is not YAML'}") from None
     except (yaml.YAMLError, RecursionError, ValueError):
         raise DetourError("this is neither YAML nor JSON") from None
+
+
+def _with_numbers(document: Any) -> Any:
+    """Numbers that are written as `1e6` or `4MB`, which are texts to YAML; what is none stays as it is."""
+    if isinstance(document, list):
+        return [_with_numbers(each) for each in document]
+    if not isinstance(document, dict):
+        return document
+    values = {key: _with_numbers(value) for key, value in document.items()}
+    for key, value in values.items():
+        with suppress(DetourError):
+            if isinstance(value, str) and str(key).endswith("bytes"):
+                values[key] = bytes_of(value, 0)
+            elif isinstance(value, str) and key in _COUNTS:
+                values[key] = whole_number_of(value, MAX_BYTES, 0)
+    return values
 
 
 class _Loader(yaml.SafeLoader):
@@ -163,10 +184,10 @@ def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def flows_of(document: Any, topology: Topology) -> FlowSet:
     """The flows of a parsed job file. Raises `DetourError`: what is wrong, and in which job."""
     jobs = document.get("jobs") if isinstance(document, dict) else document
-    if not isinstance(jobs, list) or not jobs:
-        raise DetourError("there is no list `jobs` with at least one job")
     if isinstance(document, dict) and (extra := set(document) - {"jobs"}):
         raise DetourError(f"{_listed(extra)}: the only key besides the jobs is `jobs`")
+    if not isinstance(jobs, list) or not jobs:
+        raise DetourError("there is no list `jobs` with at least one job")
     parts: list[_Pairs] = []
     sizes: list[Int64Array | None] = []
     names: list[str] = []
@@ -227,6 +248,8 @@ _JobFlows = tuple[_Pairs, dict[int, SwitchPath], Int64Array | None]
 
 
 def _job(job: dict[Any, Any], topology: Topology) -> _JobFlows:
+    if extra := set(job) - _EVERY_KEY:
+        raise DetourError(f"{_listed(extra)}; {near(str(min(extra, key=str)), sorted(_EVERY_KEY))}")
     kind = job.get("collective")
     if not isinstance(kind, str) or kind not in (*COLLECTIVES, *LAYOUTS, POINT_TO_POINT):
         known = ", ".join((*COLLECTIVES, *LAYOUTS))
@@ -278,7 +301,7 @@ def _hosts(value: Any, topology: Topology) -> _Pairs:
         raise DetourError("a collective needs at least two hosts")
     if len(set(indices)) != len(indices):
         twice = next(index for place, index in enumerate(indices) if index in indices[:place])
-        raise DetourError(f"h{twice} is there twice")
+        raise DetourError(f"{topology.hosts[twice].name} is there twice")
     return np.array(indices, np.int32)
 
 
@@ -298,9 +321,8 @@ def _texts(value: Any, what: str) -> Sequence[str]:
 
 
 def _range(text: str, topology: Topology) -> Iterator[int]:
-    first, dash, last = (part.strip() for part in text.partition("-"))
-    low = topology.host(first).index
-    high = topology.host(last).index if dash else low
+    """A host, or `h0-h7`; names may contain hyphens themselves."""
+    low, high = topology.finder.host_range(text)
     if high < low:
         raise DetourError(f"{text}: the range runs backwards")
     yield from range(low, high + 1)
@@ -333,8 +355,9 @@ def _elephant(entry: Any, topology: Topology) -> tuple[tuple[int, int], SwitchPa
         raise DetourError(f"{ends[0]} would send to itself")
     if names is None:
         return (a.index, b.index), None
-    path = tuple(topology.switch(name).index for name in _texts(names, "path"))
+    names = _texts(names, "path")
+    path = tuple(parse_stop(topology, name) for name in names)
     if path[0] != a.switch:
-        raise DetourError(f"a path from {a.name} begins at s{a.switch}, not at s{path[0]}")
+        raise DetourError(f"a path from {a.name} begins at {topology.switches[a.switch].name}, not at {names[0]}")
     path_usids(topology, path, b)
     return (a.index, b.index), path

@@ -215,23 +215,23 @@ class Placement:
         return max(proven, priced_bound(self.network, *self._placed, self.carried.astype(np.float64)))
 
     def path(self, flow: int) -> SwitchPath:
-        """Switches that a flow passes; none if it has no path."""
-        return tuple(int(switch) for switch in self.path_rows[flow] if switch >= 0)
+        """The stops of a flow (`topo.paths`); none if it has no path."""
+        return tuple(int(stop) for stop in self.path_rows[flow] if stop >= 0)
 
     def usids(self, flow: int) -> tuple[int, ...]:
-        """The uSID list of a flow: the uN of every switch after the first, as `control.routes` installs it, then
-        the host's."""
+        """The uSID list of a flow, as `control.routes` installs them: see `path_usids`."""
         topology = self.network.topology
         return path_usids(topology, self.path(flow), topology.hosts[self.flows.target[flow]])
 
     def assignments(self, which: Iterable[int]) -> list[Assignment]:
         """Some of the flows."""
+        topology = self.network.topology
         return [
             Assignment(
                 job=self.flows.names[self.flows.job[flow]],
-                source=f"h{self.flows.source[flow]}",
-                target=f"h{self.flows.target[flow]}",
-                path=[f"s{switch}" for switch in self.path(flow)],
+                source=topology.hosts[self.flows.source[flow]].name,
+                target=topology.hosts[self.flows.target[flow]].name,
+                path=topology.path_names(self.path(flow)),
                 usids=[f"{usid:x}" for usid in self.usids(flow)],
             )
             for flow in which

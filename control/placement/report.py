@@ -79,7 +79,7 @@ def compare(
     placement = place(topology, flows, failures, detours=detours) if change is None else change.placement
     seconds = time.monotonic() - begin
     if change is not None and len(change.lost):
-        raise DetourError(f"{flows.name(int(change.lost[0]))}: there is no path left")
+        raise DetourError(f"{flows.name(int(change.lost[0]), topology)}: there is no path left")
     count, floor = placement.collisions, placement.lower_bound
     chance = hashed(placement.network, flows, seeds, progress)
     order = np.argsort(-chance.load, kind="stable")

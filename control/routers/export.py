@@ -25,8 +25,7 @@ NamedTexts: TypeAlias = Iterator[tuple[str, str]]
 def document(topology: Topology, failures: Sequence[str], placement: Placement) -> str:
     """All assignments as JSON; `failures` by their names. `names`: those of a file, where they are others than ours."""
     rows = as_json(placement.assignments(range(len(placement.flows))))
-    names = {ours: name for ours, name in topology.outside.items() if ":" not in ours and name != ours}
-    more = {"names": names} if names else {}
+    more = {"names": topology.names} if topology.names else {}
     return json.dumps({"topology": topology.spec, "failures": failures, **more, "assignments": rows})
 
 
@@ -66,7 +65,7 @@ def _p4runtime(topology: Topology, failures: Failures, placement: Placement) -> 
     codec = Codec(read_p4info(PipelineConfig.fabric().p4info))
     for device, entities in plan(topology, None, failures).items():
         request = p4r.WriteRequest(device_id=device, updates=[codec.insert(entity) for entity in entities])
-        yield f"{topology.switch_name(device)}.txtpb", text_format.MessageToString(request)
+        yield f"{topology.file_names[topology.switch_name(device)]}.txtpb", text_format.MessageToString(request)
     yield from _json(topology, failures, placement)
 
 

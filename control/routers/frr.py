@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from detour.control.routers.linux import MAKE_DUMMY
-from detour.control.routers.nodes import USID_PREFIX, Router, file_name, interface_name
+from detour.control.routers.nodes import USID_PREFIX, Router, interface_names
 from detour.topo import Topology
 from detour.topo.failures import Failures, dead_switches
 
@@ -49,29 +49,26 @@ def frr_conf(router: Router) -> str:
 def lab(topology: Topology, failures: Failures) -> str:
     """`NAME.clab.yml` for containerlab: every live switch and every host as a container, with the files that `export`
     writes beside it."""
-    down = dead_switches(failures)
+    down, names, called = dead_switches(failures), topology.file_names, interface_names(topology)
     sysctls = {f"net.ipv6.conf.{key}": 1 for key in ("all.forwarding", "all.seg6_enabled", "default.seg6_enabled")}
     make_dummy = [f"sh -c '{command}'" for command in MAKE_DUMMY]
     nodes: dict[str, Any] = {}
     for switch in topology.switches:
         if switch.index not in down:
-            name = file_name(topology, switch.name)
+            name = names[switch.name]
             binds = [f"{name}.conf:/etc/frr/frr.conf", "daemons:/etc/frr/daemons"]
             nodes[name] = {"group": "switch", "binds": binds, "exec": make_dummy}
     for host in topology.hosts:
-        name = file_name(topology, host.name)
+        name = names[host.name]
         nodes[name] = {"group": "host", "binds": [f"{name}.sh:/{name}.sh"], "exec": [f"sh /{name}.sh"]}
     links = []
     for link in topology.links:
         switches = {link.a[0]} | ({link.b[0]} if link.kind != "host" else set())
         if not switches & down:
-            other = f"h{link.b[0]}" if link.kind == "host" else f"s{link.b[0]}"
-            ends = [_end(topology, f"s{link.a[0]}", link.a[1]), _end(topology, other, link.b[1])]
+            nodes_b = topology.hosts if link.kind == "host" else topology.switches
+            ends = ((topology.switches[link.a[0]].name, link.a[1]), (nodes_b[link.b[0]].name, link.b[1]))
+            ends = [f"{names[name]}:{called[name, port]}" for name, port in ends]
             links.append({"endpoints": ends})
     kinds = {"linux": {"image": _IMAGE, "sysctls": sysctls}}
     network = {"defaults": {"kind": "linux"}, "kinds": kinds, "nodes": nodes, "links": links}
     return yaml.safe_dump({"name": "detour", "topology": network}, sort_keys=False, width=120)
-
-
-def _end(topology: Topology, name: str, port: int) -> str:
-    return f"{file_name(topology, name)}:{interface_name(topology, name, port)}"

@@ -41,8 +41,7 @@ def config_db(router: Router) -> str:
 
 
 def _port(interface: RouterPort) -> str:
-    """SONiC's name of a port of four lanes: containerlab has `eth1` for `Ethernet0`, `eth2` for `Ethernet4`."""
-    if interface.name.startswith("Ethernet"):
-        return interface.name
+    """SONiC's name of a port of four lanes: containerlab has `eth1` for `Ethernet0`, `eth2` for `Ethernet4`.
+    Other names of a file stay."""
     number = re.fullmatch(r"eth([1-9][0-9]*)", interface.name)
-    return f"Ethernet{4 * (int(number[1]) if number else interface.port) - 4}"
+    return f"Ethernet{4 * int(number[1]) - 4}" if number else interface.name

@@ -55,6 +55,7 @@ class Wires(NamedTuple):
     back: Int32Array  # (switches, width) column of the same link there
     port: Int32Array  # (switches, width) its port number, 0 for none
     host_ports: tuple[tuple[int, ...], ...]  # of every switch
+    names: tuple[str, ...]  # of switches
 
 
 def wires_of(topology: Topology, down: Collection[int] = ()) -> Wires:
@@ -76,7 +77,7 @@ def wires_of(topology: Topology, down: Collection[int] = ()) -> Wires:
     gone[list(down)] = True
     neighbour[gone] = -1
     hosts = tuple(tuple(h.port for h in topology.hosts_of[x]) for x in range(n))
-    return Wires(neighbour, back, port, hosts)
+    return Wires(neighbour, back, port, hosts, tuple(switch.name for switch in topology.switches))
 
 
 class _Classes(NamedTuple):
@@ -148,13 +149,14 @@ class InstalledClasses:
         return self._waits()
 
     def follow_paths(self, paths: Sequence[Sequence[int]]) -> Waits:
-        """Packets with DSCP 0 on paths, each a list of switches that are neighbours."""
-        neighbour = self._wires.neighbour
+        """Packets with DSCP 0 on paths, each a list of stops (`topo.paths`)."""
+        neighbour, n = self._wires.neighbour, len(self._wires.neighbour)
         length = np.array([len(path) - 1 for path in paths], np.uint8)
         columns = np.zeros((len(paths), max(1, int(length.max(initial=0)))), np.uint8)
         for row, path in enumerate(paths):
-            for hop, (x, y) in enumerate(pairwise(path)):
-                columns[row, hop] = np.flatnonzero(neighbour[x] == y)[0]
+            for hop, (x, stop) in enumerate(pairwise(path)):
+                copy, y = divmod(stop, n)  # ports are in the order of parallel links
+                columns[row, hop] = np.flatnonzero(neighbour[x % n] == y)[copy]
         source = np.array([path[0] for path in paths], np.int64)
         return self.follow_listed(source, np.arange(len(paths) + 1), length, columns)
 
@@ -174,7 +176,8 @@ class InstalledClasses:
         neighbour = self._wires.neighbour
         classes = [p for p in range(CLASSES) if self._lossless >> p & 1]
         cycle = cycle_of(self._depends, neighbour)
-        names = tuple(f"s{x}>s{neighbour[x, c]} in {classes[k]}" for x, c, k in cycle)
+        called = self._wires.names
+        names = tuple(f"{called[x]}>{called[neighbour[x, c]]} in {classes[k]}" for x, c, k in cycle)
         return Waits(int(self._used.sum()), int(self._depends.sum()), names)
 
 

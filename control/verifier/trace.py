@@ -14,6 +14,7 @@ from detour.control.routes.hashes import DETOUR_BIT, PATHS, pick_member, pick_vi
 from detour.control.verifier.forwarding import SwitchTables
 from detour.topo import address
 from detour.topo.failures import NONE, Failures, dead_links, dead_switches
+from detour.topo.paths import SwitchPath, stops_of
 from detour.topo.topology import Host, Topology
 
 
@@ -39,6 +40,10 @@ class Trace:
     @property
     def switches(self) -> tuple[int, ...]:
         return tuple(hop.switch for hop in self.hops)
+
+    def path(self, topology: Topology) -> SwitchPath:
+        """The same as stops (`topo.paths`), which tell parallel links apart."""
+        return stops_of(topology, ((hop.switch, hop.in_port) for hop in self.hops))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +93,27 @@ class Tracer:
         packet, at, in_port = _Packet(source.address, dst, sport, via), source.switch, source.port
         peer = self._topology.switches[at].peer(in_port)
         if at in self._down or peer is None or peer.link in self._dead:
-            return Trace((), False, f"{source.name} has lost its link to s{at}")
+            return Trace((), False, f"{source.name} has lost its link to {self._name(at)}")
         hops: list[Hop] = []
         while True:
             verdict = _forward(self._tables(at), packet)
             hops.append(Hop(at, in_port, verdict.port, verdict.table, verdict.why))
             if verdict.port is None:
-                return Trace(tuple(hops), False, f"ends at s{at}: {verdict.why}")
+                return Trace(tuple(hops), False, f"ends at {self._name(at)}: {verdict.why}")
             peer = self._topology.switches[at].peer(verdict.port)
             if peer is None or peer.link in self._dead:
-                return Trace(tuple(hops), False, f"lost at s{at}: nothing lives behind port {verdict.port}")
+                return Trace(tuple(hops), False, f"lost at {self._name(at)}: nothing lives behind port {verdict.port}")
             if peer.kind == "host":
                 return self._arrival(tuple(hops), target, peer.index, verdict.mac)
             packet = replace(verdict.packet, counted=False)
             at, in_port = peer.index, peer.port
 
+    def _name(self, switch: int) -> str:
+        return self._topology.switches[switch].name
+
     def _arrival(self, hops: tuple[Hop, ...], target: Host, host: int, mac: int | None) -> Trace:
         if host != target.index:
-            return Trace(hops, False, f"reaches h{host} instead of {target.name}")
+            return Trace(hops, False, f"reaches {self._topology.hosts[host].name} instead of {target.name}")
         if mac is not None and mac != target.mac:
             return Trace(hops, False, f"reaches {target.name} with the wrong MAC address {address.mac_text(mac)}")
         return Trace(hops, True, f"delivered to {target.name}")

@@ -96,7 +96,8 @@ def _check_locators(state: FabricState, problems: list[tuple[str, int]]) -> int:
     reachable[list(state.down)] = False
     for at, to in np.argwhere(reachable & (hops >= LOST)).tolist():
         sid = address.prefix_text(address.locator(topology.switches[to].node_id), 48)
-        problems.append((f"uN {sid}: from s{at}, some way does not end at s{to}", 1))
+        a, b = topology.path_names((at, to))
+        problems.append((f"uN {sid}: from {a}, some way does not end at {b}", 1))
     return int(reachable.sum())
 
 
@@ -317,8 +318,7 @@ class _Counterexample:
         return f"{self._source.name} -> {self._target.name}, {bit}: {path or 'fails on some path'}"
 
     def _failing(self, path: list[int], bound: int) -> str | None:
-        names = " ".join(f"s{switch}" for switch in path)
-        at = path[-1]
+        names, at = " ".join(self._state.topology.path_names(path)), path[-1]
         if at in path[:-1]:
             return f"{names} then round again"
         if self._connected and len(path) > bound:
@@ -331,10 +331,11 @@ class _Counterexample:
         return problem
 
     def _choice_failing(self, path: list[int], bound: int, entry: TableEntry | None) -> str | None:
-        names, at = " ".join(f"s{switch}" for switch in path), path[-1]
+        names, at = " ".join(self._state.topology.path_names(path)), path[-1]
+        here = self._state.topology.switches[at].name
         if entry is None or not entry.members():
             what = "no route to" if entry is None else "an empty action set for"
-            dropped = f"{names} then dropped: s{at} has {what} {address.ipv6_text(self._target.address)}"
+            dropped = f"{names} then dropped: {here} has {what} {address.ipv6_text(self._target.address)}"
             return dropped if self._connected else None
         for action in entry.members():
             neighbour, host = self._state.effect(at, action)
@@ -344,7 +345,7 @@ class _Counterexample:
                     return problem
             elif self._connected and host != self._target.index:
                 where = f"{action.name.rsplit('.', 1)[-1]}({', '.join(f'{k}={v}' for k, v in action.params)})"
-                return f"{names} then {where} at s{at}, which is not {self._target.name}"
+                return f"{names} then {where} at {here}, which is not {self._target.name}"
         return None
 
     def _entry(self, switch: int) -> TableEntry | None:

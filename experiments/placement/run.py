@@ -30,13 +30,13 @@ from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import STEP_MARKING, LinkSettings, RunSettings, Scheme
 from detour.fabric.daemon.control_socket import ControlServer, call
 from detour.fabric.monitoring.windows import FLOW_FIELDS
-from detour.fabric.operations.path_placement import Rerouter, usid_text
+from detour.fabric.operations.path_placement import Rerouter
 from detour.fabric.operations.results import ReroutedFlow
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.flows import Choice, Flow, PatternSink, PatternSource
 from detour.hosts.verbs import Path
 from detour.topo import parse_topology
-from detour.topo.paths import path_usids
+from detour.topo.paths import path_usids, usid_list_text
 
 SCHEME = Scheme("placed", "lerp", "dctcp", "shortest", STEP_MARKING)
 _SEED = 1
@@ -88,7 +88,7 @@ def run(point: PathPoint) -> PathRun:
         stack.callback(session.close)
         session.provision()
         if how.warm_bytes:
-            usid = usid_text(scenario.SPINE_PATHS[0], scenario.RECEIVER)
+            usid = usid_list_text(session.topology, scenario.SPINE_PATHS[0], scenario.RECEIVER)
             session.send(f"h{scenario.SENDER}", f"h{scenario.RECEIVER}", how.warm_bytes, usid=usid)
         return _Run(session, how, point).measure()
 

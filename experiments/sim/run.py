@@ -90,14 +90,15 @@ class Sampler:
         for link in topology.links:
             rows = [place[end] for end in self._fabric.link_ends(link.index)]
             out += rows
-            names += [f"{link.name} from s{link.a[0]}"]
+            names.append(f"{link.name} from {topology.switches[link.a[0]].name}")
             host += [link.kind == "host"]
             if link.kind == "host":
                 back.append(rows[0])
             else:
-                names.append(f"{link.name} from s{link.b[0]}")
+                names.append(f"{link.name} from {topology.switches[link.b[0]].name}")
                 host.append(False)
-        names += [f"{link.name} from h{link.b[0]}" for link in topology.links if link.kind == "host"]
+        hosts = (link for link in topology.links if link.kind == "host")
+        names += [f"{link.name} from {topology.hosts[link.b[0]].name}" for link in hosts]
         self._out, self._back = np.array(out, np.int64), np.array(back, np.int64)
         self._names, self._host = tuple(names), np.array(host + [True] * len(back))
         rates = stats["rate_bps"]
@@ -184,6 +185,13 @@ class SimRun:
     packet_bytes: int
     stopped: bool = False
     placement: Placement | None = None
+
+    def __repr__(self) -> str:
+        over = int((self.graph.is_message & self.tasks.finished).sum())
+        return (
+            f"<SimRun {self.workload.text} on {self.topology.spec}, {self.settings.scheme.name}: "
+            f"{over} of {int(self.graph.is_message.sum())} flows complete in {time_text(self.end_ps)}, {self.ended_by}>"
+        )
 
     @property
     def graph(self) -> TaskGraph:

@@ -33,7 +33,7 @@ from detour.base.errors import DetourError, error_of
 from detour.base.progress import Progress, silent
 from detour.base.records import as_json
 from detour.base.unix_listener import UnixServerSocket
-from detour.fabric.daemon.state_dir import StateDir
+from detour.fabric.daemon.state_dir import StateDir, about_this_fabric, not_up
 from detour.fabric.operations.registry import LIMIT_S, OPERATIONS, Operation
 
 _LONGEST_REQUEST = 1 << 16
@@ -292,7 +292,7 @@ def call(
                 elif "result" in answer:
                     return answer["result"]
         except TimeoutError:
-            raise DetourError(f"the fabric does not answer `{do}`; `detour down` ends it") from None
+            raise DetourError(f"the fabric does not answer `{do}`; {about_this_fabric('down')} ends it") from None
         except ConnectionError:
             pass
     raise DetourError("the fabric went down")
@@ -312,7 +312,7 @@ def _connect(connection: socket.socket, path: Path, deadline: float) -> None:
         except TimeoutError:
             raise
         except OSError:
-            raise DetourError("no fabric is up; `detour up --detach` starts one") from None
+            raise DetourError(not_up()) from None
 
 
 def _answers(connection: socket.socket, deadline: float, silence_s: float) -> Iterator[dict[str, Any]]:

@@ -15,7 +15,7 @@ from detour.fabric.backends.virtual.pace import TimePace
 from detour.fabric.daemon import log
 from detour.fabric.daemon.client import UpOptions
 from detour.fabric.daemon.control_socket import ControlServer
-from detour.fabric.daemon.state_dir import StateDir
+from detour.fabric.daemon.state_dir import StateDir, about_this_fabric
 from detour.fabric.labs.boot import LinkDefaults
 from detour.fabric.labs.controllers import fill_build
 from detour.fabric.labs.folder import LabFolder
@@ -65,7 +65,7 @@ def serve_lab(lab: RunningLab, state: StateDir, ready: Callable[[LabStatus], Non
     def refuse(**arguments: Any) -> None:
         raise DetourError(
             f"what is up is a lab ({status.lab}), whose tables are not detour's: ask its switches over P4Runtime or "
-            "Thrift, or `detour cli`; `detour down` ends it"
+            f"Thrift, or `detour cli`; {about_this_fabric('down')} ends it"
         )
 
     operations = dict.fromkeys(OPERATIONS, refuse) | {"down": end.set, "lab": lambda: lab.status, "hosts": lab.do}

@@ -31,6 +31,7 @@ _NAME = re.compile("[A-Za-z0-9_-]{1,32}")
 _SOCKET = "control.sock"
 _RECORD = "fabric.json"
 _LOG = "daemon.log"
+_END = "end"
 _LAST_WORDS_BYTES = 4096
 UP = "up"
 """the line of a log that says so; a log that ends with it tells nothing about an end"""
@@ -45,6 +46,23 @@ def default_path() -> Path:
     if not _NAME.fullmatch(name):
         raise DetourError(f"a fabric cannot be called {name!r}: at most 32 letters, digits, - and _")
     return path.with_name(f"{path.name}-{name}")
+
+
+def about_this_fabric(command: str) -> str:
+    """A command for the fabric that this process asks for, as one types it: `detour down --name left`."""
+    name = os.environ.get(NAME_VARIABLE, "")
+    return f"`detour {command}{f' --name {name}' if name else ''}`"
+
+
+def not_up() -> str:
+    """That the fabric that this process asks for is not up, and which are, for a message."""
+    name, others = os.environ.get(NAME_VARIABLE, ""), all_fabrics()
+    named = [f"--name {other}" for other in others if other]
+    if not others:
+        return f"no fabric {f'called {name!r} ' if name else ''}is up; {about_this_fabric('up --detach')} starts one"
+    unnamed = ["one without a name"] if "" in others else []
+    what = f"called {name!r}" if name else "without a name"
+    return f"no fabric {what} is up; there {'is' if len(others) == 1 else 'are'} {', '.join([*named, *unnamed])}"
 
 
 def all_fabrics() -> dict[str, StateDir]:
@@ -98,7 +116,7 @@ class StateDir:
             fd = self._open(make=True)
             if not _try_lock(fd):
                 os.close(fd)
-                raise DetourError(f"a fabric is up already{self._who()}; `detour down` ends it")
+                raise DetourError(f"a fabric is up already{self._who()}; {about_this_fabric('down')} ends it")
             if self._is_current(fd):
                 break
             os.close(fd)  # it was removed between opening and locking
@@ -129,11 +147,22 @@ class StateDir:
         if died:
             self._keep_log()
         self._clear()
-        self.path.rmdir()
+        while not _removed(self.path):
+            self._clear()  # `ask_to_end` came between
         os.close(self._fd)
         self._fd = -1
 
+    @property
+    def is_to_end(self) -> bool:
+        """Whether `detour down` has ended it: a signal alone does not say who sent it."""
+        return (self.path / _END).exists()
+
     # -- for everybody else -----------------------------------------------------------------------------
+
+    def ask_to_end(self) -> None:
+        """Notes that the fabric is ended by `detour down`."""
+        with suppress(OSError):
+            (self.path / _END).touch()
 
     def is_alive(self) -> bool:
         """Whether somebody holds the lock."""
@@ -242,6 +271,17 @@ class StateDir:
         if not noted.keys() >= {"target", "topology", "pid"}:
             return ""
         return f" ({noted['target']}, {noted['topology']}, process {noted['pid']})"
+
+
+def _removed(folder: Path) -> bool:
+    """Removes it; whether it was empty."""
+    try:
+        folder.rmdir()
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            raise
+        return False
+    return True
 
 
 def _check_parent(parent: Path) -> None:

@@ -56,8 +56,10 @@ def request(
     """Hosts of a fabric of ours, by name: `h0,h71` and `h3=4711`. `queue`: packets of the switches' queues; those of
     the hosts are as long. Raises DetourError: there is no such host, one is there twice, or something is not a
     process."""
-    processes, hosts = processes_of(netns), {host.name: host for host in topology.hosts}
-    names = hosts_named([*listed(linux), *processes], hosts, f"the fabric has h0 to h{len(hosts) - 1}")
+    processes = {topology.host(name).name: process for name, process in processes_of(netns).items()}
+    hosts = {host.name: host for host in topology.hosts}
+    asked = [topology.host(name).name for name in listed(linux)]
+    names = hosts_named([*asked, *processes], hosts, f"the fabric has {', '.join(hosts)}")
     size, packets = mtu_of(names, mtu), QUEUE_PACKETS if queue is None else queue
     interfaces = {name: of_fabric(hosts[name], size, packets) for name in names}
     return LinuxRequest(interfaces, names_of_fabric(topology), processes)
@@ -124,7 +126,7 @@ class LinuxHosts:
         return name in self.request.interfaces
 
     def _kept(self, name: str, folder: Path) -> HostKeeper:
-        file = folder / name
+        file = folder / str(len(self._keepers))
         file.write_text(hosts_file(self.request.names, name))
         file.chmod(0o644)  # whoever a program inside runs as
         process = self.request.processes.get(name)

@@ -5,6 +5,7 @@ and uSIDs and a lab with IPv4, a gateway and static ARP are put together by the 
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -120,14 +121,20 @@ def of_fabric(host: Host, mtu: int = LINUX_MTU, queue: int = LINUX_QUEUE) -> Hos
 
 
 def names_of_fabric(topology: Topology) -> dict[str, str]:
-    """Address of every host by its name."""
-    return {host.name: address.ipv6_text(host.address) for host in topology.hosts}
+    """Address of every host by its names."""
+    addresses = {f"h{host.index}": address.ipv6_text(host.address) for host in topology.hosts}
+    return addresses | {host_name(host.name): address.ipv6_text(host.address) for host in topology.hosts}
+
+
+def host_name(name: str) -> str:
+    """A host's name as the resolver takes it."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", name)
 
 
 def hosts_file(names: Mapping[str, str], own: str) -> str:
     """/etc/hosts as `own` sees it."""
     loopback: Iterable[str] = ("127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback")
     lines = [*loopback, *(f"{where} {name}" for name, where in names.items())]
-    if own not in names:
-        lines.append(f"127.0.1.1 {own}")
+    if host_name(own) not in names:
+        lines.append(f"127.0.1.1 {host_name(own)}")
     return "\n".join(lines) + "\n"

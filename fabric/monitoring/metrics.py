@@ -127,7 +127,7 @@ def port_rows(
     """Every port: its last window by name like `s0:3`, its counters, and what the target says."""
     rows = []
     for name, window in windows.items():
-        switch, _, port = name.partition(":")
+        switch, _, port = name.rpartition(":")
         key = topology.switch(switch).device_id, int(port)
         rows.append(PortRow(switch, port, topology.link(name).name, window, port_counts(sample, *key), states[key]))
     return rows

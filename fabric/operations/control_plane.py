@@ -26,7 +26,7 @@ from detour.fabric.backends.clock import PS
 from detour.fabric.operations.results import DisplacedSwitch, PathHop, TracedPath
 from detour.hosts.verbs import Path
 from detour.topo import Failure, Host, failure_name
-from detour.topo.paths import completed_usids, parse_usid_list
+from detour.topo.paths import SwitchPath, completed_usids, parse_usid_list
 
 
 class ControlPlane:
@@ -181,7 +181,9 @@ class Paths:
         way = self.chosen(b, sport, usid)
         with self._control.tracer() as tracer:
             trace = tracer.trace(a, b, way.sport, way.usids or None)
-        hops = [PathHop(f"s{hop.switch}", hop.in_port, hop.out_port, hop.why) for hop in trace.hops]
+        hops = [
+            PathHop(self._topology.switches[hop.switch].name, hop.in_port, hop.out_port, hop.why) for hop in trace.hops
+        ]
         return TracedPath(str(way), trace.delivered, trace.outcome, hops)
 
     def need_one(self, source: Host, target: Host, paths: Iterable[Path]) -> None:
@@ -199,14 +201,16 @@ class Paths:
         down = ", ".join(self._control.failure_names())
         raise DetourError(f"no packet of {source.name} reaches {target.name}: {outcome} (down: {down}; `detour heal`)")
 
-    def hops(self, ways: Iterable[tuple[Host, Host, Path]]) -> list[tuple[int, ...]]:
-        """The switches that packets pass from a host to another one on a path, for each of them."""
+    def hops(self, ways: Iterable[tuple[Host, Host, Path]]) -> list[SwitchPath]:
+        """The stops of packets from a host to another one on a path, for each of them."""
         with self._control.tracer() as tracer:
-            return [tracer.trace(a, b, path.sport, path.usids or None).switches for a, b, path in ways]
+            traces = [tracer.trace(a, b, path.sport, path.usids or None) for a, b, path in ways]
+        return [trace.path(self._topology) for trace in traces]
 
     def hop_names(self, source: Host, target: Host, paths: Iterable[Path]) -> list[list[str]]:
         """The same by name, for several paths between two hosts."""
-        return [[f"s{switch}" for switch in hops] for hops in self.hops((source, target, path) for path in paths)]
+        ways = self.hops((source, target, path) for path in paths)
+        return [self._topology.path_names(way) for way in ways]
 
 
 def since(begin: float) -> float:

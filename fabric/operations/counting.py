@@ -54,7 +54,7 @@ class Counting:
                 rate = change.rate_bps(device, port)
                 row = LinkUse(
                     link=link.name,
-                    from_=f"s{device - 1}:{port}",
+                    from_=f"{self._topology.switch_name(device)}:{port}",
                     kind=link.kind,
                     up=state.up,
                     mbps=rate / 1e6,
@@ -96,7 +96,7 @@ class PortWatch:
             for port, peer in enumerate(switch.ports, 1)
             if peer is not None
         ]
-        self.windows = {f"s{device - 1}:{port}": _NOTHING for device, port in self._ports}
+        self.windows = {f"{fabric.topology.switch_name(device)}:{port}": _NOTHING for device, port in self._ports}
         """the last window by port"""
         self._before, self._then_ps = np.zeros((len(self._ports), 4), np.int64), -1
         self._ticker: Ticker | None = None

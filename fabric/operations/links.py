@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from detour.base.errors import DetourError
 from detour.base.records import extended
+from detour.engine.capture import capture_file
 from detour.fabric.backends.base import Fabric
 from detour.fabric.operations import results
 from detour.fabric.operations.control_plane import ControlPlane, since
@@ -159,7 +160,7 @@ class Capturing:
             raise DetourError(f"captures are being written to {self._now.folder}; `detour capture --stop` ends them")
         names = ports_of(self._fabric.topology, where)
         self._fabric.capture(Path(folder), frozenset(names) if where else None)
-        self._now = results.Captured(folder, [f"{name}.pcapng" for name in names])
+        self._now = results.Captured(folder, [capture_file(name) for name in names])
 
     def _stop(self) -> results.Captured:
         if self._now.folder is None:
@@ -174,7 +175,7 @@ def ports_of(topology: Topology, where: list[str]) -> list[str]:
     no such link, switch or host."""
     chosen = [parse_failure(topology, text) for text in where]
     return [
-        f"s{switch.index}-{port}"
+        f"{switch.name}-{port}"
         for switch in topology.switches
         for port, peer in enumerate(switch.ports, 1)
         if peer is not None

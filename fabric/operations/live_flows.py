@@ -24,6 +24,7 @@ from detour.fabric.records import FlowRow, SwitchFlowTotals
 from detour.fabric.traffic.flows import Flow
 from detour.hosts.state import Hosts
 from detour.hosts.verbs import Path
+from detour.topo.names import link_name
 
 _log = logging.getLogger(__name__)
 
@@ -36,11 +37,13 @@ Listener = Callable[[list[FlowReport], int], None]
 
 @dataclass
 class LiveFlow:
-    """A flow that sends. `placed`: the flow of the fabric's placement that it is, if it is one."""
+    """A flow that sends. `placed`: the flow of the fabric's placement that it is, if it is one; `number`: its name by
+    numbers of hosts, like `h0-h9#2`."""
 
     name: str
     flow: Flow
     placed: int | None
+    number: str
 
 
 class FlowSubscriber(Protocol):
@@ -87,13 +90,13 @@ class LiveFlows:
         return names
 
     def _entered(self, flow: Flow, placed: int | None) -> LiveFlow:
-        stem = f"h{flow.source_host}-h{flow.target_host}"
-        names = (stem if copy == 1 else f"{stem}#{copy}" for copy in range(1, len(self._flows) + 2))
+        names = (link_name(*flow.ends, copy) for copy in range(1, len(self._flows) + 2))
         name = next(name for name in names if name not in self._flows)
         first = not self._flows
         if first:
             self.monitor.sample(self._clock.now_ps)  # a window begins
-        live = self._flows[name] = LiveFlow(name, flow, placed)
+        number = f"h{flow.source_host}-h{flow.target_host}{name.removeprefix(link_name(*flow.ends))}"
+        live = self._flows[name] = LiveFlow(name, flow, placed, number)
         self.monitor.add(name, flow.peer.index)
         if self._ticker is None:
             self._ticker = self._clock.every(self._period, self._end_window, "flow monitor")
@@ -131,7 +134,7 @@ class LiveFlows:
     def find(self, name: str) -> LiveFlow:
         """The flow of that name. Raises DetourError: there is none."""
         with self._lock:
-            live = self._flows.get(name)
+            live = self._flows.get(name) or next((each for each in self._flows.values() if each.number == name), None)
         if live is None:
             there = ", ".join(self._flows) or "none"
             raise DetourError(f"there is no flow {name!r}; there are: {there}")

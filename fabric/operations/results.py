@@ -134,7 +134,7 @@ class DisplacedSwitch(Struct, frozen=True):
 
 
 class Status(BackendDetails, frozen=True, kw_only=True):
-    """`lost`: switches that are not reached, and why; `endpoints`, `displaced`: by switch; `icmp_answered`: packets
+    """`names`: what a topology's file calls switches and hosts, by `s0`, `h0`; `lost`: switches that are not reached, and why; `endpoints`, `displaced`: by switch; `icmp_answered`: packets
     whose hop limit ended; `capture`: what is being written; `log`: where a detached fabric writes (None: it does not;
     UNSET: it is no daemon)."""
 
@@ -151,6 +151,7 @@ class Status(BackendDetails, frozen=True, kw_only=True):
     endpoints: dict[str, SwitchEndpoint]
     displaced: dict[str, DisplacedSwitch]
     icmp_answered: int
+    names: dict[str, str] | UnsetType = UNSET
     capture: Captured | UnsetType = UNSET
     log: str | UnsetType | None = UNSET
 

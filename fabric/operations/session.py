@@ -46,7 +46,7 @@ class Session(Operations):
         except BaseException:
             fabric.close()
             raise
-        self.pump = pump = Pump(fabric.device, fabric.clock)
+        self.pump = pump = Pump(fabric.device, fabric.clock, fabric.topology)
         self.live = live = LiveFlows(fabric.hs, fabric.clock, window_s)
         self.paths = paths = Paths(control)
         self.watched = watched = WatchedFlows(fabric, control, live, paths, kept)
@@ -116,6 +116,7 @@ class Session(Operations):
             seconds_up=round(time.monotonic() - self.started, 1),
             endpoints={t.name: SwitchEndpoint(addresses[t.name], t.device_id) for t in self.fabric.targets()},
             displaced=self.control.displaced,
+            names=self.topology.names or UNSET,
             icmp_answered=self.control.responder.answered,
             capture=UNSET if captured.folder is None else captured,
         )

@@ -26,6 +26,7 @@ from detour.fabric.operations.control_plane import ControlPlane, Paths
 from detour.fabric.operations.live_flows import LiveFlow, LiveFlows
 from detour.fabric.operations.results import FlowRows
 from detour.fabric.records import SwitchFlowTotals
+from detour.topo.paths import switch_at
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +39,9 @@ class SwitchFlowMonitor(Windows):
     is restarted, and a slot is used by one flow after the other, so what they were when a flow got the slot is taken
     off."""
 
-    def __init__(self, tick_ps: int, kept: int = KEPT) -> None:
+    def __init__(self, tick_ps: int, name_of: Callable[[int], str], kept: int = KEPT) -> None:
+        """`name_of`: a switch by its device id."""
+        self._name_of = name_of
         self._first: dict[str, NDArray[np.int64]] = {}
         self._seen: dict[str, NDArray[np.int64]] = {}
         self._rows: dict[str, int] = {}
@@ -76,7 +79,7 @@ class SwitchFlowMonitor(Windows):
         total = self._seen[name] - self._first[name]
         packets, octets, marked, _, _ = counts(total).tolist()
         sums = {"packets": packets, "bytes": octets, "ecn_packets": marked, "delays": total[2:, 0].tolist()}
-        return extended(SwitchFlowTotals, self.last(name), switch=f"s{device - 1}", **sums)
+        return extended(SwitchFlowTotals, self.last(name), switch=self._name_of(device), **sums)
 
     def history(self, flow: str, device: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """As `series`, of a flow at a switch."""
@@ -102,8 +105,8 @@ class SwitchFlows:
         """`control` reads counters and writes entries, `live` tells senders their flow's label. Windows go by `clock`
         and are as long as those of `live`; `kept` of them are remembered."""
         self._control, self._live, self._clock = control, live, clock
-        self._list = WatchList()
-        self.monitor = SwitchFlowMonitor(tick_ps, kept)
+        self._list = WatchList(control.topology.switch_name)
+        self.monitor = SwitchFlowMonitor(tick_ps, control.topology.switch_name, kept)
         self.tick_ps = tick_ps
         self.window_s = self.pause_s = live.window_s
         """length of a window now: longer than `window_s` if there are so many flows that reading them takes long"""
@@ -298,7 +301,7 @@ class WatchedFlows:
         devices: dict[str, list[int]] = {live.name: [] for live in flows}
         try:
             for (live, *_), passed in zip(ways, self._paths.hops(way[1:] for way in ways), strict=True):
-                devices[live.name] += [switches[switch].device_id for switch in passed]
+                devices[live.name] += [switches[switch_at(self._topology, stop)].device_id for stop in passed]
         except DetourError as error:
             _log.warning("it is not known where flows pass: %s", error)
             return

@@ -195,8 +195,8 @@ def probing_choice(topology: Topology, source: Host, target: Host, rng: random.R
 class HostQueues:
     """A host's domain and completion queue, shared by its flows."""
 
-    def __init__(self, device: verbs.Device, host: int) -> None:
-        self.context = verbs.Context(device, host)
+    def __init__(self, device: verbs.Device, host: int, name: str) -> None:
+        self.context, self.name = verbs.Context(device, host), name
         self.pd = verbs.PD(self.context)
         self.cq = verbs.CQ(self.context)
 
@@ -214,6 +214,7 @@ class Flow:
         slot_bytes: int,
     ) -> None:
         self.source_host, self.target_host = source_host.context.host, target_host.context.host
+        self.ends = source_host.name, target_host.name
         self._source, self._sink = stream
         self._slots, self._slot_bytes = slots, slot_bytes
         size, landing = slots * slot_bytes, verbs.AccessFlag.LOCAL_WRITE | verbs.AccessFlag.REMOTE_WRITE
@@ -331,8 +332,8 @@ class Flow:
 class Pump:
     """Keeps flows going: one thread at a time polls completions and posts what comes next, by the fabric's clock."""
 
-    def __init__(self, device: verbs.Device, clock: FabricClock) -> None:
-        self._device = device
+    def __init__(self, device: verbs.Device, clock: FabricClock, topology: Topology) -> None:
+        self._device, self._topology = device, topology
         self.clock = clock
         self._hosts: dict[int, HostQueues] = {}
         self._by_cq: dict[int, HostQueues] = {}
@@ -359,7 +360,7 @@ class Pump:
 
     def _queues(self, host: int) -> HostQueues:
         if host not in self._hosts:
-            queues = self._hosts[host] = HostQueues(self._device, host)
+            queues = self._hosts[host] = HostQueues(self._device, host, self._topology.hosts[host].name)
             self._by_cq[queues.cq.index] = queues
         return self._hosts[host]
 
@@ -414,7 +415,7 @@ class Pump:
             first = late[0]
             raise DetourError(
                 f"{len(late)} of {len(flows)} connections have not finished {seconds:g} s after their last message, "
-                f"the first from h{first.source_host} to h{first.target_host}"
+                f"the first from {' to '.join(first.ends)}"
             )
 
     def send_once(self, flow: Flow, cancelled: threading.Event, progress: Callable[[int], None]) -> float:

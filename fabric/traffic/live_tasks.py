@@ -64,7 +64,7 @@ class LiveTasks:
                 while queue and flow.bytes_ok >= queue[0][0]:
                     self._over(queue.popleft()[1], now)
                 if flow.failure:
-                    raise type(flow.failure)(f"h{name[0]} to h{name[1]}: {flow.failure}")
+                    raise type(flow.failure)(f"{' to '.join(flow.ends)}: {flow.failure}")
             progress(f"{int((self._finish >= 0).sum())} of {len(graph)} tasks")
             clock.wait(min(now + clock.pause_ps, self._timers[0][0] if self._timers else now + clock.pause_ps))
         ready, start, sent, finish = (

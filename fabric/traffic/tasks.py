@@ -152,7 +152,8 @@ class TaskRun:
         """Which one of `connections` is that of two hosts with this number. Raises DetourError if there is none."""
         pair = np.flatnonzero((self._pairs.source == source) & (self._pairs.destination == destination))
         if not len(pair) or not 0 <= number < self._pairs.lanes[pair[0]]:
-            raise DetourError(f"the workload has no connection {number} from h{source} to h{destination}")
+            a, b = (self.fabric.topology.hosts[host].name for host in (source, destination))
+            raise DetourError(f"the workload has no connection {number} from {a} to {b}")
         return int(self._first_lane[pair[0]]) + number
 
     def connection_bytes(self) -> Int64Array:

@@ -126,7 +126,7 @@ class _Ways:
             while at != a:
                 last = int(before[at])
                 if last < 0:
-                    raise DetourError(f"there is no way from s{a} to s{b}")
+                    raise DetourError(f"there is no way from {' to '.join(self._wire.topology.path_names((a, b)))}")
                 way.append(self._terms[self._links[last, at].index])
                 at = last
             self._of_pair[a, b] = tuple(way[::-1])

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from detour.base.arrays import FloatArray, Int32Array, Int64Array
+from detour.base.arrays import Int32Array, Int64Array
 from detour.base.errors import DetourError
 from detour.topo.expander.layered import EXPANDER_PORTS
 from detour.topo.expander.network import Expander, switch_count
@@ -62,17 +63,14 @@ def _flat(family: str, spec: str, n: int, hosts: int, wire: Callable[[], Int32Ar
     raise DetourError(f"{spec}: {_TRIES} wirings fell into parts; it takes more links a switch")
 
 
-def ordered_network(
-    family: str, spec: str, hosts: Int32Array, links: Int32Array, speed: FloatArray | None = None,
-    delay_ps: Int64Array | None = None,
-) -> Expander:  # fmt: skip
+def ordered_network(family: str, spec: str, hosts: Int32Array, links: Int32Array, **more: Any) -> Expander:
     """Every switch is a layer: switch 0 the highest, the others below it in the order of a breadth-first search. The
-    links join all switches; see `Expander` for what is given."""
+    links join all switches; see `Expander` for what is given, `more` by the names of its fields."""
     n = hosts.size
     layer = np.empty(n, np.int32)
     layer[breadth_first(n, links, 0)] = n - np.arange(n)
     parts = hosts, links, np.ones_like(links), layer[links]
-    return Expander(family, spec, *parts, layers=n, speed=speed, delay_ps=delay_ps).checked()
+    return Expander(family, spec, *parts, layers=n, **more).checked()
 
 
 def breadth_first(n: int, links: Int32Array, root: int) -> Int64Array:

@@ -4,7 +4,7 @@
 Nodes are switches, in the graph's order. Attributes: of a node `hosts`, a whole number (default: the graph's own
 `hosts`, else 1); of an edge `speed`, what the link carries in multiples of a host's link (default 1), or `gbps`, its
 rate; `delay_us` or `delay_ns` (default: the fabric's). If an edge says its rate, a host's link has the greatest that is
-said. Others say nothing. Switches and links of these names: `s0`, `s0-s3`, by number.
+said; `interfaces`, as in `topo.graphs`. Others say nothing. Switches have their nodes' names.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from detour.base.arrays import Int32Array
 from detour.base.errors import DetourError
 from detour.topo.expander.flat import ordered_network
 from detour.topo.expander.network import Expander
@@ -47,12 +47,12 @@ def expander_of_graph(
         raise DetourError(f"{spec}: {len(number)} switches, {(count > 0).sum()} of them with hosts; it takes two")
     rates = [data["gbps"] for _, _, data in graph.edges(data=True) if "gbps" in data]
     usual_gbps = gbps or max(rates, default=USUAL_GBPS)
-    links, speed, delay = _links(graph, spec, number, usual_gbps, delay_ns)
+    links, more = _links(graph, spec, number, usual_gbps, delay_ns)
     busiest = np.bincount(links.ravel(), minlength=len(number)).max(initial=0)
     if busiest > MAX_DEGREE:
         raise DetourError(f"{spec}: a switch has {busiest} links to others; at most {MAX_DEGREE} can be numbered")
-    network = ordered_network(GIVEN, spec, count, links, speed, delay)
-    return replace(network, rate_bps=round(1e9 * usual_gbps)) if rates else network
+    more |= {"rate_bps": round(1e9 * usual_gbps) if rates else 0, "names": tuple(map(str, number))}
+    return ordered_network(GIVEN, spec, count, links, **more)
 
 
 _remembered: dict[str, Expander] = {}
@@ -78,17 +78,20 @@ def expander_of_topology(topology: Topology) -> Expander:
     ends = np.array([(link.a[0], link.b[0]) for link in links], np.int32)
     speed = np.array([link.speed for link in links])
     delay = np.array([-1 if link.delay_ps is None else link.delay_ps for link in links], np.int64)
-    return replace(ordered_network(GIVEN, topology.spec, hosts, ends, speed, delay), rate_bps=topology.rate_bps)
+    more = {"rate_bps": topology.rate_bps, "names": tuple(switch.name for switch in topology.switches)}
+    return ordered_network(GIVEN, topology.spec, hosts, ends, speed=speed, delay_ps=delay, **more)
 
 
 def _links(
     graph: networkx.Graph, spec: str, number: Mapping[Hashable, int], usual_gbps: float, delay_ns: float | None
-) -> tuple[Any, Any, Any]:
-    """Ends (E, 2), speeds (E,) and delays (E,) in ps, -1 where none is given."""
-    ends, speed, delay = [], [], []
+) -> tuple[Int32Array, dict[str, Any]]:
+    """Ends (E, 2) of the links, and what else an `Expander` says of them."""
+    ends, speed, delay, interfaces = [], [], [], []
     for a, b, data in graph.edges(data=True):
         what = f"the link {a}-{b}"
-        ends.append(sorted((number[a], number[b])))
+        low, high = sorted((a, b), key=number.__getitem__)
+        ends.append((number[low], number[high]))
+        interfaces.append([str(data.get("interfaces", {}).get(end, "")) for end in (low, high)])
         relative = data.get("speed", data["gbps"] / usual_gbps if "gbps" in data else 1)
         speed.append(_quantity(spec, what, "speed", relative, MAX_SPEED if "speed" in data else math.inf))
         if speed[-1] == 0:
@@ -97,7 +100,10 @@ def _links(
         if "delay_us" in data:
             ns = 1e3 * _quantity(spec, what, "delay_us", data["delay_us"], MAX_DELAY_US)
         delay.append(-1 if ns is None else round(1e3 * ns))
-    return np.array(ends, np.int32).reshape(-1, 2), np.array(speed, np.float64), np.array(delay, np.int64)
+    more: dict[str, Any] = {"speed": np.array(speed, np.float64), "delay_ps": np.array(delay, np.int64)}
+    if any(map(any, interfaces)):
+        more["interfaces"] = np.array(interfaces)
+    return np.array(ends, np.int32).reshape(-1, 2), more
 
 
 def _hosts(spec: str, what: str, value: Any) -> int:

@@ -18,6 +18,7 @@ import hashlib
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,8 @@ def grow(network: Expander, count: int) -> Growth:
         raise DetourError(f"{network.spec}: it cannot grow by switches; {', '.join(GROWING)} can")
     if not 0 <= count <= MAX_GROWN:
         raise DetourError(f"{network.spec}: grown={count}; 0 to {MAX_GROWN} are possible")
+    if count and network.copies.any():
+        raise DetourError(f"{network.spec}: it has parallel links; only networks without them can grow")
     if network.family == GIVEN and ",grown=" in network.spec:
         raise DetourError(f"{network.spec}: it has grown already; add all switches to the file's network at once")
     layered = network.layers < network.size
@@ -174,12 +177,15 @@ def _insert(now: Expander, rows: Int64Array, between: Int32Array, hosts: int) ->
         np.concatenate([whole[kept], *(half[i] for half in halves)]).astype(np.int32)
         for i, whole in enumerate((now.links, now.virtual, layer))
     ]
-    more = {
+    more: dict[str, Any] = {
         name: np.concatenate([whole[kept], whole[rows], whole[rows]])
-        for name, whole in (("speed", now.speed), ("delay_ps", now.delay_ps))
-        if whole is not None
+        for name in ("speed", "delay_ps")
+        if (whole := getattr(now, name)) is not None
     }
+    if now.interfaces is not None:  # the new switch's ports have no names
+        called = [np.stack([now.interfaces[rows, side], np.full(rows.size, "")], axis=1) for side in (0, 1)]
+        more["interfaces"] = np.concatenate([now.interfaces[kept], *called])
     count = np.append(now.hosts, hosts).astype(np.int32)
-    grown = Expander(now.family, now.spec, count, *parts, layers=layers, rate_bps=now.rate_bps, **more)
+    grown = Expander(now.family, now.spec, count, *parts, layers=layers, rate_bps=now.rate_bps, names=now.names, **more)
     taken = tuple(sorted(ordered(int(a), int(b)) for a, b in ends.tolist()))
     return grown, Step(x, taken, rows.size)

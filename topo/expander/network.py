@@ -16,11 +16,15 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from detour.base.arrays import FloatArray, Int32Array, Int32s2, Int64Array
 from detour.base.errors import DetourError
 from detour.topo.failures import Failures, dead_links
 from detour.topo.topology import Builder, Topology, check_limits
+
+OF_LINKS = ("speed", "delay_ps", "interfaces")
+"""what an `Expander` may say of every link, besides its ends and layers"""
 
 
 class Channels(NamedTuple):
@@ -42,7 +46,8 @@ class Expander:
     1; `hosts` (N,) hosts of every switch; `layers` k; `down`: rows of `links` that carry nothing. Columns and ports are
     those of the whole network, whatever is down. `speed` (E,): what a link carries, in multiples of what one to a host
     does (None: 1); `delay_ps` (E,), -1 for what a fabric's settings say (None: -1); `rate_bps`: of a host's link (0: as
-    they say)."""
+    they say). `names`: of the first switches in the file that they come from; `interfaces` (E, 2): what the file calls
+    the ports at either end, "" where it does not say (None: nowhere)."""
 
     family: str
     spec: str
@@ -55,6 +60,8 @@ class Expander:
     speed: FloatArray | None = None
     delay_ps: Int64Array | None = None
     rate_bps: int = 0
+    names: tuple[str, ...] = ()
+    interfaces: NDArray[np.str_] | None = None
 
     def __hash__(self) -> int:
         return hash((self.spec, self.down))
@@ -83,6 +90,10 @@ class Expander:
     def size(self) -> int:
         """Number of switches."""
         return int(self.hosts.size)
+
+    def name_of(self, switch: int) -> str:
+        """What a switch is called."""
+        return self.names[switch] if switch < len(self.names) else f"s{switch}"
 
     @cached_property
     def tors(self) -> Int32Array:
@@ -114,21 +125,29 @@ class Expander:
                     array[s, c] = value
         return table
 
+    @cached_property
+    def copies(self) -> Int32Array:
+        """(E,) how many links between the same switches come before each; 0 but for parallel links."""
+        _, first, pair = np.unique(np.sort(self.links, axis=1), axis=0, return_index=True, return_inverse=True)
+        return (np.arange(len(self.links)) - first[pair.reshape(-1)]).astype(np.int32)
+
+    @cached_property
+    def stops(self) -> Int32Array:
+        """(switches, width) the stop (`topo.paths`) that each column of `channels` leads to, -1 for none."""
+        neighbour, link = self.channels.neighbour, self.channels.link
+        return np.where(neighbour >= 0, neighbour + self.size * self.copies[link], -1).astype(np.int32)
+
     def checked(self) -> Expander:
         """The network with its links in the order of their ends, so that a switch's columns and ports go by neighbour.
         Raises `DetourError`: naming the first switch or link that is wrong."""
         ends = np.sort(self.links, axis=1)
         loops = ends[ends[:, 0] == ends[:, 1]]
         if loops.size:
-            raise DetourError(f"{self.spec}: s{loops[0, 0]} has a link to itself")
-        pairs, count = np.unique(ends, axis=0, return_counts=True)
-        if (count > 1).any():
-            a, b = pairs[count > 1][0]
-            raise DetourError(f"{self.spec}: s{a} and s{b} have {count.max()} links")
+            raise DetourError(f"{self.spec}: {self.name_of(int(loops[0, 0]))} has a link to itself")
         order = np.lexsort((ends[:, 1], ends[:, 0]))
         parts: dict[str, Any] = {name: getattr(self, name)[order] for name in ("links", "virtual", "layer")}
         parts = {name: part.astype(np.int32) for name, part in parts.items()}
-        parts |= {name: part[order] for name in ("speed", "delay_ps") if (part := getattr(self, name)) is not None}
+        parts |= {name: part[order] for name in OF_LINKS if (part := getattr(self, name)) is not None}
         return replace(self, **parts)
 
     @cached_property
@@ -137,19 +156,24 @@ class Expander:
         Raises `DetourError`: it is larger than addresses or port numbers can hold."""
         ports = int((self.hosts + self.degrees).max())
         check_limits(self.spec, self.size, int(self.hosts.sum()), ports)
-        builder = Builder(self.family, self.spec)
+        builder = Builder(self.family, self.spec, {f"s{s}": name for s, name in enumerate(self.names)})
         for s, count in enumerate(self.hosts.tolist()):
             builder.add_switch(group=0, position=s, tier=self._tier(s))
             builder.add_hosts(s, count)
         used = self.hosts.astype(np.int64)
         speeds = [1.0] * len(self.links) if self.speed is None else self.speed.tolist()
         delays = [-1] * len(self.links) if self.delay_ps is None else self.delay_ps.tolist()
-        for (a, b), speed, delay in zip(self.links.tolist(), speeds, delays, strict=True):
+        called = [("", "")] * len(self.links) if self.interfaces is None else self.interfaces.tolist()
+        interfaces: dict[str, dict[int, str]] = {}
+        for (a, b), speed, delay, at_ends in zip(self.links.tolist(), speeds, delays, called, strict=True):
             used[a] += 1
             used[b] += 1
             ends = (a, int(used[a])), (b, int(used[b]))
             builder.connect("local", *ends, speed, delay if delay >= 0 else None)
-        return builder.build(groups=1, rate_bps=self.rate_bps)
+            for (switch, port), name in zip(ends, at_ends, strict=True):
+                if name:
+                    interfaces.setdefault(self.name_of(switch), {})[port] = name
+        return replace(builder.build(groups=1, rate_bps=self.rate_bps), interfaces=interfaces)
 
     def _tier(self, switch: int) -> int:
         """0 where hosts are; in a Clos one less than the layer."""

@@ -237,14 +237,17 @@ class Bmv2Fabric(Fabric):
         if before is not None:
             before.close()
         if folder is not None:
-            interfaces = {name: name for name in self._interfaces().values() if only is None or name in only}
+            called = self.topology.switches
+            ports = {f"{called[at].name}-{port}": name for (at, port), name in self._interfaces().items()}
+            interfaces = {port: name for port, name in ports.items() if only is None or port in only}
             self._sniffer = Sniffer(self._namespace, interfaces, folder)
 
     def capture_error(self) -> str | None:
         return None if self._sniffer is None or self._sniffer.error is None else str(self._sniffer.error)
 
     def details(self) -> BackendDetails:
-        hosts = {f"h{i}": namespace.path for i, namespace in enumerate(self._host_namespaces)}
+        each = zip(self.topology.hosts, self._host_namespaces, strict=True)
+        hosts = {host.name: namespace.path for host, namespace in each}
         pids = {process.switch.name: process.process.pid for process in self._switches}
         namespaces = {"switches": self._namespace.path} | hosts
         details = BackendDetails(processes=pids, restarts=dict(self._restarts), namespaces=namespaces)

@@ -12,7 +12,15 @@ from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.base.files import naming
-from detour.engine.capture import INBOUND, OUTBOUND, CaptureFiles, capture_header, incomplete, packet_block
+from detour.engine.capture import (
+    INBOUND,
+    OUTBOUND,
+    CaptureFiles,
+    capture_file,
+    capture_header,
+    incomplete,
+    packet_block,
+)
 from detour.fabric.linux.netns import Namespace
 
 _ETH_P_ALL = 0x0003
@@ -39,7 +47,7 @@ class Sniffer:
             with naming(folder):
                 folder.mkdir(parents=True, exist_ok=True)
                 for name, interface in interfaces.items():
-                    path = folder / f"{name}.pcapng"
+                    path = folder / capture_file(name)
                     self._files.make(path, capture_header(name))
                     sock = namespace.run(_open, interface)
                     self._taps[sock.fileno()] = sock, path

@@ -63,10 +63,10 @@ class SwitchProcess:
     ) -> None:
         self.switch = switch
         self._namespace = namespace
-        self._socket = folder / f"{switch.name}.sock"
+        self._socket = folder / f"s{switch.index}.sock"
         if why := too_long(self._socket):
             raise DetourError(f"P4Runtime: {self._socket}: {why} with XDG_RUNTIME_DIR or TMPDIR")
-        self._log = folder / f"{switch.name}.log"
+        self._log = folder / f"s{switch.index}.log"
         self._thrift_port = _THRIFT_BASE + switch.index
         command = [binary(), "--no-p4", "--device-id", str(switch.device_id), "--log-level", "off"]
         command += ["--thrift-port", str(self._thrift_port)]

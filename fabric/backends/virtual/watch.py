@@ -17,6 +17,7 @@ from detour.base.arrays import Int64Array
 from detour.base.times import US
 from detour.engine.network import Network
 from detour.topo import Topology
+from detour.topo.names import link_name
 
 WATCH_PS = 20 * US
 _log = logging.getLogger(__name__)
@@ -31,7 +32,8 @@ def queue_name(topology: Topology, queue: QueueId) -> str:
     switch = topology.switches[device - 1]
     peer = switch.peer(port)
     assert peer is not None  # a queue that waits is one of a port in use
-    return f"{switch.name}-{'h' if peer.kind == 'host' else 's'}{peer.index}, priority {priority}"
+    far = (topology.hosts if peer.kind == "host" else topology.switches)[peer.index].name
+    return f"{link_name(switch.name, far)}, priority {priority}"
 
 
 @dataclass(frozen=True)

@@ -75,12 +75,13 @@ Ca\t1 "H-e41d09"\t\t# "Mellanox Technologies Aggregation Node"
 
 
 def links(topology: Topology) -> dict[tuple[str, ...], float]:
-    """Rates in Gb/s by the names of both ends where the file is from."""
-    name = topology.outside
+    """Rates in Gb/s by the names of both ends."""
+    far = {link.index: topology.hosts if link.kind == "host" else topology.switches for link in topology.links}
     return {
-        tuple(sorted(name[end] for end in link.name.split("-"))): topology.rate_bps * link.speed / 1e9
+        tuple(sorted((topology.switches[link.a[0]].name, far[link.index][link.b[0]].name))): topology.rate_bps
+        * link.speed / 1e9
         for link in topology.links
-    }
+    }  # fmt: skip
 
 
 def test_a_lab_of_containerlab(tmp_path):
@@ -89,10 +90,8 @@ def test_a_lab_of_containerlab(tmp_path):
     assert links(topology).keys() == {
         ("client1", "leaf1"), ("gpu", "leaf2"), ("leaf1", "spine1"), ("leaf2", "spine1"), ("spine1", "stub"),
     }  # fmt: skip
-    assert {topology.outside[host.name] for host in topology.hosts} == {"client1", "gpu"}
-    ours = {name: node for node, name in topology.outside.items()}
-    ports = {name: port for port, name in topology.outside.items() if port.startswith(f"{ours['leaf1']}:")}
-    assert topology.link(ports["e1-49"]) == topology.link(f"{ours['leaf1']}-{ours['spine1']}")
+    assert {host.name for host in topology.hosts} == {"client1", "gpu"}
+    assert topology.link("leaf1:e1-49") == topology.link("spine1-leaf1")
 
 
 def test_its_names_are_those_of_the_configuration(tmp_path):
@@ -129,8 +128,9 @@ def test_what_ibnetdiscover_prints(tmp_path, name):
     topology = open_topology(f"{tmp_path}/{name}")
     assert links(topology) == {
         ("MF0;leaf1:MQM8700/U1", "node01 HCA-1/1"): 200, ("MF0;leaf1:MQM8700/U1", "node02 HCA-1"): 100,
-        ("leaf2", "node01 HCA-1/2"): 200, ("MF0;leaf1:MQM8700/U1", "spine1"): 400, ("leaf2", "spine1"): 40,
+        ("leaf2", "node01 HCA-1/2"): 200, ("MF0;leaf1:MQM8700/U1", "spine1"): 200, ("leaf2", "spine1"): 40,
     }  # fmt: skip
+    assert topology.link("MF0;leaf1:MQM8700/U1-spine1#2").speed == topology.link("MF0;leaf1:MQM8700/U1-spine1").speed
 
 
 BAD = [
@@ -143,8 +143,8 @@ BAD = [
     ("x.clab.yml", LAB.replace('"leaf1:e1-1"', "7"), r"links\[0\]: a link is like endpoints:"),
     ("x.clab.yml", LAB.replace('"leaf1:e1-1"', '"leaf1"'), r"links\[0\]: a link is like endpoints:"),
     ("x.clab.yml", LAB.replace("leaf1:e1-1", "leaf9:e1-1"), r"links\[0\]: the link client1-leaf9 leads to leaf9"),
-    ("x.clab.yml", LAB.replace("[\"leaf1:e1-49", "[\"leaf1:e1-48\", \"spine1:e1-9\"]\n    - endpoints: [\"leaf1:e1-49"),
-     r"links\[3\]: the link leaf1-spine1 is there already \(links\[2\]\)"),
+    ("x.clab.yml", LAB.replace('"leaf1:e1-1"]', '"leaf1:e1-1"]\n      impairments: {delay: 5}'),
+     r"links\[0\]: impairments: '5' is not a time"),
     ("x.ibnet", "", "it has no Switch"),
     ("x.ibnet", 'Switch 36 "S-1" # "a" x', "it has no cables"),
     ("x.ibnet", '[1] "S-1"[2]', "line 1: a cable before the first Switch or Ca"),
