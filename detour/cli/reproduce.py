@@ -104,9 +104,9 @@ class ReproduceCommand:
             for failure in reproduction.failures:
                 page.print(f"failed: {describe(failure.point)}: {failure.reason}")
             if reproduction.left_out:
-                page.print(
-                    f"left out: {len(reproduction.left_out)} points beyond the time of --quick (--json names them)"
-                )
+                source = getattr(options, "source", None)
+                why = "beyond the time of --quick" if source is None else f"that {source} has not"
+                page.print(f"left out: {len(reproduction.left_out)} points {why} (--json names them)")
                 left_out = sorted(reproduction.left_out, key=describe)
                 for line in experiment.groups(left_out) if experiment.groups else map(describe, left_out[:_NAMED]):
                     page.print(f"  {line}")
@@ -157,8 +157,21 @@ def points_bar(text: str, as_json: bool) -> Iterator[SweepProgress]:
 # -- those that do more -------------------------------------------------------------------------------------
 
 
-class _Nonshortest(ReproduceCommand):
-    besides = frozenset({"plot", "settings", "tune"})
+class _Kept(ReproduceCommand):
+    """Finished runs may be kept in a file beside the documents, and be taken from there."""
+
+    def means(self, options: argparse.Namespace) -> Means:
+        return replace(super().means(options), archive=options.source)
+
+    def after(self, options: argparse.Namespace, reproduction: Reproduction[Any, Any]) -> None:
+        from detour.experiments.reproduce import keep
+
+        if options.keep is not None:
+            keep(options.keep, self.means(options).store)
+
+
+class _Nonshortest(_Kept):
+    besides = frozenset({"plot", "settings", "tune", "keep", "source"})
 
     def variant(self, options: argparse.Namespace) -> Experiment[Any, Any, Any]:
         from detour.experiments import reproduce
@@ -168,6 +181,7 @@ class _Nonshortest(ReproduceCommand):
         return reproduce.ADDITIONS_WORTH if options.settings else reproduce.NONSHORTEST
 
     def after(self, options: argparse.Namespace, reproduction: Reproduction[Any, Any]) -> None:
+        super().after(options, reproduction)
         if options.tune:
             from detour.experiments.nonshortest import settings
 
@@ -213,19 +227,6 @@ class _Fcplus(ReproduceCommand):
         if options.plot and options.part not in (None, "paper"):
             raise DetourError(f"--plot draws the paper's figures; --part {options.part} has none")
         return super().variant(options)
-
-
-class _Kept(ReproduceCommand):
-    """Finished runs may be kept in a file beside the documents, and be taken from there."""
-
-    def means(self, options: argparse.Namespace) -> Means:
-        return replace(super().means(options), archive=options.source)
-
-    def after(self, options: argparse.Namespace, reproduction: Reproduction[Any, Any]) -> None:
-        from detour.experiments.reproduce import keep
-
-        if options.keep is not None:
-            keep(options.keep, self.means(options).store)
 
 
 class _Rivals(_Kept):
@@ -347,6 +348,7 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
             "find the best setting of every scheme on D1, D2 or D3; keep it there", "FILE", kind=Path,
             group="of settings",
         ),
+        **_kept("add the finished runs there (docs/runs.jsonl.xz)"),
     ),
     ReproduceCommand(
         "pfc-gain",
