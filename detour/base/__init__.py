@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every package may use and what uses no other: errors, units, the JIT's settings, folders."""
+"""Helpers that every package may use and that use no other package: errors, units, native code, folders."""
 
 __all__ = [
     "addresses", "arrays", "cache", "cores", "dataplane", "descriptors", "errors", "extras", "files", "garbage",

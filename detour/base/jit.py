@@ -74,7 +74,7 @@ NATIVES: list[Native] = []
 
 
 def _numba() -> Any:
-    """What makes Numba's functions of ours; loaded at the first need, which takes half a second."""
+    """Import the module that makes Numba functions, at first need: it takes half a second."""
     return import_module("detour.base.linking")
 
 
@@ -101,7 +101,7 @@ class Native:
 
 
 class Intrinsic:
-    """What native code has that Numba cannot say: `make()` returns Numba's own object for it."""
+    """An operation of native code that Numba cannot express: `make()` returns Numba's own object for it."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make

@@ -28,7 +28,7 @@ _PLACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)|at (?P<file_>/.
 
 
 def context() -> Any:
-    """Of Numba's target, which is this processor."""
+    """Return the context of Numba's target, which is this processor."""
     return cpu_target.target_context
 
 
@@ -89,7 +89,7 @@ def object_of(library: Any) -> bytes:
     if missing:
         raise DetourError(
             f"{library.name} needs {', '.join(missing)}, which only Numba has: arrays assigned to slices and the axes"
-            " of sums bring errors in words (see control/native.py)"
+            " of sums bring errors in words (see detour/control/native.py)"
         )
     return library._codegen._tm.emit_object(library._final_module)
 
@@ -107,7 +107,7 @@ class _OneLink(codegen.JITCodeLibrary):  # pyright: ignore[reportPrivateImportUs
         return super().get_pointer_to_function(name) if self._finalized else 0
 
     def _get_module_for_linking(self) -> Any:
-        """Its IR; functions may be defined more than once, and are dropped where nothing calls them."""
+        """Return its IR. Functions may be defined more than once, and are dropped where nothing calls them."""
         if self._source is None:
             self._source = self._final_module.clone()
             for function in self._source.functions:

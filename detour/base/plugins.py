@@ -90,8 +90,8 @@ class Registry(Generic[T]):
         return in_file(name) or self._own_name(name) is not None or any(p.name == name for p in self._installed())
 
     def find(self, name: str) -> T:
-        """What has that name. Raises `DetourError`: there is none; the file or package cannot be imported; it is no
-        such thing."""
+        """Return the thing with that name. Raises `DetourError`: there is none; the file or package cannot be imported;
+        it is of another kind."""
         if in_file(name):
             value = load(name, self.what)
             with blaming(name):
@@ -284,7 +284,8 @@ def _shown(file: str, line: int | None) -> str:
 
 
 def function_of(value: Any, of: str) -> Callable[..., Any]:
-    """What is found, if it can be called. `of`: what it is to take, in words. Raises `DetourError`: it cannot."""
+    """Return the value if it can be called. `of`: the arguments that it takes, in words. Raises `DetourError`: it
+    cannot be called."""
     if not callable(value):
         raise DetourError(f"it is a {type(value).__name__}, and not a function of {of}")
     return value

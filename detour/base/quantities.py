@@ -19,7 +19,7 @@ _LARGEST = 10**12
 
 
 def _number(text: str, what: str, example: str, read: Callable[[float, str], float | None]) -> float:
-    """What `read` makes of a number and its unit; None: they are not `what`."""
+    """Return the number that `read` makes of a number and its unit. `read` returns None if they are not `what`."""
     match = _NUMBER.fullmatch(text.strip())
     value = float(match["value"]) if match else math.nan
     number = read(value, match["unit"]) if match is not None and math.isfinite(value) else None

@@ -181,7 +181,7 @@ def _measure(name: str, given: dict[str, Any], progress: Progress) -> BenchRepor
 
 
 def show_benchmarks(page: Page, reports: Sequence[BenchReport]) -> None:
-    """What was measured, the goals, and where."""
+    """Show measurements, goals, and the machine."""
     from detour.experiments.bench.report import machine
 
     for report in reports:

@@ -88,7 +88,7 @@ def _coverage(options: argparse.Namespace) -> int:
 
 
 def _under(totals: dict[str, dict[str, dict[str, int]]], least: float | None) -> list[str]:
-    """What is below the least percentage, a line each."""
+    """List the counts below the least percentage, a line each."""
     shortfalls = []
     for name, counts in totals.items():
         for what in _HELD:

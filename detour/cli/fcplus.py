@@ -279,7 +279,7 @@ def _show_comparison(page: Page, comparison: Comparison) -> None:
 
 
 def _grow(options: argparse.Namespace) -> int:
-    """What is rewired for every new switch, and the routes that come of it; 0 if nothing can deadlock."""
+    """Show the rewiring for every new switch and the resulting routes; return 0 if nothing can deadlock."""
     from detour.control.expander import proof
     from detour.control.expander.routes import compute, share_over
     from detour.control.native import EXPANDER

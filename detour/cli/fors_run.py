@@ -269,7 +269,7 @@ def _rivals(options: argparse.Namespace) -> int:
 
 
 def _command(options: argparse.Namespace) -> str:
-    """What writes the same table, all that matters named."""
+    """Return the command that writes the same table, with all options that matter."""
     text = f"detour fors rivals --topo {options.topo} --failures {options.failures}"
     text += f" --sizes {options.sizes}" if options.sizes else f" --skew {options.skew} --message {options.message}"
     text += f" --scale-up {options.scale_up}" if options.scale_up else ""

@@ -249,7 +249,7 @@ def lab_tables(document: dict[str, Any]) -> list[Table[Any]]:
 
 
 def linux_lines(linux: Sequence[LinuxHost] | None) -> list[str]:
-    """What `status` says of them."""
+    """Return the lines of `status` on Linux hosts."""
     if not linux:
         return []
     hosts = ", ".join(f"{host.host} ({host.addresses[0].partition('/')[0]})" for host in linux)

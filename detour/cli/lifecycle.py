@@ -103,7 +103,6 @@ def _add_grpc_options(up: Parser) -> None:
 
 def _grpc_tls(options: argparse.Namespace) -> dict[str, str] | None:
     """The files, by the names of `engine.endpoint.Tls`."""
-
     files = {"certificate": options.grpc_server_cert, "key": options.grpc_server_key}
     client_ca, certified = options.grpc_server_cacert, options.grpc_server_with_client_auth
     if not options.grpc_tls:
@@ -122,7 +121,7 @@ def _grpc_tls(options: argparse.Namespace) -> dict[str, str] | None:
 
 
 def up_options(options: argparse.Namespace) -> UpOptions:
-    """What the options say."""
+    """Convert the command's options."""
     from detour.control.graph_files import absolute
     from detour.control.p4runtime.pipeline import PipelineConfig
     from detour.fabric.daemon.client import UpOptions
@@ -289,7 +288,7 @@ def _exec(options: argparse.Namespace) -> None:
 
 
 def _command_of(words: list[str]) -> list[str]:
-    """What is to be run, of what stands behind the host: `--name` may stand there as well, before `--`."""
+    """Return the command to run from the words behind the host: `--name` may stand there as well, before `--`."""
     if words and words[0].split("=")[0] == "--name" and "--" in words:
         parser = Parser(prog="detour exec")
         add_name_option(parser)

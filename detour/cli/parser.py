@@ -155,7 +155,7 @@ def refuse(options: argparse.Namespace, names: Iterable[str], why: str) -> None:
 
 
 def option_of(name: str) -> str:
-    """What an option is called that has this name in the code."""
+    """Return the option for a name in the code."""
     return f"--{name.replace('_', '-')}"
 
 

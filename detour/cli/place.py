@@ -56,7 +56,7 @@ def register(commands: Any) -> None:
 
 
 def _add_run_options(place: Parser) -> None:
-    """Those that need `--run`."""
+    """Add the options that need `--run`."""
     text = "run the jobs in virtual time: step times, bus bandwidth, losses"
     place.add_argument("--run", dest="run_jobs", action="store_true", help=text)
     place.option("--scheme", "with --run: ecmp, placed, spray, or others that `sim` knows (these three)", "S,...")
@@ -210,7 +210,7 @@ _SHOWN_LINKS = 2
 
 
 def run_placed(options: argparse.Namespace, topology: Topology, down: Failures) -> list[JobsRun]:
-    """What became of the jobs, by scheme. Ctrl-C ends the run: what has happened by then is told."""
+    """Run the jobs and return the results by scheme. Ctrl-C ends the run; the results so far are returned."""
     from detour.base.interrupting import noticed
     from detour.base.quantities import time_or_never_of
     from detour.experiments.sim.job_runs import DEFAULT_SCHEMES, JobsPlan, run_jobs

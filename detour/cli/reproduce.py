@@ -66,7 +66,7 @@ class ReproduceCommand:
         return None
 
     def variant(self, options: argparse.Namespace) -> Experiment[Any, Any, Any]:
-        """What is run, and made of the runs."""
+        """Return the experiment that is run."""
         from detour.experiments.reproduce import EXPERIMENTS
 
         return EXPERIMENTS[self.name]
@@ -76,7 +76,7 @@ class ReproduceCommand:
         return means_of(options, self.name)
 
     def after(self, options: argparse.Namespace, reproduction: Reproduction[Any, Any]) -> None:
-        """What is written besides."""
+        """Write further files."""
 
     def selected_by(self, options: argparse.Namespace) -> dict[str, Any]:
         """The arguments of `select`: options that were given."""

@@ -134,7 +134,7 @@ def _read_lines(api: Api, as_json: bool) -> int:
 
 
 def _try(line: str, scope: CommandScope, api: Api) -> tuple[list[str], str | None]:
-    """What a command says, and what was wrong with it."""
+    """Run a command; return its output and its error."""
     from detour.engine.bmv2api.commands.errors import error_line
     from detour.engine.bmv2api.commands.interpreter import understand
     from detour.engine.bmv2api.wire import ServiceError

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every switch is to hold, from topology, policy and failures alone: same input, same output, no I/O.
+"""The planner: every switch's entries from topology, policy and failures alone; same input, same output, no I/O.
 
 A planner of one's own is a function of the same three that returns a `Plan`, by entry point (group `detour.planners`)
 or as `FILE.py:NAME` (`base.plugins`). The verifier says whether its routes lead where they are to.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `import detour` offers (docs/python.md): topologies, fabrics, workloads and runs in virtual time, placements.
+"""The interface of `import detour` (docs/python.md): topologies, fabrics, workloads and runs in virtual time,
+placements.
 
 Everything that a text may name on the command line may be named by the same text here, or be handed in as an object.
 What comes back are records, NumPy arrays and dictionaries that pandas takes as they are.
@@ -61,7 +62,7 @@ def topology(what: str | networkx.Graph, *, gbps: float | None = None, delay_ns:
 
 
 def names() -> dict[str, tuple[str, ...]]:
-    """What texts may name, by kind: `topologies`, `workloads`, `schemes`, `congestion_control`."""
+    """Return the names that texts may use, by kind: `topologies`, `workloads`, `schemes`, `congestion_control`."""
     registries = {
         "topologies": TOPOLOGY_REGISTRY,
         "workloads": WORKLOAD_REGISTRY,
@@ -92,7 +93,7 @@ class Simulation:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What `detour sim --json` prints."""
+        """Return the document of `detour sim --json`."""
         document: dict[str, Any] = as_json(result_of(self.run))
         return document
 

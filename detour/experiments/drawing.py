@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What figures of experiments share: a canvas without a display, colours that the colour-blind tell apart, legends that
-lie over no data, and files that are the same for the same numbers."""
+"""Helpers for the figures of experiments: a canvas without a display, colours that the colour-blind tell apart, legends
+that lie over no data, and files that are the same for the same numbers."""
 
 from __future__ import annotations
 

@@ -105,7 +105,8 @@ _ELSEWHERE = (("permutation", 72), ("two-jobs", 288))
 
 
 def selections(extent: str) -> list[NonshortestSelection]:
-    """What is run of the schemes: the curves, and where a load of Table III falls on them, all variants and draws."""
+    """Return the selections of the schemes' runs: the curves, and where a load of Table III falls on them, all variants
+    and draws."""
     chosen = []
     for (topology, pattern), counts in _CURVES[extent].items():
         for count in counts:
@@ -131,8 +132,8 @@ def extras(extent: str) -> list[NonshortestSelection]:
 
 
 def ablations(extent: str) -> list[NonshortestPoint]:
-    """What additions are worth, on D1: of each scheme where they were chosen (TelemetryGBN's are TelemetryLERP's), and
-    of TelemetryLERP on hold-outs."""
+    """Return the points that measure the additions, on D1: of each scheme where they were chosen (TelemetryGBN's are
+    TelemetryLERP's), and of TelemetryLERP on hold-outs."""
     if extent == "quick":
         return []
     schemes = tuple(name for name in ablation.ABLATED_SCHEMES if name != TELEMETRY_GBN.name)
@@ -323,7 +324,7 @@ def _table_3(curves: NonshortestFindings) -> str:
 
 
 def _count(gains: Sequence[Gain]) -> str:
-    """Who is ahead how often, by more than the standard deviation over draws."""
+    """Count who is ahead how often, by more than the standard deviation over draws."""
     ahead = sum(gain.gain > (gain.spread or 0.0) for gain in gains)
     behind = sum(-gain.gain > (gain.spread or 0.0) for gain in gains)
     steady = sum(gain.steady for gain in gains)

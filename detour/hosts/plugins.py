@@ -104,7 +104,7 @@ class Plugin:
 
     @property
     def row(self) -> RecordType:
-        """What every sender has of it."""
+        """The record type of a sender's row."""
         if isinstance(self.fields, type):
             own: list[tuple[str, Any]] = [(name, self.fields.dtype[name]) for name in self.fields.dtype.names or ()]
         else:
@@ -117,7 +117,7 @@ class Plugin:
         return np.dtype([*((name, np.int64) for name in get_annotations(of_host)), *own])
 
     def parameter_record(self, host_values: Mapping[str, Any]) -> np.ndarray[Any, RecordType]:
-        """Its own parameters behind those of the host, one record."""
+        """Return one record: the host's parameters, then the plug-in's own."""
         values = {**host_values, **self._values()}
         formats = [(name, np.float64 if isinstance(value, float) else np.int64) for name, value in values.items()]
         record = np.zeros(1, formats)
@@ -127,7 +127,7 @@ class Plugin:
 
 
 def hook_name(function: Any) -> str:
-    """What a hook is called."""
+    """Return the name of a hook."""
     return getattr(function, "__name__", repr(function))
 
 
@@ -200,7 +200,7 @@ def build_in(part: Part, plugin: Plugin, parameters: RecordType, sender: RecordT
 
 
 def _renamed(one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry, name: str) -> Any:
-    """What is called by address, as a function of the hook's module."""
+    """Return the function that is called by address, as a function of the hook's module."""
     function = one.py_func
     entry = entry_of(one, records)
     renamed = python.FunctionType(
@@ -253,8 +253,8 @@ def _compiled(one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry) ->
 
 
 def _key(function: Any, records: tuple[RecordType, ...]) -> str | None:
-    """What decides what comes of a hook beside the sources: records, which function of that name it is, and constants
-    of its module, which may be computed. None for one with a closure, of which that cannot be told."""
+    """Return everything that decides the compiled code of a hook beside its sources: records, which function of that
+    name it is, and constants of its module, which may be computed. None for a closure, where that is unknown."""
     if function.__closure__ is not None:
         return None
     plain = (int, float, str, bytes, tuple)

@@ -60,7 +60,7 @@ class Call(Protocol):
 
 
 class HostStack(Protocol):
-    """What is attached to a network (`Network.attach_stack`)."""
+    """A stack that can be attached to a network (`Network.attach_stack`)."""
 
     @property
     def record(self) -> np.ndarray:

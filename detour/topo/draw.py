@@ -21,7 +21,7 @@ Coordinates = tuple[float, float]
 
 
 class Places(NamedTuple):
-    """Of switches and hosts by index, and the size of the picture around them."""
+    """Positions of switches and hosts by index, and the size of the picture around them."""
 
     switches: list[Coordinates]
     hosts: list[Coordinates]

@@ -110,7 +110,8 @@ def parse_topology(text: str) -> Topology:
 
 
 def _of_others(text: str) -> Topology:
-    """Its `spec` is the text and, behind a `#`, a digest of the network, with which it is refused once it differs."""
+    """Build the topology of a plug-in. Its `spec` is the text and, behind a `#`, a digest of the network; a network
+    that differs is refused."""
     match = _DIGEST.fullmatch(text.strip())
     plain = text.strip() if match is None else match["text"]
     name, rest = plugins.split(plain)

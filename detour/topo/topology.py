@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every topology is: switches in groups, hosts on switches, links between numbered ports."""
+"""The common form of all topologies: switches in groups, hosts on switches, links between numbered ports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_PORT = 508  # 509 recirculates, 510 is the CPU, 511 drops
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What is behind a port: a host (`kind` "host") or a switch, and the port there (0 for a host)."""
+    """The far end of a port: a host (`kind` "host") or a switch, and the port there (0 for a host)."""
 
     kind: LinkKind
     index: int
@@ -33,8 +33,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """What is behind a port, by what it is called: a `host`, or a switch, at (device id, port there). `link`: its
-    name."""
+    """The far end of a port by name: a `host`, or a switch as (device id, port there). `link`: the link's name."""
 
     link: str
     host: str | None = None
@@ -61,16 +60,16 @@ class Switch:
 
     @property
     def node_id(self) -> int:
-        """Its uSID."""
+        """The switch's uSID."""
         return address.switch_node_id(self.index)
 
     @property
     def device_id(self) -> int:
-        """What P4Runtime calls it."""
+        """The switch's P4Runtime device id."""
         return self.index + 1
 
     def peer(self, port: int) -> Peer | None:
-        """What is behind a port, None for nothing (or no such port)."""
+        """Return the far end of a port, None if nothing is connected (or there is no such port)."""
         return self.ports[port - 1] if 1 <= port <= len(self.ports) else None
 
 
@@ -92,12 +91,12 @@ class Host:
 
     @property
     def node_id(self) -> int:
-        """Its uSID."""
+        """The host's uSID."""
         return address.host_node_id(self.index)
 
     @property
     def address(self) -> int:
-        """Its IPv6 address as an integer."""
+        """The host's IPv6 address as an integer."""
         return address.host_address(self.group, self.switch_position, self.position)
 
     @property
@@ -228,7 +227,7 @@ class Topology:
         return self.switches[self.finder.index("switch", name)]
 
     def switch_name(self, device_id: int) -> str:
-        """What a switch is called, by its device id."""
+        """Return the name of a switch by its device id."""
         return self.switches[device_id - 1].name
 
     def path_names(self, stops: Iterable[int]) -> list[str]:
@@ -238,7 +237,7 @@ class Topology:
         return [self.switches[switch].name + (f"#{copy + 1}" if copy else "") for copy, switch in parts]
 
     def behind(self, device_id: int, port: int) -> Behind | None:
-        """What is behind a port of a switch, None for nothing (or no such port)."""
+        """Return the far end of a switch's port, None if nothing is connected (or there is no such port)."""
         peer = self.switches[device_id - 1].peer(port)
         if peer is None:
             return None
@@ -273,7 +272,7 @@ class Builder:
         self._called = NodeNames(self.own)
 
     def _own_name(self, number: str) -> str:
-        """ "" for a node that is called by its number."""
+        """Return the name that a node has beside its number; empty if it has none."""
         name = self._called[number]
         return "" if name == number else name
 

@@ -111,7 +111,7 @@ def _plain(text: str) -> np.ndarray | None:
 
 
 def _lines(path: Path, text: str, header: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """Those behind the header that are not empty, with their numbers."""
+    """Yield the lines behind the header that are not empty, with their numbers."""
     lines = csv.reader(text.splitlines(), skipinitialspace=True)
     try:
         first = next(lines, [])

@@ -74,7 +74,7 @@ class FlowSet:
 
     @property
     def unit(self) -> str:
-        """Of `size`."""
+        """The unit of `size`."""
         return "flows" if self.bytes is None else "bytes"
 
     def __len__(self) -> int:
@@ -132,7 +132,7 @@ def job_documents(file: File) -> list[dict[str, Any]]:
 
 
 def parse_text(text: str) -> Any:
-    """What a YAML or JSON text says. Raises `DetourError`: it is neither; with the line."""
+    """Parse YAML or JSON. Raises `DetourError`, with the line: it is neither."""
     if text.lstrip().startswith(("{", "[")):
         with suppress(ValueError, RecursionError):
             # YAML would understand it as well, but slowly.

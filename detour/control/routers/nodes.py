@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What routers and hosts hold, whatever system they run: the entries of `control.planner` as addresses of neighbours.
+"""Routers and hosts independent of their system: the entries of `control.planner` as addresses of neighbours.
 
 The uSIDs, host addresses and routes are those of a fabric of ours (`topo.address`), so a list of uSIDs means the same
 path. What our switches do not need is added: link i has `fd01:0:i::/64`, ::1 at its end `a` and ::2 at the other.

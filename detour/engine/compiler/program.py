@@ -56,7 +56,7 @@ def _blame() -> Iterator[None]:
 
 
 class Program:
-    """What p4c made of a P4 program, compiled; all switches that run it share the code.
+    """A compiled P4 program; all switches that run it share the code.
 
     `parse_addr` and the other addresses are those of native functions whose arguments and results are int64
     (docs/architecture.md). `phv_size` is the size of a PHV, which must begin at a multiple of 8. `ingress_deparse_addr`
@@ -106,7 +106,7 @@ class Program:
         self.ingress_deparse_addr, self.egress_parse_addr = map(self._code.address, second) if second else (0, 0)
 
     def _check_sizes(self) -> None:
-        """What the loop has room for."""
+        """Check that the loop has room for the program."""
         if self.phv_size > MAX_PHV_BYTES:
             raise refuse(f"its headers and metadata take {self.phv_size} bytes, the limit is {MAX_PHV_BYTES}")
         for what, size in (("deparser", self.max_header_bytes), ("digests", self.max_digest_bytes)):

@@ -64,7 +64,7 @@ class KeyCondition:
 
 @dataclass(frozen=True, slots=True)
 class Became:
-    """What becomes of a packet: `dropped`, `marked`, or `waited` longer than so many ps."""
+    """The fate of a packet: `dropped`, `marked`, or `waited` longer than so many ps."""
 
     what: str
     ps: int = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run of `detour sim` consists of, whoever says it: options of the command, or a scenario file."""
+"""Settings of a run of `detour sim`, from options of the command or a scenario file."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class TimedFailure:
 
 @dataclass(frozen=True, kw_only=True)
 class SimOptions:
-    """What can be said about a run, in text as people write it; None: as it is by default. A scenario file has the same
-    names, with `-` for `_`."""
+    """Options of a run, in text as people write it; None: the default. A scenario file has the same names, with `-` for
+    `_`."""
 
     topo: str | None = None
     workload: str | None = None
@@ -128,7 +128,7 @@ def settings_of(topology: Topology, options: SimOptions) -> SimSettings:
 
 
 def read_option(option: str, text: str, read: Callable[[str], T]) -> T:
-    """What a value says. Raises `OptionError`: it says nothing, named by its option."""
+    """Parse a value. Raises `OptionError`: it is wrong, named by its option."""
     try:
         return read(text)
     except DetourError as error:
@@ -177,7 +177,7 @@ def _failure(topology: Topology, text: str) -> TimedFailure:
 
 
 def failure_text(topology: Topology, one: TimedFailure) -> str:
-    """What `_failure` understands."""
+    """Return the text that `_failure` parses."""
     return f"{failure_name(topology, one.failure)}@{one.at_ps / US:g}us"
 
 
@@ -185,8 +185,8 @@ _EVENT = "wanted is fail:LINK, heal:LINK, slow:LINK:FRACTION or flap:LINK:TIME, 
 
 
 def events_of(topology: Topology, when: str, event: str) -> list[TimedFailure]:
-    """What `--at 1ms fail:s0-s4` means. `fail` takes a link or switch down and `heal` brings it back; `slow` leaves a
-    link that fraction of its rate; what `flap`s is down for that long. Raises `DetourError`: it means nothing."""
+    """Parse `--at 1ms fail:s0-s4`. `fail` takes a link or switch down and `heal` brings it back; `slow` leaves a link
+    that fraction of its rate; what `flap`s is down for that long. Raises `DetourError`: it is wrong."""
     at_ps = time_ps_of(when)
     kind, _, rest = event.partition(":")
     name, _, value = rest.rpartition(":") if kind in ("slow", "flap") else (rest, "", "")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `--workload` may be: a pattern or a collective by name, a file (jobs, flows, a GOAL schedule, a Chakra trace),
-or code of one's own.
+"""Workloads for `--workload`: a pattern or a collective by name, a file (jobs, flows, a GOAL schedule, a Chakra trace),
+or the user's own code.
 
 One's own is a function `f(topology, ...)` that returns rows of source, destination, bytes and, if not all begin at
 once, seconds; or a `TaskGraph`. What follows its name is handed in by keyword, `seed` too if it takes one. It is found
@@ -38,7 +38,7 @@ _BEGINNING = 4_000
 
 @dataclass(frozen=True)
 class SimWorkload:
-    """What is to be carried. `flows`: messages of which none waits for another one. `pinned`: paths that are demanded,
+    """The traffic of a run. `flows`: messages of which none waits for another one. `pinned`: paths that are demanded,
     where connections are placed."""
 
     text: str
@@ -52,8 +52,8 @@ Opener = Callable[[str, str, DrawnFor], SimWorkload]
 
 
 def open_workload(text: str, topology: Topology, rate_bps: int, seed: int) -> SimWorkload:
-    """What a text names. `rate_bps`: of hosts' links, by which loads are reckoned. Raises `DetourError`: there is no
-    such name or file, or what is wrong with it."""
+    """Open a workload by its text. `rate_bps`: of hosts' links, by which loads are reckoned. Raises `DetourError`:
+    there is no such name or file, or it is wrong."""
     name, rest = plugins.split(text)
     if WORKLOAD_REGISTRY.knows(name) or not _is_path(text):
         return WORKLOAD_REGISTRY.find(name)(text, rest, DrawnFor(topology, rate_bps, seed))

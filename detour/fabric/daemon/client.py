@@ -25,7 +25,7 @@ _KILLED_S = 10.0
 
 @dataclass(frozen=True)
 class UpOptions:
-    """What `detour up` can be told."""
+    """Options of `detour up`."""
 
     target: str = "engine"
     topology: str = "d1"

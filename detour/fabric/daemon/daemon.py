@@ -182,7 +182,7 @@ def _serve(session: Session, state: StateDir, ready: Callable[[Status], None], d
 def _answering(
     session: Session, state: StateDir, status: Callable[[], Status], down: Callable[[], None]
 ) -> ControlServer:
-    """What answers commands at the control socket. `down`: what `detour down` does."""
+    """Return the server that answers commands at the control socket. `down`: the action of `detour down`."""
     operations: dict[str, Any] = {name: getattr(session, name) for name in OPERATIONS}
     return ControlServer(state.socket, operations | {"down": down, "status": status}, warning=session.warning)
 

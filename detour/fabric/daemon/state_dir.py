@@ -99,7 +99,7 @@ class StateDir:
 
     @property
     def log(self) -> Path:
-        """What a detached fabric writes while it lives."""
+        """The log of a detached fabric."""
         return self.path / _LOG
 
     @property
@@ -192,7 +192,7 @@ class StateDir:
         return None
 
     def noted(self) -> dict[str, Any]:
-        """What the fabric has noted of itself (`record`), as far as it can be read."""
+        """Return the fabric's own record (`record`), as far as it can be read."""
         try:
             record = json.loads((self.path / _RECORD).read_text())
         except (OSError, ValueError):

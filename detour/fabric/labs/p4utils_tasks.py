@@ -28,7 +28,7 @@ _ENDLESS_S = 3600.0
 
 @dataclass
 class P4UtilsTask:
-    """What `NetworkAPI.addTask` is told. `module`: of a function; "": `exe` is a command."""
+    """The arguments of `NetworkAPI.addTask`. `module`: of a function; "": `exe` is a command."""
 
     node: str
     exe: str
@@ -103,7 +103,8 @@ def _of_sender(task: P4UtilsTask) -> str:
 
 
 def _of_command(task: P4UtilsTask, words: list[str]) -> str | None:
-    """What built-in hosts do at a command: nothing at one that only waits for others; None: they have no such thing."""
+    """Return the built-in workload for a command: nothing for one that only waits for others; None: there is no such
+    workload."""
     if words[:1] in (["iperf"], ["iperf3"]):
         if {"-s", "--server"} & set(words):
             return ""

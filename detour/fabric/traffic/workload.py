@@ -105,7 +105,7 @@ def load_pairs(topology: Topology, text: str, seed: int) -> list[HostPair]:
 
 @dataclass(frozen=True)
 class WorkloadResult:
-    """What a workload did. `throughput_mbps`: payload that arrived for the first time, in the measured window."""
+    """The result of a workload. `throughput_mbps`: payload that arrived for the first time, in the measured window."""
 
     throughput_mbps: float
     bytes_sent: int

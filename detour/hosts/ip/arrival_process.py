@@ -40,7 +40,7 @@ class Spacing:
 
     @property
     def number(self) -> int:
-        """What native code calls its mode."""
+        """The mode's number in native code."""
         return _MODES[self.mode]
 
     @property

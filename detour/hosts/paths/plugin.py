@@ -55,7 +55,7 @@ PATH_LOST, PATH_TIMEOUT, PATH_PROBE, PATH_PROBE_SENT, PATH_MOVE, PATH_TIMER, PAT
 
 
 class PathNews(NativeRecord):
-    """What a hook is told."""
+    """The information that a hook is given."""
 
     cand: Int64
     delay: Int64  # how long the packet waited in queues, ticks; -1: not known
@@ -85,7 +85,7 @@ class PathScheme(Plugin):
 
 
 def entry_of(_hook: Any, records: tuple[RecordType, ...]) -> Any:
-    """What is called by address: it makes records of addresses and calls the hook."""
+    """Return the function that is called by address: it makes records of addresses and calls the hook."""
     parameters_at, fields_at, _ = map(record_by_address, records)
 
     def choose(row: int, tables: int, i: int, now: int) -> int:

@@ -40,12 +40,12 @@ def program_of(api: Api) -> ProgramNames:
 
 
 def scope_of(api: Api) -> CommandScope:
-    """What commands for a switch are parsed by; raises DetourError as `program_of` does."""
+    """Return the scope in which a switch's commands are parsed; raises DetourError as `program_of` does."""
     return CommandScope(program_of(api))
 
 
 def understand(line: str, scope: CommandScope) -> CommandWork | None:
-    """What a line asks for; None: nothing. Raises CommandError if it asks for nothing that could be done."""
+    """Parse a line; None: it is empty. Raises CommandError: it asks for nothing that can be done."""
     words = line.split()
     if not words or words[0].startswith(_COMMENTS):
         return None

@@ -317,7 +317,7 @@ class VirtualFabric(NetworkFabric):
 
     @cached_property
     def _choice(self) -> PathChoice | PathScheme:
-        """Who chooses among candidates."""
+        """Return the path scheme that chooses among candidates."""
         paths = self.scheme.paths
         if paths in ONE_PATH:
             return PathChoice.FIXED
@@ -369,7 +369,8 @@ class VirtualFabric(NetworkFabric):
         self._posted_ps[slice(None) if which is None else which] = self.now_ps
 
     def completion_times_ps(self) -> np.ndarray:
-        """Of the last message of every connection whose messages have all been acknowledged."""
+        """Return the completion times of the last message of every connection whose messages have all been
+        acknowledged."""
         done = self._done_ps()
         return (done - self._posted_ps)[done > 0]
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fabric in virtual time is made of: links, buffers, and the schemes of section IV of the non-shortest-path
-paper. All of it is data; `virtual.VirtualFabric` builds it.
+"""Parts of a fabric in virtual time: links, buffers, and the schemes of section IV of the non-shortest-path paper. All
+of it is data; `virtual.VirtualFabric` builds it.
 
 Where the paper is silent the choice is that of docs/facts.md, "Non-shortest paths: what the paper leaves open"
 (congestion control: "DCTCP" and "DCQCN" there), by name, and here only.
@@ -57,7 +57,7 @@ class LinkSettings:
         return self.delay_ps(link.kind) if link.delay_ps is None else link.delay_ps
 
     def delay_ps(self, kind: str) -> int:
-        """Of a link of kind `host`, `local` or `global` that says nothing."""
+        """Return the delay of a link of kind `host`, `local` or `global` that has none of its own."""
         return {"host": self.host_delay_ps, "local": self.local_delay_ps, "global": self.global_delay_ps}[kind]
 
     @property
@@ -156,7 +156,7 @@ class Scheme:
 
     @property
     def policy(self) -> Policy:
-        """What the planner has to know of it."""
+        """The planner's policy under this scheme."""
         return Policy(
             ecn=self.ecn,
             packet_bytes=PACKET_BYTES,
