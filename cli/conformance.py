@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,15 +54,24 @@ def _conformance(options: argparse.Namespace) -> int:
         server = ServerUnderTest(
             options.grpc, options.device_id, config, second_device=options.second_device, down_port=options.down_port
         )
-        report = run(
-            server, options.section, skip=options.skip or (),
-            progress=lambda done, of: progress(f"{done} of {of} checks"),
-        )  # fmt: skip
+        begin = time.monotonic()
+
+        def tell(done: int, of: int) -> None:
+            seconds = time.monotonic() - begin
+            progress(f"{done} of {of} checks, {seconds:.0f} s, about {seconds * (of - done) / done:.0f} s to go")
+
+        progress("asking the server; all checks take half a minute on detour, some minutes on others")
+        report = run(server, options.section, skip=options.skip or (), progress=tell)
+        report.seconds = time.monotonic() - begin
     if options.junit is not None:
         write_file(options.junit, junit(report))
     if options.html is not None:
         write_file(options.html, page(report, f"P4Runtime server at {options.grpc}, device {options.device_id}"))
     present(report.as_json(), options, lambda page: _show(page, report, options.verbose))
+    if report.interrupted:
+        from detour.cli import INTERRUPTED
+
+        return INTERRUPTED
     return 1 if report.summary["fail"] or report.untried else 0
 
 
@@ -72,12 +82,13 @@ def _show(page: Page, report: ConformanceReport, verbose: bool) -> None:
     for result in report.results:
         if result.verdict is not ConformanceVerdict.PASS:
             page.print(f"{result.verdict:<11} {result.section:<7} {result.id}: {result.requirement}")
-        if verbose and result.verdict in (ConformanceVerdict.FAIL, ConformanceVerdict.DIFFERS):
+        if verbose and result.verdict not in (ConformanceVerdict.PASS, ConformanceVerdict.NOT_OFFERED):
             page.print(details(result))
     for note in report.notes:
         page.print(note)
     columns = (left("verdict", lambda row: row[0]), right("checks", lambda row: str(row[1])))
     page.table(Table(columns, list(report.summary.items())))
+    page.print(f"{len(report.results)} checks in {report.seconds:.0f} s")
 
 
 def _stored(options: argparse.Namespace) -> int:

@@ -71,7 +71,9 @@ def _coverage(options: argparse.Namespace) -> int:
 
     def render(page: Page) -> None:
         page.table(_summary(document))
-        for name, (files, elsewhere) in over.items():
+        if options.html is not None:
+            page.print(f"line by line: {options.html / 'index.html'}")
+        for name, (files, elsewhere) in over.items() if options.html is None or options.verbose else ():
             _show(page, name, files, elsewhere, options.verbose)
         for point, needs in suggested:
             page.print(point.title, style="bold")
@@ -120,19 +122,26 @@ def _show(page: Page, name: str, files: list[SourceFile], elsewhere: list[Point]
     for file in files:
         lines = [line for line in file.lines if verbose or not line.is_whole]
         if lines:
-            page.print(f"{name}: {file.name}", style="bold")
+            reachable = [line for line in file.lines if line.hits is not None]
+            missing = sum(not line.is_whole for line in reachable)
+            note = "" if file.path else "; its text was not found: --source DIR"
+            page.print(f"{name}: {file.name}: {missing} of {len(reachable)} lines miss something{note}", style="bold")
         for line in lines:
             page.print(_line(line), style=_style(line))
     missed = [point for point in elsewhere if verbose or not point.hits]
+    shown = [point for point in missed if verbose or not point.is_made]
     if missed:
-        page.print(f"{name}: without a line of their own", style="bold")
-    for point in missed:
+        made = f" (and {len(missed) - len(shown)} that the compiler made: -v)" if len(shown) < len(missed) else ""
+        page.print(f"{name}: without a line of their own: {len(shown)}{made}", style="bold")
+    for point in shown:
         page.print(f"{point.hits:>9}        {point.title}", style="dim" if point.hits else "red")
 
 
 def _line(line: SourceLine) -> str:
     shown = "" if line.hits is None else str(line.hits)
     missed = [point.outcome for point in line.outcomes if not point.hits]
+    if line.text.lstrip().startswith("const ") and not line.hits:
+        missed.append("assigned")  # p4c says the place of a constant for what assigns it
     never = f"   // never: {', '.join(missed)}" if missed else ""
     return f"{shown:>9} {line.number:>5}: {line.text}{never}"
 

@@ -41,7 +41,6 @@ def prove(options: argparse.Namespace, network: Expander, policy: PathPolicy) ->
     from detour.control.expander import proof, tagger
     from detour.control.expander.routes import compute
     from detour.control.native import EXPANDER
-    from detour.topo.names import link_name
 
     EXPANDER.load()
     with bar("paths", options.json) as report:
@@ -51,7 +50,8 @@ def prove(options: argparse.Namespace, network: Expander, policy: PathPolicy) ->
     seconds = round(time.monotonic() - began, 4)
     cycle = next((proof.channel_names(network, p.cycle) for p in proven.priorities if p.cycle), None)
     held = _installed(routes)
-    links = [link_name(network.name_of(a), network.name_of(b)) for a, b in network.links[sorted(network.down)].tolist()]
+    between = [link.name for link in network.topology.links if link.kind != "host"]
+    links = [between[row] for row in sorted(network.down)]
     safe = proven.deadlock_free and held.listed.acyclic and held.plain.acyclic
     document = _Proven(
         acyclic=[layer.acyclic for layer in proven.priorities], channels=proven.channels,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +76,7 @@ def lab_of_up(options: argparse.Namespace) -> str | None:
     """The lab that `up` is to boot, with its whole path; None: a fabric. Raises `DetourError`: an option is given that
     is not for labs, or one that is for labs only."""
     if options.lab is None:
-        refuse(options, ("solution", "lab_args"), "is for labs (--lab)")
+        refuse(options, ("solution", "lab_args", "ports"), "is for labs (--lab)")
         return None
     for name, default in _NOT_WITH_UP.items():
         if getattr(options, name) != default:
@@ -112,8 +113,9 @@ def show_lab(page: Page, status: LabStatus) -> None:
         page.print(line)
 
 
-def sim_lab(options: argparse.Namespace) -> None:
-    """`detour sim --lab DIR`."""
+def sim_lab(options: argparse.Namespace) -> int:
+    """`detour sim --lab DIR`; the exit code: 1 if pings or connections are not complete and nothing of them is under
+    way."""
     if options.scenario is not None:
         raise DetourError("a scenario is not for labs (--lab)")
     refuse(options, _NOT_WITH_SIM, "is not for labs (--lab)")
@@ -122,7 +124,7 @@ def sim_lab(options: argparse.Namespace) -> None:
     from detour.experiments.sim import report
     from detour.experiments.sim.settings import jitter_of, read_option
     from detour.fabric.labs.programs import contents_of, programs_of
-    from detour.fabric.labs.results import LabSampler, document_of
+    from detour.fabric.labs.results import LabSampler
     from detour.fabric.labs.running import lab_traces
     from detour.fabric.labs.virtual import VirtualLab
     from detour.fabric.labs.workloads import activities_of, task_activities
@@ -134,7 +136,8 @@ def sim_lab(options: argparse.Namespace) -> None:
     jitter = AUTO if options.jitter is None else read_option("jitter", options.jitter, jitter_of)
     lab = read(options)
     activities = task_activities(lab)
-    if options.workload or not activities:
+    by_default = not (activities or options.workload)
+    if options.workload or by_default:
         activities += activities_of(lab, options.workload or _DEFAULT_WORKLOAD)
     with shown_progress(options.json, log=True) as progress:
         contents = contents_of(lab, programs_of(lab, options.program, progress=progress), progress)
@@ -145,14 +148,17 @@ def sim_lab(options: argparse.Namespace) -> None:
     ):
         jobs = virtual.do(activities)
         sampler = LabSampler(virtual.booted, jobs) if options.plot else None
-        end = virtual.run_until_over(jobs, duration, lambda done: update(done, 1.0, ""), sampler)
-        document = document_of(virtual.booted, jobs, end, cut=duration is not None and not virtual.network.idle)
+        virtual.run_until_over(jobs, duration, lambda done: update(done, 1.0, ""), sampler)
+        document = virtual.results(jobs)
         traced = None if traces is None else traces()
     if sampler is not None:
         from detour.experiments.sim.lab_figures import draw_lab
 
         draw_lab(options.plot, sampler.series())
-    present_traced(document, options, lambda page: show_lab_run(page, lab, document), traced)
+    present_traced(document, options, lambda page: show_lab_run(page, lab, document, by_default), traced)
+    if options.json and (why := _why_ended(document, by_default)):
+        print(f"detour: {why}", file=sys.stderr)
+    return int(document["ended_by"] == "stuck" or document["unanswered"] > 0)
 
 
 def _defaults(options: argparse.Namespace) -> LinkDefaults:
@@ -185,8 +191,8 @@ def _seed(text: str | None) -> int:
     return int(text)
 
 
-def show_lab_run(page: Page, lab: Lab, document: dict[str, Any]) -> None:
-    """Tables of what hosts did and what ports carried."""
+def show_lab_run(page: Page, lab: Lab, document: dict[str, Any], by_default: bool = False) -> None:
+    """Tables of what hosts did and what ports carried, and how it ended."""
     page.print(
         f"{lab.folder.name} ({lab.format}): {len(lab.switches)} switches, {len(lab.hosts)} hosts, "
         f"{document['seconds'] * 1e3:.3f} ms of virtual time"
@@ -201,10 +207,24 @@ def show_lab_run(page: Page, lab: Lab, document: dict[str, Any]) -> None:
     if document["flows"] > len(udp):
         done.append(f"{document['completed']} of {document['flows']} flows complete")
     page.print(f"{', '.join(done)}, {document['drops']} frames lost in queues and on links")
+    if document["incomplete"] or document["frames"]:
+        for row in document["dropped"]:
+            page.print(f"{row['where']}: {row['frames']} frames, {row['why']}")
+    if why := _why_ended(document, by_default):
+        page.print(why)
+
+
+def _why_ended(document: dict[str, Any], by_default: bool) -> str | None:
+    """Why not all is complete; None: it is. `by_default`: nobody named a workload."""
+    flows, unanswered, circling = (document[name] for name in ("incomplete", "unanswered", "circling"))
+    silent = f"; {unanswered} have no answer, and nothing of them is under way" if unanswered else ""
     if document["ended_by"] == "duration":
-        page.print(f"--duration cut off {document['incomplete']} flows")
-    elif document["ended_by"] == "stuck":
-        page.print(f"stuck: nothing is under way, and {document['incomplete']} flows are not complete")
+        return f"--duration cut off {flows} flows{silent}"
+    if document["ended_by"] == "delivered":
+        return None
+    why = f"{circling} frames go in circles" if circling else "nothing is under way"
+    hint = "; all hosts pinged each other, as no --workload says what to do: does the program forward pings?"
+    return f"stuck: {why}, and {flows} flows are not complete{hint if by_default else ''}"
 
 
 def _shown(value: Any) -> str:

@@ -48,6 +48,8 @@ def register(commands: Any) -> None:
     up.option("--netns", "hosts that are the network namespaces of processes, like h3=4711", "HOST=PID")
     up.option("--mtu", "of Linux hosts' interfaces (1500)", "BYTES", mtu_bytes)
     add_lab_options(up)
+    text = "with --lab: add N to the switches' P4Runtime and Thrift ports; free: any (`detour status` names them)"
+    up.option("--ports", text, "N|free")
     up.option("--pace", "of virtual time beside the wall clock: 1x (default), 10x, max; --target virtual", "PACE")
     up.option("--load", "keep traffic going, like adv1 or unf:pairs=100 (`detour load`)", "PATTERN")
     up.option("--coverage", "write at the end what packets have reached of the program", "FILE", output_file)
@@ -141,7 +143,9 @@ def up_options(options: argparse.Namespace) -> UpOptions:
         netns=options.netns, mtu=options.mtu, pace=options.pace,
         coverage=None if options.coverage is None else os.path.abspath(options.coverage),
     )  # fmt: skip
-    return settings if lab is None else replace(settings, lab=lab, solution=options.solution, lab_args=options.lab_args)
+    if lab is None:
+        return settings
+    return replace(settings, lab=lab, solution=options.solution, lab_args=options.lab_args, ports=options.ports)
 
 
 _IN_FILES = (

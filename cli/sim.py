@@ -87,8 +87,7 @@ def _sim(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     if options.lab is not None:
-        sim_lab(options)
-        return 0
+        return sim_lab(options)
     refuse(options, ("solution", "lab_args", "tick"), "is for labs (--lab)")
     from detour.experiments.sim import report
     from detour.experiments.sim.replay.run_files import Checkpoints, RepeatableRun

@@ -3,9 +3,10 @@
 
 Forms: `control.network_files`. A file may name hosts (`topo.listed`). With `graph:`, and if it names none, each switch
 gets hosts of its own: as many as its attribute `hosts` says, or N, or 1 (`topo.expander.given`). `drop`: what the
-network is had without, keys of `topo.listed.DROPPABLE` with a `+` between them, or `all`. `grown`: so many switches are
-added (`topo.expander.growth`). A network's `spec` is the text that was read and a digest of the file behind a `#`; with
-it, a file that has changed meanwhile is refused.
+network is had without, keys of `topo.listed.DROPPABLE` with a `+` between them, or `all`. Links from a node to itself
+are left out of every network, attributes of other programs say nothing, and both is noted. `grown`: so many switches
+are added (`topo.expander.growth`). A network's `spec` is the text that was read and a digest of the file behind a `#`;
+with it, a file that has changed meanwhile is refused.
 """
 
 from __future__ import annotations
@@ -99,6 +100,7 @@ def open_topology(text: str, gbps: float | None = None, delay_ns: float | None =
         topology = file.expander(network, gbps, delay_ns).topology
     else:
         topology = topology_of_lists(network, gbps, delay_ns, file.spec)
+        file.note_foreign(network, False)
     for note in file.notes:
         warn_once(note)
     return topology
@@ -142,8 +144,10 @@ class NetworkFile:
         if below is not None:
             raise DetourError(f"{text!r}: {below}={numbers[below]} is less than 0")
         drops = _drops(text, values["drop"]) if "drop" in values else ()
+        kept = ["parallel links are links of their own: drop=parallel leaves out none"]
+        notes = kept if "parallel" in values.get("drop", "").split("+") else []
         path, grown = Path(match["file"]), numbers.get("grown", 0)
-        return NetworkFile(text, switches, path, numbers.get("hosts"), drops, grown, match["digest"])
+        return NetworkFile(text, switches, path, numbers.get("hosts"), drops, grown, match["digest"], notes)
 
     @cached_property
     def _content(self) -> bytes:
@@ -170,10 +174,13 @@ class NetworkFile:
         with it."""
         if self.given_digest not in (None, self._digest):
             raise DetourError(f"{self.path} has changed since {self.text!r} was read from it")
-        network, dropped = read_network(self.path, self._content, self.switches).without(self.drops)
+        network, loops = read_network(self.path, self._content, self.switches).without_loops()
+        if loops:
+            links = "a link" if len(loops) == 1 else f"{len(loops)} links"
+            self.notes.append(f"{self.path}: left out {links} from a node to itself: {_some(loops)}")
+        network, dropped = network.without(self.drops)
         if dropped:
-            more = f" and {len(dropped) - _SHOWN} more" if len(dropped) > _SHOWN else ""
-            self.notes.append(f"{self.path}: dropped {len(dropped)}: {', '.join(dropped[:_SHOWN])}{more}")
+            self.notes.append(f"{self.path}: dropped {len(dropped)}: {_some(dropped)}")
         return network
 
     def of_switches(self, network: ListedNetwork) -> bool:
@@ -191,11 +198,17 @@ class NetworkFile:
             self.notes.append(f"{self.path} names no hosts: every switch gets one (FILE,hosts=N for another number)")
         return not hosts
 
+    def note_foreign(self, network: ListedNetwork, of_switches: bool) -> None:
+        """Notes the attributes that are ignored."""
+        if foreign := network.foreign(of_switches):
+            self.notes.append(f"{self.path}: attributes that mean nothing here are ignored: {_some(foreign)}")
+
     def expander(self, network: ListedNetwork, gbps: float | None = None, delay_ns: float | None = None) -> Expander:
         """The network of switches. `gbps`, `delay_ns`: of links that say nothing. Raises `DetourError`: see
         `ListedNetwork.graph_of_switches` and `expander_of_graph`."""
         own = "" if self.hosts is None else f",hosts={self.hosts}"
         spec = f"{_PREFIX}{self.path}{own}{self._drop_text}#{self._digest}"
+        self.note_foreign(network, True)
         whole = expander_of_graph(network.graph_of_switches(), spec, self.hosts, gbps, delay_ns)
         return grow(whole, self.grown).network if self.grown else whole
 
@@ -206,8 +219,16 @@ def warn_once(text: str) -> None:
     _log.warning("%s", text)
 
 
+def _some(words: list[str]) -> str:
+    return ", ".join(words[:_SHOWN]) + (f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else "")
+
+
+_ALWAYS = ("loops", "parallel")
+"""what else could be dropped once: the ones are never there, the others carry traffic"""
+
+
 def _drops(text: str, value: str) -> tuple[str, ...]:
-    words = tuple(DROPPABLE) if value == "all" else tuple(value.split("+"))
+    words = tuple(DROPPABLE) if value == "all" else tuple(word for word in value.split("+") if word not in _ALWAYS)
     wrong = next((word for word in words if word not in DROPPABLE), None)
     if wrong is not None:
         raise DetourError(f"{text!r}: drop={wrong}: allowed are {', '.join(DROPPABLE)}, with a + between them, and all")

@@ -3,9 +3,9 @@
 
 - containerlab: nodes whose `group` says so (host, server, client) are hosts, and nodes of kind `linux` with one link
   that run no router's image. Names of nodes and interfaces are kept. Links to the machine's own interfaces are left
-  out.
+  out. `impairments` of a link, as `containerlab tools netem set` takes them: `delay` and `rate` (kbit/s, each way).
 - ibnetdiscover: `Switch` and `Ca` with their cables. Each port of an adapter that has a cable is a host; the
-  aggregation nodes inside switches are left out. Cables between the same switches are one link with their rates added.
+  aggregation nodes inside switches are left out.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.base.quantities import rate_bps_of, time_ps_of
 from detour.control.placement.jobs import parse_text
 from detour.topo.listed import ListedEdge, ListedNetwork, ListedNode
 
@@ -52,7 +53,8 @@ def network_of_lab(path: Path, text: str) -> ListedNetwork:
         inside = [end for end in ends if end[0] in nodes or end[0] not in _OUTSIDE_ENDS]
         if len(inside) == 2:
             (a, at), (b, there) = inside
-            edges.append(ListedEdge(a, b, {"interfaces": {a: at, b: there}}, where))
+            terms = _impaired(path, where, link.get("impairments"))
+            edges.append(ListedEdge(a, b, {"interfaces": {a: at, b: there}} | terms, where))
     degree = Counter(end for edge in edges for end in (edge.a, edge.b))
     kinds = {name: _lab_kind(lab, data, degree[name]) for name, data in nodes.items()}
     listed = [ListedNode(name, {"kind": kinds[name]}, f"nodes.{name}") for name in nodes]
@@ -74,6 +76,21 @@ def _lab_ends(path: Path, where: str, link: Any) -> list[tuple[str, str]]:
     if len(found) != 1 + many or not all(len(end) == 2 and all(isinstance(p, str) and p for p in end) for end in found):
         raise DetourError(f'{path}, {where}: a link is like endpoints: ["leaf1:eth1", "spine1:eth1"], not {link!r:.60}')
     return found
+
+
+def _impaired(path: Path, where: str, impairments: Any) -> dict[str, Any]:
+    """Attributes of a link. What else netem does (loss, jitter) keeps its name, which means nothing here."""
+    if not isinstance(impairments, dict):
+        return {}
+    terms = {f"impairments.{key}": value for key, value in impairments.items()}
+    try:
+        if delay := terms.pop("impairments.delay", None):
+            terms["delay_ns"] = time_ps_of(str(delay)) / 1000
+        if rate := terms.pop("impairments.rate", None):
+            terms["gbps"] = rate_bps_of(f"{rate}k") / 1e9
+    except DetourError as error:
+        raise DetourError(f"{path}, {where}: impairments: {error}") from None
+    return terms
 
 
 def _lab_kind(lab: Mapping[str, Any], node: Mapping[str, Any], links: int) -> str:
@@ -138,7 +155,7 @@ def _cabled(
         return f"{title}/{port}" if adapters[name] > 1 else title
 
     nodes: dict[str, ListedNode] = {}
-    edges: dict[tuple[str, str], ListedEdge] = {}
+    edges: list[ListedEdge] = []
     for name, number in lines.items():
         if name.startswith("S-"):
             nodes[node(name, 0)] = ListedNode(node(name, 0), {"kind": "switch"}, f"line {number}")
@@ -149,9 +166,7 @@ def _cabled(
             kind = "switch" if name.startswith("S-") else "host"
             nodes.setdefault(node(name, port), ListedNode(node(name, port), {"kind": kind}, f"line {lines[name]}"))
         a, b = sorted(node(name, port) for name, port in ends)
-        before = edges.get((a, b))
-        both = None if rate is None else rate + (before.data.get("gbps", 0) if before else 0)
-        edges[a, b] = ListedEdge(a, b, {} if both is None else {"gbps": both}, f"line {number}")
+        edges.append(ListedEdge(a, b, {} if rate is None else {"gbps": rate}, f"line {number}"))
     if not edges:
         raise DetourError(f"{path}: it has no cables")
-    return ListedNetwork(str(path), list(nodes.values()), list(edges.values()))
+    return ListedNetwork(str(path), list(nodes.values()), edges)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that describe networks, as lists of nodes and links that know their lines (`topo.listed`).
 
-GraphML (`.graphml`, `.xml`), networkx's JSON of nodes and links (`.json`), a table of links (`.csv`, with columns `a`,
-`b` and, if there is more to say, `gbps` and `delay_ns`), or a list of edges (`.edges`): two names a line, and a
-dictionary if there is more to say, like `a b {'speed': 4, 'delay_us': 0.5}`. Also what other tools write
-(`control.lab_files`): containerlab's YAML (`.yml`, `.yaml`) and ibnetdiscover's output (`.ibnetdiscover`, `.ibnet`). A
-file whose name ends otherwise is tried in every form.
+GraphML (`.graphml`, `.xml`), GML (`.gml`), networkx's JSON of nodes and links (`.json`), a table of links (`.csv`, with
+columns `a`, `b` and, if there is more to say, `gbps` and `delay_ns`), or a list of edges (`.edges`): two names a line,
+and a dictionary if there is more to say, like `a b {'speed': 4, 'delay_us': 0.5}`. Also what other tools write:
+containerlab's YAML (`.yml`, `.yaml`) and ibnetdiscover's output (`.ibnetdiscover`, `.ibnet`; `control.lab_files`), and
+networks of SNDlib (`.xml`, and its own form in `.txt`; `control.sndlib_files`). A file whose name ends otherwise is
+tried in every form.
 
 Links of a directed graph carry both ways; an edge each way is one link. What the Topology Zoo says counts where nothing
 else is said: `LinkSpeedRaw` (bit/s) of an edge is its rate, and `Latitude` and `Longitude` of its ends give its delay,
@@ -18,6 +19,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -27,6 +29,7 @@ from xml.parsers import expat
 
 from detour.base.errors import DetourError
 from detour.control.lab_files import network_of_ibnetdiscover, network_of_lab
+from detour.control.sndlib_files import is_sndlib_xml, network_of_sndlib_text, network_of_sndlib_xml
 from detour.topo.listed import BETWEEN_KEYS, ListedEdge, ListedNetwork, ListedNode
 
 Nodes: TypeAlias = list[ListedNode]
@@ -51,14 +54,14 @@ def read_network(path: Path, content: bytes, switches: bool = False) -> ListedNe
     raise DetourError(f"{path} is in no form that is known ({'; '.join(reasons)})")
 
 
-def _network(path: Path, nodes: Nodes, edges: Edges, data: Mapping[str, Any] | None = None) -> ListedNetwork:
+def network_of_places(path: Path, nodes: Nodes, edges: Edges, data: Mapping[str, Any] | None = None) -> ListedNetwork:
     """With rates and delays from the Topology Zoo's attributes."""
     places = {node.name: place for node in nodes if (place := _place(node.data)) is not None}
     rated = []
     for edge in edges:
         terms = {}
-        if not {"gbps", "speed"} & edge.data.keys() and (raw := edge.data.get("LinkSpeedRaw")):
-            terms["gbps"] = raw / 1e9 if isinstance(raw, int | float) else raw
+        if "gbps" not in edge.data and isinstance(raw := edge.data.get("LinkSpeedRaw"), int | float) and raw > 0:
+            terms["gbps"] = raw / 1e9
         if not {"delay_ns", "delay_us"} & edge.data.keys() and edge.a in places and edge.b in places:
             terms["delay_ns"] = _FIBRE_NS_PER_M * _distance_m(places[edge.a], places[edge.b])
         rated.append(replace(edge, data={**edge.data, **terms}) if terms else edge)
@@ -138,7 +141,7 @@ def _from_csv(path: Path, content: bytes) -> ListedNetwork:
         raise DetourError(f"{path}, line {reader.line_num}: {error}") from None
     if not edges:
         raise DetourError(f"{path}: it has no links")
-    return _network(path, list(nodes.values()), edges)
+    return network_of_places(path, list(nodes.values()), edges)
 
 
 def _number(path: Path, where: str, key: str, text: str) -> float:
@@ -171,7 +174,7 @@ def _from_json(path: Path, content: bytes) -> ListedNetwork:
         raise DetourError(f"{path}: it has no nodes")
     data = document.get("graph")
     edges = _both_ways(path, edges) if document.get("directed") else edges
-    return _network(path, nodes, edges, data if isinstance(data, dict) else {})
+    return network_of_places(path, nodes, edges, data if isinstance(data, dict) else {})
 
 
 def _rows(path: Path, key: str, rows: Any) -> list[dict[str, Any]]:
@@ -196,6 +199,8 @@ def _name(path: Path, where: str, row: dict[str, Any], key: str) -> str:
 
 
 def _from_graphml(path: Path, content: bytes) -> ListedNetwork:
+    if is_sndlib_xml(content):
+        return _from_sndlib(path, content)
     lines = _Lines(path, content)
     import networkx
 
@@ -208,7 +213,7 @@ def _from_graphml(path: Path, content: bytes) -> ListedNetwork:
         raise DetourError(f"{path}: it has no nodes")
     nodes = [ListedNode(str(name), data, lines.of_node(str(name))) for name, data in graph.nodes(data=True)]
     edges = _with_lines(graph.edges(data=True), lines.of_edge)
-    return _network(path, nodes, _both_ways(path, edges) if graph.is_directed() else edges, graph.graph)
+    return network_of_places(path, nodes, _both_ways(path, edges) if graph.is_directed() else edges, graph.graph)
 
 
 def _with_lines(edges: Iterable[tuple[Any, Any, dict[str, Any]]], line: Callable[[str, str, int], str]) -> Edges:
@@ -261,6 +266,41 @@ class _Lines:
         return f"line {lines[number]}" if number < len(lines) else ""
 
 
+# -- GML --------------------------------------------------------------------------------------------------
+
+
+def _from_gml(path: Path, content: bytes) -> ListedNetwork:
+    """Nodes are called by their labels, where no two are alike, else by their numbers."""
+    import networkx
+
+    text = _text(path, content)
+    if not re.search(r"\bmultigraph\s+1\b", text):  # files with parallel edges do not all say that they have some
+        text = re.sub(r"\bgraph\s*\[", "graph [\nmultigraph 1\n", text, count=1)
+    try:
+        graph = networkx.parse_gml(text, label="id")
+    except Exception as error:  # NetworkXError, ValueError, KeyError...
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DetourError(f"{path} is no GML file: {reason}") from None
+    if not graph:
+        raise DetourError(f"{path}: it has no nodes")
+    labels = {node: str(data.get("label", node)) for node, data in graph.nodes(data=True)}
+    names = labels if len(set(labels.values())) == len(labels) else {node: str(node) for node in graph}
+    nodes = [
+        ListedNode(names[node], {key: value for key, value in data.items() if key != "label"}, f"node {node}")
+        for node, data in graph.nodes(data=True)
+    ]
+    edges = [ListedEdge(names[a], names[b], data, f"edge {a} to {b}") for a, b, data in graph.edges(data=True)]
+    return network_of_places(path, nodes, _both_ways(path, edges) if graph.is_directed() else edges, graph.graph)
+
+
+# -- SNDlib -----------------------------------------------------------------------------------------------
+
+
+def _from_sndlib(path: Path, content: bytes) -> ListedNetwork:
+    read = network_of_sndlib_xml if is_sndlib_xml(content) else network_of_sndlib_text
+    return network_of_places(path, *read(path, content))
+
+
 # -- lists of edges ---------------------------------------------------------------------------------------
 
 
@@ -285,13 +325,15 @@ def _from_edges(path: Path, content: bytes) -> ListedNetwork:
         edges.append(ListedEdge(a, b, data, where))
     if not edges:
         raise DetourError(f"{path}: it has no links")
-    return _network(path, list(nodes.values()), edges)
+    return network_of_places(path, list(nodes.values()), edges)
 
 
 _Reader = Callable[[Path, bytes], ListedNetwork]
 FORMS: tuple[tuple[str, tuple[str, ...], _Reader], ...] = (
     ("GraphML", (".graphml", ".xml"), _from_graphml),
     ("networkx JSON", (".json",), _from_json),
+    ("GML", (".gml",), _from_gml),
+    ("SNDlib", (), _from_sndlib),
     ("table of links", (".csv",), _from_csv),
     ("containerlab", (".yml", ".yaml"), lambda path, content: network_of_lab(path, _text(path, content))),
     (

@@ -15,13 +15,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
-from detour.topo.paths import SwitchPath, shortest_paths
+from detour.topo.paths import SwitchPath, directed_links, shortest_paths
 
-DirectedLink = tuple[int, int]  # a directed link: two switches
+DirectedLink = tuple[int, int]  # the switch where a link begins, and the stop that it leads to (`topo.paths`)
 
 
 @dataclass(frozen=True)
@@ -91,9 +90,9 @@ class ReroutingController:
         """New paths for the flows that should move; flows that have nowhere better to go stay."""
         placed = {report.flow: report for report in reports if report.flow in self._paths}
         ill = {flow for flow, report in placed.items() if self._thresholds.congested(report)}
-        suspect = {hop for flow in ill for hop in pairwise(self._paths[flow])}
-        suspect -= {hop for flow in placed.keys() - ill for hop in pairwise(self._paths[flow])}
-        load = Counter(hop for path in self._paths.values() for hop in pairwise(path))
+        suspect = {hop for flow in ill for hop in self._hops(self._paths[flow])}
+        suspect -= {hop for flow in placed.keys() - ill for hop in self._hops(self._paths[flow])}
+        load = Counter(hop for path in self._paths.values() for hop in self._hops(path))
         chosen: dict[str, SwitchPath] = {}
         for flow in sorted(ill):
             if now_ps - self._moved.get(flow, -self._thresholds.hold_ps) < self._thresholds.hold_ps:
@@ -101,9 +100,12 @@ class ReroutingController:
             path = self._better(flow, suspect, load, now_ps)
             if path is not None:
                 chosen[flow] = path
-                load.subtract(pairwise(self._paths[flow]))
-                load.update(pairwise(path))
+                load.subtract(self._hops(self._paths[flow]))
+                load.update(self._hops(path))
         return chosen
+
+    def _hops(self, path: SwitchPath) -> Iterator[DirectedLink]:
+        return directed_links(self.topology, path)
 
     def _better(
         self, flow: str, suspect: set[DirectedLink], load: Counter[DirectedLink], now_ps: int
@@ -111,7 +113,7 @@ class ReroutingController:
         """The best path with fewer suspect links than the current one."""
 
         def cost(path: SwitchPath) -> tuple[int, int]:
-            return sum(hop in suspect for hop in pairwise(path)), sum(load[hop] for hop in pairwise(path))
+            return sum(hop in suspect for hop in self._hops(path)), sum(load[hop] for hop in self._hops(path))
 
         here = self._paths[flow]
         others = [path for path in self._candidates(flow, now_ps) if cost(path)[0] < cost(here)[0]]

@@ -20,6 +20,7 @@ from detour.base.arrays import Int64Array, UInt8Array
 from detour.base.errors import DetourError
 from detour.engine import division, jitter, lossless, phv, sockets, stats, traffic_manager
 from detour.engine.capture import Capture
+from detour.engine.carrier import CarrierMonitor, CarrierState
 from detour.engine.clock import Clock, RealTime, Virtual
 from detour.engine.loop import entry
 from detour.engine.loop.layout import MAX_TIME, SCRATCH_BYTES, TO_SINK, UP_DIGEST, UP_PACKET_IN, UP_SINK, SlotRecord
@@ -42,6 +43,9 @@ DigestCallback = Callable[[int, bytes, int], None]
 
 SinkCallback = Callable[[bytes, int], None]
 """called with a frame that left a port and the loop time in ps"""
+
+PortCallback = Callable[[Port, bool], None]
+"""called with a port and whether it is up now"""
 
 MakeCapture = Callable[[Callable[[int], str]], Capture]
 """called with what names the loop's ports, `<switch name>-<port>`"""
@@ -149,7 +153,10 @@ class Network:
         self._runner = Runner(self._memory, self.clock, self._take_logs, self._workers)
         self.notified = 0
         """packet-ins and digests that controllers were told of so far"""
-        self._attachments: list[sockets.Attachment] = []
+        self._attachments: dict[Port, sockets.Attachment] = {}
+        self._carriers: CarrierMonitor[Port] = CarrierMonitor(self._carrier_changed)
+        self._on_port_state: PortCallback | None = None
+        self._on_digest: dict[int, dict[str, DigestCallback]] = {}
         self._capture: Capture | None = None
         self._stacks: list[HostStack] = []
         self._rdma: list[tuple[Any, Any]] | None = None
@@ -204,9 +211,9 @@ class Network:
         wired.program = program
         wired.state = state
         state.set_drop_port(wired.drop_port)
-        for port, cable in self._wiring.cables.items():
+        for port in self._wiring.cables:
             if port[0] == switch:
-                state.set_port_state(port[1], bool(self._memory.row("channels", cable.out_channel)["up"]))
+                state.set_port_state(port[1], self._wiring.is_up(port))
 
     @_between_slices
     def set_functions(self, switch: int, program: Any) -> None:
@@ -288,9 +295,14 @@ class Network:
         self, port: Port, name: str, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64
     ) -> None:
         """Attaches a Linux interface (root): an existing one by a raw packet socket; if there is none of that
-        name, a TAP device is made and lives as long as the network."""
+        name, a TAP device is made and lives as long as the network. The port is up while the interface has a link."""
         ring = self._memory.g["rings"] < sockets.MOST_RINGS
-        self._attach_socket(port, lambda: sockets.open_interface(name, ring), rate_bps, delay_ps, queue_packets)
+
+        def attach() -> None:
+            self._attach_socket(port, lambda: sockets.open_interface(name, ring), rate_bps, delay_ps, queue_packets)
+            self._set_carrier(port, self._carriers.watch(port, name))
+
+        self.call(attach)
 
     def attach_linux_host(
         self, port: Port, attachment: sockets.Attachment, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64
@@ -319,25 +331,45 @@ class Network:
             raise DetourError(f"port {port[1]}: sockets and interfaces need real time, this network is virtual")
         self._wiring.check_free(port)
         attachment = opened()
-        self._attachments.append(attachment)
+        self._attachments[port] = attachment
         index = self._wiring.attach_socket(port, attachment, rate, delay, queue, both=both)
         if attachment.ring is None:
             sockets.watch(self._runner.epoll, attachment.fd, index)
-        self._tell_selectors(port, True)
+        self._tell_selectors(port)
 
     @_between_slices
     def detach_interface(self, port: Port) -> None:
         """Takes an interface or a socket from its port; then another one may be attached there."""
-        fd = self._wiring.detach_socket(port)
-        attachment = next(each for each in self._attachments if each.fd == fd)
-        self._attachments.remove(attachment)
-        attachment.close()  # the epoll forgets it by itself
-        self._tell_selectors(port, False)
+        self._wiring.detach_socket(port)
+        self._carriers.forget(port)
+        self._attachments.pop(port).close()  # the epoll forgets it by itself
+        self._tell_selectors(port)
 
-    def _tell_selectors(self, port: Port, up: bool) -> None:
+    def on_port_state(self, callback: PortCallback | None) -> None:
+        """Who is told when a port's interface loses its link or gets it again."""
+        self._on_port_state = callback
+
+    def _carrier_changed(self, port: Port, carrier: CarrierState, replaced: bool) -> None:
+        def change() -> bool:
+            if port not in self._attachments:
+                return False  # detached meanwhile
+            if replaced:
+                self._attachments[port].rebind(carrier.index)
+            before = port not in self._wiring.without_carrier
+            self._set_carrier(port, carrier.up)
+            return carrier.up != before
+
+        if self.call(change) and self._on_port_state is not None:
+            self._on_port_state(port, carrier.up)
+
+    def _set_carrier(self, port: Port, up: bool) -> None:
+        self._wiring.set_carrier(port, up)
+        self._tell_selectors(port)
+
+    def _tell_selectors(self, port: Port) -> None:
         state = self._wiring.switch(port[0]).state
         if state is not None:
-            state.set_port_state(port[1], up)
+            state.set_port_state(port[1], self._wiring.is_up(port))
 
     @_between_slices
     def attach_sink(
@@ -358,10 +390,12 @@ class Network:
         """Stops the loop, closes sockets and removes their files, completes captures. May be called twice.
 
         The network cannot be used any more, but its counters can be read."""
+        self._carriers.close()
         self._runner.stop()
         self._take_logs()
         self._upcalls.close()
-        sockets.close_all(self._attachments)
+        sockets.close_all(self._attachments.values())
+        self._attachments.clear()
         self._runner.close()
         if self._workers is not None:
             self._workers.close()
@@ -547,11 +581,20 @@ class Network:
         handler = None if callback is None else lambda record: callback(record.data, record.time_ps)
         self._listen(wired.index, "wants_packet_in", (UP_PACKET_IN, index), handler)
 
-    def on_digest(self, switch: int, callback: DigestCallback | None) -> None:
-        """Who receives the switch's digests (None: they are dropped and counted)."""
+    def on_digest(self, switch: int, callback: DigestCallback | None, listener: str = "p4runtime") -> None:
+        """What a listener does with the switch's digests (None: nothing). If there is no listener they are dropped and
+        counted."""
         index = self._wiring.switch(switch).index
-        handler = None if callback is None else lambda r: callback(r.detail, r.data, r.time_ps)
-        self._listen(index, "wants_digest", (UP_DIGEST, index), handler)
+        callbacks = {name: f for name, f in self._on_digest.get(index, {}).items() if name != listener}
+        if callback is not None:
+            callbacks[listener] = callback
+        self._on_digest[index] = callbacks
+
+        def handle(record: Record) -> None:
+            for function in callbacks.values():
+                function(record.detail, record.data, record.time_ps)
+
+        self._listen(index, "wants_digest", (UP_DIGEST, index), handle if callbacks else None)
 
     @_between_slices
     def _listen(self, switch: int, flag: str, key: tuple[int, int], handler: Callable[[Record], None] | None) -> None:
@@ -616,7 +659,7 @@ class Network:
             entry.schedule(self._memory.address, entity, self.now_ps)
         for end in (port, cable.far):
             if end is not None:
-                self._tell_selectors(end, up)
+                self._tell_selectors(end)
 
     @_between_slices
     def set_faults(
@@ -668,6 +711,10 @@ class Network:
         """The numbers of a switch's ports that something is attached to, in the order in which that was done."""
         return [number for _, number in self._wiring.switch(switch).ports]
 
+    def has_port(self, port: Port) -> bool:
+        """Whether a port is attached to anything."""
+        return port in self._wiring.cables
+
     def rate_bps(self, port: Port) -> int:
         """The rate of the cable out of the port, 0: unlimited."""
         self._wiring.port_index(port)
@@ -677,7 +724,13 @@ class Network:
 
     # -- observation ------------------------------------------------------------------------------------
 
-    port_stats = _timed(stats.port_stats)
+    def port_stats(self) -> dict[str, Any]:
+        """`stats.port_stats` and `time_ps`. A port whose interface has no link is not `up`."""
+        found: dict[str, Any] = {"time_ps": self.now_ps} | stats.port_stats(self._memory)
+        for device, port in self._wiring.without_carrier:
+            found["up"][(found["device_id"] == device) & (found["port"] == port)] = 0
+        return found
+
     switch_stats = _timed(stats.switch_stats)
 
     def host_stats(self) -> dict[str, Any]:
@@ -700,6 +753,11 @@ class Network:
     def socket_stats(self) -> dict[str, Any]:
         """NumPy arrays, one element a socket or interface, with `device_id` and `port` that it is attached to."""
         return stats.socket_stats(self._memory)
+
+    @property
+    def longest_delay_ps(self) -> int:
+        """Of all links."""
+        return int(self._memory.column("channels", "delay_ps").max(initial=0))
 
     def loop_stats(self) -> dict[str, int]:
         """Numbers of the loop itself: `events`, packets in flight (`used`, `used_peak`), `pool_drops`, ..."""

@@ -12,6 +12,7 @@ import os
 import platform
 import socket
 import struct
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +60,15 @@ class Attachment:
     def ring_address(self) -> int:
         """Where the ring begins, 0 if there is none."""
         return 0 if self.ring is None else np.frombuffer(self.ring, np.uint8).ctypes.data
+
+    def rebind(self, index: int) -> None:
+        """Lets a packet socket use the interface with this number, which has come in place of its own."""
+        if self.family != IO_PACKET:
+            return
+        for fd, protocol in ((self.fd, _ETH_P_ALL), (self.send_fd, 0)):
+            if fd >= 0:
+                with socket.socket(fileno=os.dup(fd)) as sock, suppress(OSError):  # it may be gone again
+                    _bind(sock, self.name, index, protocol)
 
     def close(self) -> None:
         """Removes the socket's file and closes the descriptor. May be called twice."""
@@ -126,22 +136,27 @@ def open_packet(name: str, index: int, ring: bool = False) -> Attachment:
     try:
         sock.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
         sock.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
-        # Promiscuous: frames to other addresses pass through a switch.
-        membership = struct.pack("=iHH8s", index, 1, 0, b"")
-        sock.setsockopt(_SOL_PACKET, 1, membership)
         if ring:
             attachment.ring = _ring(sock, name)
             # A socket is told of every frame of its own that is gone, and that would wake who waits for others.
             with _packet_socket(name) as sender:
-                sender.bind((name, 0))
+                _bind(sender, name, index, 0)
                 attachment.send_fd = sender.detach()
-        sock.bind((name, _ETH_P_ALL))
+        _bind(sock, name, index, _ETH_P_ALL)
     except OSError as error:
         sock.close()
         attachment.close()
         raise DetourError(f"interface {name} cannot be used: {error.strerror}") from None
     attachment.fd = sock.detach()
     return attachment
+
+
+def _bind(sock: socket.socket, name: str, index: int, protocol: int) -> None:
+    """Binds a packet socket, one that receives (`protocol` other than 0) promiscuously: frames to other addresses pass
+    through a switch."""
+    if protocol:
+        sock.setsockopt(_SOL_PACKET, 1, struct.pack("=iHH8s", index, 1, 0, b""))
+    sock.bind((name, protocol))
 
 
 def _packet_socket(name: str) -> socket.socket:
@@ -197,9 +212,8 @@ def _bring_up(name: str) -> None:
         fcntl.ioctl(sock, _SIOCSIFFLAGS, struct.pack("16sH22x", name.encode(), flags | _IFF_UP))
 
 
-def close_all(attachments: list[Attachment]) -> None:
+def close_all(attachments: Iterable[Attachment]) -> None:
     """Closes all, whatever happens to one of them."""
     for attachment in attachments:
         with suppress(OSError):
             attachment.close()
-    attachments.clear()

@@ -77,6 +77,8 @@ class Wiring:
         self.cables: dict[Port, Cable] = {}
         self.names: dict[int, str] = {}
         self.nics: dict[int, int] = {}
+        self.without_carrier: frozenset[Port] = frozenset()
+        """ports whose interfaces have no link; frames go there all the same, and the kernel drops them"""
         self._seed = seed
         self._tick_ps = tick_ps
         self.inject_channel = self.add_channel(layout.TO_INGRESS, 0)
@@ -254,8 +256,19 @@ class Wiring:
         self.cables[port] = Cable(out, into)
         return number
 
-    def detach_socket(self, port: Port) -> int:
-        """Takes a socket or interface from its port, which then is none any more; returns the descriptor.
+    def set_carrier(self, port: Port, up: bool) -> None:
+        """Says whether the interface of a port has a link."""
+        self.without_carrier = self.without_carrier - {port} if up else self.without_carrier | {port}
+
+    def is_up(self, port: Port) -> bool:
+        """Whether a port is attached to something and its link is up."""
+        cable = self.cables.get(port)
+        if cable is None or port in self.without_carrier:
+            return False
+        return bool(self.memory.row("channels", cable.out_channel)["up"])
+
+    def detach_socket(self, port: Port) -> None:
+        """Takes a socket or interface from its port, which then is none any more.
 
         What waits for the port is dropped. Its row stays, for packets that are under way to it."""
         memory, index = self.memory, self.port_index(port)
@@ -266,7 +279,6 @@ class Wiring:
         for channel in (cable.out_channel, cable.in_channel):
             entry.cut_channel(memory.address, channel)
         io = memory.row("ios", int(out["index"]))
-        fd = int(io["fd"])
         io["fd"] = io["send_fd"] = -1  # frames that wait for the socket are dropped when they are tried again
         memory.g["rings" if io["ring"] else "watched"] -= 1
         io["ring"] = 0
@@ -275,7 +287,7 @@ class Wiring:
         memory.set_port_index(switch.index, port[1], -1)
         switch.ports.remove(port)
         del self.cables[port], self.names[index]
-        return fd
+        self.set_carrier(port, True)
 
     # -- limits and faults ------------------------------------------------------------------------------
 

@@ -5,6 +5,9 @@ lie over no data, and files that are the same for the same numbers."""
 from __future__ import annotations
 
 import io
+import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +51,87 @@ def row(columns: int, width: float = 4.3) -> tuple[Any, Any, Any]:
 
 
 def legend(figure: Any, axes: Any, columns: int = 4) -> None:
-    """One legend for all axes of a figure, below them, each label once."""
+    """One legend for all axes of a figure, below them, each label once, in at most so many columns."""
     handles: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
+
+    def place(columns: int) -> Any:
+        return figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns)
+
     if handles:
-        figure.legend(
-            list(handles.values()), list(handles), loc="outside lower center", ncols=min(columns, len(handles))
-        )
+        chosen = _in_columns(figure, place, min(columns, len(handles)), figure.get_figwidth())
+        figure.set_figheight(figure.get_figheight() + _inches(figure, chosen)[1])
+
+
+def legend_below(axes: Any, columns: int = 3) -> None:
+    """A legend below each axis of one row of a figure that has any labels, under the label of the axis."""
+    figure, tallest = axes[0].figure, 0.0
+    figure.draw_without_rendering()
+    room = figure.get_figwidth() / axes[0].get_gridspec().ncols
+    for axis in axes:
+        labels = axis.get_legend_handles_labels()[1]
+        if labels:
+            below = (axis.bbox.y0 - axis.xaxis.get_tightbbox().y0) / figure.dpi
+            chosen = _in_columns(figure, partial(_below, axis, below), min(columns, len(labels)), room)
+            tallest = max(tallest, _inches(figure, chosen)[1])
+    figure.set_figheight(figure.get_figheight() + tallest)
+
+
+def _below(axis: Any, inches: float, columns: int) -> Any:
+    """A legend so far below an axis, however high the axis becomes."""
+    from matplotlib.transforms import ScaledTranslation
+
+    under = axis.transAxes + ScaledTranslation(0, -inches, axis.figure.dpi_scale_trans)
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": under}
+    return axis.legend(ncols=columns, fontsize="small", **place)
+
+
+def _in_columns(figure: Any, place: Callable[[int], Any], columns: int, room: float) -> Any:
+    """A legend in as many columns as fit so many inches; a figure too narrow for one column is widened."""
+    while True:
+        chosen = place(columns)
+        width = _inches(figure, chosen)[0]
+        if width <= room:
+            return chosen
+        if columns == 1:
+            figure.set_figwidth(figure.get_figwidth() * width / room)
+            return chosen
+        chosen.remove()
+        columns -= 1
+
+
+def _break_lines(figure: Any) -> None:
+    """Titles and labels of axes that are longer than their place go on in another line."""
+    figure.draw_without_rendering()
+    size = figure.get_figwidth(), figure.get_figheight()
+    for axis in figure.axes:
+        grid = axis.get_gridspec().ncols, axis.get_gridspec().nrows
+        for text, along in ((axis.title, 0), (axis.xaxis.label, 0), (axis.yaxis.label, 1)):
+            middle = (axis.bbox.min + axis.bbox.max)[along] / 2 / figure.dpi
+            room = min(size[along] / grid[along], 2 * middle, 2 * (size[along] - middle))
+            whole = text.get_text()
+            for lines in range(2, len(whole) + 1):
+                if _inches(figure, text)[along] <= room:
+                    break
+                text.set_text(_in_lines(whole, len(whole) / lines))
+
+
+def _in_lines(text: str, length: float) -> str:
+    """A text whose lines end behind a space or a comma, and are about so long at most."""
+    lines = [""]
+    for part in re.findall("[^ ,]*[ ,]+|[^ ,]+", text):
+        if lines[-1] and len(lines[-1] + part.rstrip()) > length:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _inches(figure: Any, artist: Any) -> tuple[float, float]:
+    """Width and height of an artist."""
+    extent = artist.get_window_extent(figure.canvas.get_renderer())
+    return extent.width / figure.dpi, extent.height / figure.dpi
 
 
 Style = tuple[str, str, str]
@@ -101,6 +176,7 @@ def svg(plt: Any, figure: Any, name: str) -> str:
     """A figure as an SVG element, and closes it: the same for the same numbers and name."""
     plt.rcParams["svg.hashsalt"] = f"detour {name}"
     text = io.StringIO()
+    _break_lines(figure)
     figure.savefig(text, format="svg", metadata={"Date": None})
     plt.close(figure)
     return text.getvalue()[text.getvalue().index("<svg") :]
@@ -112,6 +188,7 @@ def save(plt: Any, figure: Any, file: Path) -> None:
     if file.suffix not in (".png", ".svg", ".pdf"):
         raise DetourError(f"{file}: plots are written as .png, .svg or .pdf")
     try:
+        _break_lines(figure)
         with naming(file):
             file.parent.mkdir(parents=True, exist_ok=True)
         # No dates and fixed names inside (`svg.hashsalt`): the same numbers give the same file.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/results.md: every number and figure of the non-shortest-path paper, ours beside it, from one command.
+"""docs/results.md and docs/results-settings.md: every number and figure of the non-shortest-path paper, ours beside it,
+from one command.
 
 What to run is decided here (`selections`); how long a run takes is estimated, and the numbers of pairs are chosen so
 that the usual extent fits an hour on two cores. What is left out is said in the document, with the command for it.
@@ -58,6 +59,8 @@ from detour.fabric.backends.virtual.scheme import (
 from detour.topo import parse_topology
 
 DOCUMENT = "results.md"
+SETTINGS_DOCUMENT = "results-settings.md"
+"""what the runs behind the first one are set to, and what each part of that is worth"""
 FIGURES = "figures"
 
 _CURVES: dict[str, dict[tuple[str, str], tuple[int, ...]]] = {
@@ -184,7 +187,7 @@ class WrittenResults:
 
 
 def write(folder: Path, extent: str, means: Means, report: SweepProgress | None = None) -> WrittenResults:
-    """Runs everything of an extent and writes `results.md` and its figures into `folder`. Raises `DetourError`: the
+    """Runs everything of an extent and writes both documents and their figures into `folder`. Raises `DetourError`: the
     folder cannot be written."""
     if means.budget_s is not None:
         means = replace(means, budget_s=means.budget_s / 3)
@@ -193,7 +196,8 @@ def write(folder: Path, extent: str, means: Means, report: SweepProgress | None 
     with naming(folder):
         folder.mkdir(parents=True, exist_ok=True)
     drawn = draw(outcome, folder / FIGURES)
-    write_file(file, document(outcome, extent, drawn, left_out(extent)))
+    for name, text in documents(outcome, extent, drawn, left_out(extent)).items():
+        write_file(folder / name, text)
     failures = [failure for part in outcome for failure in part.failures]
     return WrittenResults(str(file), outcome.shown, failures, [point for part in outcome for point in part.left_out])
 
@@ -269,31 +273,38 @@ class Evaluation(NamedTuple):
         return sum(len(part.collected.points) for part in several) + len(self.sensitivity.collected)
 
 
-def document(outcome: Evaluation, extent: str, drawn: dict[str, str], left_out: list[tuple[str, str]]) -> str:
-    """The whole text. `drawn`: files of figures by name; `left_out`: (what the extent has not, command for it)."""
+def documents(
+    outcome: Evaluation, extent: str, drawn: dict[str, str], left_out: list[tuple[str, str]]
+) -> dict[str, str]:
+    """The texts by their files' names. `drawn`: files of figures by name; `left_out`: (what the extent has not, command
+    for it)."""
     curves, hold_outs, extras = outcome.curves.collected, outcome.hold_outs.collected, outcome.extras.collected
     additions, changed = outcome.settings.collected, outcome.sensitivity.collected
     table_1, figure_2 = outcome.table_1.collected, outcome.figure_2.collected
     verdicts = claims(curves.points, changed, table_1.points, figure_2.points)
     stored = settings.stored().topologies
-    sections = [
+    results = [
         _TEXTS["head"],
         _section("claims", table(Claim, verdicts)),
         _table_3(curves),
-        _section("reasons", tables.differences(curves.gains, curves.points)),
         _hold_outs(hold_outs),
+        _curves(curves.points, drawn),
+        _table_1(table_1, drawn),
+        _deadlock(figure_2),
+    ]
+    details = [
+        _TEXTS["settings_head"],
         _section("set_to", tables.choices(list(stored.values())), seed=settings.TUNING_SEED),
         _section("settings", tables.worth(additions)),
         _section("sensitivity", tables.sensitivity(changed)),
+        _section("reasons", tables.differences(curves.gains, curves.points)),
         _section("table_2", tables.table_2()),
-        _curves(curves.points, drawn),
         _loss(extras.points),
         _completion(extras.points),
-        _table_1(table_1, drawn),
-        _deadlock(figure_2),
         _missing(outcome, extent, left_out),
     ]
-    return "\n".join(section for section in sections if section)
+    whole = {DOCUMENT: results, SETTINGS_DOCUMENT: details}
+    return {name: "\n".join(section for section in sections if section) for name, sections in whole.items()}
 
 
 def _section(name: str, shown: Table[Any], **values: Any) -> str:

@@ -19,6 +19,7 @@ from detour.fabric.operations.session import Session
 from detour.fabric.traffic.flows import Choice, probing_choice, shortest_choice
 from detour.fabric.traffic.workload import Workload, WorkloadResult, pairs_of
 from detour.topo import Topology
+from detour.topo.paths import switch_at
 from detour.topo.topology import HostPair
 
 
@@ -143,7 +144,7 @@ class Demo:
         """Different sequences of groups on the way."""
         topology = self._session.topology
         routes, ways = set(), [(topology.hosts[a], topology.hosts[b], path) for a, b, path in outcome.paths]
-        for switches in self._session.paths.hops(ways):
-            groups = [topology.switches[switch].group for switch in switches]
+        for stops in self._session.paths.hops(ways):
+            groups = [topology.switches[switch_at(topology, stop)].group for stop in stops]
             routes.add(tuple(group for i, group in enumerate(groups) if i == 0 or groups[i - 1] != group))
         return len(routes)

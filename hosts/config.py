@@ -49,7 +49,7 @@ class HostConfig:
     """time without any progress, at the end of a timeout, after which a QP fails that does not say it itself
     (`QPInitAttr.timeout`, `retry_cnt`)"""
     frame_life_ps: int = 1_000 * MS
-    """longest time that a frame can be under way: a QP's number is not used again before (docs/transports.md)"""
+    """longest time that a frame can be under way: no QP's number is used again before (docs/transports-reference.md)"""
 
     initial_cwnd: int = 10
     """packets that a connection starts with (RFC 6928)"""

@@ -337,8 +337,9 @@ class Candidate(NativeRecord):
     silent: Int64
     ask_next: Int64
     trust: Int32
-    weight: Int16  # of a set: packets in a round; how often in a row it was retired as soon as it had been restored
+    weight: Int16  # of a set: share of packets; how often in a row it was retired as soon as it had been restored
     strikes: Int16
+    credit: Int64  # of a set: weights earned less those paid for packets
 
 
 class CompletionQueue(NativeRecord):

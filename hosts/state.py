@@ -197,7 +197,7 @@ def set_host(
 
 def qp_numbers(hs: Hosts, rows: Any) -> Any:
     """Numbers on the wire of rows of the table of QPs: the row in the low bits, its generation above. So a frame of an
-    earlier connection names a QP that is none any more, at either end (docs/transports.md)."""
+    earlier connection names a QP that is none any more, at either end (docs/transports-reference.md)."""
     return FIRST_QPN + rows + hs.qp["generation"][rows] * (hs.cfg[0]["qpn_mask"] + 1)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A topology as an SVG picture: a Dragonfly's groups on a circle, a Clos in rows.
+"""A topology as an SVG picture: a Dragonfly's groups on a circle, a Clos in rows; parallel links side by side.
 
 `python -m detour.topo.draw d1 > docs/fabric.svg`
 """
@@ -10,13 +10,12 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from html import escape
-from itertools import pairwise
 from typing import NamedTuple
 
 from detour.base.errors import DetourError
-from detour.topo.paths import shortest_paths, via_paths
+from detour.topo.paths import directed_links, shortest_paths, via_paths
 from detour.topo.spec import parse_topology
-from detour.topo.topology import Topology
+from detour.topo.topology import Link, Topology
 
 Coordinates = tuple[float, float]
 
@@ -35,19 +34,21 @@ _STYLE = {
     "global": 'stroke="#c4cdd8" stroke-width="1"',
     "host": 'stroke="#c4cdd8" stroke-width="1"',
 }
+_GAP = 12.0
+"""between parallel links"""
 _TEXT = 'font-family="sans-serif" fill="#222"'
 
 
 def svg(topology: Topology, routes: Sequence[tuple[str, str, Sequence[int]]] = ()) -> str:
     """The picture as SVG text.
 
-    `topology`: what to draw; `routes`: `(colour, label, switches)` of paths to draw over it."""
+    `topology`: what to draw; `routes`: `(colour, label, stops)` of paths to draw over it (`topo.paths`)."""
     drawn = places(topology)
     switches, hosts, width, height = drawn
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}">',
-        '<rect width="100%" height="100%" fill="white"/>', *_links(topology, switches, hosts),
-        *_routes(routes, switches, height), *_nodes(topology, switches, hosts),
+        '<rect width="100%" height="100%" fill="white"/>', *_links(topology, drawn),
+        *_routes(topology, routes, drawn), *_nodes(topology, switches, hosts),
         *(_group_names(topology, switches) if topology.family == "dragonfly" else ()), "</svg>",
     ]  # fmt: skip
     return "\n".join(parts) + "\n"
@@ -115,21 +116,31 @@ def _host_places(topology: Topology, switches: list[Coordinates], around: bool) 
     return places
 
 
-def _links(topology: Topology, switches: list[Coordinates], hosts: list[Coordinates]) -> Iterator[str]:
+def line_of(topology: Topology, link: Link, drawn: Places) -> tuple[Coordinates, Coordinates]:
+    """The ends of a link as it is drawn."""
+    a, b = drawn.switches[link.a[0]], (drawn.hosts if link.kind == "host" else drawn.switches)[link.b[0]]
+    links = (link,) if link.kind == "host" else topology.links_between(link.a[0], link.b[0])
+    beside = _GAP * (links.index(link) - (len(links) - 1) / 2) * (1 if link.a < link.b else -1)
+    length = math.dist(a, b) or 1.0
+    x, y = beside * (a[1] - b[1]) / length, beside * (b[0] - a[0]) / length
+    return (a[0] + x, a[1] + y), (b[0] + x, b[1] + y)
+
+
+def _links(topology: Topology, drawn: Places) -> Iterator[str]:
     for link in topology.links:
-        far = hosts[link.b[0]] if link.kind == "host" else switches[link.b[0]]
-        yield _line(switches[link.a[0]], far, _STYLE[link.kind])
+        yield _line(*line_of(topology, link, drawn), _STYLE[link.kind])
 
 
-def _routes(
-    routes: Sequence[tuple[str, str, Sequence[int]]], switches: list[Coordinates], height: float
-) -> Iterator[str]:
+def _routes(topology: Topology, routes: Sequence[tuple[str, str, Sequence[int]]], drawn: Places) -> Iterator[str]:
     for index, (colour, label, path) in enumerate(routes):
         thickness = 4 + 4 * (len(routes) - 1 - index)  # where paths share a link, both are seen
-        for a, b in pairwise(path):
+        for a, stop in directed_links(topology, tuple(path)):
             style = f'stroke="{colour}" stroke-width="{thickness}" stroke-linecap="round"'
-            yield _line(switches[a], switches[b], style)
-        y = height - 20 * (len(routes) - index)
+            copy, b = divmod(stop, len(topology.switches))
+            link = topology.links_between(a, b)[copy]
+            near, far = line_of(topology, link, drawn)
+            yield _line(near, far, style) if link.a[0] == a else _line(far, near, style)
+        y = drawn.height - 20 * (len(routes) - index)
         yield _line((16, y), (46, y), f'stroke="{colour}" stroke-width="4"')
         yield f'<text x="54" y="{y + 5:.0f}" font-size="14" {_TEXT}>{label}</text>'
 

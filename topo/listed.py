@@ -11,7 +11,6 @@ Lists of switches alone, each of which gets hosts: `ListedNetwork.graph_of_switc
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,14 +25,10 @@ if TYPE_CHECKING:
 
 NODE_KEYS, EDGE_KEYS = ("kind",), ("gbps", "delay_ns")
 SWITCH_KEYS, BETWEEN_KEYS = ("kind", "hosts"), (*EDGE_KEYS, "speed", "delay_us")  # of lists of switches alone
-DROPPABLE = {
-    "loops": "links from a node to itself",
-    "parallel": "links between nodes that have one already",
-    "isolated": "nodes without links",
-    "parts": "all but the largest part",
-}
+ZOO_KEYS = ("Latitude", "Longitude", "LinkSpeedRaw", "interfaces")
+"""what readers of files have used already"""
+DROPPABLE = {"isolated": "nodes without links", "parts": "all but the largest part"}
 """what a network can be had without"""
-_OF_OTHERS = {"hosts": "graph:FILE", "speed": "gbps", "delay_us": "delay_ns", "bandwidth": "gbps", "capacity": "gbps"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +57,12 @@ def topology_of_lists(
     Raises `DetourError`: name, where, and the rule that is broken."""
     import networkx
 
-    network.check_data(NODE_KEYS, EDGE_KEYS)
-    network.check_edges()
+    network.check_data()
+    network.check_ports()
     hosts = network.hosts()
     network.check_hosts(hosts)
     network.check_connected()
-    graph = networkx.Graph()
+    graph = networkx.MultiGraph()
     for node in network.in_order(hosts):
         graph.add_node(node, kind="host" if node in hosts else "switch")
     for edge in network.edges:
@@ -128,19 +123,26 @@ class ListedNetwork:
         advice = "" if drop is None else f" (FILE,drop={drop} leaves out {DROPPABLE[drop]})"
         raise DetourError(f"{self.name}{f', {where}' if where else ''}: {rule}{advice}")
 
+    def without_loops(self) -> tuple[ListedNetwork, list[str]]:
+        """The network without links from a node to itself, over which nothing goes anywhere, and the nodes."""
+        loops = [edge.a for edge in self.edges if edge.a == edge.b]
+        edges = [edge for edge in self.edges if edge.a != edge.b]
+        return (ListedNetwork(self.name, self.nodes, edges, self.data) if loops else self), loops
+
+    def foreign(self, of_switches: bool) -> list[str]:
+        """The attributes of other programs, which say nothing here. `of_switches`: it lists switches alone."""
+        of_nodes, of_edges = (SWITCH_KEYS, BETWEEN_KEYS) if of_switches else (NODE_KEYS, EDGE_KEYS)
+        listed = [(node.data, of_nodes) for node in self.nodes] + [(edge.data, of_edges) for edge in self.edges]
+        return list(dict.fromkeys(
+            key for data, keys in listed for key, value in data.items()
+            if key not in (*keys, *ZOO_KEYS) or _of_others(key, value)
+        ))  # fmt: skip
+
     def without(self, drops: Collection[str]) -> tuple[ListedNetwork, list[str]]:
         """The network without what `drops` (keys of `DROPPABLE`) names, and what that was, in words."""
         import networkx
 
         nodes, edges, dropped = list(self.nodes), list(self.edges), []
-        if "loops" in drops:
-            dropped += [f"the link {edge.a}-{edge.b}" for edge in edges if edge.a == edge.b]
-            edges = [edge for edge in edges if edge.a != edge.b]
-        if "parallel" in drops:
-            first = {frozenset((edge.a, edge.b)): edge for edge in reversed(edges)}
-            again = [edge for edge in edges if first[frozenset((edge.a, edge.b))] is not edge]
-            dropped += [f"a second link {edge.a}-{edge.b}" for edge in again]
-            edges = [edge for edge in edges if first[frozenset((edge.a, edge.b))] is edge]
         graph = _plain(nodes, edges)
         gone = set(networkx.isolates(graph)) if "isolated" in drops else set()
         if "parts" in drops:
@@ -157,29 +159,27 @@ class ListedNetwork:
         that is broken."""
         import networkx
 
-        self.check_data(SWITCH_KEYS, BETWEEN_KEYS)
+        self.check_data()
         host = next((node for node in self.nodes if node.data.get("kind") == "host"), None)
         if host is not None:
             self._refuse(host.where, f"node {host.name} is a host; graph:FILE is for files of switches alone")
-        self.check_edges()
+        self.check_ports()
         self.check_connected()
-        graph = networkx.Graph(**{key: value for key, value in self.data.items() if key == "hosts"})
+        graph = networkx.MultiGraph(**{key: value for key, value in self.data.items() if key == "hosts"})
         graph.add_nodes_from((node.name, node.data) for node in self.nodes)
         for edge in self.edges:
             given = {key: edge.data[key] for key in (*BETWEEN_KEYS, "interfaces") if edge.data.get(key) is not None}
-            graph.add_edge(edge.a, edge.b, **given)
+            graph.add_edge(edge.a, edge.b, **{key: given[key] for key in given if not _of_others(key, given[key])})
         return graph
 
-    def check_data(self, node_keys: tuple[str, ...], edge_keys: tuple[str, ...]) -> None:
+    def check_data(self) -> None:
         """Attributes with a meaning have a possible value. Those of other programs say nothing."""
         for node in self.nodes:
-            self._check_names(node.where, f"node {node.name}", node.data, node_keys)
             kind = node.data.get("kind")
             if kind not in (None, "switch", "host"):
                 self._refuse(node.where, f"node {node.name} is of kind {kind!r}; allowed: switch, host")
         for edge in self.edges:
             what = f"the link {edge.a}-{edge.b}"
-            self._check_names(edge.where, what, edge.data, edge_keys)
             for key, most in (("gbps", MAX_GBPS), ("delay_ns", MAX_DELAY_NS)):
                 value = edge.data.get(key)
                 wrong = isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= most
@@ -188,24 +188,8 @@ class ListedNetwork:
             if edge.data.get("gbps") == 0:
                 self._refuse(edge.where, f"{what}: gbps=0 carries nothing")
 
-    def _check_names(self, where: str, what: str, data: Mapping[str, Any], names: tuple[str, ...]) -> None:
-        """One that looks like a known one is a mistake."""
-        for key in data:
-            like = _OF_OTHERS.get(key) or next(iter(difflib.get_close_matches(key.lower(), names, 1, 0.75)), None)
-            if key not in names and like is not None:
-                self._refuse(where, f"{what} has an attribute {key!r}; did you mean {like}?")
-
-    def check_edges(self) -> None:
-        """No loops, none twice, and no more ports than can be numbered."""
-        seen: dict[frozenset[str], ListedEdge] = {}
-        for edge in self.edges:
-            if edge.a == edge.b:
-                self._refuse(edge.where, f"{edge.a} is joined to itself", "loops")
-            before = seen.setdefault(frozenset((edge.a, edge.b)), edge)
-            if before is not edge:
-                first = f" ({before.where})" if before.where else ""
-                rule = f"the link {edge.a}-{edge.b} is there already{first}; give one with their rates added"
-                self._refuse(edge.where, rule, "parallel")
+    def check_ports(self) -> None:
+        """No more than can be numbered."""
         for name, edges in self._of.items():
             if len(edges) > MAX_PORT:
                 rule = f"{name} has {len(edges)} links; a switch has at most {MAX_PORT} ports"
@@ -267,6 +251,11 @@ class ListedNetwork:
     def _home(self, host: str) -> str:
         edge = self._of[host][0]
         return edge.b if edge.a == host else edge.a
+
+
+def _of_others(key: str, value: Any) -> bool:
+    """Whether an attribute has one of our names by chance: these are numbers here, and texts elsewhere (`10 Gbps`)."""
+    return key in ("speed", "delay_us") and isinstance(value, str)
 
 
 def _plain(nodes: Sequence[ListedNode], edges: Sequence[ListedEdge]) -> networkx.Graph:

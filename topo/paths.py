@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths as sequences of switches: shortest ones, those by way of an intermediate group, and their uSID lists."""
+"""Paths as sequences of stops: shortest ones, those by way of an intermediate group, and their uSID lists.
+
+A *stop* is a switch and the link by which a path comes to it. Nearly always one link joins two switches, and then the
+stop is the switch's index. Where parallel links do, the index itself stands for the first of them, and the index plus
+k times the number of switches for the one with k before it (`Topology.links_between`).
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -24,10 +29,50 @@ from detour.topo.graph import (
     local_distances,
     offered_distances,
 )
-from detour.topo.topology import Host, Topology
+from detour.topo.topology import Host, Peer, Topology
 
 SwitchPath: TypeAlias = tuple[int, ...]
-"""Indices of switches, first that of the source host, last that of the destination host."""
+"""Stops, first the source host's switch, last the destination host's."""
+
+
+def switch_at(topology: Topology, stop: int) -> int:
+    """The switch of a stop."""
+    return stop % len(topology.switches)
+
+
+def parse_stop(topology: Topology, name: str) -> int:
+    """The stop of that name (`Topology.path_names`). Raises `DetourError`: there is no such switch."""
+    switch, mark, copy = name.rpartition("#")
+    if mark and re.fullmatch("[1-9][0-9]{0,3}", copy) and topology.finder.node(name) is None:
+        return topology.switch(switch).index + (int(copy) - 1) * len(topology.switches)
+    return topology.switch(name).index
+
+
+def stop_behind(topology: Topology, peer: Peer) -> int:
+    """The stop that a link leads to. `peer`: the switch behind it."""
+    link = topology.links[peer.link]
+    number = topology.links_between(link.a[0], link.b[0]).index(link)
+    return peer.index + number * len(topology.switches)
+
+
+def stops_of(topology: Topology, hops: Iterable[tuple[int, int]]) -> SwitchPath:
+    """The path of a packet that passes these switches, each entered by a port."""
+    stops = []
+    for switch, port in hops:
+        before = topology.switches[switch].peer(port)
+        if before is None or before.kind == "host":
+            stops.append(switch)
+        else:
+            here = topology.switches[before.index].peer(before.port)
+            assert here is not None, "a link has two ends"
+            stops.append(stop_behind(topology, here))
+    return tuple(stops)
+
+
+def directed_links(topology: Topology, path: SwitchPath) -> Iterator[tuple[int, int]]:
+    """The links of a path, each as the switch where it begins and the stop that it leads to."""
+    for before, stop in pairwise(path):
+        yield switch_at(topology, before), stop
 
 
 class Bounds(NamedTuple):
@@ -68,19 +113,17 @@ def next_hops(topology: Topology, at: int, to: int, failures: Failures = NONE) -
 
 
 def shortest_paths(topology: Topology, source: int, target: int, failures: Failures = NONE) -> Iterator[SwitchPath]:
-    """All shortest paths between two switches (none if there is no connection). Two parallel links make one path: a
-    path names switches."""
+    """All shortest paths between two switches, over each of parallel links (none if there is no connection)."""
     if source == target:
         yield (source,)
         return
     switch = topology.switches[source]
-    seen = set()
     for port in next_hops(topology, source, target, failures):
         peer = switch.ports[port - 1]
-        if peer is not None and peer.index not in seen:
-            seen.add(peer.index)
+        if peer is not None:
+            stop = stop_behind(topology, peer)
             for rest in shortest_paths(topology, peer.index, target, failures):
-                yield (source, *rest)
+                yield (source, stop, *rest[1:])
 
 
 def via_paths(
@@ -95,40 +138,54 @@ def via_paths(
             f"{ends}: group {via} is no intermediate group of {topology.spec} between group {here} and group {there}"
         )
     for head in _into(topology, source, via, failures):
-        for rest in shortest_paths(topology, head[-1], target, failures):
-            yield head[:-1] + rest
+        for rest in shortest_paths(topology, switch_at(topology, head[-1]), target, failures):
+            yield head + rest[1:]
 
 
 def _into(topology: Topology, source: int, via: int, failures: Failures) -> Iterator[SwitchPath]:
     """Paths from a switch inside its group to a link into `via`, the switch behind that link included."""
-    neighbours = live_graph(topology, failures).neighbour[source][columns_into(topology, source, via, failures)]
-    for peer in np.unique(neighbours).tolist():
+    for port in live_graph(topology, failures).ports[columns_into(topology, source, via, failures)].tolist():
+        peer = topology.switches[source].peer(port)
+        assert peer is not None, "a live link has two ends"
+        stop = stop_behind(topology, peer)
         if exits(topology, failures)[source, via]:
-            yield source, peer
+            yield source, stop
         else:
-            yield from ((source, *rest) for rest in _into(topology, peer, via, failures))
+            yield from ((source, stop, *rest[1:]) for rest in _into(topology, peer.index, via, failures))
 
 
 def path_usids(topology: Topology, path: SwitchPath, target: Host) -> tuple[int, ...]:
-    """The uSID list that pins a path: one uSID for every switch after the first, then the host's. A list too long is
-    thinned out: the uSID of a switch that lies on the only shortest path between those named around it says nothing.
-    Raises `DetourError`: it is no path of this topology, does not end at the host, or needs more than six uSIDs."""
-    if not path or path[-1] != target.switch:
+    """The uSID list that pins a path: one uSID for every switch after the first, then the host's. It is the switch's
+    uN, or, where parallel links lead there, the uA of one of them. A list too long is thinned out: the uSID of a switch
+    that lies on the only shortest path between those named around it says nothing. Raises `DetourError`: it is no path
+    of this topology, does not end at the host, or needs more than six uSIDs."""
+    if not path or switch_at(topology, path[-1]) != target.switch:
         last, *given = topology.path_names((target.switch, *path[-1:]))
         raise DetourError(f"a path to {target.name} ends at {last}, not at {' '.join(given) or 'nothing'}")
-    for a, b in pairwise(path):
-        peers = {peer.index for peer in topology.switches[a].ports if peer is not None and peer.kind != "host"}
-        if b not in peers:
-            raise DetourError(
-                f"path: {' and '.join(topology.path_names((a, b)))} are not neighbours in {topology.spec}"
-            )
-    usids = (*(topology.switches[s].node_id for s in path[1:]), target.node_id)
+    hops = list(directed_links(topology, path))
+    for a, stop in hops:
+        number, b = divmod(stop, len(topology.switches))
+        if number >= len(links := topology.links_between(a, b)):
+            names = " and ".join(topology.path_names((a, b)))
+            rule = f"have {len(links)} links, no #{number + 1}" if links else "are not neighbours"
+            raise DetourError(f"path: {names} {rule} in {topology.spec}")
+    usids = (*(_usid(topology, *hop) for hop in hops), target.node_id)
     if len(usids) > address.MAX_USIDS:
-        usids = (*(topology.switches[s].node_id for s in _waypoints(topology, path)), target.node_id)
+        usids = (*_waypoints(topology, path), target.node_id)
     if len(usids) > address.MAX_USIDS:
         names = " ".join(topology.path_names(path))
         raise DetourError(f"path {names} to {target.name} needs {len(usids)} uSIDs, at most {address.MAX_USIDS} fit")
     return usids
+
+
+def _usid(topology: Topology, at: int, stop: int) -> int:
+    """What leads from a switch to a stop: the uA of the link where there are several, else the uN."""
+    number, switch = divmod(stop, len(topology.switches))
+    links = topology.links_between(at, switch)
+    if len(links) < 2:
+        return topology.switches[switch].node_id
+    link = links[number]
+    return address.adjacency_function((link.a if link.a[0] == at else link.b)[1])
 
 
 def completed_usids(topology: Topology, usids: tuple[int, ...], target: Host) -> tuple[int, ...]:
@@ -141,47 +198,49 @@ def completed_usids(topology: Topology, usids: tuple[int, ...], target: Host) ->
 
 
 def named_switches(topology: Topology, source: Host, usids: Sequence[int]) -> SwitchPath | None:
-    """The switches that packets of a host pass by a uSID list which names each of them (or, by uA, the link to it);
-    None if it leaves some of the way to routes."""
+    """The stops of a host's packets by a uSID list which names each switch (or, by uA, the link to it); None if it
+    leaves some of the way to routes, as a switch's uSID leaves it to them which of parallel links to take."""
     path = [source.switch]
     for usid in usids:
-        here = topology.switches[path[-1]]
+        here = topology.switches[switch_at(topology, path[-1])]
         peers = [peer for peer in here.ports if peer is not None and peer.kind != "host"]
         if usid >= address.FIRST_FUNCTION:
             port = usid - address.FIRST_FUNCTION
             peer = here.peer(port) if port <= len(here.ports) else None
             peers = [peer] if peer is not None and peer.kind != "host" else []
         elif usid >= address.FIRST_HOST:
-            at_end = any(host.node_id == usid for host in topology.hosts_of[path[-1]])
+            at_end = any(host.node_id == usid for host in topology.hosts_of[here.index])
             return tuple(path) if at_end and usid == usids[-1] else None
         elif usid == here.node_id:
             continue
         else:
             peers = [peer for peer in peers if topology.switches[peer.index].node_id == usid]
-        if not peers:
+        if len(peers) != 1:
             return None
-        path.append(peers[0].index)
+        path.append(stop_behind(topology, peers[0]))
     return None
 
 
-def _waypoints(topology: Topology, path: SwitchPath) -> Sequence[int]:
-    """The fewest switches of a path after the first that pin it, the last one included."""
+def _waypoints(topology: Topology, path: SwitchPath) -> list[int]:
+    """The fewest uSIDs of a path that pin it; the last one leads to its end."""
     waypoints, at = [], 0
     while at < len(path) - 1:
         ahead = len(path) - 1
         while ahead > at + 1 and not _is_only_path(topology, path[at : ahead + 1]):
             ahead -= 1
-        waypoints.append(path[ahead])
+        alone = ahead == at + 1
+        here, there = switch_at(topology, path[at]), path[ahead]
+        waypoints.append(_usid(topology, here, there) if alone else topology.switches[there].node_id)
         at = ahead
     return waypoints
 
 
 def _is_only_path(topology: Topology, path: SwitchPath) -> bool:
-    length = int(hops(distances(topology))[path[0], path[-1]])
-    if length != len(path) - 1:
+    first, last = switch_at(topology, path[0]), switch_at(topology, path[-1])
+    if int(hops(distances(topology))[first, last]) != len(path) - 1:
         return False
-    candidates = shortest_paths(topology, path[0], path[-1])
-    return next(candidates, None) == path and next(candidates, None) is None
+    candidates = shortest_paths(topology, first, last)
+    return next(candidates, None) == (first, *path[1:]) and next(candidates, None) is None
 
 
 def parse_usid_list(topology: Topology, text: str) -> tuple[int, ...]:
@@ -195,12 +254,8 @@ def parse_usid_list(topology: Topology, text: str) -> tuple[int, ...]:
 
 
 def usid_list_text(topology: Topology, path: SwitchPath, target: int) -> str:
-    """The list for a path of switches to a host as text that `parse_usid_list` understands."""
-    nodes = [*(topology.switches[switch] for switch in path[1:]), topology.hosts[target]]
-    return ",".join(
-        f"{node.node_id:#x}" if _number(node.name) is not None or re.search(r"[\s,:]", node.name) else node.name
-        for node in nodes
-    )
+    """The list for a path to a host as text that `parse_usid_list` understands."""
+    return ",".join(f"{usid:#x}" for usid in path_usids(topology, path, topology.hosts[target]))
 
 
 def _number(part: str) -> int | None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from detour.base.errors import DetourError
 from detour.topo import address
-from detour.topo.names import NameFinder, NodeNames, is_file_name, link_name
+from detour.topo.names import NameFinder, NodeNames, NodePlace, is_file_name, link_name
 
 LinkKind: TypeAlias = Literal["host", "local", "global"]
 HostPair: TypeAlias = tuple[int, int]
@@ -175,9 +174,22 @@ class Topology:
         return len(self.switches[0].ports) - 1 if self.nics else 1
 
     @cached_property
+    def _between(self) -> dict[tuple[int, int], tuple[Link, ...]]:
+        between: dict[tuple[int, int], tuple[Link, ...]] = {}
+        for link in self.links:
+            if link.kind != "host":
+                for ends in ((link.a[0], link.b[0]), (link.b[0], link.a[0])):
+                    between[ends] = (*between.get(ends, ()), link)
+        return between
+
+    def links_between(self, a: int, b: int) -> tuple[Link, ...]:
+        """The parallel links that join two switches, in the order of their numbers; none if they are not neighbours."""
+        return self._between.get((a, b), ())
+
+    @cached_property
     def finder(self) -> NameFinder:
         """Finds switches, hosts and links by name."""
-        ends = [
+        ends: list[tuple[NodePlace, NodePlace]] = [
             (("switch", link.a[0]), ("host" if link.kind == "host" else "switch", link.b[0])) for link in self.links
         ]
         ports = [[None if peer is None else peer.link for peer in switch.ports] for switch in self.switches]
@@ -206,9 +218,11 @@ class Topology:
         """What a switch is called, by its device id."""
         return self.switches[device_id - 1].name
 
-    def path_names(self, switches: Iterable[int]) -> list[str]:
-        """What switches are called, by their indices."""
-        return [self.switches[switch].name for switch in switches]
+    def path_names(self, stops: Iterable[int]) -> list[str]:
+        """What the stops of a path (`topo.paths`) are called: a switch's name, with `#2` behind it where the path comes
+        there by the second of parallel links."""
+        parts = (divmod(stop, len(self.switches)) for stop in stops)
+        return [self.switches[switch].name + (f"#{copy + 1}" if copy else "") for copy, switch in parts]
 
     def behind(self, device_id: int, port: int) -> Behind | None:
         """What is behind a port of a switch, None for nothing (or no such port)."""
@@ -240,7 +254,7 @@ class Builder:
     _ports: list[dict[int, Peer]] = field(default_factory=list)
     _hosts: list[Host] = field(default_factory=list)
     _links: list[Link] = field(default_factory=list)
-    _copies: Counter[frozenset[int]] = field(default_factory=Counter)
+    _parallel: dict[frozenset[int], tuple[tuple[int, int], int]] = field(default_factory=dict)  # first ends, how many
 
     def __post_init__(self) -> None:
         self._called = NodeNames(self.own)
@@ -274,9 +288,10 @@ class Builder:
         self, kind: LinkKind, a: tuple[int, int], b: tuple[int, int], speed: float = 1.0, delay_ps: int | None = None
     ) -> None:
         """A link between two (switch, port); see `Link` for its speed and delay."""
-        ends = frozenset((a[0], b[0]))
-        self._copies[ends] += 1
-        name = link_name(self._called[f"s{a[0]}"], self._called[f"s{b[0]}"], self._copies[ends])
+        # Parallel links are called after the first one, whichever of their ends is `a`.
+        first, copies = self._parallel.get(frozenset((a[0], b[0])), ((a[0], b[0]), 0))
+        self._parallel[frozenset(first)] = first, copies + 1
+        name = link_name(self._called[f"s{first[0]}"], self._called[f"s{first[1]}"], copies + 1)
         link = Link(len(self._links), kind, a, b, name, speed, delay_ps)
         self._links.append(link)
         self._ports[a[0]][a[1]] = Peer(kind, b[0], b[1], link.index)

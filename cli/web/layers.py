@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from detour.topo.draw import places
+from detour.topo.draw import line_of, places
 from detour.topo.topology import Topology
 
 
 def graph_of(topology: Topology) -> dict[str, Any]:
     """`width`, `height` of the picture; `switches` and `hosts` with `name`, `x`, `y`; `links` with `name`, `kind`, the
-    nodes at their ends (`a`, `b`) and the ports there (`ports`, None at a host), like `s0:3`."""
+    nodes at their ends (`a`, `b`) and the ports there (`ports`, None at a host), like `s0:3`; of parallel links also
+    the ends of the line (`at`), which lies beside that of the nodes."""
     drawn = places(topology)
     switches = [
         {"name": s.name, "group": s.group, "x": round(x, 1), "y": round(y, 1), "node": s.node_id}
@@ -25,13 +26,15 @@ def graph_of(topology: Topology) -> dict[str, Any]:
         {"name": h.name, "switch": topology.switches[h.switch].name, "x": round(x, 1), "y": round(y, 1)}
         for h, (x, y) in zip(topology.hosts, drawn.hosts, strict=True)
     ]
-    links = []
+    links: list[dict[str, Any]] = []
     for link in topology.links:
         at_host = link.kind == "host"
         far = topology.hosts[link.b[0]].name if at_host else topology.switches[link.b[0]].name
         near = topology.switches[link.a[0]].name
         ports = [f"{near}:{link.a[1]}", None if at_host else f"{far}:{link.b[1]}"]
         links.append({"name": link.name, "kind": link.kind, "a": near, "b": far, "ports": ports})
+        if not at_host and len(topology.links_between(link.a[0], link.b[0])) > 1:
+            links[-1]["at"] = [[round(x, 1), round(y, 1)] for x, y in line_of(topology, link, drawn)]
     return {
         "width": round(drawn.width), "height": round(drawn.height), "groups": topology.groups,
         "family": topology.family, "switches": switches, "hosts": hosts, "links": links,

@@ -16,6 +16,7 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.base.files import read_bytes
 from detour.cli.web.layers import layered
+from detour.engine.compiler.older import in_present_form
 
 _WIDE, _HIGH = 172, 46
 """pixels from a node to the next one beside and below it"""
@@ -32,7 +33,7 @@ def pipeline_of(blob: Path, sources: Path | None = None) -> Document:
     `parser` for who builds a packet, `sources`: text by file, or single lines where the file is not there. `sources`:
     the folder of the program's text. Raises `DetourError`: the file cannot be read, or is no BMv2 JSON."""
     try:
-        program = json.loads(read_bytes(blob))
+        program = in_present_form(json.loads(read_bytes(blob)))
         texts = _texts(program, [sources] if sources else list(blob.absolute().parents)[:3])
         parts = [_parser_part(program)]
         parts += [_control_part(program, each, texts) for each in program["pipelines"]]

@@ -302,7 +302,7 @@ class RunRecorder(Watcher):
                 self._tracer = Tracer(fabric.installed(), fabric.topology)
             a, b = (fabric.topology.hosts[host] for host in self._pairs[number])
             traced = self._tracer.trace(a, b, int(path.removeprefix("sport:"), 16))
-            self._ways[number, path] = [fabric.topology.switches[each].name for each in traced.switches]
+            self._ways[number, path] = fabric.topology.path_names(traced.path(fabric.topology))
         return self._ways[number, path]
 
     # -- what comes of it -----------------------------------------------------------------------------------

@@ -13,16 +13,25 @@ if TYPE_CHECKING:
 
 CheckFunction = Callable[[Any], None]
 """takes a `CheckSession`; raises `RequirementMissed`"""
-MUST, SHOULD = "MUST", "SHOULD"
+
+
+class RequirementLevel(StrEnum):
+    """How a sentence of the specification demands what a check tries; `unspecified`: none does."""
+
+    MUST = "must"
+    SHOULD = "should"
+    UNSPECIFIED = "unspecified"
 
 
 class ConformanceVerdict(StrEnum):
-    """`differs`: a SHOULD that is not done. `not_offered`: UNIMPLEMENTED, or the program lacks the entity."""
+    """`differs`: a should that is not done. `not_offered`: UNIMPLEMENTED, or the program or the device lacks what is
+    needed. `unspecified`: the server does otherwise, and no sentence says that it must not."""
 
     PASS = "pass"
     FAIL = "fail"
     DIFFERS = "differs"
     NOT_OFFERED = "not_offered"
+    UNSPECIFIED = "unspecified"
 
 
 @dataclass(frozen=True)
@@ -39,12 +48,14 @@ class ServerUnderTest:
 
 @dataclass(frozen=True)
 class ConformanceCheck:
-    """One requirement: its section in version 1.5 of the specification, paraphrased, and what tries it."""
+    """One requirement: its section in version 1.5 of the specification, paraphrased, and what tries it. `quote`: the
+    sentence that demands it, or why none does."""
 
     id: str
     section: str
     requirement: str
-    level: str
+    level: RequirementLevel
+    quote: str
     run: CheckFunction
 
 
@@ -57,7 +68,8 @@ class CheckResult:
     id: str
     section: str
     requirement: str
-    level: str
+    level: RequirementLevel
+    quote: str
     verdict: ConformanceVerdict
     sent: str
     got: str
@@ -68,11 +80,13 @@ class CheckResult:
 @dataclass
 class ConformanceReport:
     """The results of one run, in the order of the specification's sections. `notes`: what could not be put back.
-    `untried`: checks for which there was no server any more."""
+    `untried`: checks for which there was no server any more, or no time (`interrupted`)."""
 
     results: list[CheckResult]
     notes: list[str]
     untried: int = 0
+    interrupted: bool = False
+    seconds: float = 0.0
 
     @property
     def summary(self) -> dict[str, int]:
@@ -80,6 +94,6 @@ class ConformanceReport:
 
     def as_json(self) -> dict[str, Any]:
         """`checks` and `summary` are the contract of `detour conformance --json`."""
-        keys = ("id", "section", "requirement", "verdict", "sent", "got", "expected")
+        keys = ("id", "section", "requirement", "level", "quote", "verdict", "sent", "got", "expected")
         rows = [{key: str(value) for key, value in asdict(result).items() if key in keys} for result in self.results]
         return {"checks": rows, "summary": self.summary}

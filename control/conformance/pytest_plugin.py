@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One test a check: `pytest -p detour.control.conformance.pytest_plugin --p4runtime ADDR`.
 
-The tests are collected beside whatever else pytest is given. `differs` is an expected failure, `not_offered` a skip."""
+The tests are collected beside whatever else pytest is given. `differs` is an expected failure, `not_offered` and
+`unspecified` are skips."""
 
 from __future__ import annotations
 
@@ -47,6 +48,8 @@ class P4RuntimeCheck(pytest.Item):
         result = run_check(_session(self.config), self.check)
         if result.verdict is ConformanceVerdict.NOT_OFFERED:
             pytest.skip(result.got.splitlines()[-1])
+        if result.verdict is ConformanceVerdict.UNSPECIFIED:
+            pytest.skip(f"unspecified: {result.requirement} ({result.quote})")
         if result.verdict is ConformanceVerdict.DIFFERS:
             pytest.xfail(result.requirement)
         if result.verdict is ConformanceVerdict.FAIL:

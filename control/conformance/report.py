@@ -15,22 +15,23 @@ from typing import Any
 from xml.etree import ElementTree
 
 from detour.base.errors import DetourError
+from detour.base.html import html_page
 from detour.base.tables import Table, left, right
 from detour.control.conformance.model import CheckResult, ConformanceReport, ConformanceVerdict
 
 _STYLE = """
 :root { color-scheme: light dark; } body { font: 15px/1.4 system-ui, sans-serif; margin: 1.5rem; }
 pre { white-space: pre-wrap; font-size: 12px; } summary { cursor: pointer; } .fail { color: #c22; font-weight: bold; }
-.differs { color: #b60; } .not_offered { color: #777; } .pass { color: #282; }
+.differs { color: #b60; } .not_offered, .unspecified { color: #777; } .pass { color: #282; }
 """
 
 
 def junit(report: ConformanceReport) -> str:
-    """One test case a check; `differs` and `not_offered` are skipped tests."""
+    """One test case a check; what neither passes nor fails is a skipped test."""
     counts = report.summary
     suite = ElementTree.Element(
         "testsuite", name="p4runtime", tests=str(len(report.results)), failures=str(counts[ConformanceVerdict.FAIL]),
-        skipped=str(counts[ConformanceVerdict.DIFFERS] + counts[ConformanceVerdict.NOT_OFFERED]),
+        skipped=str(len(report.results) - counts[ConformanceVerdict.PASS] - counts[ConformanceVerdict.FAIL]),
     )  # fmt: skip
     for result in report.results:
         case = ElementTree.SubElement(suite, "testcase", classname=f"section {result.section}", name=result.id)
@@ -48,22 +49,22 @@ def _printable(text: str) -> str:
 
 
 def details(result: CheckResult) -> str:
-    """What was sent, received and expected."""
-    return f"{result.requirement}\nsent:\n{result.sent}\ngot:\n{result.got}\nexpected:\n{result.expected}"
+    """What the specification says, and what was sent, received and expected."""
+    parts = {"sent": result.sent, "got": result.got, "expected": result.expected}
+    return "\n".join([result.requirement, f"{result.level}, {result.quote}", *(f"{k}:\n{v}" for k, v in parts.items())])
 
 
 def page(report: ConformanceReport, title: str) -> str:
     """By section; each check can be opened."""
     counts = ", ".join(f"{count} {verdict}" for verdict, count in report.summary.items())
     parts = [
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>',
-        f"<h1>{escape(title)}</h1><p>{escape(counts)}</p>",
+        f"<p>{escape(counts)}</p>",
         *(f"<p>{escape(note)}</p>" for note in report.notes),
     ]
     for section, results in groupby(report.results, key=lambda result: result.section):
         parts.append(f"<h2>Section {section}</h2>")
         parts += map(_row, results)
-    return "\n".join(parts) + "\n"
+    return html_page(title, "\n".join(parts) + "\n", _STYLE)
 
 
 def _row(result: CheckResult) -> str:
@@ -157,7 +158,8 @@ def _cell(verdicts: dict[str, int]) -> str:
 
 def check_table(runs: dict[str, Run], reports: dict[str, str]) -> Table[dict[str, str]]:
     """Every check. `reports`: public ones that name a failure, by id."""
-    columns: list[Any] = [left(name, lambda check, name=name: check[name]) for name in ("section", "id", "requirement")]
+    names = ("section", "id", "requirement", "level", "quote")
+    columns: list[Any] = [left(name, lambda check, name=name: check.get(name, "")) for name in names]
     columns += [left(name, lambda check, run=run: run[check["id"]]["verdict"]) for name, run in runs.items()]
     columns.append(left("report", lambda check: reports.get(check["id"])))
     return Table(columns, list(next(iter(runs.values())).values()))

@@ -14,11 +14,11 @@ from detour.base.errors import DetourError
 from detour.control.conformance.checks import all_checks
 from detour.control.conformance.link import Canonical, RpcAnswer, RpcLink
 from detour.control.conformance.model import (
-    MUST,
     CheckResult,
     ConformanceCheck,
     ConformanceReport,
     ConformanceVerdict,
+    RequirementLevel,
     ServerUnderTest,
 )
 from detour.control.conformance.samples import MissingObject, at
@@ -120,6 +120,8 @@ def _write_again(session: CheckSession, entity: p4r.Entity) -> list[str]:
 
 
 CONFORMANCE_DATA = Path(__file__).parent / "data"
+_TRIED = range(4)
+"""device ids that are tried when there is no device with the one that was named"""
 _LEAST_ELECTION = 100
 """so that there are ids below it for backups"""
 
@@ -147,8 +149,8 @@ def run(
     restart: Callable[[], object] | None = None,
 ) -> ConformanceReport:
     """All checks, or those of some sections, but for those to `skip`. `progress` is called with how many are done and
-    how many there are. `restart` is called when the server has gone during a check, which fails; without it the run
-    ends there.
+    how many there are. Ctrl-C ends the run, with what is known by then. `restart` is called when the server has gone
+    during a check, which fails; without it the run ends there.
 
     Raises `DetourError`: nobody answers, there is no such device, another controller is primary of it, the pipeline is
     refused, or there is no such section or check."""
@@ -162,8 +164,11 @@ def run(
     while len(report.results) < len(checks):
         remaining = checks[len(report.results) :]
         gone = _run_some(server, remaining, report, lambda done: progress(done, len(checks)))
+        report.untried = len(checks) - len(report.results)
+        if report.interrupted:
+            report.notes.append(f"interrupted; {report.untried} checks were not tried")
+            break
         if gone and restart is None:
-            report.untried = len(checks) - len(report.results)
             report.notes[:] = [f"the server has gone; {report.untried} checks were not tried"]
             break
         if gone and restart is not None:
@@ -181,15 +186,18 @@ def _run_some(
     link = RpcLink(server.address)
     try:
         with opened(link, server) as (session, notes):
-            for check in checks:
-                result = run_check(session, check)
-                gone = not result.prepared and _gone(link, server.device_id)
-                if gone:
-                    result = replace(result, got=f"{result.got}\nthe server has gone")
-                report.results.append(result)
-                progress(len(report.results))
-                if gone:
-                    return True
+            try:
+                for check in checks:
+                    result = run_check(session, check)
+                    gone = not result.prepared and _gone(link, server.device_id)
+                    if gone:
+                        result = replace(result, got=f"{result.got}\nthe server has gone")
+                    report.results.append(result)
+                    progress(len(report.results))
+                    if gone:
+                        return True
+            except KeyboardInterrupt:  # the server is put back as it was all the same
+                report.interrupted = True
         report.notes[:] = notes
         return False
     finally:
@@ -197,9 +205,14 @@ def _run_some(
 
 
 def _gone(link: RpcLink, device_id: int) -> bool:
+    return _answer_of_device(link, device_id) == Canonical.UNAVAILABLE
+
+
+def _answer_of_device(link: RpcLink, device_id: int) -> int:
+    """With which code a device answers to a request that changes nothing."""
     request = p4r.GetForwardingPipelineConfigRequest(device_id=device_id)
     request.response_type = p4r.GetForwardingPipelineConfigRequest.COOKIE_ONLY
-    return link.call("GetForwardingPipelineConfig", request).code == Canonical.UNAVAILABLE
+    return link.call("GetForwardingPipelineConfig", request).code
 
 
 @contextmanager
@@ -215,6 +228,7 @@ def opened(link: RpcLink, server: ServerUnderTest) -> Iterator[tuple[CheckSessio
             if state.config is None:
                 _ask_before_pipeline(session)
             session.begin()
+            session.find_cpu_port()
         except (NotPrepared, NotOffered) as error:
             raise DetourError(
                 f"device {server.device_id} at {server.address} does not take the suite's pipeline ({error}; "
@@ -251,12 +265,29 @@ def _highest_election(link: RpcLink, address: str, device_id: int) -> int:
         if isinstance(message, RpcAnswer):
             if message.code == Canonical.UNAVAILABLE:
                 raise DetourError(f"no P4Runtime server answers at {address}")
-            raise DetourError(f"device {device_id} at {address}: {shown(message)}")
+            known = _devices(link) if message.code == Canonical.NOT_FOUND else ""
+            raise DetourError(f"device {device_id} at {address}: {shown(message)}{known}")
         if message.arbitration.status.code == Canonical.ALREADY_EXISTS:
             raise DetourError(f"device {device_id} at {address} has a primary controller; end it before the suite runs")
         return number_of(message.arbitration.election_id)
     finally:
         conversation.kill()
+
+
+def _devices(link: RpcLink) -> str:
+    """Which device ids a server has, of those that are tried."""
+    known = [device_id for device_id in _TRIED if _answer_of_device(link, device_id) != Canonical.NOT_FOUND]
+    if not known:
+        return "; name the switch's own id (its --device-id; detour switch and BMv2 take 0 without) by --device-id"
+    return f"; the server has device {' and '.join(map(str, known))}: --device-id {known[0]}"
+
+
+_OTHERWISE = {
+    RequirementLevel.MUST: ConformanceVerdict.FAIL,
+    RequirementLevel.SHOULD: ConformanceVerdict.DIFFERS,
+    RequirementLevel.UNSPECIFIED: ConformanceVerdict.UNSPECIFIED,
+}
+"""the verdict on a server that does something else than the check describes"""
 
 
 def run_check(session: CheckSession, check: ConformanceCheck) -> CheckResult:
@@ -268,20 +299,17 @@ def run_check(session: CheckSession, check: ConformanceCheck) -> CheckResult:
         verdict = ConformanceVerdict.PASS
         session.settle()  # a server that cannot go on after a check has not passed it
     except RequirementMissed as missed:
-        verdict, expected = (
-            (ConformanceVerdict.FAIL if check.level == MUST else ConformanceVerdict.DIFFERS),
-            str(missed),
-        )
+        verdict, expected = _OTHERWISE[check.level], str(missed)
     except MissingObject as missing:
         verdict = ConformanceVerdict.NOT_OFFERED
         session.got.append(str(missing))
     except NotOffered:
         verdict = ConformanceVerdict.NOT_OFFERED
     except NotPrepared as refused:
-        verdict, prepared = ConformanceVerdict.FAIL, False
+        verdict, prepared = _OTHERWISE[check.level], False
         session.got.append(f"this comes before the requirement and does not work: {refused}")
     return CheckResult(
-        check.id, check.section, check.requirement, check.level, verdict,
+        check.id, check.section, check.requirement, check.level, check.quote, verdict,
         _joined(session.sent), _joined(session.got), expected, prepared,
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ from typing import Any
 from finsy.proto import p4i, p4r
 from google.protobuf.message import Message
 
+from detour.base.dataplane import CPU_PORT
 from detour.control.p4runtime.codec import to_bytes
 
 MATCH_KINDS = ("exact", "lpm", "ternary", "range", "optional")
@@ -137,6 +138,8 @@ class Samples:
 
     def __init__(self, info: p4i.P4Info, own_program: bool = True, down_port: int | None = None) -> None:
         self.info, self.own_program, self.down_port = info, own_program, down_port
+        self.has_cpu_port = False
+        """whether what the suite's program sends to `CPU_PORT` comes back (`CheckSession.find_cpu_port`)"""
         self._actions = {a.preamble.id: a for a in info.actions}
         self._profiles = {p.preamble.id: p for p in info.action_profiles}
 
@@ -176,6 +179,18 @@ class Samples:
         if not self.own_program:
             raise MissingObject("packets are sent with the suite's own program only")
         return self.object(kind, lambda each: each.preamble.alias == name)
+
+    @property
+    def port(self) -> bytes:
+        """A port that the device has."""
+        if self.down_port is None and not self.has_cpu_port:
+            raise MissingObject(f"no port of the device is known: there is no CPU port {CPU_PORT}, and no --down-port")
+        return to_bytes(CPU_PORT if self.down_port is None else self.down_port)
+
+    @property
+    def absent_port(self) -> bytes:
+        """A port that no device has that has fewer than 500."""
+        return to_bytes(next(port for port in (509, 508) if port != self.down_port))
 
     @property
     def unsigned_register(self) -> Any:

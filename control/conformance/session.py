@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from finsy.proto import p4r
 from google.protobuf import text_format
 
+from detour.base.dataplane import CPU_PORT
 from detour.control.conformance.link import Canonical, Conversation, RpcAnswer, RpcLink
 from detour.control.conformance.model import ServerUnderTest
 from detour.control.conformance.samples import Samples
+from detour.control.p4runtime.codec import to_bytes
 
 WAIT_S = 5.0
 """for a message that must come"""
 QUIET_S = 0.2
 """for one that must not"""
+_CPU_PORT_S = 2.0
+"""for a frame that comes back if there is a CPU port"""
 _SHOWN = 700  # characters of a message in the report
 _Actions = p4r.SetForwardingPipelineConfigRequest.Action
 
@@ -125,6 +130,18 @@ class CheckSession:
             while self.primary.next(0) is not None:
                 pass
         self.sent, self.got = [], []
+
+    def find_cpu_port(self) -> None:
+        """Sees whether a packet-out for the CPU port comes back. To be called when the session has begun."""
+        if not self.samples.own_program:
+            return
+        message = p4r.PacketOut(payload=bytes(64))
+        for metadata_id, value in ((1, to_bytes(CPU_PORT)), (2, b"\0")):
+            message.metadata.add(metadata_id=metadata_id, value=value)
+        self.send(self.stream(), packet=message)
+        with suppress(RequirementMissed, NotOffered):
+            self.receive(self.stream(), "packet", _CPU_PORT_S)
+            self.samples.has_cpu_port = True
 
     def settle(self) -> None:
         """Ends what a check has opened and becomes primary again."""

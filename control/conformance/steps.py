@@ -13,8 +13,9 @@ from typing import Any
 from finsy.proto import p4r
 
 from detour.control.conformance.link import Canonical, RpcAnswer
-from detour.control.conformance.model import MUST, ConformanceCheck
+from detour.control.conformance.model import ConformanceCheck
 from detour.control.conformance.samples import NO_ID, MissingObject, Samples, duplicate, inner, put
+from detour.control.conformance.sentences import sentence_of
 from detour.control.conformance.session import QUIET_S, CheckSession, NotPrepared
 
 __all__ = [
@@ -234,12 +235,12 @@ def _all_steps(steps: Sequence[CheckStep], session: CheckSession) -> None:
 def rows(
     prefix: str, *table: tuple[Any, ...], title: str = "", before: CheckStep | None = None
 ) -> list[ConformanceCheck]:
-    """The checks of a table. A row has a name, which goes behind the prefix, the section of the specification, with
-    SHOULD if the requirement is one, the requirement, which goes behind the title, and the steps. `before`: a step that
-    comes before those of each row."""
+    """The checks of a table. A row has a name, which goes behind the prefix, the section of the specification, the
+    requirement, which goes behind the title, and the steps. `before`: a step that comes before those of each row."""
     checks = []
-    for name, where, requirement, *steps in table:
-        section, _, level = where.partition(" ")
+    for name, section, requirement, *steps in table:
+        sentence = sentence_of(id_ := f"{prefix}.{name}")
         run = partial(_all_steps, [*([before] if before else []), *steps])
-        checks.append(ConformanceCheck(f"{prefix}.{name}", section, f"{title}{requirement}", level or MUST, run))
+        text = f"{title}{requirement}"
+        checks.append(ConformanceCheck(id_, section, text, sentence.level, sentence.text, run))
     return checks

@@ -111,18 +111,20 @@ class ExpanderRoutes:
         return self.total / max(1, len(self.pairs))
 
     def path(self, row: int, source: int) -> tuple[list[int], list[int]]:
-        """(switches, lossless priority of every hop from 0) of a path."""
-        ch = self.network.channels
-        switches, priorities, position = [source], [], 0
+        """(stops, lossless priority of every hop from 0) of a path. Stops (`topo.paths`) are switches, where these are
+        not joined by several links."""
+        ch, stops = self.network.channels, self.network.stops
+        path, priorities, position, x = [source], list[int](), 0, source
         for d in range(int(self.length[row])):
-            x, c = switches[-1], int(self.columns[row, d])
+            c = int(self.columns[row, d])
             rises = int(ch.leave[x, c]) < position
             priorities.append((priorities[-1] if priorities else 0) + rises)
             position = int(ch.enter[x, c])
-            switches.append(int(ch.neighbour[x, c]))
+            path.append(int(stops[x, c]))
+            x = int(ch.neighbour[x, c])
         if not self.policy.priorities:
             priorities = [0] * len(priorities)
-        return switches, priorities
+        return path, priorities
 
     def of(self, source: int, target: int) -> list[tuple[list[int], list[int]]]:
         """All paths of a pair, as `path` gives them. Raises `DetourError`: there are none."""
@@ -134,7 +136,7 @@ class ExpanderRoutes:
         return [self.path(row, source) for row in range(int(self.first[hit[0]]), int(self.first[hit[0] + 1]))]
 
     def __iter__(self) -> Iterator[tuple[int, int, list[int], list[int]]]:
-        """(source, destination, switches, priorities) of every path."""
+        """(source, destination, stops, priorities) of every path."""
         for i, (source, target) in enumerate(self.pairs.tolist()):
             for row in range(int(self.first[i]), int(self.first[i + 1])):
                 yield source, target, *self.path(row, source)
@@ -302,11 +304,14 @@ def _arrange(
 
 
 def write_csv(routes: ExpanderRoutes, file: Path) -> None:
-    """One path a line: source, destination, hops, switches and the lossless priority of every hop, counted from 1.
+    """One path a line: source, destination, hops, switches (`4#2`: by the second of parallel links) and the lossless
+    priority of every hop, counted from 1.
     Raises `DetourError`: the file cannot be written."""
     with new_text(file) as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(("source", "destination", "hops", "switches", "priorities"))
-        for source, target, switches, priorities in routes:
-            text = " ".join(map(str, switches)), " ".join(str(1 + p) for p in priorities)
+        for source, target, stops, priorities in routes:
+            parts = (divmod(stop, routes.network.size) for stop in stops)
+            switches = (f"{switch}#{copy + 1}" if copy else str(switch) for copy, switch in parts)
+            text = " ".join(switches), " ".join(str(1 + p) for p in priorities)
             writer.writerow((source, target, len(priorities), *text))

@@ -4,8 +4,8 @@
 Stein, Bramas, Pisani, Colombo, Pelsser: "FORS: Fault-adaptive Optimized Routing and Scheduling for DAQ Networks".
 The exchange goes in phases. In one phase a server sends to at most one server and receives from at most one, and no
 link between a leaf and a spine carries more than one flow in either direction. `solve` finds a plan with as few phases
-as there can be and proves it; how: docs/fors.md. Leaves may have more servers than spines, and several cables to each;
-there may be a third level of switches.
+as there can be and proves it; how: docs/fors-reference.md. Leaves may have more servers than spines, and several cables
+to each; there may be a third level of switches.
 """
 
 from detour.control.fors.fabric import FatTree, random_failures

@@ -88,4 +88,4 @@ def _add_hashed(
             after = following[choice, pick(table, ports[flow], nodes[at], sizes[choice])]
             load[link[at, after]] += 1
             carried[link[at, after]] += size[flow]
-            at = after
+            at = after % len(link)

@@ -58,19 +58,21 @@ class _Problem:
 
 def every_path(network: PlacementNetwork, a: int, b: int) -> Iterator[SwitchPath]:
     """All simple paths from switch a to b that a flow may take."""
-    graph = network.graph
+    graph, switches = network.graph, len(network.topology.switches)
     distance = graph.distance[graph.row_of[b]]
     most = max(int(distance[a]), graph.slack)
     stack: list[SwitchPath] = [(a,)]
     while stack:
         path = stack.pop()
-        x = path[-1]
+        x = path[-1] % switches
         if x == b:
             yield path
             continue
         left = most - len(path) + 1 if graph.slack else distance[x]
         near = (graph.neighbour[x] >= 0) & (distance[graph.neighbour[x]] + graph.weight[x] <= left)
-        stack += [(*path, y) for y in graph.neighbour[x][near].tolist() if y not in path]
+        passed = {stop % switches for stop in path}
+        onward = zip(graph.neighbour[x][near].tolist(), graph.stop[graph.number[x][near]].tolist(), strict=True)
+        stack += [(*path, stop) for y, stop in onward if y not in passed]
 
 
 def solve(
@@ -114,7 +116,7 @@ def _problem(
     users: dict[int, list[int]] = {}
     for a, b in classes[:, :2].tolist():
         for path in every_path(network, a, b):
-            for link in network.link[list(path[:-1]), list(path[1:])].tolist():
+            for link in network.links_of(path):
                 users.setdefault(link, []).append(len(paths))
             paths.append(path)
             if len(paths) > MAX_UNKNOWNS:

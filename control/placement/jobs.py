@@ -37,7 +37,7 @@ from detour.base.files import read_text
 from detour.base.plugins import near
 from detour.control.placement.training import LAYOUTS, layout_of
 from detour.topo import Topology
-from detour.topo.paths import SwitchPath, path_usids
+from detour.topo.paths import SwitchPath, parse_stop, path_usids
 
 MAX_FLOWS = 4_000_000  # what a placement may consist of: memory and time are linear in it
 
@@ -338,7 +338,7 @@ def _elephant(entry: Any, topology: Topology) -> tuple[tuple[int, int], SwitchPa
     if names is None:
         return (a.index, b.index), None
     names = _texts(names, "path")
-    path = tuple(topology.switch(name).index for name in names)
+    path = tuple(parse_stop(topology, name) for name in names)
     if path[0] != a.switch:
         raise DetourError(f"a path from {a.name} begins at {topology.switches[a.switch].name}, not at {names[0]}")
     path_usids(topology, path, b)

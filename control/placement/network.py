@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What placement has to know of a network with failures: directed links, distances, where flows enter and leave.
 
-A *path row* has the switches that a flow passes, from the sender's switch to the receiver's, filled up with -1.
+A *path row* has the stops of a flow (`topo.paths`), from the sender's switch to the receiver's, filled up with -1.
 """
 
 from __future__ import annotations
@@ -30,44 +30,45 @@ from detour.topo import Topology
 from detour.topo.address import MAX_USIDS
 from detour.topo.failures import NONE, Failures, dead_links, dead_switches
 from detour.topo.graph import FAR, GLOBAL, LOCAL, hops
-from detour.topo.names import link_name
+from detour.topo.paths import SwitchPath, directed_links, stop_behind, stops_of
 
 TIERS = {"leaf-spine": 2, "fat-tree": 3}  # of the Clos families
 
 
 class DirectedLinks(NamedTuple):
-    """The intact network. Row s, column c: a neighbour of switch s. Parallel links are one: a path names switches."""
+    """The intact network. Row s, column c: a link of switch s to another one."""
 
     neighbour: Int32Array  # (switches, columns) switch, -1: none
     number: Int32Array  # (switches, columns) the directed link to it
     weight: Int32Array  # (switches, columns) GLOBAL or LOCAL
+    stop: Int32Array  # (directed links,) the stop that each leads to
     of_link: Int32Array  # (topology's links, 2) directed link from a to b and back, -1 for those of hosts
     host_links: Int32Array  # (hosts,) index of the host's link
-    names: list[str]  # of directed links, like `s0-s3`
+    names: list[str]  # of directed links, like `s0-s3`, `s0-s3#2`
 
 
 @lru_cache(maxsize=4)
-def directed_links(topology: Topology) -> DirectedLinks:
-    """Those of a topology; numbers stay the same whatever fails."""
-    link_at: dict[tuple[int, int], int] = {}
+def wiring_of(topology: Topology) -> DirectedLinks:
+    """Those of a topology; numbers stay the same whatever fails. That of the other direction differs in the last bit
+    alone."""
     rows: list[list[tuple[int, int, int]]] = [[] for _ in topology.switches]
     of_link = np.full((len(topology.links), 2), -1, np.int32)
     host_links = np.zeros(len(topology.hosts), np.int32)
+    stops, names = list[int](), list[str]()
     for link in topology.links:
         if link.kind == "host":
             host_links[link.b[0]] = link.index
             continue
-        for way, (a, b) in enumerate(((link.a[0], link.b[0]), (link.b[0], link.a[0]))):
-            if (a, b) not in link_at:
-                link_at[a, b] = len(link_at)
-                rows[a].append((b, link_at[a, b], GLOBAL if link.kind == "global" else LOCAL))
-            of_link[link.index, way] = link_at[a, b]
+        for way, ((a, _), (b, port)) in enumerate(((link.a, link.b), (link.b, link.a))):
+            (stop,) = stops_of(topology, [(b, port)])
+            of_link[link.index, way] = len(stops)
+            rows[a].append((b, len(stops), GLOBAL if link.kind == "global" else LOCAL))
+            stops.append(stop)
+            names.append("-".join(topology.path_names((a, stop))))
     table = np.full((3, len(rows), max(1, *map(len, rows))), -1, np.int32)
     for switch, row in enumerate(rows):
         table[:, switch, : len(row)] = np.array(row, np.int32).reshape(-1, 3).T
-    switches = topology.switches
-    names = [link_name(switches[a].name, switches[b].name) for a, b in link_at]
-    return DirectedLinks(table[0], table[1], table[2], of_link, host_links, names)
+    return DirectedLinks(table[0], table[1], table[2], np.array(stops, np.int32), of_link, host_links, names)
 
 
 class SearchGraph(NamedTuple):
@@ -76,6 +77,7 @@ class SearchGraph(NamedTuple):
     neighbour: Int32s2
     number: Int32s2
     weight: Int32s2
+    stop: Int32s1  # as in `DirectedLinks`
     row_of: Int32s1  # (switches,) row of `distance` for flows that end there, -1: none do
     distance: Int32s2  # (switches with hosts, switches) distance to the switch with hosts
     slack: int  # 0: shortest paths only; else paths of at most so many links, or of the shortest's if that has more
@@ -92,19 +94,21 @@ class PlacementNetwork:
         self.tiers = TIERS.get(topology.family, 0)  # of a Clos network, else 0
         self.edge_of = np.array([host.switch for host in topology.hosts], np.int32)
         self.group_of = np.array([switch.group for switch in topology.switches], np.int32)
-        self.wiring = directed_links(topology)
+        self.wiring = wiring_of(topology)
         self.names = self.wiring.names
         kept = np.ones(len(self.topology.links), np.bool_)
         kept[list(dead_links(self.topology, self.failures))] = False
         numbers = self.wiring.of_link[kept].ravel()
         self.alive = np.zeros(len(self.names), np.bool_)  # (links,) whether a directed link is there
         self.alive[numbers[numbers >= 0]] = True
-        neighbour, number, weight = self.wiring[:3]
-        there = (neighbour >= 0) & self.alive[number]
-        self.link = np.full((len(topology.switches),) * 2, -1, np.int32)
-        """(switches, switches) number of the live link from one to the other, -1: none"""
+        neighbour, number, weight, stop = self.wiring[:4]
+        there = (neighbour >= 0) & self.alive[number] if len(stop) else neighbour >= 0
+        copies = 1 + int(stop.max(initial=0)) // len(topology.switches)
+        self.link = np.full((len(topology.switches), copies * len(topology.switches)), -1, np.int32)
+        """(switches, stops) number of the live link from one to the other, -1: none"""
         rows, columns = np.nonzero(there)
-        self.link[rows, neighbour[rows, columns]] = number[rows, columns]
+        numbers = number[rows, columns]
+        self.link[rows, stop[numbers]] = numbers
         self._live = np.where(there, neighbour, -1).astype(np.int32)
         self._cost = np.where(weight > 0, 1, weight).astype(np.int32) if detours else weight
 
@@ -112,6 +116,14 @@ class PlacementNetwork:
     def links(self) -> int:
         """Number of directed links between switches, dead ones included."""
         return len(self.names)
+
+    def links_of(self, path: SwitchPath) -> list[int]:
+        """The numbers of a path's links, -1 for those that are down."""
+        return [int(self.link[hop]) for hop in directed_links(self.topology, path)]
+
+    def cable_of(self, stop: Int32Array) -> Int32Array:
+        """What a stop has beyond its switch: equal for links with the same number among parallel ones."""
+        return stop - stop % len(self.topology.switches)
 
     @cached_property
     def ends(self) -> tuple[Int32Array, Int32Array]:
@@ -137,8 +149,9 @@ class PlacementNetwork:
         carries = np.array([not switch.is_nic for switch in self.topology.switches])
         _distances(self._live, self._cost, ends, carries, distance)
         return SearchGraph(
-            self._live, self.wiring.number, self._cost, row_of, distance, MAX_USIDS - 1 if self.detours else 0
-        )
+            self._live, self.wiring.number, self._cost, self.wiring.stop, row_of, distance,
+            MAX_USIDS - 1 if self.detours else 0,
+        )  # fmt: skip
 
     @cached_property
     def longest(self) -> int:
@@ -166,7 +179,8 @@ class PlacementNetwork:
 
     @cached_property
     def spines(self) -> Int32Array:
-        """Two tiers: those that any leaf reaches."""
+        """Two tiers: spines that any leaf reaches, as stops: each cable to a spine is a way up, with one down beside it
+        of the same number."""
         reached = self.link[np.unique(self.edge_of)] >= 0
         return np.flatnonzero(reached.any(axis=0)).astype(np.int32)
 
@@ -182,7 +196,7 @@ class PlacementNetwork:
     @cached_property
     def next_hops(self) -> tuple[Int32Array, Int32Array, Int32Array]:
         """What the `route` tables let a switch choose from: (switches, switches) number of the choice by switch and
-        destination's switch, (choices,) sizes, (choices, widest) next switches in the members' order."""
+        destination's switch, (choices,) sizes, (choices, widest) next stops in the members' order."""
         switches = self.topology.switches
         edges = np.unique(self.edge_of).tolist()
         number = np.full((len(switches), len(switches)), -1, np.int32)
@@ -197,7 +211,8 @@ class PlacementNetwork:
                 choice = routes.actions(edge)
                 if id(choice) not in row_of:
                     ports = (each.action["port"] for each in choice.choices)
-                    peers = tuple(peer.index for port in ports if (peer := switch.peer(port)) is not None)
+                    behind = (peer for port in ports if (peer := switch.peer(port)) is not None)
+                    peers = tuple(stop_behind(self.topology, peer) for peer in behind)
                     row_of[id(choice)] = rows.setdefault(peers, len(rows))
                 number[switch.index, edge] = row_of[id(choice)]
         widest = max(map(len, rows), default=1)
@@ -246,20 +261,20 @@ def loads(network: PlacementNetwork, path_rows: Int32Array, size: NDArray[Any] |
 @PLACEMENT.entry
 def _add_loads(link: Int32s2, path_rows: Int32s2, size: Floats1, load: Floats1) -> None:
     """`size`: of every flow, or a single one for all."""
-    alike = len(size) == 1
+    alike, switches = len(size) == 1, len(link)
     for flow in range(len(path_rows)):
         x, what = path_rows[flow, 0], size[0 if alike else flow]
         for hop in range(1, path_rows.shape[1]):
-            y = path_rows[flow, hop]
-            if y < 0:
+            stop = path_rows[flow, hop]
+            if stop < 0:
                 break
-            if link[x, y] >= 0:
-                load[link[x, y]] += what
-            x = y
+            if link[x, stop] >= 0:
+                load[link[x, stop]] += what
+            x = stop % switches
 
 
 def widened(path_rows: Int32Array, width: int) -> Int32Array:
-    """Path rows with room for paths of so many switches."""
+    """Path rows with room for paths of so many stops."""
     more = width - path_rows.shape[1]
     return np.pad(path_rows, ((0, 0), (0, more)), constant_values=-1) if more > 0 else path_rows
 

@@ -11,7 +11,6 @@ the others carry (`search`), in turns, until nobody gains. Small networks are le
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -58,7 +57,7 @@ def _check(network: PlacementNetwork, flows: FlowSet) -> None:
         more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
         raise DetourError(f"{flows.name(int(lost[0]), network.topology)}: there is no path between them{more}")
     for flow, path in flows.pinned.items():
-        if any(network.link[a, b] < 0 for a, b in pairwise(path)):
+        if min(network.links_of(path), default=0) < 0:
             raise DetourError(f"{flows.name(flow, network.topology)}: the path that its job demands is down")
 
 
@@ -95,7 +94,7 @@ def _groups(vertex: Int32Array, size: int, first: NDArray[Any] | None) -> Int32A
 
 
 def coloured_paths(network: PlacementNetwork, source: Int32Array, target: Int32Array, size: NDArray[Any]) -> Int32Array:
-    """(flows, switches) path rows of flows between hosts of a Clos network as if nothing were broken but, with two
+    """(flows, stops) path rows of flows between hosts of a Clos network as if nothing were broken but, with two
     tiers, whole spines. Flows of like `size` are spread evenly among themselves."""
     a, b = network.edge_of[source], network.edge_of[target]
     path_rows = np.full((len(source), network.longest), -1, np.int32)
@@ -105,8 +104,9 @@ def coloured_paths(network: PlacementNetwork, source: Int32Array, target: Int32A
     if not len(away):  # with a single leaf there is no column for a spine
         return path_rows
     if network.tiers == 2:
-        path_rows[away, 1] = network.spines[balanced(a, b, len(network.spines), first=-size)]
-        path_rows[away, 2] = b
+        up = network.spines[balanced(a, b, len(network.spines), first=-size)]
+        path_rows[away, 1] = up
+        path_rows[away, 2] = b + network.cable_of(up)
     else:
         _three_tiers(network, path_rows, away, a, b, size)
     return path_rows

@@ -215,12 +215,11 @@ class Placement:
         return max(proven, priced_bound(self.network, *self._placed, self.carried.astype(np.float64)))
 
     def path(self, flow: int) -> SwitchPath:
-        """Switches that a flow passes; none if it has no path."""
-        return tuple(int(switch) for switch in self.path_rows[flow] if switch >= 0)
+        """The stops of a flow (`topo.paths`); none if it has no path."""
+        return tuple(int(stop) for stop in self.path_rows[flow] if stop >= 0)
 
     def usids(self, flow: int) -> tuple[int, ...]:
-        """The uSID list of a flow: the uN of every switch after the first, as `control.routes` installs it, then
-        the host's."""
+        """The uSID list of a flow, as `control.routes` installs them: see `path_usids`."""
         topology = self.network.topology
         return path_usids(topology, self.path(flow), topology.hosts[self.flows.target[flow]])
 

@@ -114,7 +114,7 @@ def rebalanced(old: Placement, free: NDArray[np.integer], before: Int32Array) ->
     """The placement with a less busy busiest link if flows of `free` that exchange their paths lead to one; else the
     same.
 
-    `old`: where all flows are that have a path. `free`: flows that may move. `before`: (flows, switches) path rows of
+    `old`: where all flows are that have a path. `free`: flows that may move. `before`: (flows, stops) path rows of
     before the damage. Where exchanging from `old` on does not lead to the bound, it is tried from these: what uses
     links that are down has not been pressed in anywhere there."""
     size = old.flows.size
@@ -171,19 +171,22 @@ def _change_spines(
     network: PlacementNetwork, path_rows: Int32Array, load: Int64Array, movable: BoolArray, limit: int
 ) -> int:
     leaves, spines = np.unique(network.edge_of), network.spines
-    number = np.full(len(network.group_of), -1, np.int32)
+    number = np.full(network.link.shape[1], -1, np.int32)
     number[leaves], number[spines] = np.arange(len(leaves)), np.arange(len(spines))
     chosen = np.flatnonzero(movable & (path_rows[:, 2] >= 0))
     if path_rows.shape[1] > 3:
         chosen = chosen[path_rows[chosen, 3] < 0]
+    # A way up has one way down; others that the search has found stay where they are.
+    chosen = chosen[network.cable_of(path_rows[chosen, 1]) == network.cable_of(path_rows[chosen, 2])]
     rows = path_rows[chosen]
-    ends = np.ascontiguousarray(number[rows[:, [0, 2]]].T)
+    ends = np.ascontiguousarray(number[rows[:, [0, 2]] % len(network.link)].T)
     link = network.link.astype(np.int64)
-    colour = number[rows[:, 1]]
-    up, down = link[np.ix_(leaves, spines)], link[np.ix_(spines, leaves)].T
+    colour, cable = number[rows[:, 1]], network.cable_of(spines)
+    up, down = link[np.ix_(leaves, spines)], link[spines - cable, leaves[:, None] + cable]
     carried, room = _loads_of(load, up, down, limit, ends, colour)
     left = balance(Coloured(ends, np.full_like(ends, -1), colour, carried, room, *without_groups(len(spines))))
     path_rows[chosen, 1] = spines[colour]
+    path_rows[chosen, 2] = leaves[ends[1]] + cable[colour]
     return left
 
 

@@ -48,7 +48,7 @@ def repair(old: Placement, failures: Failures) -> Repair:
     if pinned:  # flows whose job demands a path have that, or none
         for flow, path in old.flows.pinned.items():
             walk.switches[flow] = -1
-            if not cut[flow] and (network.link[list(path[:-1]), list(path[1:])] >= 0).all():
+            if not cut[flow] and min(network.links_of(path), default=0) >= 0:
                 walk.switches[flow, : len(path)] = path
         walk = search.walked(network, walk.switches)
     home = old.path_rows if old.home is None else old.home

@@ -95,7 +95,7 @@ def _expand(g, origin, toward, levels, most, back, size, prices, turn, tick, sid
 
 @allocating
 def _cheapest(g, a, b, size, prices, turn, tick, ahead, behind, path, links):
-    """The cheapest path from switch a to b, into `path` and `links`; returns its cost."""
+    """The cheapest path from switch a to b, its stops into `path` and its links into `links`; returns its cost."""
     to_a, to_b = g.distance[g.row_of[a]], g.distance[g.row_of[b]]
     length = to_b[a] // GLOBAL + to_b[a] % GLOBAL
     most = max(length, g.slack)
@@ -113,23 +113,25 @@ def _cheapest(g, a, b, size, prices, turn, tick, ahead, behind, path, links):
     for level in range(first if g.slack else 0):
         if ahead.seen[level, b] == tick and ahead.cost[level, b] <= best:
             best, middle, here, there = ahead.cost[level, b], b, level, 0
-    _write(middle, here, there, ahead, behind, path, links)
+    if middle >= 0:
+        _write(middle, here, there, ahead, behind, g.stop, path, links)
     return best
 
 
 @allocating
-def _write(middle, here, there, ahead, behind, path, links):
+def _write(middle, here, there, ahead, behind, stop, path, links):
     path[:], links[:] = -1, -1
     x = middle
     for level in range(here, 0, -1):
-        path[level], links[level - 1] = x, ahead.by[level, x]
+        links[level - 1] = ahead.by[level, x]
         x = ahead.before[level, x]
     path[0] = x
     x = middle
     for step in range(there):
         links[here + step] = behind.by[there - step, x]
         x = behind.before[there - step, x]
-        path[here + step + 1] = x
+    for hop in range(here + there):
+        path[hop + 1] = stop[links[hop]]
 
 
 @allocating
@@ -177,7 +179,7 @@ def _shortest(g: SearchGraph, a: Int32s1, b: Int32s1, prices: Prices, longest: i
 
 
 class Walked(NamedTuple):
-    """Paths of flows: (flows, switches) and the directed links between them, -1: none."""
+    """Paths of flows: (flows, stops) and the directed links between them, -1: none."""
 
     switches: Int32s2
     links: Int32s2
@@ -194,8 +196,8 @@ def walked(network: PlacementNetwork, path_rows: Int32Array) -> Walked:
 def _walk(link: Int32s2, path_rows: Int32s2, links: Int32s2) -> None:
     for flow in range(len(path_rows)):
         for hop in range(links.shape[1]):
-            y = path_rows[flow, hop + 1]
-            links[flow, hop] = link[path_rows[flow, hop], y] if y >= 0 else -1
+            stop = path_rows[flow, hop + 1]
+            links[flow, hop] = link[path_rows[flow, hop] % len(link), stop] if stop >= 0 else -1
 
 
 def broken(walk: Walked) -> BoolArray:

@@ -152,6 +152,21 @@ def sending_hosts(topology: Topology, placement: Placement) -> list[SendingHost]
     ]
     for flow, (source, target) in enumerate(zip(placement.flows.source, placement.flows.target, strict=True)):
         if len(placement.path(flow)) > 1:  # behind one switch there is nothing to choose
-            usids = address.ipv6_text(address.usid_address(placement.usids(flow)))
+            usids = address.ipv6_text(address.usid_address(_by_node(topology, placement, flow)))
             hosts[source].lists.setdefault(hosts[target].address, Counter())[usids] += 1
     return hosts
+
+
+def _by_node(topology: Topology, placement: Placement, flow: int) -> list[int]:
+    """The uSID list of a flow with the node's uN in front of every uA: FRR and SONiC know uAs in no other form."""
+    at, usids = topology.switches[placement.path(flow)[0]], list[int]()
+    for usid in placement.usids(flow):
+        if usid < address.FIRST_FUNCTION:
+            at = topology.switches[usid - 1] if usid < address.FIRST_HOST else at
+        else:
+            usids += [] if usids[-1:] == [at.node_id] else [at.node_id]
+            peer = at.peer(usid - address.FIRST_FUNCTION)
+            assert peer is not None, "a list leads over links"
+            at = topology.switches[peer.index]
+        usids.append(usid)
+    return usids

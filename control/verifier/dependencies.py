@@ -149,13 +149,14 @@ class InstalledClasses:
         return self._waits()
 
     def follow_paths(self, paths: Sequence[Sequence[int]]) -> Waits:
-        """Packets with DSCP 0 on paths, each a list of switches that are neighbours."""
-        neighbour = self._wires.neighbour
+        """Packets with DSCP 0 on paths, each a list of stops (`topo.paths`)."""
+        neighbour, n = self._wires.neighbour, len(self._wires.neighbour)
         length = np.array([len(path) - 1 for path in paths], np.uint8)
         columns = np.zeros((len(paths), max(1, int(length.max(initial=0)))), np.uint8)
         for row, path in enumerate(paths):
-            for hop, (x, y) in enumerate(pairwise(path)):
-                columns[row, hop] = np.flatnonzero(neighbour[x] == y)[0]
+            for hop, (x, stop) in enumerate(pairwise(path)):
+                copy, y = divmod(stop, n)  # ports are in the order of parallel links
+                columns[row, hop] = np.flatnonzero(neighbour[x % n] == y)[copy]
         source = np.array([path[0] for path in paths], np.int64)
         return self.follow_listed(source, np.arange(len(paths) + 1), length, columns)
 

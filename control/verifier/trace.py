@@ -14,6 +14,7 @@ from detour.control.routes.hashes import DETOUR_BIT, PATHS, pick_member, pick_vi
 from detour.control.verifier.forwarding import SwitchTables
 from detour.topo import address
 from detour.topo.failures import NONE, Failures, dead_links, dead_switches
+from detour.topo.paths import SwitchPath, stops_of
 from detour.topo.topology import Host, Topology
 
 
@@ -39,6 +40,10 @@ class Trace:
     @property
     def switches(self) -> tuple[int, ...]:
         return tuple(hop.switch for hop in self.hops)
+
+    def path(self, topology: Topology) -> SwitchPath:
+        """The same as stops (`topo.paths`), which tell parallel links apart."""
+        return stops_of(topology, ((hop.switch, hop.in_port) for hop in self.hops))
 
 
 @dataclass(frozen=True, slots=True)

@@ -322,13 +322,13 @@ def heavy_hitter(learning: Path, axis: Any) -> None:
 
 def main(tutorials: Path, learning: Path, file: Path) -> None:
     """Draws all of them."""
-    plt, figure, axes = drawing.canvas(2, 3, 4.6, 3.9)
+    plt, figure, axes = drawing.canvas(2, 3, 4.6)
     for draw, axis in zip((ecn, mri, link_monitor, load_balance), axes.flat, strict=False):
         draw(tutorials, axis)
     for draw, axis in zip((flowlets, heavy_hitter), axes.flat[4:], strict=True):
         draw(learning, axis)
-    for axis in axes.flat:
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2, fontsize="small")
+    for line in axes:
+        drawing.legend_below(line, 2)
     drawing.save(plt, figure, file)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from detour.base.errors import DetourError
+from detour.engine.bmv2api.notifications import Learning, NotificationSocket
 from detour.engine.compiler.program import Program
 from detour.engine.network import Network
 from detour.engine.p4runtime import (
@@ -59,6 +60,8 @@ class BmDevice:
         self.id = switch if device_id is None else device_id
         self.thrift_port, self.epoch_us = thrift_port, epoch_us
         self.interfaces = dict(interfaces or {})
+        self.notifications: NotificationSocket | None = None
+        self.learning: Learning | None = None
         self.target = TargetSwitch(network, switch)
         self._server = server
         self._lock = threading.RLock()
@@ -66,6 +69,11 @@ class BmDevice:
         self._next: GivenProgram | None = None
         self._timeouts: dict[tuple[str, int], tuple[int, int]] = {}
         self._timeouts_of: SwitchState | None = None
+
+    def notify(self, socket: NotificationSocket) -> None:
+        """Begins to tell of digests and of ports by that socket."""
+        self.notifications, self.learning = socket, Learning(self.network, self.switch, socket)
+        self.network.on_port_state(lambda port, up: socket.port(port[1], up) if port[0] == self.switch else None)
 
     # -- turns
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from detour.engine.compiler.program import Program
 
-__all__ = ["Program", "covering", "model", "program", "tracing"]
+__all__ = ["Program", "covering", "model", "older", "program", "tracing"]
 
 
 def __getattr__(name: str) -> Any:

@@ -66,7 +66,7 @@ class _Buffer:
         specs: list[FieldSpec] = []
         for i in inputs:
             specs += [find_field(ref.header, i["value"][1], i)] if i["type"] == "field" else ref.type.fields
-        valid = ctx.is_valid(ref)
+        valid = TRUE if inputs[0].get("always") else ctx.is_valid(ref)
         fixed = sum(s.bits for s in specs if not s.variable)
         if self.loose is not None or not (valid.const or fixed % 8 == 0):
             self._append_loose(ref, specs, valid)

@@ -33,6 +33,7 @@ from detour.engine.compiler.model import (
     parse_hex,
     refuse,
 )
+from detour.engine.compiler.older import in_present_form
 from detour.engine.compiler.portable import architecture_of, as_v1model
 from detour.engine.compiler.shape import check_shape
 
@@ -51,6 +52,7 @@ _ZERO = {"type": "hexstr", "value": "0x0"}
 
 def load(source: Json) -> Model:
     """The model of a BMv2 JSON document. Raises `DetourError` naming what is missing or malformed."""
+    source = in_present_form(source)
     check_shape(source)
     model = _Loader(_without_empty_fields(as_v1model(source)), architecture_of(source)).model()
     _check(model)

@@ -38,7 +38,8 @@ def write_parser(program: CompilationUnit, name: str = "parser") -> None:
     parser = _Parser(ctx)
     parsers = program.model.json["parsers"]
     if parsers:
-        parser.write(next((p for p in parsers if p["name"] == name), parsers[0]))
+        chosen = next((p for p in parsers if p["name"] == name), parsers[0])
+        parser.write(chosen, f"{EGRESS_PARSER} state" if chosen["name"] == EGRESS_PARSER else "state")
     parser.finish()
     ctx.f.ret(const(64, 0))
 
@@ -130,7 +131,8 @@ class _Parser:
 
     # -- states
 
-    def write(self, parser: Json) -> None:
+    def write(self, parser: Json, what: str) -> None:
+        """`what`: what coverage calls a state."""
         f = self.f
         states = {s["name"]: s for s in parser["parse_states"]}
         if len(states) < len(parser["parse_states"]):
@@ -139,9 +141,9 @@ class _Parser:
         self.labels = {name: f.block("state") for name in states}
         f.jump(self._label(parser["init_state"]))
         for name, state in states.items():
-            self._state(state, name in cyclic)
+            self._state(state, f"{what} {name}", name in cyclic)
 
-    def _state(self, state: Json, cyclic: bool) -> None:
+    def _state(self, state: Json, where: str, cyclic: bool) -> None:
         f = self.f
         f.enter(self.labels[state["name"]])
         if cyclic:
@@ -150,9 +152,9 @@ class _Parser:
             self.require(f.compare("ule", n, const(64, _MAX_VISITS)), "ParserTimeout")
         for i, op in enumerate(state["parser_ops"]):
             if self.ctx.cover:
-                self.ctx.cover.statement(f, f"state {state['name']}", i, op)
-            self._operation(op, f"state {state['name']} #{i}")
-        self._transition(state)
+                self.ctx.cover.statement(f, where, i, op)
+            self._operation(op, f"{where} #{i}")
+        self._transition(state, where)
 
     def _label(self, name: str | None) -> str:
         if name is None:
@@ -297,12 +299,12 @@ class _Parser:
 
     # -- transitions
 
-    def _transition(self, state: Json) -> None:
+    def _transition(self, state: Json, where: str) -> None:
         f = self.f
         default, has_default = None, False
         parts = [self._key(k) for k in state["transition_key"]]
         for t in state["transitions"]:
-            if t["type"] == "default" or (t["type"] == "hexstr" and t["value"] == "default"):
+            if t["type"] == "default":
                 default, has_default = t["next_state"], True
                 continue
             if not parts:
@@ -313,19 +315,21 @@ class _Parser:
                 leave = f.block("leave")
                 f.branch(cond, leave, no)
                 f.enter(leave)
-                self._leave(state, t, parts, t["next_state"])
+                self._leave(state, where, t, parts, t["next_state"])
             else:
                 f.branch(cond, yes, no)
             f.enter(no)
-        self._leave(state, None, parts, default, has_default)
+        self._leave(state, where, None, parts, default, has_default)
 
-    def _leave(self, state: Json, chosen: Json, parts: list[Value], to: str | None, in_program: bool = True) -> None:
+    def _leave(
+        self, state: Json, where: str, chosen: Json, parts: list[Value], to: str | None, in_program: bool = True
+    ) -> None:
         """Goes on to another state, or to the end of the parser. `in_program`: by a transition of the P4 program."""
         if self.ctx.trace:
             steps.transition(self.ctx, state, to, parts, chosen)
         if self.ctx.cover and in_program:
             outcome = f"{steps.case_of(chosen)} -> {to or 'accept'}"
-            self.ctx.cover.reached(self.f, BRANCH, f"state {state['name']}", outcome, state)
+            self.ctx.cover.reached(self.f, BRANCH, where, outcome, state)
         self.f.jump(self._label(to))
 
     def _key(self, k: Json) -> Value:
@@ -359,8 +363,6 @@ class _Parser:
     def _in_set(self, t: Json, parts: list[Value]) -> Value:
         """Compares with the members of a value set one after the other."""
         ctx, f = self.ctx, self.f
-        if t.get("mask") is not None:
-            raise refuse(f"value set '{t['value']}' with a mask", t)
         slot = find(ctx.slots.value_sets, t["value"], "value set", t)
         bits = ctx.model.value_sets[t["value"]]["compressed_bitwidth"]
         if sum(p.bits for p in parts) != bits:
@@ -368,11 +370,17 @@ class _Parser:
         packed = const(bits, 0)
         for p in parts:
             packed = f.op("or", f.shl(packed, p.bits), f.resize(p, bits))
+        mask = (1 << bits) - 1
+        if t.get("mask") is not None:
+            if len(parts) > 1 and any(p.bits % 8 for p in parts):  # BMv2 has a mask for whole bytes only
+                raise refuse(f"value set '{t['value']}' with a mask over parts that are no whole bytes", t)
+            mask &= parse_hex(t["mask"])
         wide = f.resize(packed, (bits + 63) // 64 * 64)
-        return self._search(ctx.slot(slot), ctx.word(slot + 1), wide)
+        return self._search(ctx.slot(slot), ctx.word(slot + 1), wide, const(wide.bits, mask))
 
-    def _search(self, base: str, count: Value, value: Value) -> Value:
+    def _search(self, base: str, count: Value, value: Value, mask: Value) -> Value:
         f = self.f
+        value = f.op("and", value, mask)
         index, is_member = f.variable(64), f.variable(8)
         head, look, done = f.block("search"), f.block("look"), f.block("searched")
         f.enter(head)
@@ -381,7 +389,7 @@ class _Parser:
         f.branch(more, look, done)
         f.enter(look)
         have = f.load(value.bits, f.at(base, f.op("mul", i, const(64, value.bits // 8))), 8)
-        f.store(f.resize(f.compare("eq", have, value), 8), is_member)
+        f.store(f.resize(f.compare("eq", f.op("and", have, mask), value), 8), is_member)
         f.store(f.op("add", i, const(64, 1)), index, 8)
         f.jump(head)
         f.enter(done)

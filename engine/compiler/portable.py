@@ -15,8 +15,8 @@ from detour.engine.compiler.model import Json, find, parse_hex, refuse
 V1MODEL, PSA, PNA = "v1model", "psa", "pna"
 ARCHITECTURES = (V1MODEL, PSA, PNA)
 EGRESS_PARSER, INGRESS_DEPARSER = "egress_parser", "ingress_deparser"
-CHECKSUMS = "$checksums"
-"""the header that has the state of each InternetChecksum: 16 bits by its name"""
+STATE = "$externs"
+"""the header that has the state of each InternetChecksum, 16 bits by its name, and what a program does not use"""
 
 _MARKS = {"psa_ingress_parser_input_metadata": PSA, "pna_main_parser_input_metadata": PNA}
 _STAGES = {
@@ -24,6 +24,7 @@ _STAGES = {
     **{"egress_deparser": "deparser", "main_deparser": "deparser"},
 }
 _ZERO = {"type": "hexstr", "value": "0x0"}
+_UNUSED = "$unused"
 
 
 def architecture_of(source: Json) -> str:
@@ -57,10 +58,12 @@ class _Rewriting:
     def __init__(self, source: Json) -> None:
         self._source = source
         self._externs = {e["name"]: e for e in source.get("extern_instances") or []}
+        self._types = {t["name"]: {f[0]: f[1] for f in t["fields"]} for t in source["header_types"]}
+        self._headers = {h["name"]: h["header_type"] for h in source["headers"]}
         self._calculations: list[Json] = []
         self._calls: dict[str, Callable[[list[Json], Json], tuple[str, list[Json]]]] = {
             "_Counter_count": lambda args, at: ("count", [self._array(args[0], "counter_array"), args[1]]),
-            "_Meter_execute": lambda args, at: ("_Meter_execute", [self._array(args[0], "meter_array"), *args[1:]]),
+            "_Meter_execute": lambda args, at: ("_Meter_execute", self._meter_call(*args)),
             "_Hash_get_hash": lambda args, at: (
                 "_Hash_get_hash", [args[1], self._calculation(args[2], self._algorithm(args[0], at), at)],
             ),
@@ -83,10 +86,10 @@ class _Rewriting:
             by_type.setdefault(extern["type"], []).append(extern)
         document["meter_arrays"] = [*(document.get("meter_arrays") or []), *map(_meter, by_type.get("Meter", []))]
         document["calculations"] = [*(document.get("calculations") or []), *self._calculations]
-        sums = [[extern["name"], 16, False] for extern in by_type.get("InternetChecksum", [])]
+        state = [[extern["name"], 16, False] for extern in by_type.get("InternetChecksum", [])]
         number = 1 + max((h["id"] for h in source["headers"]), default=0)
-        document["header_types"].append({"name": CHECKSUMS, "fields": sums})
-        document["headers"].append({"name": CHECKSUMS, "id": number, "metadata": True, "header_type": CHECKSUMS})
+        document["header_types"].append({"name": STATE, "fields": [*state, [_UNUSED, 32, False]]})
+        document["headers"].append({"name": STATE, "id": number, "metadata": True, "header_type": STATE})
         return document
 
     def _rewritten(self, node: Any) -> Any:
@@ -100,7 +103,7 @@ class _Rewriting:
             rewritten["op"], rewritten["parameters"] = self._calls[op](rewritten["parameters"], node)
         elif isinstance(op, str) and op.startswith("_InternetChecksum_"):
             state, *args = rewritten["parameters"]
-            state = {"type": "field", "value": [CHECKSUMS, state["value"]]}
+            state = {"type": "field", "value": [STATE, state["value"]]}
             lists = (self._calculation(a, "csum16", node) if a["type"] == "field_list" else a for a in args)
             rewritten["parameters"] = [state, *lists]
         return rewritten
@@ -108,21 +111,42 @@ class _Rewriting:
     def _array(self, extern: Json, kind: str) -> Json:
         return {"type": kind, "value": extern["value"]}
 
+    def _meter_call(self, meter: Json, index: Json, result: Json) -> list[Json]:
+        """Of a call with a colour whose result is not used p4c writes the colour and then the index."""
+        if result["type"] in ("runtime_data", "hexstr"):
+            index, result = result, {"type": "field", "value": [STATE, _UNUSED]}
+        return [self._array(meter, "meter_array"), index, result]
+
     def _algorithm(self, extern: Json, at: Json) -> str:
         return str(_attributes(find(self._externs, extern["value"], "extern", at)).get("algo"))
 
+    def _bits(self, value: Json, at: Json) -> int:
+        """How wide a part of what is hashed is; what is no field is refused where it is compiled."""
+        if value["type"] != "field":
+            return int(value.get("bitwidth", 0))
+        header, name = value["value"]
+        fields = find(self._types, find(self._headers, header, "header", at), "header type", at)
+        bits = find(fields, name, "field", at)
+        return bits if type(bits) is int else 0
+
     def _calculation(self, fields: Json, algorithm: str, at: Json) -> Json:
+        """psa_switch fills what is hashed up to bytes on the left, v1model on the right."""
         if fields["type"] != "field_list":
             raise refuse(f"'{fields['type']}' as input of a hash", at)
         name = f"${algorithm}_{len(self._calculations)}"
-        inputs = fields["value"] if isinstance(fields["value"], list) else [fields["value"]]
-        self._calculations.append({"name": name, "id": -1, "algo": algorithm, "input": list(map(_input, inputs))})
+        given = fields["value"] if isinstance(fields["value"], list) else [fields["value"]]
+        inputs = list(map(_input, given))
+        if spare := -sum(self._bits(each, at) for each in inputs) % 8:
+            inputs.insert(0, {**_ZERO, "bitwidth": spare})
+        self._calculations.append({"name": name, "id": -1, "algo": algorithm, "input": inputs})
         return {"type": "calculation", "value": name}
 
 
-def _input(field: Json) -> Json:
-    """A constant is as wide as its digits."""
-    return field if field["type"] != "hexstr" else {"bitwidth": 4 * len(field["value"].removeprefix("0x")), **field}
+def _input(value: Json) -> Json:
+    """A part of what is hashed. A constant is as wide as its digits; psa_switch takes fields of invalid headers too."""
+    if value["type"] == "hexstr":
+        return {"bitwidth": 4 * len(value["value"].removeprefix("0x")), **value}
+    return {**value, "always": True}
 
 
 def _meter(extern: Json) -> Json:

@@ -141,10 +141,12 @@ _on_headers("pop", values.pop, _stack, _amount)
 
 @primitive("mark_to_drop", 1)
 def _mark_to_drop(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    """Sets the fields of the header that is given, which may be a copy of standard_metadata."""
+    """Sets the fields of the header that is given, which may be a copy of standard_metadata; P4_14's has no group."""
     ref = header(ctx, args[0])
-    for name, value in (("egress_spec", ctx.drop_port()), ("mcast_grp", const(32, 0))):
-        values.store(ctx, ref, find_field(ref.header, name, call), value)
+    values.store(ctx, ref, find_field(ref.header, "egress_spec", call), ctx.drop_port())
+    for spec in ref.type.fields:
+        if spec.name == "mcast_grp":
+            values.store(ctx, ref, spec, const(32, 0))
 
 
 @primitive("drop", 0)

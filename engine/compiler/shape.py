@@ -238,12 +238,11 @@ def _table_key(k: Json) -> None:
 
 def _transition(t: Json) -> None:
     _CHECKS["transition"](t)
-    if t["type"] == "parse_vset":
-        _text(t["value"])
-    elif t["type"] != "default" and not (t["type"] == "hexstr" and t["value"] == "default"):
-        _hex(t["value"])
-        if t.get("mask") is not None:
-            _hex(t["mask"])
+    if t["type"] == "default":
+        return
+    (_text if t["type"] == "parse_vset" else _hex)(t["value"])
+    if t.get("mask") is not None:
+        _hex(t["mask"])
 
 
 def _hash_input(i: Json) -> None:

@@ -97,7 +97,7 @@ def _element(ref: HeaderRef) -> list[tuple[str, Value]]:
 
 def case_of(chosen: Json) -> str:
     """The case of a transition as P4 would write it."""
-    if chosen is None or chosen["type"] == "default" or chosen["value"] in (None, "default"):
+    if chosen is None or chosen["type"] == "default":
         return "default"
     if chosen["type"] == "parse_vset":
         return str(chosen["value"])

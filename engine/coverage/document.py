@@ -52,6 +52,11 @@ class Point:
         return self.kind, self.file, self.line, self.column, self.outcome
 
     @property
+    def is_made(self) -> bool:
+        """Whether the compiler made it: it has neither a place in the source nor a name there."""
+        return not self.file and "." not in self.name and not self.name.startswith(("state ", "deparser "))
+
+    @property
     def title(self) -> str:
         """What to call it in a line of text."""
         where = f"{self.file}:{self.line} " if self.file else ""

@@ -15,8 +15,10 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.engine.compiler.covering import BRANCH, HIT, MISS, TABLE_OUTCOME, program_digest
 from detour.engine.compiler.model import Json, one_line
+from detour.engine.compiler.older import in_present_form
 from detour.engine.compiler.program import Program
 from detour.engine.compiler.traced_steps import case_of, key_name
+from detour.engine.compiler.tracing import source_of
 from detour.engine.coverage.document import CoverageDocument, Point
 
 _Needs = tuple[str, ...]
@@ -31,14 +33,15 @@ class Guards:
     """Of one program."""
 
     def __init__(self, source: Json) -> None:
+        source = in_present_form(source)
         self._states = {state["name"]: state for parser in source["parsers"][:1] for state in parser["parse_states"]}
         self._first = next((parser["init_state"] for parser in source["parsers"]), None)
         self._pipelines = source["pipelines"]
         self._tables = {table["name"]: table for each in self._pipelines for table in each["tables"]}
-        self._actions = {action["id"]: action["name"] for action in source["actions"]}
+        self._actions = {action["id"]: action for action in source["actions"]}
         self._droppers = {
-            action["name"]
-            for action in source["actions"]
+            number
+            for number, action in self._actions.items()
             if "mark_to_drop" in {call["op"] for call in action["primitives"]}
         }
         self._conditions = {each["name"]: each for pipeline in self._pipelines for each in pipeline["conditionals"]}
@@ -59,10 +62,14 @@ class Guards:
         elif point.kind == TABLE_OUTCOME and point.name in self._tables:
             yield point.name, _of_table(self._tables[point.name], point.outcome)
         else:
-            action = point.name.partition(" #")[0]
-            for name, table in self._tables.items():
-                if action in table["actions"]:
-                    yield name, _of_table(table, action)
+            name = point.name.partition(" #")[0]
+            for table in self._tables.values():
+                if any(name == each["name"] and _has(each, point) for each in self._actions_of(table)):
+                    yield table["name"], _of_table(table, name)
+
+    def _actions_of(self, table: Json) -> list[Json]:
+        """By their ids: several actions of a program may have one name."""
+        return [self._actions[number] for number in table["action_ids"]]
 
     def _through_pipelines(self, to: str, more: _Needs) -> list[str] | None:
         first = (0, self._pipelines[0]["init_table"], False) if self._pipelines else None
@@ -87,14 +94,15 @@ class Guards:
             for outcome, to in after.items():
                 yield to, () if alike else _of_table(self._tables[name], outcome)
 
-    def _outcomes(self, table: Json) -> Iterator[tuple[str, str | None, str | None]]:
-        """What a table may come to (an action, or that it misses), the action that runs then, and what follows."""
+    def _outcomes(self, table: Json) -> Iterator[tuple[str, int | None, str | None]]:
+        """What a table may come to (an action, or that it misses), the id of the action that runs then, and what
+        follows."""
         to, otherwise = table["next_tables"], table.get("base_default_next")
-        default = self._actions.get((table.get("default_entry") or {}).get("action_id"))
-        for action in table["actions"]:
-            yield action, action, to.get("__HIT__", to.get(action, otherwise))
+        for action in self._actions_of(table):
+            yield action["name"], action["id"], to.get("__HIT__", to.get(action["name"], otherwise))
         if table["key"]:
-            yield MISS, default, to.get("__MISS__", to.get(default, otherwise))
+            default = self._actions.get((table.get("default_entry") or {}).get("action_id"), {})
+            yield MISS, default.get("id"), to.get("__MISS__", to.get(default.get("name"), otherwise))
 
     # -- the parser
 
@@ -174,6 +182,12 @@ def _shortest(first: Hashable, is_there: Callable[[Any], bool], edges: _Edges) -
         for to, more in edges(node):
             heapq.heappush(waiting, (count + len(more), next(numbers), to, [*needs, *more]))
     return None
+
+
+def _has(action: Json, point: Point) -> bool:
+    """Whether a statement is the action's; of one without a place in the source only the action's name is known."""
+    places = [source_of(call) or {} for call in action["primitives"]]
+    return not point.file or any((each.get("file"), each.get("line")) == (point.file, point.line) for each in places)
 
 
 def _of_table(table: Json, outcome: str) -> _Needs:

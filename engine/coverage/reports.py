@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 
 from detour.base.files import naming, write_file
+from detour.base.html import html_page
 from detour.engine.compiler.covering import BRANCH, STATEMENT
 from detour.engine.coverage.document import CoverageDocument, Point, ProgramCoverage, percent
 from detour.engine.coverage.sources import SourceFile, SourceLine
@@ -19,13 +20,16 @@ _STYLE = """
 body { font: 15px/1.4 system-ui, sans-serif; margin: 1.5rem; }
 table.totals td, table.totals th { padding: .2rem .8rem; text-align: right; }
 table.totals td:first-child, table.totals th:first-child { text-align: left; }
-pre { font: 13px/1.45 ui-monospace, monospace; overflow-x: auto; }
+pre { font: 13px/1.45 ui-monospace, monospace; }
 .l { display: block; white-space: pre; }
 .n, .h { display: inline-block; text-align: right; color: var(--grey); user-select: none; }
 .n { width: 4em; } .h { width: 7em; margin-right: 1em; }
 .no { background: var(--no); } .part { background: var(--part); } .yes { background: var(--yes); }
 .o { color: var(--grey); font-style: italic; margin-left: 2em; }
 """
+
+
+_HEAD = "<tr><th>program</th><th>statements</th><th>branches</th><th>table outcomes</th></tr>"
 
 
 def write_html(
@@ -42,20 +46,12 @@ def write_html(
     return folder / "index.html"
 
 
-def _page(title: str, body: str) -> str:
-    return (
-        f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{_STYLE}</style>\n<h1>{escape(title)}</h1>\n{body}\n</html>\n"
-    )
-
-
 def _index(document: CoverageDocument, names: dict[str, str]) -> str:
     rows = [
         f'<tr><td><a href="{page}">{escape(name)}</a></td>{_totals(document.programs[name])}</tr>'
         for name, page in names.items()
     ]
-    head = "<tr><th>program</th><th>statements</th><th>branches</th><th>table outcomes</th></tr>"
-    return _page("Coverage of P4", f'<table class="totals">{head}{"".join(rows)}</table>')
+    return html_page("Coverage of P4", f'<table class="totals">{_HEAD}{"".join(rows)}</table>', _STYLE)
 
 
 def _totals(program: ProgramCoverage) -> str:
@@ -68,16 +64,19 @@ def _totals(program: ProgramCoverage) -> str:
 
 
 def _program(program: ProgramCoverage, files: list[SourceFile], elsewhere: list[Point]) -> str:
-    parts = [f'<p><a href="index.html">all programs</a></p><table class="totals"><tr><td></td>{_totals(program)}</tr>']
-    parts.append("</table>")
+    totals = f'<table class="totals">{_HEAD}<tr><td>{escape(program.name)}</td>{_totals(program)}</tr></table>'
+    parts = [f'<p><a href="index.html">all programs</a></p>{totals}']
     for file in files:
         lines = "".join(_line(line) for line in file.lines)
         note = "" if file.path else " (its text was not found, or has changed since)"
         parts.append(f"<h2>{escape(file.name)}{note}</h2>\n<pre>{lines}</pre>")
     if elsewhere:
-        rows = "".join(f"<li>{point.hits} {escape(point.title)}</li>" for point in elsewhere)
-        parts.append(f"<h2>Without a line of their own</h2>\n<ul>{rows}</ul>")
-    return _page(f"Coverage of {program.name}", "\n".join(parts))
+        made = [point for point in elsewhere if point.is_made]
+        named = [point for point in elsewhere if not point.is_made]
+        for title, some in (("Without a line of their own", named), ("Made by the compiler", made)):
+            rows = "".join(f"<li>{point.hits} {escape(point.title)}</li>" for point in some)
+            parts.append(f"<details><summary>{title}: {len(some)}</summary><ul>{rows}</ul></details>" if some else "")
+    return html_page(f"Coverage of {program.name}", "\n".join(parts), _STYLE)
 
 
 def _line(line: SourceLine) -> str:

@@ -105,8 +105,13 @@ def _fits(lines: list[str], points: Sequence[Point]) -> bool:
     right = 0
     for point in points:
         begin = point.text.removesuffix("...").strip().split("\n")[0]
-        right += point.line <= len(lines) and begin in lines[point.line - 1]
+        right += point.line <= len(lines) and _spaced(begin) in _spaced(lines[point.line - 1])
     return 2 * right >= len(points)
+
+
+def _spaced(text: str) -> str:
+    """Text with single spaces, as p4c quotes it."""
+    return " ".join(text.split())
 
 
 def _with_includes(texts: dict[str, _Text]) -> dict[str, _Text]:

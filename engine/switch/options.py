@@ -29,7 +29,6 @@ MAX_PRIORITIES = 64
 REFUSED = {
     "--restore-state": "the state of a switch cannot be restored from a file; write it by P4Runtime",
     "--packet-in": "there is no nanomsg here; attach interfaces with -i PORT@IFACE",
-    "--notifications-addr": "there is no nanomsg here; digests and idle timeouts go by P4Runtime",
     "--debugger": "there is no BMv2 debugger here",
     "--debugger-addr": "there is no BMv2 debugger here",
 }
@@ -76,6 +75,8 @@ class SwitchOptions:
     address: str = DEFAULT_ADDRESS
     thrift_port: int | None = None
     """where BMv2's runtime API is served, 0: any port that is free; None: nowhere"""
+    notifications: str | None = None
+    """where BMv2's notifications are published, if its runtime API is served; None: where BMv2 does, if that can be"""
     tls: TlsFiles | None = None
     cpu_port: int | None = None
     drop_port: int = DROP_PORT
@@ -171,6 +172,8 @@ _COMMON = (
     _option("--max-port-count", "accepted; every port number may be used", "N", type=_number(0, 2**31)),
     _option("--thrift-port", "serve BMv2's runtime API over Thrift on this port, on loopback (not served; 0: any)", "N",
             type=_number(0, 65535)),
+    _option("--notifications-addr", "publish digests and states of ports by nanomsg there, with --thrift-port "
+            "(ipc:///tmp/bmv2-DEVICE-notifications.ipc)", "ADDRESS"),
     _option("--coverage", "write at the end what packets have reached of the program (docs/coverage.md)", "FILE",
             type=Path),
     _option("--nanolog", "accepted without effect: no nanomsg event log", "ADDRESS"),
@@ -259,6 +262,7 @@ def parse(arguments: Sequence[str]) -> SwitchOptions | str:
         dump_packet_data=common.dump_packet_data,
         address=target.grpc_server_addr,
         thrift_port=common.thrift_port,
+        notifications=common.notifications_addr,
         tls=_tls(target),
         cpu_port=target.cpu_port,
         drop_port=target.drop_port,
@@ -336,6 +340,8 @@ def _notices(common: argparse.Namespace, target: argparse.Namespace) -> list[str
     notices: list[str] = []
     if common.nanolog is not None:
         notices.append("--nanolog has no effect: there is no nanomsg event log here")
+    if common.notifications_addr is not None and common.thrift_port is None:
+        notices.append("--notifications-addr has no effect without --thrift-port")
     if common.no_p4 and common.config is not None:
         notices.append(f"{common.config} is ignored, because --no-p4 was given")
     if common.log_flush and common.log_file is None:

@@ -15,6 +15,7 @@ from detour.base.files import read_bytes
 from detour.base.progress import Progress
 from detour.engine import warm
 from detour.engine.bmv2api.device import BmDevice
+from detour.engine.bmv2api.notifications import NotificationSocket
 from detour.engine.clock import RealTime
 from detour.engine.compiler.log_ring import LogRing
 from detour.engine.coverage.document import collecting
@@ -124,9 +125,21 @@ class StandaloneSwitch:
         if self._thrift is not None:
             from detour.engine.bmv2api.runtime import BmRuntime
 
+            self._publish()
             self._thrift.serve({"": BmRuntime(self.device)})
         if self._files is not None:
             self._files.start(options.use_files or 0)
+
+    def _publish(self) -> None:
+        """Digests and states of ports by nanomsg; simple_switch_grpc has none, so what nobody asked for may lack."""
+        options = self.options
+        address = options.notifications or f"ipc:///tmp/bmv2-{options.device_id}-notifications.ipc"
+        try:
+            self.device.notify(NotificationSocket(address, options.device_id))
+        except DetourError as error:
+            if options.notifications is not None:
+                raise
+            self.notices.append(f"digests go over P4Runtime only: {error}")
 
     def stop(self) -> None:
         """Ends everything and gives back what was taken. May be called twice."""
@@ -144,6 +157,8 @@ class StandaloneSwitch:
         if self._files is not None:
             self._files.stop()
         self.network.stop()
+        if self.device.notifications is not None:
+            self.device.notifications.close()
         self._drain_log()
         self._files = None
         self._coverage.close()

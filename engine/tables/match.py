@@ -107,6 +107,7 @@ class MatchTable:
         self._handles = Handles()
         self._matches: dict[int, tuple[Match, int]] = {}  # handle -> match, rank
         self._by_key: dict[Any, int] = {}  # identity of the match -> handle
+        self._given: dict[int, tuple[Any, ...]] = {}  # handle -> the key as it was written, where that is kept
 
     def __len__(self) -> int:
         return len(self._matches)
@@ -119,13 +120,7 @@ class MatchTable:
         self._check_mutable()
         if not self._prioritised:
             priority = 0
-        match = self._codec.encode(key, priority)
-        if not 0 <= priority <= _MAX_RANK_PRIORITY:
-            raise TableError(f"{self.name}: priority {priority} is not in 0..{_MAX_RANK_PRIORITY}")
-        if match.identity in self._by_key:
-            raise EntryExists(f"{self.name}: the entry {key} exists")
-        if len(self._matches) >= self.size:
-            raise TableFull(f"{self.name}: it takes {self.size} entries")
+        match = self._new_match(key, priority)
         words = self._encode(action, params)
         self.changes += 1
         handle = self._handles.take()
@@ -138,6 +133,21 @@ class MatchTable:
         self._write_new(handle + 1, words)
         self._index.add(match, rank, handle + 1)
         return handle
+
+    def check_new(self, key: tuple[Any, ...], priority: int = 0) -> None:
+        """Raises what `insert` would raise because of the key."""
+        self._check_mutable()
+        self._new_match(key, priority if self._prioritised else 0)
+
+    def _new_match(self, key: tuple[Any, ...], priority: int) -> Match:
+        match = self._codec.encode(key, priority)
+        if not 0 <= priority <= _MAX_RANK_PRIORITY:
+            raise TableError(f"{self.name}: priority {priority} is not in 0..{_MAX_RANK_PRIORITY}")
+        if match.identity in self._by_key:
+            raise EntryExists(f"{self.name}: the entry {key} exists")
+        if len(self._matches) >= self.size:
+            raise TableFull(f"{self.name}: it takes {self.size} entries")
+        return match
 
     def modify(self, handle: int, action: EntryTarget, params: tuple[int, ...] = ()) -> None:
         """Gives an entry another action; counters and meters stay."""
@@ -156,6 +166,7 @@ class MatchTable:
         self._index.remove(match, rank, row)
         self._refer(self._rows.flat[row * self._rows.stride + slots.ACTION], -1)
         del self._matches[handle], self._by_key[match.identity]
+        self._given.pop(handle, None)
         self._handles.release(handle)
 
     def find(self, key: tuple[Any, ...], priority: int = 0) -> int:
@@ -169,6 +180,16 @@ class MatchTable:
         match, rank = self._match(handle)
         action, params, target = self._decode(handle + 1)
         return Entry(handle, self._codec.decode(match), self._priority(rank), action, params, target)
+
+    def keep_key(self, handle: int, key: tuple[Any, ...]) -> None:
+        """Keeps the key of an entry as it was written, with bits beyond an LPM prefix: BMv2 shows them."""
+        if key != self._codec.decode(self._match(handle)[0]):
+            self._given[handle] = key
+
+    def written_key(self, handle: int) -> tuple[Any, ...]:
+        """The key of an entry as it was written, if that was kept; else in canonical form."""
+        match, _ = self._match(handle)
+        return self._given.get(handle) or self._codec.decode(match)
 
     def __contains__(self, handle: int) -> bool:
         return handle in self._matches

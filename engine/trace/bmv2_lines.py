@@ -30,6 +30,7 @@ _EXTERNS = {
     "modify_field_with_hash_based_offset": "hash", "modify_field_rng_uniform": "random", "execute_meter": "meter"
 }  # fmt: skip
 """of primitives: those that traces call otherwise"""
+_Checksum = tuple[str, SourcePlace | None]
 _Replicas = Mapping[int, Sequence[tuple[int, int]]]
 
 
@@ -74,8 +75,9 @@ class PacketLines:
         self._first = first
         self._model, self._reader, self._drop_port = model, reader, drop_port
         self._copies: dict[int, _Copies] = {}
-        self._actions: dict[str, ActionIr] = {action.name: action for action in model.actions}
-        self._states: dict[str, Json] = {s["name"]: s for p in model.json["parsers"] for s in p["parse_states"]}
+        self._actions = {action.id: action for action in model.actions}
+        self._parser, self._deparser = (_stage(model.json[kind]) for kind in ("parsers", "deparsers"))
+        self._states: dict[str, Json] = {state["name"]: state for state in self._parser.get("parse_states", ())}
         stacks = (model.json.get(kind, []) for kind in ("header_stacks", "header_union_stacks"))
         self._stack_ids = {stack["name"]: stack["id"] for each in stacks for stack in each}
         self._ports: dict[int, int] = {}
@@ -100,7 +102,7 @@ class PacketLines:
     # -- parser
 
     def _parse(self, run: Execution) -> Iterator[LogLine]:
-        name = self._model.json["parsers"][0]["name"]
+        name = self._parser["name"]
         # Also when it starts over, although the program finds another port then.
         yield _debug(f"Processing packet received on port {self._copies[run.trace].port}")
         parsed = self._copies[run.trace].parsed = list(self._parsed(run, name))
@@ -108,11 +110,11 @@ class PacketLines:
 
     def _parsed(self, run: Execution, name: str) -> Iterator[LogLine]:
         yield _debug(f"Parser '{name}': start")
-        state: str | None = self._model.json["parsers"][0]["init_state"]
+        state: str | None = self._parser.get("init_state")
         events: list[RecordedEvent] = []
         position = 0
         extracted: list[str] = []
-        verified: dict[str, Event] = {}
+        verified: dict[_Checksum, Event] = {}
         for event in self._reader.steps(run):
             if event.kind == "parser_transition" and event.facts.get("parser_error"):
                 error = event.facts["parser_error"]
@@ -129,12 +131,12 @@ class PacketLines:
                 yield _trace(f"Bytes parsed: {position}")
                 state, events = event.facts["next"], []
             elif event.kind == "extern_call" and event.facts["extern"] == "verify_checksum":
-                verified[event.facts["of"]] = event
+                verified[event.facts["of"], event.source] = event
             else:
                 events.append(event)
         for checksum in self._model.json["checksums"]:
             if checksum["verify"]:
-                yield from self._verified(checksum, verified.get(".".join(checksum["target"])), set(extracted))
+                yield from self._verified(checksum, verified.get(_checksum(checksum)), set(extracted))
         yield _debug(f"Parser '{name}': end")
 
     def _operations(
@@ -271,7 +273,7 @@ class PacketLines:
         hit, values, following = False, (), None
         if table is None:
             call = pipeline.calls[node]
-            action = next(each for each in self._model.actions if each.id == call["action_id"])
+            action = self._actions[call["action_id"]]
             following = call.get("next_node")
         elif table.is_statement:
             assert table.default is not None
@@ -291,7 +293,9 @@ class PacketLines:
                 yield _debug("Action entry is NULL")
                 return _next_node(table, None, hit), False
             event = steps.popleft()
-            action, values = self._actions[event.facts["action"]], tuple(event.facts["parameters"].values())
+            # A name means one action within a table; others may have actions of the same name.
+            action = next(each for each in table.actions if each.name == event.facts["action"])
+            values = tuple(event.facts["parameters"].values())
         if table is not None:
             yield _debug(f"Action entry is {_entry_of(action.name, values)}")
             following = _next_node(table, action, hit)
@@ -357,12 +361,13 @@ class PacketLines:
     # -- deparser
 
     def _deparse(self, run: Execution) -> Iterator[LogLine]:
-        name = self._model.json["deparsers"][0]["name"]
+        name = self._deparser["name"]
         yield _debug(f"Deparser '{name}': start")
         events = self._reader.steps(run)
-        updated = {event.facts["field"] for event in events if event.facts.get("by") == "update_checksum"}
+        by = [event for event in events if event.facts.get("by") == "update_checksum"]
+        updated = {(event.facts["field"], event.source) for event in by}
         for checksum in self._model.json["checksums"]:
-            if checksum["update"] and ".".join(checksum["target"]) in updated:
+            if checksum["update"] and _checksum(checksum) in updated:
                 yield _debug(f"Updating checksum '{checksum['name']}'")
             elif checksum["update"]:
                 yield _trace(f"Skipping checksum '{checksum['name']}' update because condition not met")
@@ -386,9 +391,19 @@ _REMEMBERED = 1 << 14
 """packets back, of which copies may still come"""
 
 
+def _stage(stages: Sequence[Json]) -> Json:
+    """The parser or deparser of a v1model program, which has one; its name if it has none."""
+    return stages[0] if stages else {"name": ""}
+
+
 def _source_in(json: Json) -> SourcePlace | None:
     info = source_of(json)
     return None if info is None else SourcePlace(**info)
+
+
+def _checksum(json: Json) -> _Checksum:
+    """What tells a checksum: several may be of one field, each under its condition."""
+    return ".".join(json["target"]), _source_in(json)
 
 
 def _replicated(replicas: Sequence[tuple[int, int]], copies: _Copies, kind: int) -> Iterator[LogLine]:

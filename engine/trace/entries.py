@@ -57,7 +57,7 @@ class EntryReader:
 def describe_entry(table: MatchTable, handle: int) -> dict[str, Any]:
     """The entry with that handle, by the names of P4Info. Raises TableError if there is none."""
     entry = table.get(handle)
-    key = [_matched(spec, value) for spec, value in zip(table.spec.key, entry.key, strict=True)]
+    key = [_matched(spec, value) for spec, value in zip(table.spec.key, table.written_key(handle), strict=True)]
     return {"handle": handle, "key": key, "priority": entry.priority, **_does(entry)}
 
 

@@ -12,14 +12,16 @@ from textwrap import fill
 from typing import Any
 
 from detour.base.files import naming, write_file
+from detour.base.html import html_page
 from detour.base.tables import Column, Table, left, markdown
 from detour.control.policy import RedMarking, StepMarking
 from detour.experiments import drawing
 from detour.experiments.bench.ai_fabric_draft import DRAFT, URL, coverage
+from detour.experiments.bench.ai_fabric_procedures import JCT_OVERHEAD
 from detour.experiments.bench.report import machine
 from detour.experiments.columns import grouped
 from detour.experiments.nonshortest.settings import setting_of
-from detour.experiments.sim.report import html_page, html_table
+from detour.experiments.sim.report import REPORT_STYLE, html_table
 from detour.experiments.sim.settings import SimSettings
 from detour.experiments.sim.tables import size_text
 from detour.fabric.backends.virtual.scheme import Scheme
@@ -109,10 +111,16 @@ def heads(bench: FabricBench) -> tuple[str, ...]:
 def notes(bench: FabricBench) -> list[str]:
     """What is to be known of the rows."""
     terms = f"{bench.topology.spec}, {len(bench.topology.hosts)} hosts, {bench.draws} draws, virtual time"
-    return [
+    lines = [
         f"After {DRAFT}. {terms}.",
         "*: a run was not completed, or the standard deviation over draws is above 5 % of the mean. –: no value.",
     ]
+    if any(test.test == JCT_OVERHEAD and (test.value or 0) < 0 for test in bench.tests):
+        lines.append(
+            f"{JCT_OVERHEAD}: how much longer the iteration with the failure took than the others did on average. A "
+            "value below zero is the spread of iterations: the failure cost nothing that could be measured."
+        )
+    return lines
 
 
 def _terms(bench: FabricBench) -> Table[Any]:
@@ -206,4 +214,4 @@ def _html(bench: FabricBench, pictures: dict[str, str]) -> str:
     head = f'<p>After <a href="{URL}">{DRAFT}</a>, which is work in progress.</p>'
     tables = html_table(_terms(bench)) + html_table(_results(bench))
     body = f'{head}{tables}{said}<div class="panels">{panels}</div>{html_table(coverage())}'
-    return html_page(_TITLE, body)
+    return html_page(_TITLE, body, REPORT_STYLE)

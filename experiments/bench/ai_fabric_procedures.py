@@ -39,6 +39,7 @@ _MOST_SENDERS = 32
 _QUEUE_PAIRS = (1, 4, 16)
 _REROUTE_AFTER_PS = MS
 _ITERATIONS, _BROKEN = 4, 1
+JCT_OVERHEAD = "JCT overhead"
 """of an all-reduce, and which of them a failure meets"""
 _ROUNDS = 12
 _ONSET_PS, _WINDOW_PS, _LONGEST_PS = 300 * US, 200 * US, 20 * MS
@@ -366,7 +367,7 @@ def failover(trial: Trial) -> Iterator[Measure]:
         value = recover / US if recover is not None and ok else None
         yield Measure("11.2", "time to recover", "us", value, 0.0, **where)
         yield Measure("11.2", "packets lost", "", float(max(int(lost.sum()), 0)), 0.0, **where)
-        yield Measure("11.2", "JCT overhead", "us", None if longer is None else longer / US, 0.0, **where)
+        yield Measure("11.2", JCT_OVERHEAD, "us", None if longer is None else longer / US, 0.0, **where)
         slack = None if longer is None else float(longer <= usual.max() - usual.mean())
         yield Measure("11.3", "failures without impact", "", slack, 1.0, **where)
 

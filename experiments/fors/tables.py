@@ -111,7 +111,7 @@ def draw(findings: ForsFindings, file: Path) -> None:
     axes[1].plot([], [], "kx", markersize=4, label="paper's formula")
     axes[1].set(xlabel="failed links of a leaf at most", ylabel="phases, relative to no failure", ylim=(0.9, 6))
     axes[1].set_title("phases; lines: half of the links")
-    axes[1].legend()
+    drawing.legend_below(axes)
     drawing.save(plt, figure, file)
 
 
@@ -126,8 +126,7 @@ def _fors_break(axis: Any, runs: Sequence[ForsBreak]) -> None:
                 axis.axvline(when, color=colour, linestyle=dashes, linewidth=0.8)
     axis.set(xlabel="us", ylabel="length of a phase, us", ylim=(0, None))
     axis.set_title("a link breaks (dotted); a new plan (dashed)")
-    axis.set_ylim(0, 1.3 * max(max(run.phase_lengths_us) for run in runs))
-    axis.legend(loc="upper left", ncols=2)
+    axis.set_ylim(0, 1.05 * max(max(run.phase_lengths_us) for run in runs))
 
 
 def _fors_throughput(axis: Any, rows: Sequence[ForsRow]) -> None:
@@ -152,5 +151,4 @@ def _fors_throughput(axis: Any, rows: Sequence[ForsRow]) -> None:
     axis.set_xticks(range(len(rows)), [row.scenario for row in rows], rotation=30, ha="right")
     axis.set(ylabel="throughput a server, Gb/s", title="throughput; whiskers: slowest and fastest phase")
     axis.grid(visible=False, axis="x")
-    axis.set_ylim(0, 1.4 * max(max(most for _, _, most in row.ranges_gbps.values()) for row in rows))
-    axis.legend(ncols=2, loc="upper center")
+    axis.set_ylim(0, 1.05 * max(max(most for _, _, most in row.ranges_gbps.values()) for row in rows))

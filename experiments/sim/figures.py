@@ -48,7 +48,6 @@ def _completion(axis: Any, run: SimRun) -> None:
     _distribution(axis, ideal, len(ideal), color=_ORANGE, linewidth=1.5, linestyle="--", label="empty fabric")
     if times.max() > 20 * ideal.min():
         axis.set_xscale("log")
-    axis.legend(loc="lower right", frameon=False)
 
 
 def _slowdown(axis: Any, run: SimRun) -> None:
@@ -69,7 +68,6 @@ def _slowdown(axis: Any, run: SimRun) -> None:
         axis.plot(places, [getattr(b.slowdown, name) for b in bins], marker=marker, color=colour, label=label)
     axis.set_xticks(places, [bin_text(one).replace(" to ", "\nto ") for one in bins])
     axis.set(xlabel="bytes of a flow", ylabel="slowdown", ylim=(0, None))
-    axis.legend(frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.28))
     return None
 
 
@@ -84,7 +82,6 @@ def _use(axis: Any, run: SimRun) -> None:
         axis.plot(middle, fabric.max(axis=1), color=_ORANGE, linewidth=1, label="switches, busiest")
         axis.plot(middle, fabric.mean(axis=1), color=_GREEN, label="switches, mean")
     axis.set(xlabel="time, us", ylabel="use of links", title="Links", ylim=(0, 1.05))
-    axis.legend(frameon=False, loc="upper center", ncols=3, bbox_to_anchor=(0.5, -0.2), fontsize="small")
 
 
 def _queues(axis: Any, run: SimRun) -> None:
@@ -132,9 +129,11 @@ PANELS: dict[str, Callable[[Any, SimRun], None]] = {
 
 def draw(file: Path, run: SimRun) -> None:
     """All panels in one picture. Raises `DetourError`: matplotlib is not installed, or the file cannot be written."""
-    plt, figure, axes = drawing.canvas(2, 3, 4.6, 3.6)
+    plt, figure, axes = drawing.canvas(2, 3, 4.6, 3.2)
     for axis, panel in zip(axes.flat, PANELS.values(), strict=True):
         panel(axis, run)
+    for line in axes:
+        drawing.legend_below(line)
     drawing.save(plt, figure, file)
 
 
@@ -142,7 +141,8 @@ def panels_svg(run: SimRun) -> dict[str, str]:
     """Each panel as an SVG element, the same for the same run."""
     panels = {}
     for name, panel in PANELS.items():
-        plt, figure, axes = drawing.canvas(1, 1, 5.2, 3.6)
+        plt, figure, axes = drawing.canvas(1, 1, 5.2, 3.2)
         panel(axes[0][0], run)
+        drawing.legend_below(axes[0])
         panels[name] = drawing.svg(plt, figure, name)
     return panels

@@ -19,7 +19,7 @@ _INTERVALS = 100
 def draw_lab(file: Path, series: LabSeries) -> None:
     """Queue, rate and delivery of the busiest ports and flows. Raises `DetourError`: matplotlib is not installed, or
     the file cannot be written."""
-    plt, figure, (axes,) = drawing.canvas(1, 3, 4.8, 4.2)
+    plt, figure, (axes,) = drawing.canvas(1, 3, 4.8)
     for i in _busiest(series.queue_packets.max(axis=0, initial=0)):
         drops = int(series.queue_drops[-1, i])
         label = series.ports[i] + (f", {drops} dropped" if drops else "")
@@ -37,12 +37,10 @@ def draw_lab(file: Path, series: LabSeries) -> None:
     axes[2].set(title="Receivers", ylabel="Mb/s of payload")
     for axis, nothing in zip(axes, ("nothing waited", "nothing was sent", "no streams or connections"), strict=True):
         axis.set(xlabel="time, ms", ylim=(0, None))
-        if axis.get_legend_handles_labels()[0]:
-            axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, fontsize="small")
-        else:
+        if not axis.get_legend_handles_labels()[0]:
             axis.text(0.5, 0.5, nothing, ha="center", va="center", transform=axis.transAxes)
     axes[0].yaxis.get_major_locator().set_params(integer=True)
-    figure.draw_without_rendering()  # labels and legends find their place in the first drawing, axes in the second
+    drawing.legend_below(axes, 2)
     drawing.save(plt, figure, file)
 
 

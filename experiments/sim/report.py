@@ -15,6 +15,7 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.files import naming, new_file, new_text, write_file
+from detour.base.html import html_page
 from detour.base.plugins import unpinned
 from detour.base.records import as_json
 from detour.base.tables import Table
@@ -132,15 +133,15 @@ def document(run: SimRun) -> dict[str, Any]:
     }
 
 
-_STYLE = """
+REPORT_STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.1rem; margin: 1.6rem 0 .4rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .9rem; border-bottom: 1px solid #ddd; text-align: left; }
 th.r, td.r { text-align: right; }
-.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(24rem, 1fr)); gap: 1rem; margin: 1.5rem 0; }
-.panels svg { width: 100%; height: auto; }
-dl { display: grid; grid-template-columns: max-content auto; gap: .1rem 1.2rem; } dd { margin: 0; } dt { color: #666; }
+.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); gap: 1rem; }
+.panels svg { width: 100%; }
+dl { display: grid; grid-template-columns: auto 1fr; gap: .1rem 1.2rem; } dd { margin: 0; } dt { color: #666; }
 """
 _HIDDEN = ("fct_us", "slowdown", "steps", "by_size")
 
@@ -160,14 +161,7 @@ def page(run: SimRun, document: dict[str, Any]) -> str:
         title,
         f"<p>{escape(str(document['scheme']))}: {result.completed} of {result.flows} flows complete</p>"
         f'{tables}<div class="panels">{panels}</div><h2>The run</h2><dl>{facts}</dl>',
-    )
-
-
-def html_page(title: str, body: str) -> str:
-    """A page that needs no other file. `body`: HTML."""
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>{body}</body></html>\n"
+        REPORT_STYLE,
     )
 
 

@@ -293,8 +293,9 @@ def draw(findings: Ns3Findings, file: Path) -> None:
         _curve(axis, findings, link, cc, label="ours", color=drawing.BLUE)
         axis.set(title=f"{_TITLES[cc]}: {_text(link)}", xlabel="time, s", ylabel="window, segments", xlim=_SHOWN[name])
         axis.set_ylim(bottom=0)
-        axis.legend(loc="upper right" if name == "marking" else "lower right", fontsize="small")
     axes.flat[-1].set_axis_off()
+    for line in axes:
+        drawing.legend_below(line)
     drawing.save(plt, figure, file)
 
 

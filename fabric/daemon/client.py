@@ -50,6 +50,8 @@ class UpOptions:
     """a P4 lab's folder instead of a topology (`fabric.labs`)"""
     solution: bool = False
     lab_args: str | None = None
+    ports: str | None = None
+    """see `labs.ports.with_ports`"""
     pace: str | None = None
     """of virtual time; see `make_fabric`"""
     coverage: str | None = None

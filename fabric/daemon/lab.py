@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
@@ -16,13 +17,16 @@ from detour.fabric.daemon.client import UpOptions
 from detour.fabric.daemon.control_socket import ControlServer
 from detour.fabric.daemon.state_dir import StateDir, about_this_fabric
 from detour.fabric.labs.boot import LinkDefaults
+from detour.fabric.labs.controllers import fill_build
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.linux import request_of
+from detour.fabric.labs.ports import with_ports
 from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.running import LabStatus, RunningLab
 from detour.fabric.labs.virtual import DEFAULTS as VIRTUAL_DEFAULTS
 from detour.fabric.linux.hosts import processes_of
+from detour.fabric.operations.registry import OPERATIONS
 
 _LOOK_S = 0.2
 
@@ -38,8 +42,13 @@ def boot_lab(options: UpOptions, progress: Progress = silent) -> RunningLab:
     pace = None if options.pace is None else TimePace.given(options.pace)
     named = ",".join([*([] if options.linux is None else [options.linux]), *processes_of(options.netns)])
     lab = read_lab(LabFolder.given(options.lab, options.solution, options.lab_args), named or None)
+    if options.ports is not None:
+        lab = with_ports(lab, options.ports)
     linux = request_of(lab, options.linux, options.netns, options.mtu)
-    contents = contents_of(lab, programs_of(lab, options.program, empty=True, progress=progress), progress)
+    programs = programs_of(lab, options.program, empty=True, progress=progress)
+    if options.program is None:
+        fill_build(lab, programs, progress)
+    contents = contents_of(lab, programs, progress)
     links = {name: value for name in _LINK_TERMS if (value := getattr(options, name)) is not None}
     defaults = replace(LinkDefaults() if pace is None else VIRTUAL_DEFAULTS, **links)
     pcap = None if options.pcap is None else Path(options.pcap)
@@ -53,13 +62,13 @@ def serve_lab(lab: RunningLab, state: StateDir, ready: Callable[[LabStatus], Non
     status = lab.status
     state.record({"target": "lab", "topology": status.lab, "switches": {s.name: s.thrift for s in status.switches}})
 
-    def refuse() -> None:
+    def refuse(**arguments: Any) -> None:
         raise DetourError(
             f"what is up is a lab ({status.lab}), whose tables are not detour's: ask its switches over P4Runtime or "
             f"Thrift, or `detour cli`; {about_this_fabric('down')} ends it"
         )
 
-    operations = {"down": end.set, "status": refuse, "lab": lambda: lab.status, "hosts": lab.do}
+    operations = dict.fromkeys(OPERATIONS, refuse) | {"down": end.set, "lab": lambda: lab.status, "hosts": lab.do}
     with ControlServer(state.socket, operations, warning=lambda name: lab.capture_error):
         if detached:
             log.up()

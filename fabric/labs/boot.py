@@ -4,7 +4,6 @@ built in, or Linux's in real time."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +23,7 @@ from detour.fabric.linux.hosts import LinuxHosts
 from detour.hosts.ip.addressing import IpHostConfig
 from detour.hosts.ip.hosts import IpStack
 from detour.topo import Behind
+from detour.topo.names import link_name
 
 LabCable = tuple[int, int, int]
 """rate in bits a second (0: unlimited), delay in ps, depth of queues in packets"""
@@ -88,13 +88,12 @@ class BootedLab:
     @cached_property
     def _behind(self) -> dict[tuple[int, int], Behind]:
         hosts = {host.name for host in self.lab.hosts}
-        copies: Counter[str] = Counter()
+        parallel: dict[frozenset[str], list[LabLink]] = {}
         behind = {}
         for link in self.lab.links:
-            name = f"{link.a.node}-{link.b.node}"
-            copies[name] += 1
-            if copies[name] > 1:  # as in topologies
-                name = f"{name}#{copies[name]}"
+            links = parallel.setdefault(frozenset((link.a.node, link.b.node)), [])
+            links.append(link)
+            name = link_name(links[0].a.node, links[0].b.node, len(links))
             for near, far in ((link.a, link.b), (link.b, link.a)):
                 if far.node in hosts:
                     behind[self.port(near)] = Behind(name, host=far.node)

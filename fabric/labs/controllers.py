@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What p4-utils' controllers find while a lab is up: the `topology.json` in the lab's folder in which they look up
-switches, ports and addresses, and CPU ports of switches as interfaces, on which they sniff and send (`s1-cpu-eth1`).
+"""What a lab's controllers find while it is up: folders `build` and `logs` (p4lang's tutorials); the `topology.json` in
+which p4-utils' controllers look up switches, ports and addresses, and CPU ports of switches as interfaces, on which
+they sniff and send (`s1-cpu-eth1`).
 
 The interfaces are TAP devices in the namespace of who boots the lab, and end with that process. P4Runtime's packet-ins
 are another thing: p4-utils' switches have none at these ports.
@@ -10,17 +11,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress
+from detour.fabric.labs import tutorials
 from detour.fabric.labs.boot import BootedLab
 from detour.fabric.labs.folder import is_json_with
 from detour.fabric.labs.model import Lab
-from detour.fabric.labs.programs import SwitchContent
+from detour.fabric.labs.programs import ProgramFiles, SwitchContent
 from detour.fabric.linux.opening import kind
 
 _NAME = "topology.json"
@@ -68,6 +71,25 @@ def _with_programs(topology: str, contents: Sequence[SwitchContent]) -> str:
             if program.p4info is not None:
                 node["p4rt_path"] = str(program.p4info)
     return json.dumps(document)
+
+
+def fill_build(lab: Lab, programs: Mapping[str, ProgramFiles | None], progress: Progress) -> None:
+    """Makes what controllers of p4lang's tutorials, which set their switches' programs, expect in their folder: what
+    p4c makes of the program in `build`, as the tutorials' Makefile does, and a folder `logs`."""
+    files = {programs[switch.name] for switch in lab.switches if switch.program is None} - {None}
+    if lab.format != tutorials.FORMAT or not files:
+        return
+    try:
+        for folder in ("build", "logs"):
+            (lab.folder / folder).mkdir(exist_ok=True)
+        for program in files:
+            assert program is not None
+            for file, ending in ((program.json, ".json"), (program.p4info, ".p4.p4info.txtpb")):
+                target = lab.folder / "build" / f"{program.json.stem}{ending}"
+                if file is not None and file != target:
+                    shutil.copyfile(file, target)
+    except OSError as error:
+        progress(f"{lab.folder}: {error.strerror}: its controller will not find build and logs")
 
 
 def has_cpu_interfaces(lab: Lab) -> bool:

@@ -68,6 +68,12 @@ class LabFolder:
         path = self.path / name
         return path if path.is_file() else None
 
+    def made_of(self, source: Path | None, made: Path | None) -> Path | None:
+        """What was made of a source, if it was: not of the unfinished one in place of its solution."""
+        if self.solution and source is not None and made is not None and source.parent == self.path / "solution":
+            return made if source.parent in made.parents else None
+        return made
+
     def require(self, name: str, where: str, what: str) -> Path:
         """The same for one that must be there. Raises DetourError: it is not; who named it."""
         file = self.find(name)

@@ -24,8 +24,6 @@ _MODES = {"constant": "constant", "poisson": "poisson", "onoff": "on-off"}
 _BURST_PS = 10 * MS
 _SENDERS = 16
 _LAST_PORT = 65_535
-_PATIENCE_PS = 1_000 * MS
-"""for the answer to a ping, and for the last packet of a stream"""
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class HostJob(ABC):
     """An activity under way."""
 
     def __init__(self, activity: Any, end_ps: int) -> None:
-        """`end_ps`: after that nothing is sent, and nothing answered."""
+        """`end_ps`: after that nothing is sent."""
         self.activity, self._end_ps = activity, end_ps
 
     @abstractmethod
@@ -50,8 +48,12 @@ class HostJob(ABC):
         """Whether all of it has come to its end."""
 
     def still_sends(self, now: int) -> bool:
-        """Whether something is yet to be sent, or may yet be answered."""
+        """Whether something is yet to be sent."""
         return now < self._end_ps
+
+    def unanswered(self) -> int:
+        """Flows that have sent something to which nothing came back."""
+        return 0
 
     @abstractmethod
     def parts(self) -> list[FlowShare]:
@@ -123,13 +125,17 @@ class _Ping(HostJob):
 
     def __init__(self, stack: IpStack, activity: EchoTrain, now: int) -> None:
         start, count, interval = now + activity.start_ps, activity.count, activity.interval_ps
-        super().__init__(activity, start + count * interval + _PATIENCE_PS)
+        super().__init__(activity, start + count * interval)
         self._ping = stack.host(activity.src).ping(
             str(activity.dst), count=count, interval_ps=interval, size=activity.size, start_ps=start
         )
 
     def over(self) -> bool:
         return self._ping.result().answered_ps.size >= self.activity.count
+
+    def unanswered(self) -> int:
+        result = self._ping.result()
+        return result.sent - result.received
 
     def parts(self) -> list[FlowShare]:
         size, trips = self.activity.size, self._ping.result().rtts_ps.tolist()
@@ -240,8 +246,11 @@ class _Connection(_Flow):
         return self._complete() or self._connection.result().done
 
     def still_sends(self, now: int) -> bool:
-        """Retransmissions come after a second or more, with nothing under way in between."""
         return not self.over()
+
+    def unanswered(self) -> int:
+        result = self._connection.result()
+        return int(result.sent_segments > 0 and (result.state == "syn-sent" or result.error == "timed out"))
 
     def parts(self) -> list[FlowShare]:
         result, received = self._connection.result(), self._received()

@@ -114,6 +114,8 @@ class Lab:
     topology: str | None = field(default=None, repr=False)
     """the `topology.json` that p4-utils' controllers read"""
     tasks: tuple[LabTask, ...] = ()
+    solution: bool = False
+    """files of the folder `solution` go before those of `folder`"""
 
     def __post_init__(self) -> None:
         check(self)

@@ -53,8 +53,9 @@ def _program(folder: LabFolder, source: str, where: str) -> LabProgram:
     """A P4 source, or what p4-utils' compiler left beside it."""
     if not isinstance(source, str) or not source.endswith(".p4"):
         raise DetourError(f"{where}: {source!r} is not a P4 source, like p4src/basic.p4")
-    stem = source.removesuffix(".p4")
-    program = LabProgram(folder.find(source), folder.find(f"{stem}.json"), folder.find(f"{stem}_p4rt.txt"), where)
+    stem, file = source.removesuffix(".p4"), folder.find(source)
+    json, p4info = (folder.made_of(file, folder.find(f"{stem}{ending}")) for ending in (".json", "_p4rt.txt"))
+    program = LabProgram(file, json, p4info, where)
     if program.source is None and program.json is None:
         raise DetourError(f"{where}: the program {source!r} is not there ({folder.path / source})")
     return program

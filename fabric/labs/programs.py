@@ -29,7 +29,7 @@ from detour.engine.bmv2api.commands.program import ProgramNames
 from detour.engine.bmv2api.commands.registry import CommandScope
 from detour.engine.p4runtime import Compiled, Compiler, Refused, compile_program
 from detour.fabric.labs.entries import LabUpdate, read_entries
-from detour.fabric.labs.folder import is_json_with
+from detour.fabric.labs.folder import LabFolder, is_json_with
 from detour.fabric.labs.model import Lab, LabProgram, LabSwitch
 
 P4C = "p4c-bm2-ss"
@@ -56,19 +56,19 @@ def programs_of(
     lab: Lab, given: str | None = None, empty: bool = False, progress: Progress = silent
 ) -> Mapping[str, ProgramFiles | None]:
     """The program of each switch: what was `given` (`P4INFO,JSON` or a P4 source), else the one that the lab names,
-    else the only one that lies in the lab's folder or its folder `build`. `empty`: a switch may have none, which a
-    controller sets. Raises DetourError: there is none or more than one, or p4c refuses it."""
+    else the only one that lies in the lab's folder or its folder `build`. `empty`: a switch of which the lab names none
+    may have none, which a controller sets. Raises DetourError: there is none or more than one, or p4c refuses it."""
     chosen = None if given is None else _given(given)
     fallback: LabProgram | None = None
     programs: dict[str, ProgramFiles | None] = {}
     for switch in lab.switches:
         program = chosen or switch.program
         if program is None:
-            fallback = fallback or _only(lab.folder)
+            fallback = fallback or _only(LabFolder(lab.folder, solution=lab.solution))
             program = fallback
-        if program is None and empty:
-            programs[switch.name] = None
-            continue
+            if empty and (program is None or not _is_there(program)):
+                programs[switch.name] = None
+                continue
         if program is None:
             raise DetourError(
                 f"{switch.where}: {switch.name} has no program, and {lab.folder} holds none; name one with "
@@ -86,6 +86,12 @@ def _given(text: str) -> LabProgram:
         return LabProgram(source, where="--program")
     config = PipelineConfig.given(text)
     return LabProgram(None, config.blob, config.p4info, "--program")
+
+
+def _is_there(program: LabProgram) -> bool:
+    """Whether a program is compiled, or can be."""
+    source = program.source
+    return program.json is not None or (source is not None and shutil.which(compiler_of(source)) is not None)
 
 
 def _files(program: LabProgram, progress: Progress) -> ProgramFiles:
@@ -122,16 +128,20 @@ def is_program(path: Path) -> bool:
     return is_json_with(path, {"parsers", "pipelines", "actions"})
 
 
-def _only(folder: Path) -> LabProgram | None:
-    """The only program in a lab's folder; None if there is none. Raises DetourError: there are several."""
-    files = list(_candidates(folder))
+def _only(folder: LabFolder) -> LabProgram | None:
+    """The only program in a lab's folder: what p4c made of it, or else its source; None if there is none. Raises
+    DetourError: there are several."""
+    files = list(_candidates(folder.path))
+    if not files and len(sources := list(folder.path.glob("*.p4"))) == 1:
+        files = sources
     if len(files) > 1:
-        named = ", ".join(str(path.relative_to(folder)) for path in files)
-        raise DetourError(f"{folder} holds several programs: {named}; name one with --program P4INFO,JSON")
+        named = ", ".join(str(path.relative_to(folder.path)) for path in files)
+        raise DetourError(f"{folder.path} holds several programs: {named}; name one with --program P4INFO,JSON")
     if not files:
         return None
-    source = folder / f"{files[0].stem}.p4"
-    return LabProgram(source if source.is_file() else None, files[0], p4info_beside(files[0]), str(folder))
+    source, json = folder.find(f"{files[0].stem}.p4"), None if files[0].suffix == ".p4" else files[0]
+    json = folder.made_of(source, json)
+    return LabProgram(source, json, json and p4info_beside(json), str(folder.path))
 
 
 def _candidates(folder: Path) -> Iterator[Path]:

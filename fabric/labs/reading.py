@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from detour.base.errors import DetourError
 from detour.fabric.labs import p4app, p4sim, scripts, tutorials
 from detour.fabric.labs.folder import LabFolder
@@ -30,7 +32,7 @@ def read_lab(folder: LabFolder, linux: str | None = None) -> Lab:
         if path is not None:
             if folder.arguments and path.suffix != ".py":
                 raise DetourError(f"--lab-args is for labs that are a script, not for {path}")
-            lab = read(folder, path)
+            lab = replace(read(folder, path), solution=folder.solution)
             check_commands(lab, chosen(lab, linux))
             check_tasks(lab, chosen(lab, linux))
             return lab

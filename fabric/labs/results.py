@@ -14,19 +14,43 @@ from detour.fabric.labs.boot import BootedLab
 from detour.fabric.labs.host_jobs import FlowShare, HostJob
 from detour.fabric.labs.model import LabEnd
 from detour.fabric.labs.workloads import EchoTrain, FrameTrain, TcpFlow, UdpStream
+from detour.hosts.ip.hosts import IpStack
 
 MOST_SAMPLES = 1_024
 """A run that goes on is looked at half as often, and what is between is forgotten."""
 _FIRST_STEP_PS = 10 * US
 _DIGITS = 3
 _SHARES = ("mean", "p50", "p95", "p99", "p999")
+_BY_SWITCHES = {
+    "ingress_drops": "dropped by the program's ingress",
+    "egress_drops": "dropped by the program's egress",
+    "no_port_drops": "sent to a port without a link",
+    "no_pipeline_drops": "there is no program",
+    "unknown_groups": "sent to a multicast group that is not there",
+    "empty_groups": "sent to a multicast group without ports",
+    "priority_drops": "sent to a priority that the port has not",
+    "header_drops": "headers too long",
+    "empty_drops": "nothing left to send",
+    "input_drops": "the switch's input was full",
+}
+_BY_HOSTS = {
+    "rx_other_mac": "addressed to another MAC address",
+    "rx_other_address": "addressed to another IP address",
+    "rx_malformed": "malformed",
+    "rx_bad_checksum": "wrong checksum",
+    "rx_unknown": "of a protocol that the host does not know",
+    "rx_no_port": "nobody listens at the port",
+    "unresolved": "not sent: no answer to ARP or neighbour discovery",
+}
 _KINDS = {"pings": EchoTrain, "udp": UdpStream, "tcp": TcpFlow, "frames": FrameTrain}
 
 
-def document_of(booted: BootedLab, jobs: Sequence[HostJob], end_ps: int, *, cut: bool = False) -> dict[str, Any]:
-    """The document; `cut`: something was under way when the run ended. Its first part has the keys of `detour sim`
-    (docs/sim.md), with None for the slowdown, since no empty network is simulated beside it; then what each host did,
-    by name, and what each port carried."""
+def document_of(
+    booted: BootedLab, stack: IpStack | None, jobs: Sequence[HostJob], end_ps: int, circling: int = 0
+) -> dict[str, Any]:
+    """The document; `circling`: packets that went in circles when the run ended. Its first part has the keys of `detour
+    sim` (docs/sim.md), with None for the slowdown, since no empty network is simulated beside it; then what each host
+    did, by name, where frames ended that came to nobody, and what each port carried."""
     parts = [part for job in jobs for part in job.parts()]
     ports = ports_of(booted, end_ps)
     to_hosts = sum(port["tx_bytes"] for port in ports if port["peer"] in {host.name for host in booted.lab.hosts})
@@ -42,23 +66,31 @@ def document_of(booted: BootedLab, jobs: Sequence[HostJob], end_ps: int, *, cut:
         "wire_gbps": round(to_hosts * 8e-9 / seconds, 6) if seconds else 0.0,
         "drops": sum(port["queue_drops"] for port in ports) + booted.network.link_drops(),
         "seconds": seconds,
-        "ended_by": _ended_by(jobs, end_ps, cut),
+        "ended_by": _ended_by(jobs, cut=not (circling or booted.network.idle)),
         "incomplete": sum(not part.complete for part in parts),
         "virtual_s": seconds,
+        "unanswered": 0 if _under_way(booted) > circling else sum(job.unanswered() for job in jobs),
+        "circling": circling,
         "lab": {"format": booted.lab.format, "hosts": [host.name for host in booted.lab.hosts]},
         **rows_of(jobs),
+        "dropped": dropped(booted, stack),
         "ports": ports,
         "switches": switches_of(booted),
     }
 
 
-def _ended_by(jobs: Sequence[HostJob], end_ps: int, cut: bool) -> str:
-    """Why a run ended. Datagrams and frames that were lost come from nobody again: to have sent them is all there is to
-    do."""
-    left = [each for each in jobs if not each.over()]
-    if left and (cut or any(each.still_sends(end_ps) for each in left)):
+def _ended_by(jobs: Sequence[HostJob], cut: bool) -> str:
+    """Why a run ended; `cut`: more would have happened. Datagrams and frames that were lost come from nobody again: to
+    have sent them is all there is to do."""
+    if cut and not all(job.over() for job in jobs):
         return "duration"
-    return "stuck" if any(isinstance(each.activity, EchoTrain | TcpFlow) for each in left) else "delivered"
+    answered = (part.complete for job in jobs if isinstance(job.activity, EchoTrain | TcpFlow) for part in job.parts())
+    return "delivered" if all(answered) else "stuck"
+
+
+def _under_way(booted: BootedLab) -> int:
+    """Packets on links and in switches."""
+    return booted.network.loop_stats()["used"]
 
 
 def rows_of(jobs: Sequence[HostJob]) -> dict[str, Any]:
@@ -113,6 +145,19 @@ def switches_of(booted: BootedLab) -> list[dict[str, Any]]:
         at = devices.index(switch.device_id)
         switches.append({"switch": switch.name} | {name: int(values[at]) for name, values in stats.items()})
     return switches
+
+
+def dropped(booted: BootedLab, stack: IpStack | None) -> list[dict[str, Any]]:
+    """Where frames ended that came to nobody, queues and links apart: at which switch or host, why, and how many."""
+    hosts = [] if stack is None else [stack.host(number) for number in range(stack.hosts)]
+    counted = [(row["switch"], row, _BY_SWITCHES) for row in switches_of(booted)]
+    counted += [(host.name, host.counters(), _BY_HOSTS) for host in hosts]
+    return [
+        {"where": name, "why": why, "frames": counts[counter]}
+        for name, counts, reasons in counted
+        for counter, why in reasons.items()
+        if counts[counter]
+    ]
 
 
 # -- over time ------------------------------------------------------------------------------------------------

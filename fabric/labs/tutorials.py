@@ -18,6 +18,7 @@ from detour.fabric.labs.host_commands import configured
 from detour.fabric.labs.model import Lab, LabEnd, LabHost, LabLink, LabProgram, LabSwitch, mac_of, natural
 from detour.fabric.labs.quantities import mbps_bps, tc_time_ps
 
+FORMAT = "tutorials"
 FIRST_GRPC_PORT, FIRST_THRIFT_PORT = 50051, 9090
 _SWITCH_KEYS = ("runtime_json", "cli_input", "program", "cpu_port", "priority_queues")
 _HOST_KEYS = ("ip", "mac", "commands")
@@ -62,7 +63,7 @@ def read(folder: LabFolder, topology: Path) -> Lab:
     switches = [_switch(file, folder, number, name, entry) for number, (name, entry) in enumerate(listed)]
     names = {each.name for each in hosts}
     links = [_link(file, names, entry) for entry in file.require(file.root, "links", list, "a list of links")]
-    return Lab(folder.path, "tutorials", tuple(switches), tuple(hosts), tuple(links))
+    return Lab(folder.path, FORMAT, tuple(switches), tuple(hosts), tuple(links))
 
 
 def _switch(file: JsonFile, folder: LabFolder, number: int, name: str, entry: JsonObject) -> LabSwitch:
@@ -99,8 +100,8 @@ def _number(file: JsonFile, entry: JsonObject, key: str) -> int | None:
 def named_by_build(folder: LabFolder, json: str, p4info: str | None, where: str) -> LabProgram:
     """The program behind `build/NAME.json`: `NAME.p4`, or else what lies there."""
     stem = Path(json).stem
-    info = folder.find(p4info) if p4info else None
-    return LabProgram(folder.find(f"{stem}.p4"), folder.find(json), info, where)
+    source, info = folder.find(f"{stem}.p4"), folder.find(p4info) if p4info else None
+    return LabProgram(source, folder.made_of(source, folder.find(json)), folder.made_of(source, info), where)
 
 
 def _host(file: JsonFile, name: str, entry: JsonObject) -> LabHost:

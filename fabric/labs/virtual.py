@@ -27,10 +27,24 @@ from detour.hosts.ip.hosts import IpHost
 DEFAULTS = LinkDefaults(rate_bps=10**9, delay_ps=10 * US)
 """Links without a rate carry any amount in no time, which does not go together with senders that adapt."""
 _STEP_PS = 10 * MS
-_IDLE_PS = 100 * MS
-"""nothing is under way for so long: what has not come will not come"""
-_CIRCLING_PS = 10 * SECOND_PS
-"""nobody sends any more, and nothing has come for so long: what is under way goes in circles"""
+_CIRCLING_PS, _CIRCLING_EVENTS = 10 * SECOND_PS, 8 * 256
+"""Packets go in circles if nobody sends any more, nothing has arrived for so long, and each packet has caused more
+events than a hop limit of 255 allows: a hop has fewer than 8, however slow its link is."""
+
+
+class _Circling:
+    """Whether packets go in circles, by what has happened since it was made."""
+
+    def __init__(self, network: Network) -> None:
+        self._network, self._since_ps = network, network.now_ps
+        self._events = network.loop_stats()["events"]
+
+    def certain(self) -> bool:
+        stats = self._network.loop_stats()
+        events = stats["events"] - self._events
+        return self._network.now_ps - self._since_ps > _CIRCLING_PS and events > _CIRCLING_EVENTS * max(
+            stats["used"], 1
+        )
 
 
 class VirtualLab:
@@ -48,7 +62,7 @@ class VirtualLab:
     ) -> None:
         """`tick_ps`: unit of time in programs, BMv2's microsecond if nothing else is wanted. `jitter_ps`: of
         hosts (`Network.set_jitter`), None: not even a drawn order of simultaneous events."""
-        self.lab = lab
+        self.lab, self._circling = lab, 0
         self.network = Network(Virtual(threads=threads_for(len(lab.switches))), tick_ps, seed)
         try:
             self.booted = fill(self.network, lab, contents)
@@ -100,7 +114,7 @@ class VirtualLab:
 
     def results(self, jobs: Sequence[HostJob]) -> dict[str, Any]:
         """What came of it up to now: the document of `detour sim --lab --json`."""
-        return document_of(self.booted, jobs, self.network.now_ps, cut=not self.network.idle)
+        return document_of(self.booted, self.stack, jobs, self.network.now_ps, self._circling)
 
     def run_until_over(
         self,
@@ -109,31 +123,27 @@ class VirtualLab:
         progress: Callable[[float], None] = lambda done: None,
         sampler: LabSampler | None = None,
     ) -> int:
-        """Until all that hosts do is over, or for a duration; returns the time. `sampler` looks on."""
-        begun = self.network.now_ps
+        """Until all that hosts do is over, or nothing can happen any more, or for a duration; returns the time.
+        `sampler` looks on."""
+        begun, self._circling = self.network.now_ps, 0
         if duration_ps is not None:
             until = begun + duration_ps
             while (now := self.network.now_ps) < until:
                 self._advance(min(now + _STEP_PS * 10, until), sampler)
                 progress((self.network.now_ps - begun) / duration_ps)
             return self.network.now_ps
-        moved_ps = came_ps = begun
-        events = came = -1
-        step = _STEP_PS
-        while True:
-            now = self._advance(self.network.now_ps + step, sampler)
-            if all(job.over() for job in jobs):
-                return now
-            pending = any(job.still_sends(now) for job in jobs)
-            before, events = events, self.network.loop_stats()["events"]
-            step = min(2 * step, SECOND_PS) if pending and events == before else _STEP_PS
-            if pending or events != before:
-                moved_ps = now
-            if pending or came != (came := sum(part.delivered for job in jobs for part in job.parts())):
-                came_ps = now
-            if now - moved_ps >= _IDLE_PS or now - came_ps >= _CIRCLING_PS:
-                return now
+        arrivals, circling = -1, _Circling(self.network)
+        while not (self.network.idle or all(job.over() for job in jobs)):
+            next_ps = max(self.network.now_ps, self.network.next_event_ps) - begun
+            now = self._advance(begun + (next_ps // _STEP_PS + 1) * _STEP_PS, sampler)
+            before, arrivals = arrivals, sum(part.delivered for job in jobs for part in job.parts())
+            if arrivals != before or any(job.still_sends(now) for job in jobs):
+                circling = _Circling(self.network)
+            elif circling.certain():
+                self._circling = self.network.loop_stats()["used"]
+                break
             progress(sum(job.over() for job in jobs) / len(jobs))
+        return self.network.now_ps
 
     def _advance(self, until_ps: int, sampler: LabSampler | None) -> int:
         """Runs until a time, which is returned; the sampler looks in between."""

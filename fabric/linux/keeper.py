@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that keeps a Linux host's namespaces: of the network, of mounts (its own /etc/hosts), of the host's name
-and of processes.
+"""The process that keeps a Linux host's namespaces: of the network, of mounts (its own /etc/hosts and /sys), of the
+host's name and of processes.
 
 They have no names outside. When whoever started the keeper ends, however it ends, the kernel closes a pipe, the keeper
 ends, and with it everything that runs inside, and the namespaces. Without root they belong to a user namespace in which
@@ -22,6 +22,7 @@ from detour.fabric.linux.interface import host_name
 _END_S = 5.0
 _SCRIPT = """
 [ -e /etc/hosts ] && mount --bind "$1" /etc/hosts
+mount -t sysfs sysfs /sys 2>/dev/null || :  # /sys/class/net is that of the namespace in which sysfs was mounted
 hostname "$2" 2>/dev/null || :
 shift 2
 for setting; do echo "${setting#*=}" > "/proc/sys/${setting%%=*}"; done

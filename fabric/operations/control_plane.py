@@ -26,7 +26,7 @@ from detour.fabric.backends.clock import PS
 from detour.fabric.operations.results import DisplacedSwitch, PathHop, TracedPath
 from detour.hosts.verbs import Path
 from detour.topo import Failure, Host, failure_name
-from detour.topo.paths import completed_usids, parse_usid_list
+from detour.topo.paths import SwitchPath, completed_usids, parse_usid_list
 
 
 class ControlPlane:
@@ -201,10 +201,11 @@ class Paths:
         down = ", ".join(self._control.failure_names())
         raise DetourError(f"no packet of {source.name} reaches {target.name}: {outcome} (down: {down}; `detour heal`)")
 
-    def hops(self, ways: Iterable[tuple[Host, Host, Path]]) -> list[tuple[int, ...]]:
-        """The switches that packets pass from a host to another one on a path, for each of them."""
+    def hops(self, ways: Iterable[tuple[Host, Host, Path]]) -> list[SwitchPath]:
+        """The stops of packets from a host to another one on a path, for each of them."""
         with self._control.tracer() as tracer:
-            return [tracer.trace(a, b, path.sport, path.usids or None).switches for a, b, path in ways]
+            traces = [tracer.trace(a, b, path.sport, path.usids or None) for a, b, path in ways]
+        return [trace.path(self._topology) for trace in traces]
 
     def hop_names(self, source: Host, target: Host, paths: Iterable[Path]) -> list[list[str]]:
         """The same by name, for several paths between two hosts."""

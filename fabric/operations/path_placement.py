@@ -82,18 +82,18 @@ class Placed:
         return tuple(Path(DETOUR_BIT if len(way) > least else 0, usids) for way, usids in ways.items())
 
     def switches(self, flow: int) -> topo_paths.SwitchPath:
-        """The switches that a flow passes; none if it has no path at the moment."""
+        """The stops of a flow; none if it has no path at the moment."""
         return self._placement.path(flow)
 
     def path(self, flow: int) -> Path:
         """The uSID list of a flow that has a path."""
         return Path(0, self._placement.usids(flow))
 
-    def moved(self, flow: int, switches: topo_paths.SwitchPath) -> None:
+    def moved(self, flow: int, stops: topo_paths.SwitchPath) -> None:
         """Somebody rerouted a flow."""
-        path_rows = widened(self._placement.path_rows, len(switches)).copy()
+        path_rows = widened(self._placement.path_rows, len(stops)).copy()
         path_rows[flow] = -1
-        path_rows[flow, : len(switches)] = switches
+        path_rows[flow, : len(stops)] = stops
         rerouted = self._placement.rerouted | {flow}
         self._placement = replace(self._placement, path_rows=path_rows, least=0, rerouted=rerouted)
 
@@ -129,7 +129,7 @@ class Rerouter:
         """time in ps at which the window ended, flow, new path"""
 
     def add(self, flow: str, path: topo_paths.SwitchPath, target: int) -> None:
-        """A flow to host `target` that is on a path of switches now."""
+        """A flow to host `target` that is on a path now."""
         with self._lock:
             self._targets[flow] = target
             self._controller.add(flow, path)
@@ -214,9 +214,9 @@ class PathPlacement:
         self._live.reroute(flow, path)
         with self._lock:
             if self.placed is not None and live.placed is not None:
-                self.placed.moved(live.placed, trace.switches)
+                self.placed.moved(live.placed, trace.path(self._topology))
         self._watched.move([live])
-        return ReroutedFlow(flow, str(path), self._topology.path_names(trace.switches))
+        return ReroutedFlow(flow, str(path), self._topology.path_names(trace.path(self._topology)))
 
     # -- placement --------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from detour.fabric.operations.control_plane import ControlPlane, Paths
 from detour.fabric.operations.live_flows import LiveFlow, LiveFlows
 from detour.fabric.operations.results import FlowRows
 from detour.fabric.records import SwitchFlowTotals
+from detour.topo.paths import switch_at
 
 _log = logging.getLogger(__name__)
 
@@ -300,7 +301,7 @@ class WatchedFlows:
         devices: dict[str, list[int]] = {live.name: [] for live in flows}
         try:
             for (live, *_), passed in zip(ways, self._paths.hops(way[1:] for way in ways), strict=True):
-                devices[live.name] += [switches[switch].device_id for switch in passed]
+                devices[live.name] += [switches[switch_at(self._topology, stop)].device_id for stop in passed]
         except DetourError as error:
             _log.warning("it is not known where flows pass: %s", error)
             return

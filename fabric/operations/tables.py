@@ -92,10 +92,11 @@ class Tables:
         )
 
     def _lists(self, held: Plan) -> list[tuple[int, ...]]:
-        """The switches that packets pass by the uSID lists that senders use."""
+        """The stops of packets with the uSID lists that senders use."""
         hosts, flows = self._topology.hosts, [live.flow for live in self._live.all()]
         tracer, lists = Tracer(held, self._topology, self._control.failures), []
         for flow in flows:
             a, b = hosts[flow.source_host], hosts[flow.target_host]
-            lists += [tracer.trace(a, b, path.sport, path.usids).switches for path in flow.paths if path.usids]
-        return [switches for switches in lists if switches]  # none: the host has lost its link
+            traces = [tracer.trace(a, b, path.sport, path.usids) for path in flow.paths if path.usids]
+            lists += [trace.path(self._topology) for trace in traces]
+        return [stops for stops in lists if stops]  # none: the host has lost its link

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path as File
 
 from detour.base.errors import DetourError
@@ -49,6 +48,7 @@ from detour.fabric.workloads.ideal import group_ideals_ps, wire_terms
 from detour.fabric.workloads.jobs import JobRun, read_job_run
 from detour.hosts.verbs import CQ, PD, QP, Path, PathChoice
 from detour.topo import Host
+from detour.topo.paths import directed_links
 from detour.topo.topology import HostPair
 
 SLOT_BYTES, LOAD_SLOT_BYTES = 64_000, 16_000
@@ -135,12 +135,13 @@ class Transfers:
         longest = steps.index(max(steps))
         wire = wire_terms(self._topology, LinkSettings(self._fabric.terms.rate_bps))
         ideal = group_ideals_ps(run.graph, wire, run.job, len(run.jobs))[longest] / run.iterations[longest]
-        links: Counter[tuple[str, str]] = Counter()
+        links: Counter[tuple[int, int]] = Counter()
         for flow in flows:
             a, b = self._topology.hosts[flow.source_host], self._topology.hosts[flow.target_host]
             used = flow.packets_by_path()
-            for hops, packets in zip(self._paths.hop_names(a, b, used), used.values(), strict=True):
-                links.update(dict.fromkeys(pairwise(hops), packets))
+            ways = self._paths.hops((a, b, path) for path in used)
+            for hops, packets in zip(ways, used.values(), strict=True):
+                links.update(dict.fromkeys(directed_links(self._topology, hops), packets))
         stats = [flow.stats() for flow in flows]
         lost = sum(each["lost"] - each["spurious"] for each in stats)
         return JobsRan(

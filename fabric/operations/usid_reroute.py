@@ -46,7 +46,7 @@ class _Move:
 
 @dataclass(frozen=True)
 class _Broken:
-    """A flow whose `own` list has lost a link, and its switches."""
+    """A flow whose `own` list has lost a link, and the switches at its ends."""
 
     live: LiveFlow
     own: Path
@@ -119,14 +119,15 @@ class UsidRerouting:
             switches = self._named(live, own)
             if switches is None:
                 continue
+            ends = switches[0], switches[-1] % network.size
             if _whole(network, switches):
                 moves += [_Move(live.name, own, own)] if own != now else []
                 continue
             instead = None if own == now else self._named(live, now)
             if instead is None or not _whole(network, instead):
-                broken.append(_Broken(live, own, (switches[0], switches[-1])))
+                broken.append(_Broken(live, own, ends))
             else:
-                turn[switches[0], switches[-1]] += 1
+                turn[ends] += 1
         return moves + self._instead(network, broken, turn)
 
     def _named(self, live: LiveFlow, path: Path) -> SwitchPath | None:
@@ -154,6 +155,5 @@ class UsidRerouting:
 
 
 def _whole(network: Expander, switches: SwitchPath) -> bool:
-    """Whether all links of a path between switches are there."""
-    neighbour = network.channels.neighbour
-    return all((neighbour[a] == b).any() for a, b in pairwise(switches))
+    """Whether all links of a path are there."""
+    return all((network.stops[a % network.size] == stop).any() for a, stop in pairwise(switches))

@@ -21,7 +21,7 @@ UNDER_WAY = "found its queue full, or was still in it when the run ended"
 """what became of a packet of a run that ended, if nothing else is known of it"""
 LIVE_POLL_PS = 20 * MS
 _SETTLED_PS = 500 * MS
-"""after which a packet that is on no link any more, and in no queue, is taken for lost on a link"""
+"""after which, and the longest link's delay, a packet that is in no queue is taken for lost on a link"""
 _ALIKE = 64
 """packets of one length that are looked at until the one that was sent is among them"""
 _PATIENCE_PS = 30_000 * MS
@@ -66,7 +66,7 @@ def trace_sent_frame(
 
     with Recorder(network, parse_filter(expression), count=_ALIKE) as recorder:
         network.inject((switch.device_id, source.port), frame)
-        visits = _collected(recorder, topology, clock, ours)
+        visits = _collected(recorder, topology, clock, ours, _SETTLED_PS + network.longest_delay_ps)
     traced = packets(topology, visits, network.tick_ps)
     if not traced:
         raise DetourError(f"{source.name}'s packet did not reach {switch.name}: is its link up?")
@@ -74,16 +74,21 @@ def trace_sent_frame(
 
 
 def _collected(
-    recorder: Recorder, topology: Topology, clock: FabricClock, ours: Callable[[list[Visit]], list[Visit]]
+    recorder: Recorder,
+    topology: Topology,
+    clock: FabricClock,
+    ours: Callable[[list[Visit]], list[Visit]],
+    settle_ps: int,
 ) -> list[Visit]:
-    """The visits of a packet, when nothing of it is under way any more. `ours`: those that are its own."""
-    end, settled, last = clock.now_ps + _PATIENCE_PS, clock.now_ps + _SETTLED_PS, -1
+    """The visits of a packet, when nothing of it is under way any more. `ours`: those that are its own; `settle_ps`:
+    nothing of it is, after so long without news."""
+    end, settled, last = clock.now_ps + _PATIENCE_PS, clock.now_ps + settle_ps, -1
     while True:
         clock.wait(clock.now_ps + LIVE_POLL_PS)
         visits = ours(recorder.collect())
         state = sum(1 + sum(leaf.outcome is not None for _, leaf in visit.tree.leaves()) for visit in visits)
         if state != last:
-            last, settled = state, clock.now_ps + _SETTLED_PS
+            last, settled = state, clock.now_ps + settle_ps
         if visits and is_over(topology, visits):
             return visits
         waits = any(not is_whole(visit) for visit in visits)

@@ -82,8 +82,8 @@ def lists_of(routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[i
             continue
         host = topology.hosts[target]
         if row not in heads:
-            switches, _ = routes.path(row, topology.hosts[source].switch)
-            heads[row] = path_usids(topology, tuple(switches), host)[:-1]
+            stops, _ = routes.path(row, topology.hosts[source].switch)
+            heads[row] = path_usids(topology, tuple(stops), host)[:-1]
         lists[k] = to_words(usid_address((*heads[row], host.node_id)))
     return lists
 
@@ -104,8 +104,8 @@ def lists_anew(
     changed, hit = lists.copy(), []
     for k, row in enumerate(rows):
         if row != BY_ADDRESS:
-            switches, columns = routes.path(row, hosts[pairs[k][0]].switch)[0], routes.columns[row].tolist()
-            if not all(live[x, c] for x, c in zip(switches[:-1], columns, strict=False)):
+            stops, columns = routes.path(row, hosts[pairs[k][0]].switch)[0], routes.columns[row].tolist()
+            if not all(live[stop % network.size, c] for stop, c in zip(stops[:-1], columns, strict=False)):
                 hit.append(k)
     if not hit:
         return changed

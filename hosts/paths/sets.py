@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A weighted set of paths, sprayed packet by packet, with path health as in MRC 1.0 (OCP, 2026; arXiv 2605.04333).
 
-* **Choice.** Paths take turns; one that has more than its share, by weight, of packets in flight misses its turn. So
-  one that is slower to answer gets less.
+* **Choice.** Paths take turns by smooth weighted round robin, so that after any number of packets each path has had its
+  share to within a few. One that has more than its share, by weight, of packets in flight misses its turn: one that is
+  slower to answer gets less. Where weights differ, it misses its turn from two packets above its share on.
 * **Loss retires a path at once**: a packet that a later one of the path has overtaken, unless a full queue explains it,
   or silence while other paths answer. Trimmed packets say that a queue is full, and retire nothing.
 * **A probe restores it, data must prove it.** A retired path is asked every two round trips until it answers. If it is
@@ -27,6 +28,10 @@ from detour.hosts.state import MAX_TIME, Handle
 
 _PROOF = 10
 """answers to data that a restored path owes"""
+_UNEVEN = 2
+"""packets in flight that a path may have above its share where weights differ"""
+_ANY = 1 << 31
+"""packets of which no path has more than its share"""
 
 
 class SetState(NativeRecord):
@@ -34,30 +39,65 @@ class SetState(NativeRecord):
 
     turn: Int64  # the candidate that was last taken
     retired: Int64  # candidates
+    weight: Int64  # of all paths that took turns last
 
 
 @hook
 def on_candidates(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> None:
     s.turn = random_below(host_row(hs, q.host), q.n_cand)
     s.retired = 0
+    s.weight = 0
     for cand in range(q.n_cand):
         candidate_row(hs, i, cand).better = _PROOF
 
 
 @hook
 def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> int:
-    flying, weight = 0, 0
+    flying, weight, paths, heaviest = 0, 0, 0, 0
     for cand in range(q.n_cand):
         if health.is_alive(hs, i, cand, now):
             c = candidate_row(hs, i, cand)
             flying += c.flying
             weight += c.weight
+            paths += 1
+            heaviest = max(heaviest, c.weight)
+    if paths == 0:
+        return s.turn
+    if weight != s.weight:  # paths have been retired or restored
+        s.weight = weight
+        for cand in range(q.n_cand):
+            candidate_row(hs, i, cand).credit = 0
+    # Turns of unequal weights come unevenly, which is no sign of a slow path.
+    more = _UNEVEN if heaviest * paths != weight else 0
     for _ in range(q.n_cand):
-        s.turn = s.turn + 1 if s.turn + 1 < q.n_cand else 0
-        c = candidate_row(hs, i, s.turn)
-        if health.is_alive(hs, i, s.turn, now) and c.flying * weight <= flying * c.weight:
-            break
+        _take_turn(hs, i, q, s, weight, _ANY, more, now)
+        if _is_within_share(candidate_row(hs, i, s.turn), weight, flying, more):
+            return s.turn
+    _take_turn(hs, i, q, s, weight, flying, more, now)  # heavy paths missed all of these turns
     return s.turn
+
+
+@hook
+def _is_within_share(c: Candidate, weight: int, flying: int, more: int) -> bool:
+    """Whether a path has no more than its share of `flying` packets, and `more`, in flight."""
+    return c.flying * weight <= flying * c.weight + more * weight
+
+
+@hook
+def _take_turn(hs: Handle, i: int, q: QueuePair, s: SetState, weight: int, flying: int, more: int, now: int) -> None:
+    """Gives every path that is within its share of `flying` packets its weight as credit, and the turn to the one with
+    most, which pays all of them."""
+    cand, best, most, paid = s.turn, s.turn, -MAX_TIME, 0
+    for _ in range(q.n_cand):
+        cand = cand + 1 if cand + 1 < q.n_cand else 0
+        c = candidate_row(hs, i, cand)
+        if health.is_alive(hs, i, cand, now) and _is_within_share(c, weight, flying, more):
+            c.credit += c.weight
+            paid += c.weight
+            if c.credit > most:
+                best, most = cand, c.credit
+    candidate_row(hs, i, best).credit -= paid
+    s.turn = best
 
 
 @hook

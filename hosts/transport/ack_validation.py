@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sender believes of what comes back. docs/transports.md has the table of all fields, those of data included.
+"""What a sender believes of what comes back. docs/transports-reference.md has the table of all fields, of data too.
 
 That a frame is of this connection is known by then: its QPN has the row's generation in it. What is asked here is
 whether it can be an answer to what this connection sent, and whether its fields agree with each other as those of a

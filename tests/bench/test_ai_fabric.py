@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,7 +14,9 @@ import pytest
 from detour.cli import main
 from detour.experiments.bench import ai_fabric
 from detour.experiments.bench.ai_fabric_draft import TESTS
-from detour.experiments.bench.ai_fabric_procedures import PROCEDURES, Measure, Trial
+from detour.experiments.bench.ai_fabric_page import FabricTest, notes
+from detour.experiments.bench.ai_fabric_procedures import JCT_OVERHEAD, PROCEDURES, Measure, Trial
+from detour.topo import parse_topology
 
 SMALL = "bench ai-fabric --topo leaf-spine:leaves=2,spines=2,hosts=2 --sizes 64k --draws 2"
 
@@ -117,3 +120,13 @@ def test_times_and_ratios_are_not_below_those_of_an_empty_fabric(capsys) -> None
         tests["placed", "throughput of a host, 64kB"]["value"] <= tests["placed", "throughput of a host, 64kB"]["ideal"]
     )
     assert sum(name.startswith("JCT ratio of a soak") for _, name in tests) == 12
+
+
+def test_an_overhead_below_zero_is_explained() -> None:
+    fields: dict[str, Any] = {"section": "11.2", "scheme": "spray", "unit": "us", "ideal": 0.0, "at": None, "cv": 0.0}
+    test = FabricTest(name="JCT overhead, leaf uplink", test=JCT_OVERHEAD, value=-0.04, steady=True, **fields)
+    topology = parse_topology("leaf-spine:leaves=2,spines=2,hosts=2")
+    bench = SimpleNamespace(topology=topology, draws=3, tests=[test])
+    assert "the failure cost nothing that could be measured" in notes(bench)[-1]  # type: ignore[arg-type]
+    bench.tests = [replace(test, value=36.0)]
+    assert len(notes(bench)) == 2  # type: ignore[arg-type]

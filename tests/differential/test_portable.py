@@ -6,6 +6,7 @@ Left out: resubmission, after which psa_switch has lost the ingress port, and wh
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import signal
@@ -15,10 +16,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from detour.engine.switch import pcap
+from tests.psa_hashes import psa_hash_program
 from tests.waiting import PATIENCE_S
 
 PORTABLE = Path(__file__).resolve().parents[1] / "programs" / "portable"
@@ -41,6 +44,8 @@ class PortableCase:
     frame: Callable[[random.Random], bytes]
     masked: int | None = None
     """a byte that does not count"""
+    program: Callable[[], Any] | None = None
+    """makes its BMv2 JSON, if it is not among the files"""
 
 
 def _order(rng: random.Random) -> bytes:
@@ -56,6 +61,7 @@ def _ip(rng: random.Random) -> bytes:
 CASES = [
     PortableCase("psa_paths", "psa_switch", _order),
     PortableCase("psa_externs", "psa_switch", _ip, _DRAWN),
+    PortableCase("psa_hashes", "psa_switch", _ip, _DRAWN, psa_hash_program),
     PortableCase("pna_ports", "pna_nic", _order),
 ]
 
@@ -65,7 +71,11 @@ def _outputs(
 ) -> dict[int, list[bytes]]:
     """What leaves by each port, in order of bytes, once nothing more comes."""
     folder.mkdir()
-    line = [*command, "--use-files", "1", str(PORTABLE / f"{case.name}.json")]
+    program = PORTABLE / f"{case.name}.json"
+    if case.program is not None:
+        program = folder / "program.json"
+        program.write_text(json.dumps(case.program()))
+    line = [*command, "--use-files", "1", str(program)]
     for port in PORTS:
         packets = [pcap.packet(number, frame) for number, frame in enumerate(frames[port])]
         (folder / f"p{port}_in.pcap").write_bytes(pcap.header() + b"".join(packets))

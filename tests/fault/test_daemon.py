@@ -42,6 +42,28 @@ def test_a_life(world: World, target: str) -> None:
     assert (code, err) == (2, "detour: no fabric is up; `detour up --detach` starts one\n")
 
 
+def test_two_labs_have_ports_of_their_own_and_say_what_they_are_not_asked(world: World) -> None:
+    lab = str(Path(__file__).parents[2] / "docs" / "labs" / "firewall")
+    commands = world.folder / "commands.txt"
+    commands.write_text("counter_read outcome 1\n")
+    ports = []
+    for name in ("one", "two"):
+        up = world.json("up", "--lab", lab, "--ports", "free", "--detach", "--name", name)
+        (switch,) = up["switches"]
+        assert world.json("status", "--name", name)["switches"] == [switch]
+        ports.append(switch["thrift"])
+        assert world.run("cli", "s1", str(commands), "--name", name)[1] == "outcome[1]= (0 bytes, 0 packets)\n"
+    assert len(set(ports)) == 2
+    for command in (("verify",), ("path", "h1", "h3"), ("counters",)):
+        code, _, err = world.run(*command, "--name", "one")
+        assert code == 2
+        assert err.startswith(f"detour: what is up is a lab ({lab}), whose tables are not detour's")
+    world.json("down", "--name", "one")
+    world.json("down", "--name", "two")
+    commands.unlink()
+    world.assert_clean()
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_fabric_in_the_foreground(world: World, target: str, number: signal.Signals) -> None:

@@ -85,7 +85,7 @@ def test_single_packets_agree_with_the_proof(case, data):
         limit = bounds(topology, failures)
         assert len(trace.hops) <= (limit.detour if sport & DETOUR_BIT else limit.shortest)
         if not sport & DETOUR_BIT:
-            assert trace.switches in set(shortest_paths(topology, source.switch, target.switch, failures))
+            assert trace.path(topology) in set(shortest_paths(topology, source.switch, target.switch, failures))
 
 
 @FEW

@@ -41,7 +41,7 @@ events = st.lists(
 @given(mechanisms, events)
 def test_probabilities_and_averages_keep_their_bounds(mechanism: Mechanism, sequence: list) -> None:
     state = RUNNER.state
-    state.tables[qcn.MECHANISM].set_default(*_call(state, mechanism.adapt(PORTS)))
+    state.tables[qcn.MECHANISM].set_default(*_call(state.program.model.actions, mechanism.adapt(PORTS)))
     detoured, last = state.registers[qcn.DETOURED], state.registers[qcn.LAST_FEEDBACK]
     total, sent = state.registers[qcn.LAST_SUM], state.registers[qcn.SENT]
     for register in (detoured, last, total, sent):

@@ -16,7 +16,6 @@ from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-from detour.fabric.labs.results import document_of
 from detour.fabric.labs.virtual import VirtualLab
 from detour.fabric.labs.workloads import activities_of
 
@@ -43,7 +42,8 @@ class Running:
     def does(self, workload: str, duration_ps: int | None = None) -> dict[str, Any]:
         """What a workload comes to."""
         jobs = self.virtual.do(activities_of(self.virtual.lab, workload))
-        return document_of(self.virtual.booted, jobs, self.virtual.run_until_over(jobs, duration_ps))
+        self.virtual.run_until_over(jobs, duration_ps)
+        return self.virtual.results(jobs)
 
     def sends(self, name: str, *frames: bytes, sniffing: tuple[str, ...] = ()) -> dict[str, list[bytes]]:
         """What those hosts get of what one sends, a frame every 10 ms."""

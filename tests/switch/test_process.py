@@ -16,6 +16,8 @@ import pytest
 from finsy.proto import p4r
 from running import FABRIC, Running, no_namespaces, receive
 
+from detour.control.conformance import run as conformance
+from detour.control.conformance.model import ServerUnderTest
 from detour.engine import warm
 from detour.engine.compiler.covering import TABLE_OUTCOME
 from detour.engine.coverage.document import CoverageDocument
@@ -98,6 +100,18 @@ def test_an_interface_may_go_down_and_come_back(tmp_path: Path) -> None:
             far = switch.packet_socket(1)
             far.send(keyed(2))
             assert far.recv(2000) == keyed(2)
+
+
+@needs_interfaces
+def test_a_port_without_a_link_is_down_for_p4runtime(tmp_path: Path) -> None:
+    with Running(tmp_path, ["--no-p4", "--device-id", "1"], ports=(1, 2), target=["--cpu-port", str(CPU)]) as switch:
+        switch.wait_for("Server listening on ")
+        for port, verdict in ((2, "pass"), (1, "fail")):
+            switch.inside("ip", "link", "set", "t2", "down")
+            report = conformance.run(ServerUnderTest(switch.address, down_port=port), ["9.2"])
+            verdicts = {result.id: result.verdict for result in report.results}
+            assert verdicts.pop("data.watch_port") == verdict
+            assert set(verdicts.values()) == {"pass"}
 
 
 @needs_interfaces

@@ -63,6 +63,8 @@ def grow(network: Expander, count: int) -> Growth:
         raise DetourError(f"{network.spec}: it cannot grow by switches; {', '.join(GROWING)} can")
     if not 0 <= count <= MAX_GROWN:
         raise DetourError(f"{network.spec}: grown={count}; 0 to {MAX_GROWN} are possible")
+    if count and network.copies.any():
+        raise DetourError(f"{network.spec}: it has parallel links; only networks without them can grow")
     if network.family == GIVEN and ",grown=" in network.spec:
         raise DetourError(f"{network.spec}: it has grown already; add all switches to the file's network at once")
     layered = network.layers < network.size

@@ -134,6 +134,18 @@ class Expander:
                     array[s, c] = value
         return table
 
+    @cached_property
+    def copies(self) -> Int32Array:
+        """(E,) how many links between the same switches come before each; 0 but for parallel links."""
+        _, first, pair = np.unique(np.sort(self.links, axis=1), axis=0, return_index=True, return_inverse=True)
+        return (np.arange(len(self.links)) - first[pair.reshape(-1)]).astype(np.int32)
+
+    @cached_property
+    def stops(self) -> Int32Array:
+        """(switches, width) the stop (`topo.paths`) that each column of `channels` leads to, -1 for none."""
+        neighbour, link = self.channels.neighbour, self.channels.link
+        return np.where(neighbour >= 0, neighbour + self.size * self.copies[link], -1).astype(np.int32)
+
     def checked(self) -> Expander:
         """The network with its links in the order of their ends, so that a switch's columns and ports go by neighbour.
         Raises `DetourError`: naming the first switch or link that is wrong."""
@@ -141,10 +153,6 @@ class Expander:
         loops = ends[ends[:, 0] == ends[:, 1]]
         if loops.size:
             raise DetourError(f"{self.spec}: {self.name_of(int(loops[0, 0]))} has a link to itself")
-        pairs, count = np.unique(ends, axis=0, return_counts=True)
-        if (count > 1).any():
-            a, b = pairs[count > 1][0]
-            raise DetourError(f"{self.spec}: {self.name_of(a)} and {self.name_of(b)} have {count.max()} links")
         order = np.lexsort((ends[:, 1], ends[:, 0]))
         parts: dict[str, Any] = {name: getattr(self, name)[order] for name in ("links", "virtual", "layer")}
         parts = {name: part.astype(np.int32) for name, part in parts.items()}

@@ -70,9 +70,14 @@ export class Picture {
     this.groups();
   }
 
+  // Where the line of a link begins and ends; those of parallel links lie side by side.
+  ends({ at, a, b }) {
+    return at ? at.map(([x, y]) => ({ x, y })) : [this.store.nodes.get(a), this.store.nodes.get(b)];
+  }
+
   link(link) {
     const c = this.context, sample = this.store.now;
-    const a = this.store.nodes.get(link.a), b = this.store.nodes.get(link.b);
+    const [a, b] = this.ends(link);
     const dx = b.x - a.x, dy = b.y - a.y, length = Math.hypot(dx, dy) || 1;
     const nx = -dy / length, ny = dx / length;  // each direction lies on its own side
     if (!this.store.of(link).up) {
@@ -110,9 +115,14 @@ export class Picture {
   }
 
   path() {
-    const points = this.lit.map((name) => this.store.nodes.get(name)).filter(Boolean);
-    for (let i = 1; i < points.length; i++) {
-      this.stroke(points[i - 1].x, points[i - 1].y, points[i].x, points[i].y, this.colours.accent, 5, [], 0.55);
+    const { nodes, graph } = this.store, copy = (name) => /#\d+$/.exec(name)?.[0] ?? "";
+    const node = (stop) => (nodes.has(stop) ? stop : stop.slice(0, stop.length - copy(stop).length));
+    const stops = this.lit.filter((stop) => nodes.has(node(stop)));  // leaf2#2: by the second of parallel links
+    for (let i = 1; i < stops.length; i++) {
+      const a = node(stops[i - 1]), b = node(stops[i]), last = nodes.has(stops[i]) ? "" : copy(stops[i]);
+      const cable = graph.links.find((one) => one.at && copy(one.name) === last && [a, b].includes(one.a) && [a, b].includes(one.b));
+      const [from, to] = this.ends(cable ?? { a, b });
+      this.stroke(from.x, from.y, to.x, to.y, this.colours.accent, 5, [], 0.55);
     }
   }
 
@@ -238,7 +248,7 @@ export class Picture {
     }
     let best = null, least = 4 + slack;
     for (const link of this.store.graph.links) {
-      const far = distance(x, y, this.store.nodes.get(link.a), this.store.nodes.get(link.b));
+      const far = distance(x, y, ...this.ends(link));
       if (far < least) { least = far; best = { kind: "link", name: link.name }; }
     }
     return best;

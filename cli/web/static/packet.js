@@ -4,7 +4,7 @@
 import { change, get } from "./net.js";
 import { make, percent } from "./look.js";
 import { pathFields } from "./panels.js";
-import { along, outcomeText, says, shown, stateAfter } from "./trace.js";
+import { along, firstTelling, outcomeText, says, shown, stateAfter } from "./trace.js";
 import { PipelineGraph } from "./pipeline.js";
 import { Builder } from "./build.js";
 
@@ -45,7 +45,7 @@ export class PacketView {
   async load(given) {
     this.packet = await get("packet", { id: given.id });
     this.hop = Number(given.hop ?? 0);
-    this.step = Number(given.step ?? 0);
+    this.step = given.step === undefined ? null : Number(given.step) || 0;
     this.chosen = new Map((given.fork ?? "").split(";").filter(Boolean).map((part) => {
       const [hop, numbers] = part.split(":");
       return [Number(hop), numbers.split(".").map(Number)];
@@ -127,9 +127,9 @@ export class PacketView {
       ? (this.files ? "Choose a packet." : "Choose headers and values, then trace the packet.") : "A packet through every switch on its way, line by line of P4.")); this.page.light([]); return; }
     if (!this.packet.hops.length) { this.body.replaceChildren(make("p", { class: "bad" }, this.packet.outcomes.map(ending).join("; "))); return; }
     const way = this.way();
-    if (!way.some((hop) => hop.number === this.hop)) { this.hop = way[0].number; this.step = 0; }
+    if (!way.some((hop) => hop.number === this.hop)) { this.hop = way[0].number; this.step = null; }
     this.line = way.find((hop) => hop.number === this.hop);
-    this.step = Math.min(Math.max(0, this.step), this.line.events.length - 1);
+    this.step = Math.min(Math.max(0, this.step ?? firstTelling(this.line.events)), this.line.events.length - 1);
     this.places = this.graph.places.of(this.line.events);
     this.page.light(this.names(way), this.packet.hops[this.hop].switch);
     this.body.replaceChildren(...[this.chain(way), ...this.forks(), this.stepper(), ...this.event(), this.outcome(way)].filter(Boolean));
@@ -167,7 +167,7 @@ export class PacketView {
 
   open(number) {
     this.hop = number;
-    this.step = 0;
+    this.step = null;
     this.page.inside(true);
     this.draw();
   }
@@ -243,7 +243,7 @@ export class PacketView {
   // The line of P4, lit among those around it; where an event has none, the last one before it.
   source(event) {
     const place = event.source ?? this.line.events.slice(0, this.step).findLast((each) => each.source)?.source;
-    if (!place) return make("p", { class: "soft" }, "p4c says no line for this step");
+    if (!place) return make("p", { class: "soft" }, "The compiler gives no line of source for this step.");
     const known = this.whole.sources[place.file], code = make("pre", { id: "source", tabindex: 0, "aria-label": `${place.file}, line ${place.line}` });
     const text = known?.text?.split("\n"), lines = text ? text.map((line, i) => [i + 1, line]) : Object.entries(known?.lines ?? {}).map(([n, line]) => [Number(n), line]);
     const near = text ? lines.filter(([n]) => Math.abs(n - place.line) <= AROUND) : lines.filter(([, line], i, all) => Math.abs(all.findIndex(([n]) => n === place.line) - i) <= AROUND);
@@ -270,7 +270,7 @@ export class PacketView {
     }
     const inner = [...variables].map(([name, value]) => make("tr", { class: before.variables.get(name) === value ? "" : "just" }, make("td", {}, name.replace(/^scalars\.(userMetadata|metadata_t)?\.?/, "")), make("td", { class: "n" }, shown(value))));
     return make("div", {},
-      make("table", { id: "headers" }, make("thead", {}, make("tr", {}, make("th", {}, "header"), make("th", { class: "n" }, "came"), make("th", { class: "n" }, "now"))), make("tbody", {}, ...rows)),
+      !rows.length ? make("p", { class: "soft" }, "No header has been extracted yet.") : make("table", { id: "headers" }, make("thead", {}, make("tr", {}, make("th", {}, "header"), make("th", { class: "n" }, "came"), make("th", { class: "n" }, "now"))), make("tbody", {}, ...rows)),
       inner.length ? make("details", { "data-keep": "variables" }, make("summary", {}, `metadata and variables (${inner.length})`), make("table", {}, make("tbody", {}, ...inner))) : "");
   }
 

@@ -219,7 +219,15 @@ class Page {
     if (kind === "sport") given.sport = rest;
     else given.usid = usids(rest);
     const path = await get("path", given).catch(() => null);
-    if (path) this.light([source, ...path.hops.map((hop) => hop.switch), target]);
+    if (path) this.light([source, ...this.stops(path.hops), target]);
+  }
+
+  // The hops of a packet as the picture knows them: `leaf2#2` where it comes by the second of parallel links.
+  stops(hops) {
+    return hops.map(({ switch: name, in_port: port }) => {
+      const link = this.store.graph.links.find(({ ports }) => ports.includes(`${name}:${port}`));
+      return name + (link?.at ? /#\d+$|$/.exec(link.name)[0] : "");
+    });
   }
 
   // Where a form of this view says what came of it: the same element each time that it is drawn anew.

@@ -202,7 +202,7 @@ export function path(page, given) {
   });
   if (given.source && given.target) {
     get("path", given).then((answer) => {
-      page.light([given.source, ...answer.hops.map((hop) => hop.switch), ...(answer.delivered ? [given.target] : [])]);
+      page.light([given.source, ...page.stops(answer.hops), ...(answer.delivered ? [given.target] : [])]);
       const columns = [["switch", (hop) => hop.switch], ["in", (hop) => hop.in_port, true], ["out", (hop) => hop.out_port ?? "–", true],
         ...(given.usid ? [["comes with", (hop) => hop.address]] : []), ["because of", (hop) => hop.why]];
       hops.replaceChildren(make("p", { class: answer.delivered ? "" : "bad" }, `${answer.path}: ${answer.outcome}`),

@@ -17,6 +17,20 @@ function svg(tag, properties = {}, ...children) {
   return element;
 }
 
+const overlaps = (a, b) => Math.abs(a.x - b.x) < (a.wide + b.wide) / 2 && Math.abs(a.y - b.y) < (a.high + b.high) / 2;
+
+// The first place on an edge, else beside it, where a label lies on nothing that is taken.
+function free(line, label, taken) {
+  const long = line.getTotalLength(), wide = 6 * label.length + 4, places = [];
+  for (const aside of [0, 0.5, -0.5, 1, -1]) {
+    for (let at = 9; at < Math.max(long - 4, 10); at += 3) {
+      const { x, y } = line.getPointAtLength(at);
+      places.push({ x: x + aside * wide, y, wide, high: 11 });
+    }
+  }
+  return places.find((place) => !taken.some((other) => overlaps(place, other))) ?? places[0];
+}
+
 export class PipelineGraph {
   // `picked`: called with the id of a node that was clicked.
   constructor(stage, picked) {
@@ -66,12 +80,14 @@ export class PipelineGraph {
     const by = squeezed(part), left = (this.wide - by * part.width) / 2, below = top + 22, wide = nodeWidth(part);
     const across = (x) => left + by * x;
     this.picture.append(svg("text", { class: "part", x: this.wide / 2, y: top + 12 }, part.name));
-    for (const edge of part.edges) this.edge({ ...edge, points: edge.points.map(([x, y]) => [across(x), y + below]) });
+    // Labels find their place on their edges when all nodes have theirs.
+    const taken = part.nodes.map(({ x, y }) => ({ x: across(x), y: y + below, wide, high: HIGH }));
+    for (const edge of part.edges) this.edge({ ...edge, points: edge.points.map(([x, y]) => [across(x), y + below]) }, taken);
     for (const node of part.nodes) this.node({ ...node, x: across(node.x) }, wide, below, by * part.width);
     return below + part.height + 8;
   }
 
-  edge({ from, to, label, points }) {
+  edge({ from, to, label, points }, taken) {
     const [x, y] = points[0], [u, v] = points.at(-1);
     const way = [[x, y + (v > y ? HIGH / 2 : 0)], ...points.slice(1, -1), [u, v - (v > y ? HIGH / 2 : 0)]];
     const curve = way.slice(1).map(([a, b], i) => {
@@ -82,7 +98,9 @@ export class PipelineGraph {
     this.picture.prepend(line);
     const parts = [line];
     if (label) {
-      const near = way[1], text = svg("text", { class: "label", x: way[0][0] * 0.55 + near[0] * 0.45, y: way[0][1] + 9 }, label.slice(0, 16));
+      const place = free(line, label.slice(0, 16), taken), { x, y } = place;
+      const text = svg("text", { class: "label", x, y }, label.slice(0, 16));
+      taken.push(place);
       this.picture.append(text);
       parts.push(text);
     }

@@ -121,6 +121,13 @@ export function stateAfter(events, count, isMetadata) {
   return { headers, variables };
 }
 
+// The first step that has something to show: headers and, if any step says one, a line of P4.
+export function firstTelling(events) {
+  const came = Math.max(0, events.findIndex((event) => event.extracted?.length));
+  const lit = events.findIndex((event, i) => i >= came && event.source);
+  return lit < 0 ? came : lit;
+}
+
 export const short = (name) => name?.split(".").slice(-2).join(".") ?? "";
 
 // A value as people write it: addresses by their length, what is long in hexadecimal.

@@ -167,7 +167,7 @@ checks = [
          _AGAIN, gets("no cookie", lambda got, _: not got.HasField("cookie"))),
         ("unknown_device", "15", "GetForwardingPipelineConfig of a device that the server does not have is NOT_FOUND",
          _no_device),
-        ("saved_cookie", "15 SHOULD", "after COMMIT the cookie of the committed config is returned",
+        ("saved_cookie", "15", "after COMMIT the cookie of the committed config is returned",
          sets("VERIFY_AND_SAVE", cookie=77), sets("COMMIT", _NONE),
          gets("cookie 77", lambda got, _: got.cookie.cookie == 77)),
     ),

@@ -187,7 +187,7 @@ _ENTRIES = [
         ("modify_metadata", "12", "MODIFY assigns metadata too: unset, it is empty",
          prepare(_EXACT.but("metadata", b"old")), stores(_EXACT.modify)),
         ("full", "9.1", "an entry for which a table has no room is RESOURCE_EXHAUSTED", _beyond),
-        ("size", "9.1 SHOULD", "a table takes as many entries as P4Info's size says",
+        ("size", "9.1", "a table takes as many entries as P4Info's size says",
          accept(many(lambda n: sample.entry("exact", n), _room).insert), reads(_TABLE, "entries", _room)),
         ("is_const_modify", "9.1", "MODIFY with is_const is INVALID_ARGUMENT",
          prepare(_EXACT), refuse(INVALID_ARGUMENT, _EXACT.but("is_const", True).modify)),

@@ -9,6 +9,7 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.engine.bmv2api import types
 from detour.engine.bmv2api.calls.part import CallPart, alone
+from detour.engine.bmv2api.notifications import LearnList
 from detour.engine.compiler.hashes import CrcParameters
 from detour.engine.p4runtime import EntityStore
 
@@ -59,7 +60,8 @@ class ConfigCalls(CallPart):
     # -- the switch
 
     def bm_mgmt_get_info(self) -> types.SwitchConfig:
-        return types.SwitchConfig(self.device.id, self.device.thrift_port)
+        socket = self.device.notifications
+        return types.SwitchConfig(self.device.id, self.device.thrift_port, "" if socket is None else socket.address)
 
     def bm_reset_state(self) -> None:
         """Tables, arrays and multicast as they were at first; mirroring sessions stay, as in BMv2."""
@@ -118,15 +120,27 @@ class ConfigCalls(CallPart):
         shown = (port for port in sorted(network.ports(switch)) if port in names)
         return [types.PortInfo(port, names[port], up.get(port, False)) for port in shown]
 
-    # -- digests: their notifications go over P4Runtime
+    # -- digests
 
-    def _no_learning(self, list_id: int, *_: object) -> None:
+    def _learn_list(self, list_id: int) -> LearnList:
         lists = self.device.state.program.model.json.get("learn_lists") or []
-        exists = any(each["id"] == list_id for each in lists)
-        raise types.InvalidLearnOperation(types.LearnCode.ERROR if exists else types.LearnCode.INVALID_LIST_ID)
+        if all(each["id"] != list_id for each in lists):
+            raise types.InvalidLearnOperation(types.LearnCode.INVALID_LIST_ID)
+        if self.device.learning is None:
+            raise types.InvalidLearnOperation(types.LearnCode.ERROR)
+        return self.device.learning.find(list_id)
 
-    bm_learning_ack = bm_learning_ack_buffer = _no_learning
-    bm_learning_set_timeout = bm_learning_set_buffer_size = _no_learning
+    def bm_learning_ack(self, list_id: int, buffer_id: int, sample_ids: list[int]) -> None:
+        self._learn_list(list_id).acknowledge(buffer_id, sample_ids)
+
+    def bm_learning_ack_buffer(self, list_id: int, buffer_id: int) -> None:
+        self._learn_list(list_id).acknowledge(buffer_id)
+
+    def bm_learning_set_timeout(self, list_id: int, timeout_ms: int) -> None:
+        self._learn_list(list_id).configure(timeout_ms=max(timeout_ms, 0))
+
+    def bm_learning_set_buffer_size(self, list_id: int, nb_samples: int) -> None:
+        self._learn_list(list_id).configure(most=nb_samples)
 
     # -- hash functions
 

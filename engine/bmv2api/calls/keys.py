@@ -10,7 +10,7 @@ from typing import Any
 from detour.engine.bmv2api import types
 from detour.engine.bmv2api.wire import ServiceError, signed
 from detour.engine.compiler.model import MAX_PRIORITY, ActionIr, KeyField, TableIr
-from detour.engine.tables import ActionProfile, Entry, EntryExists, MatchTable, TableError, TableFull
+from detour.engine.tables import ActionProfile, EntryExists, MatchTable, TableError, TableFull
 
 _INDEX = 0xFFFFFF
 _HIDDEN = 1 << 32
@@ -167,9 +167,9 @@ def _value(field: KeyField, data: bytes) -> int:
     return int.from_bytes(data, "big") & ((1 << field.bits) - 1)
 
 
-def match_params(spec: TableIr, entry: Entry) -> list[types.MatchParam]:
-    """The key of an entry as BMv2 shows it."""
-    parts = zip(spec.key, kinds(spec), entry.key, strict=True)
+def match_params(spec: TableIr, key: tuple[Any, ...]) -> list[types.MatchParam]:
+    """A key as BMv2 shows it."""
+    parts = zip(spec.key, kinds(spec), key, strict=True)
     return [_param(field, kind, element) for field, kind, element in parts]
 
 

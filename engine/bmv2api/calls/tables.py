@@ -66,6 +66,8 @@ class TableCalls(CallPart):
         priority = keys.engine_priority(table.spec, options.priority)
         with keys.translated():
             handle = table.insert(key, target, params, priority)
+        if table.spec.match_type == "lpm":
+            table.keep_key(handle, key)
         store = self.device.table_store(table.name)
         if store is not None:
             if table.spec.support_timeout:
@@ -236,7 +238,7 @@ class TableCalls(CallPart):
 
     def _shown(self, table: MatchTable, entry: Entry) -> types.BmEntry:
         return types.BmEntry(
-            keys.match_params(table.spec, entry),
+            keys.match_params(table.spec, table.written_key(entry.handle)),
             EntryOptions(keys.bm_priority(table.spec, entry.priority)),
             keys.entry_handle(table, entry.handle),
             _action(table, entry),

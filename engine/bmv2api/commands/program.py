@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 from detour.base.errors import DetourError
 from detour.engine.bmv2api.commands.errors import unknown
 from detour.engine.bmv2api.types import MatchType
+from detour.engine.compiler.older import in_present_form
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,7 @@ class ProgramNames:
     def __init__(self, text: str) -> None:
         """Raises DetourError if that is no program."""
         try:
-            source = json.loads(text)
-            self._read(source)
+            self._read(in_present_form(json.loads(text)))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
             raise DetourError("that is not p4c's JSON for BMv2") from None
 
@@ -127,8 +127,11 @@ class ProgramNames:
         types = {t["name"]: {f[0]: f[1] for f in t["fields"]} for t in source["header_types"]}
         self._headers = {h["name"]: types[h["header_type"]] for h in source["headers"]}
         self.actions: Names[NamedAction] = Names("action")
+        self._by_id: dict[int, NamedAction] = {}
         for a in source["actions"]:
-            self.actions.add(NamedAction(a["name"], tuple((p["name"], p["bitwidth"]) for p in a["runtime_data"])))
+            named = NamedAction(a["name"], tuple((p["name"], p["bitwidth"]) for p in a["runtime_data"]))
+            self._by_id[a["id"]] = named
+            self.actions.add(named)
         self.profiles: Names[NamedProfile] = Names("action profile")
         self.tables: Names[NamedTable] = Names("table")
         for pipeline in source["pipelines"]:
@@ -159,7 +162,8 @@ class ProgramNames:
             self.value_sets.add(NamedArray(v["name"], 0, bits=v["compressed_bitwidth"]))
 
     def _table(self, t: Any) -> NamedTable:
-        profile, actions = None, {name: self.actions[name] for name in t["actions"]}
+        own = [self._by_id[number] for number in t["action_ids"]]
+        profile, actions = None, {action.name: action for action in own}
         if t["type"] != "simple":
             profile = self.profiles[t["action_profile"]]
             profile.actions.update(actions)

@@ -13,7 +13,6 @@ from functools import partial
 
 from finsy.proto import p4r
 
-from detour.base.dataplane import HIGHEST_PORT
 from detour.engine.p4runtime.bytestrings import encode
 from detour.engine.p4runtime.entities.common import DELETE, INSERT, Ids, PendingUpdate, selected
 from detour.engine.p4runtime.errors import Code, Refused, invalid
@@ -92,7 +91,7 @@ def prepare_group(store: EntityStore, kind: int, message: p4r.ActionProfileGroup
     if kind == DELETE:
         return partial(_delete_group, profile, group)
     info = profile.info
-    members = [GroupMember(m.member_id, _weight(info, m), _watch_port(info, m)) for m in message.members]
+    members = [GroupMember(m.member_id, _weight(info, m), _watch_port(store, info, m)) for m in message.members]
     if len({m.member for m in members}) < len(members):
         raise invalid(f"{where}: group {group} has a member twice; use its weight")
     limit = _max_size(profile, message)
@@ -184,15 +183,14 @@ def _weight(profile: Profile, message: Member) -> int:
     return value
 
 
-def _watch_port(profile: Profile, message: Member) -> int | None:
-    """The port whose state decides whether the member is used. Ports may be attached to a switch after it is
-    programmed, so any number that a port can have is accepted."""
+def _watch_port(store: EntityStore, profile: Profile, message: Member) -> int | None:
+    """The port whose state decides whether the member is used: one that the switch has (spec, "Group Programming")."""
     kind = message.WhichOneof("watch_kind")
     if kind is None or (kind == "watch_port" and not message.watch_port):
         return None
     port = message.watch if kind == "watch" else int.from_bytes(message.watch_port, "big")
-    if not 0 <= port <= HIGHEST_PORT:
-        raise invalid(f"action profile {profile.name}: watch port {port} is not in 0..{HIGHEST_PORT}")
+    if not store.target.has_port(port):
+        raise invalid(f"action profile {profile.name}: watch port {port}: the switch has no such port")
     return port
 
 
@@ -220,7 +218,7 @@ class OneShotActions:
     ports: tuple[int | None, ...]
 
 
-def decode_one_shot(profile: Profile, message: p4r.ActionProfileActionSet) -> OneShotActions:
+def decode_one_shot(store: EntityStore, profile: Profile, message: p4r.ActionProfileActionSet) -> OneShotActions:
     """Checks a one-shot against P4Info."""
     where = f"action profile {profile.name}"
     if not profile.selector:
@@ -233,7 +231,7 @@ def decode_one_shot(profile: Profile, message: p4r.ActionProfileActionSet) -> On
     if 0 < profile.max_group_size < size:
         raise invalid(f"{where}: a group of size {size}, the largest is {profile.max_group_size}")
     actions = tuple(profile.actions.decode(a.action) for a in every)
-    ports = tuple(_watch_port(profile, a) for a in every)
+    ports = tuple(_watch_port(store, profile, a) for a in every)
     kept = p4r.ActionProfileActionSet()
     kept.CopyFrom(message)
     for each, port in zip(kept.action_profile_actions, ports, strict=True):  # in the shortest form, whatever came

@@ -58,7 +58,7 @@ def prepare(store: EntityStore, kind: int, entry: p4r.TableEntry) -> PendingUpda
     key, priority = decode_key(info, entry)
     if kind == DELETE:  # nothing but the key counts
         return lambda: delete(table, table.engine.find(key, priority))
-    run = _run(info, entry.action) if entry.HasField("action") else None
+    run = _run(store, info, entry.action) if entry.HasField("action") else None
     extras = _extras(store, info, entry)
     if extras.meter is not None and run is not None and entry.action.action.action_id == info.actions.no_action:
         raise invalid(f"{info.where}: NoAction does not execute its direct meter")
@@ -92,7 +92,7 @@ def locator(table: TableStore, entry: p4r.TableEntry) -> Callable[[], int]:
     return partial(table.engine.find, *decode_key(table.info, entry))
 
 
-def _run(info: TableSchema, action: p4r.TableAction) -> EntryAction:
+def _run(store: EntityStore, info: TableSchema, action: p4r.TableAction) -> EntryAction:
     """The action must be of the kind that the table's implementation asks for."""
     kind = action.WhichOneof("type")
     profile = info.profile
@@ -105,7 +105,7 @@ def _run(info: TableSchema, action: p4r.TableAction) -> EntryAction:
     if kind == "action_profile_group_id" and profile.selector:
         return EntryAction(GroupRef(action.action_profile_group_id))
     if kind == "action_profile_action_set":
-        return EntryAction(decode_one_shot(profile, action.action_profile_action_set))
+        return EntryAction(decode_one_shot(store, profile, action.action_profile_action_set))
     also = ", a group or a one-shot" if profile.selector else ""
     raise invalid(f"{info.where}: a member of {profile.name}{also} must be given, not {kind or 'nothing'}")
 
@@ -165,6 +165,7 @@ def _insert_indirect(table: TableStore, key: EntryKey, priority: int, run: Entry
         handle = table.engine.insert(key, run.target, (), priority)
         profile.by_reference += 1
         return handle
+    table.engine.check_new(key, priority)  # that the entry exists comes before that the profile is full
     one_shot = create_one_shot(profile, run.target)
     try:
         handle = table.engine.insert(key, GroupRef(one_shot.group), (), priority)

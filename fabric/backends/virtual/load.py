@@ -93,7 +93,7 @@ def _write(state: SwitchState, entity: entries.TableEntry | entries.DefaultActio
     if isinstance(entity, entries.TableEntry):
         _insert(state, entity, groups)
     else:
-        state.tables[entity.table].set_default(*_call(state, entity.action))
+        _set_default(state.tables[entity.table], entity)
 
 
 def read_back(state: SwitchState, names: Collection[str] | None = None) -> list[entries.Entity]:
@@ -160,7 +160,7 @@ def rewrite(state: SwitchState, change: entries.Difference) -> None:
             case entries.TableEntry():
                 _insert(state, entity, groups, fresh=number < len(change.insert))
             case entries.DefaultAction():
-                state.tables[entity.table].set_default(*_call(state, entity.action))
+                _set_default(state.tables[entity.table], entity)
             case _:
                 raise DetourError(f"{type(entity).__name__} cannot be changed while traffic flows")
     for entity in change.delete:
@@ -181,7 +181,7 @@ def _insert(state: SwitchState, entry: entries.TableEntry, groups: _Groups, *, f
     if isinstance(entry.action, entries.ActionSet):
         target, params = tables.GroupRef(_group(state, table, entry.action, groups)), ()
     else:
-        target, params = _call(state, entry.action)
+        target, params = _call(table.spec.actions, entry.action)
     if fresh:
         table.insert(key, target, params, entry.priority)
     else:
@@ -213,13 +213,18 @@ def _group(state: SwitchState, table: tables.MatchTable, choices: entries.Action
     first = len(list(profile.members())) + 1
     members = []
     for member, choice in enumerate(choices.choices, start=first):
-        profile.add_member(member, *_call(state, choice.action))
+        profile.add_member(member, *_call(profile.spec.actions.values(), choice.action))
         members.append(tables.GroupMember(member, choice.weight))
     number = groups.new(profile.name, choices)
     profile.add_group(number, members)
     return number
 
 
-def _call(state: SwitchState, action: entries.Action) -> tuple[str, tuple[int, ...]]:
-    kind = next(a for a in state.program.model.actions if a.name == action.name)
+def _set_default(table: tables.MatchTable, entity: entries.DefaultAction) -> None:
+    table.set_default(*_call(table.spec.actions, entity.action))
+
+
+def _call(actions: Iterable[model.ActionIr], action: entries.Action) -> tuple[str, tuple[int, ...]]:
+    """The action as the table that has `actions` takes it; other tables may have another one of that name."""
+    kind = next(a for a in actions if a.name == action.name)
     return action.name, tuple(action[parameter.name] for parameter in kind.params)

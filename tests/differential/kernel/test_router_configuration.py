@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 import yaml
 
 from detour import cli
+from detour.control.graph_files import open_topology
 from detour.fabric.linux.netns import Namespace
 from detour.topo import address, parse_topology
 from tests.differential.kernel import router
@@ -111,6 +113,25 @@ def test_flows_of_a_pair_are_spread_and_links_can_be_named(lab, tmp_path):
         lab.run(source, [*line.split(), "src", address.ipv6_text(lab.topology.host(source).address)])
         assert lab.delivered(source, target)
         assert None not in lab.seen(source, target, hops)
+
+
+def test_each_of_parallel_links_is_named(tmp_path):
+    """Two flows over two cables: each comes in at the port that its uA leads to."""
+    (tmp_path / "net.csv").write_text("a,b\ns0,s1\ns1,s0\ns0,h0\ns0,h1\ns1,h2\ns1,h3\n")
+    topology = open_topology(f"{tmp_path}/net.csv")
+    (tmp_path / "jobs.yaml").write_text("jobs: [{collective: point-to-point, pairs: [[h0, h2], [h1, h3]]}]")
+    command = ["place", f"{tmp_path}/jobs.yaml", "--topo", f"{tmp_path}/net.csv", "--seeds", "1"]
+    assert cli.main([*command, "--format", "linux", "--out", f"{tmp_path}/lab"]) == 0
+    assert cli.main([*command, "--format", "json", "--out", f"{tmp_path}/lab"]) == 0
+    flows = json.loads((tmp_path / "lab" / "placement.json").read_text())["assignments"]
+    with closing(Lab(topology)) as lab:
+        scripts(lab, tmp_path / "lab")
+        lab.settle()
+        ports = [int(flow["usids"][0], 16) - address.FIRST_FUNCTION for flow in flows]  # the same at both ends
+        assert sorted(ports) == [3, 4]
+        for flow, port in zip(flows, ports, strict=True):
+            assert lab.delivered(flow["source"], flow["target"])
+            assert None not in lab.seen(flow["source"], flow["target"], [("s1", port), (flow["target"], 1)])
 
 
 def frr(name: str) -> str | None:

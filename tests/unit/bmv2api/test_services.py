@@ -105,6 +105,8 @@ def test_a_full_table(connection: Connection, device: BmDevice) -> None:
     add(connection, b"\0\0\0\0\0\1", b"\0\1", b"\1")
     with pytest.raises(InvalidTableOperation, match="TABLE_FULL"):
         add(connection, b"\0\0\0\0\0\2", b"\0\1", b"\1")
+    with pytest.raises(InvalidTableOperation, match="DUPLICATE_ENTRY"):
+        add(connection, b"\0\0\0\0\0\1", b"\0\1", b"\1")
 
 
 def test_of_tables_that_do_not_exist_nothing_is_read(connection: Connection) -> None:
@@ -182,7 +184,7 @@ def test_another_program_takes_over_when_it_is_told_to(connection: Connection, n
 
 def test_who_the_switch_is(connection: Connection) -> None:
     info = connection.standard.bm_mgmt_get_info()
-    assert (info.device_id, info.thrift_port, info.notifications_socket) == (SWITCH, 9090, None)
+    assert (info.device_id, info.thrift_port, info.notifications_socket) == (SWITCH, 9090, "")
     assert connection.standard.bm_get_config() == EVERYTHING.read_text()
     assert connection.standard.bm_get_id_from_name(ResourceType.MATCH_TABLE, EXACT_TWO) >= 0
     for kind, name, code in ((0, "nothing", "INVALID_RESOURCE_NAME"), (99, "x", "INVALID_RESOURCE_TYPE")):

@@ -72,6 +72,17 @@ def test_a_program_with_entries_that_may_be_changed(client: Client, both: Do, na
     assert len(client.read(names.entry("preset"))) == 1
 
 
+def test_bits_beyond_a_prefix_are_shown_by_bmv2s_api_only(client: Client, both: Do, names: Names) -> None:
+    both("table_add lpm_route to_cpu 2001:db8::2/32 => 7")
+    assert "LPM       20010db8000000000000000000000002/32" in both("table_dump_entry lpm_route 0")[2]
+    entry = names.entry("lpm_route", (0x20010DB8 << 96, 32), action=("to_cpu", 7))
+    assert client.read(names.entry("lpm_route")) == [entry]
+    assert refused(both, "table_add lpm_route to_cpu 2001:db8::3/32 => 7") == "DUPLICATE_ENTRY"
+    client.delete(entry)
+    client.insert(entry)
+    assert "LPM       20010db8000000000000000000000000/32" in both("table_dump_entry lpm_route 0x1000000")[2]
+
+
 def test_counters_go_with_entries(client: Client, both: Do, names: Names) -> None:
     both("table_add lpm_route to_cpu 2001:db8::/32 => 7")
     both("counter_write route_counter 0 5 600")

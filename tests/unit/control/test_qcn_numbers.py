@@ -39,7 +39,9 @@ def test_feedback_is_quantised_exactly(runner):
     for _ in range(150):
         w = rng.choice([0, 1, 2, 3, 8])
         q_eq = rng.choice([1, 64, 4000, 33_000, rng.randrange(1, 1 << 15)])
-        name, values = _call(runner.state, CongestionPoints(period=1, q_eq=q_eq, w=w, wait_ticks=0).action())
+        name, values = _call(
+            runner.state.program.model.actions, CongestionPoints(period=1, q_eq=q_eq, w=w, wait_ticks=0).action()
+        )
         handle = table.insert((PORT,), name, values, 0)
         for _ in range(10):
             queue, old = rng.randrange(4 * q_eq + 2), rng.randrange(4 * q_eq + 2)
@@ -63,7 +65,7 @@ def test_every_boundary_of_the_quantiser_is_right(runner):
 
 
 def _set(runner: PacketRunner, mechanism: Mechanism, ports: int) -> None:
-    runner.state.tables[qcn.MECHANISM].set_default(*_call(runner.state, mechanism.adapt(ports)))
+    runner.state.tables[qcn.MECHANISM].set_default(*_call(runner.state.program.model.actions, mechanism.adapt(ports)))
 
 
 @pytest.mark.parametrize("name", [name for name, m in MECHANISMS.items() if m.adapts])

@@ -194,6 +194,40 @@ def test_an_interface_that_goes_down_and_away(real, veth):
     assert load_while_idle() < 0.5
 
 
+def test_a_port_is_up_while_its_interface_has_a_link(real, veth):
+    near, far = veth()
+    told = []
+    real.net.on_port_state(lambda port, up: told.append((port, up)))
+    real.net.attach_interface((1, 1), near)
+    real.net.start()
+    assert real.port(1)["up"] == 1
+    for name in (near, far):
+        _ip("link", "set", name, "down")
+        until(lambda: not real.port(1)["up"])
+        _ip("link", "set", name, "up")
+        until(lambda: real.port(1)["up"])
+    _ip("link", "del", near)
+    until(lambda: not real.port(1)["up"])
+    _ip("link", "add", near, "type", "veth", "peer", "name", far)
+    for name in (near, far):
+        _ip("link", "set", name, "up")
+    until(lambda: real.port(1)["up"])
+    assert told == [((1, 1), up) for up in (False, True) * 3]
+    with _raw(far) as sock:  # another interface of that name is as good
+        sock.send(frame(script.UNICAST, 1, tag=7))
+        while sock.recv(5000)[3] != 7:
+            pass
+
+
+def test_a_port_without_a_link_when_it_is_attached_is_down(real, veth):
+    near, far = veth()
+    _ip("link", "set", far, "down")
+    real.net.attach_interface((1, 1), near)
+    assert real.port(1)["up"] == 0
+    real.net.detach_interface((1, 1))
+    assert not real.net.has_port((1, 1))
+
+
 def test_a_link_that_is_down_cuts_what_comes_by_an_interface(real, veth):
     near, far = veth()
     real.net.attach_interface((1, 1), near)

@@ -272,7 +272,9 @@ def evaluation() -> results.Evaluation:
 
 
 def test_the_document_sets_ours_beside_the_papers() -> None:
-    text = results.document(evaluation(), "normal", {}, [("some", "detour reproduce nonshortest")])
+    texts = results.documents(evaluation(), "normal", {}, [("some", "detour reproduce nonshortest")])
+    text = "\n".join(texts.values())
+    assert list(texts) == ["results.md", "results-settings.md"]
     assert "| ADV1 | heavy | +95.0 (64) | +3 |" in text
     assert "| D1 ADV1 heavy | 98 | 50 | 100 | 5.00 | 80 | 7 |" in text
     assert "| ADV1 | 64 | 800 | 780 | 400 |" in text

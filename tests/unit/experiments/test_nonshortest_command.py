@@ -102,7 +102,7 @@ def test_the_document_comes_from_kept_runs_alone(tmp_path: Path, capsys: pytest.
     assert len(result["left_out"]) > len(points) - 2
     text = (folder / "results.md").read_text()
     assert "| ADV1 | heavy | +12.9 (64) | +3 |" in text
-    assert "points of this extent for which there was no time" in text
+    assert "points of this extent for which there was no time" in (folder / "results-settings.md").read_text()
     assert (folder / "figures" / "fig5-d1.svg").exists()
     point = next(point for point in points if is_kept(point) and point.scheme == "Benchmark")
     Store[Any](tmp_path / "later", source_version()).add(point, run(point.scheme, 790.0), 0.0)
@@ -121,6 +121,7 @@ DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 def test_the_document_is_made_of_the_runs_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["reproduce", "all", "--from", str(DOCS / "runs.jsonl.xz"), "--folder", str(tmp_path)]) == 0
-    assert (tmp_path / "results.md").read_text() == (DOCS / "results.md").read_text(), capsys.readouterr().out
+    for name in ("results.md", "results-settings.md"):
+        assert (tmp_path / name).read_text() == (DOCS / name).read_text(), capsys.readouterr().out
     drawn = sorted(file.name for file in (tmp_path / "figures").iterdir())
     assert [name for name in drawn if not (DOCS / "figures" / name).exists()] == []

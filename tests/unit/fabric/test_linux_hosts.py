@@ -140,6 +140,10 @@ def test_nothing_of_it_is_seen_outside(inside: Inside) -> None:
     assert "fd00:2" not in Path("/etc/hosts").read_text()
 
 
+def test_sys_has_the_interfaces_of_the_host(inside: Inside) -> None:
+    assert inside.run("h0", "ls", "/sys/class/net").split() == ["eth0", "lo"]
+
+
 def test_the_source_port_of_udp_chooses_the_path(inside: Inside) -> None:
     between = [switch.name for switch in TOPOLOGY.switches if switch.group == 1]
     for port, detours in ((1234, False), (0x8000 | 1234, True)):

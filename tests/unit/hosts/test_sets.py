@@ -14,7 +14,7 @@ from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.state import MAX_TIME
-from detour.hosts.verbs import Path, PathChoice, QPInitAttr, Transport
+from detour.hosts.verbs import CongestionControl, Path, PathChoice, QPInitAttr, Transport
 from tests.property.lossy import US, Network, Pair, Weather, complete, through_switches
 from tests.unit.hosts.test_spray import PACKETS, ROUND_TRIP, Sent, begin
 
@@ -55,6 +55,31 @@ def test_shares_are_as_weights() -> None:
     complete(*sending(Weather(), keep=sent, paths=[Path(1), Path(2, weight=2), Path(3, weight=5)]), PACKETS)
     share = {sport: count / PACKETS for sport, count in Counter(sent.sports).items()}
     assert share == pytest.approx({1: 1 / 8, 2: 2 / 8, 3: 5 / 8}, abs=0.02)
+
+
+@pytest.mark.parametrize("window", [10, 21])
+@pytest.mark.parametrize("weights", [[1, 3] * 16, [255, 1], [1, 2, 5], [9, *[1] * 9]], ids=str)
+def test_shares_are_as_weights_also_with_few_packets_in_flight(weights: list[int], window: int) -> None:
+    """Within 2 % of the largest share; a round trip lasts for longer than the packets in flight take."""
+    sent, packets = Sent(), 768
+    attr = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, initial_cwnd=window)
+    paths = [Path(k, weight=weight) for k, weight in enumerate(weights, 1)]
+    complete(*sending(Weather(), keep=sent, paths=paths, attr_a=attr, packets=packets), packets)
+    counts, largest = Counter(sent.sports), max(weights)
+    for weight in set(weights):
+        packets_of = sum(counts[k] for k, each in enumerate(weights, 1) if each == weight)
+        share = weights.count(weight) * weight / sum(weights)
+        assert abs(packets_of / packets - share) <= 0.02 * weights.count(weight) * largest / sum(weights)
+
+
+def test_a_heavy_path_that_takes_longer_gets_less_than_its_weight() -> None:
+    sent = Sent()
+    paths = [Path(1, weight=30), Path(2), Path(3)]
+    slow = Weather(delay_of=lambda sport: (100 if sport == 1 else 5) * US)
+    complete(*sending(slow, keep=sent, paths=paths, packets=600), 600)
+    counts = Counter(sent.sports)
+    assert counts[1] < 0.8 * 600, "its weight is 0.94"
+    assert min(counts[2], counts[3]) > 0.05 * 600
 
 
 class Trims(Sent):

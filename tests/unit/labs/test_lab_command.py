@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -94,14 +95,62 @@ def test_a_run_of_minutes_goes_on_to_its_end(lab_folder: str, run_json: Callable
     assert 100 < document["virtual_s"] < 102
 
 
-def test_a_lab_whose_pings_get_lost_is_stuck(
-    lab_folder: str, capsys: pytest.CaptureFixture[str], run_json: Callable[..., Any]
-) -> None:
-    arguments = ["sim", "--lab", lab_folder, "--workload", "ping:src=h1,dst=10.0.0.77,count=1"]
-    document = run_json(*arguments)
+def test_a_lab_whose_pings_get_lost_is_stuck(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["sim", "--lab", str(LABS / "ecn"), "--workload", "ping:src=h1,dst=10.0.0.77,count=1"]
+    assert main([*arguments, "--json"]) == 1
+    seen = capsys.readouterr()
+    document = json.loads(seen.out)
     assert (document["completed"], document["ended_by"], document["incomplete"]) == (0, "stuck", 1)
-    assert main(arguments) == 0
-    assert "stuck: nothing is under way, and 1 flows are not complete" in capsys.readouterr().out
+    assert (document["unanswered"], document["circling"]) == (1, 0)
+    assert "stuck: nothing is under way, and 1 flows are not complete" in seen.err
+
+
+def test_packets_that_go_in_circles_end_a_run(lab_folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """s2 sends back to s1 what is for h2, and the program knows no hop limit."""
+    runtime = Path(lab_folder) / "s2-runtime.json"
+    text = runtime.read_text()
+    assert text.count('"port": 1') == 1
+    runtime.write_text(text.replace('"port": 1', '"port": 2'))
+    assert main(["sim", "--lab", lab_folder, "--workload", "ping:src=h1,dst=h2,count=2"]) == 1
+    assert "stuck: 2 frames go in circles, and 2 flows are not complete" in capsys.readouterr().out
+
+
+def test_a_refused_connection_says_where_it_went(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["sim", "--lab", str(LABS / "firewall"), "--workload", "tcp:src=h3,dst=h1,bytes=100k"]
+    assert main(arguments) == 1
+    shown = capsys.readouterr().out
+    assert "0 of 1 flows complete" in shown
+    assert "s1: 16 frames, dropped by the program's ingress" in shown
+    assert main([*arguments, "--duration", "100ms"]) == 1
+    assert "cut off 1 flows; 1 have no answer, and nothing of them is under way" in capsys.readouterr().out
+    assert main([*arguments[:3], "--workload", "tcp:src=h1,dst=h3,time=1s", "--duration", "20ms"]) == 0
+
+
+def test_pings_that_nobody_asked_for_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = shutil.copytree(LABS / "firewall", tmp_path / "small")
+    (folder / "s1-commands.txt").write_text("")
+    assert main(["sim", "--lab", str(folder)]) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("stuck: nothing is under way, and 18 flows are not complete; all hosts pinged each other")
+
+
+def with_delay(folder: Path, delay: str) -> str:
+    topology = json.loads((folder / "topology.json").read_text())
+    topology["links"][1][2] = delay
+    (folder / "topology.json").write_text(json.dumps(topology))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("workload", "parts"),
+    [("udp:src=h1,dst=h2,rate=40k,size=1000,time=1s", 1), ("ping:src=h1,dst=h2", 3), ("tcp:src=h1,dst=h2,bytes=9k", 1)],
+)
+def test_a_run_waits_for_what_is_on_a_long_link(
+    tmp_path: Path, run_json: Callable[..., Any], workload: str, parts: int
+) -> None:
+    folder = with_delay(write_tutorial(tmp_path / "long"), "10s" if workload.startswith("udp") else "700ms")
+    document = run_json("sim", "--lab", folder, "--workload", workload)
+    assert (document["ended_by"], document["completed"], document["incomplete"]) == ("delivered", parts, 0)
 
 
 def test_jitter_of_a_lab_s_hosts(lab_folder: str, run_json: Callable[..., Any]) -> None:

@@ -13,7 +13,6 @@ import pytest
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
-from detour.fabric.labs.results import document_of
 from detour.fabric.labs.virtual import VirtualLab
 from detour.fabric.labs.workloads import activities_of
 
@@ -30,8 +29,8 @@ def booted(folder: Path) -> Iterator[VirtualLab]:
 
 def run(virtual: VirtualLab, workload: str, duration_ps: int | None = None) -> dict[str, Any]:
     jobs = virtual.do(activities_of(virtual.lab, workload))
-    end = virtual.run_until_over(jobs, duration_ps)
-    return document_of(virtual.booted, jobs, end)
+    virtual.run_until_over(jobs, duration_ps)
+    return virtual.results(jobs)
 
 
 def counted(virtual: VirtualLab, switch: int, counter: str, cells: int) -> list[int]:

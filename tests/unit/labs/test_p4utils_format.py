@@ -19,6 +19,7 @@ from detour.base.errors import DetourError
 from detour.fabric.labs.controllers import ControllerTopology
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import Lab, LabEnd
+from detour.fabric.labs.ports import with_ports
 from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.workloads import SECOND_PS, EchoTrain, TcpFlow, UdpStream, task_activities
@@ -355,3 +356,17 @@ def test_labs_of_other_formats_have_none(tmp_path: Path) -> None:
     before = (folder / "topology.json").read_text()
     topology(folder).write(lambda text: pytest.fail(text))
     assert (folder / "topology.json").read_text() == before
+
+
+def test_ports_are_an_offset_away_or_free(tmp_path: Path) -> None:
+    parsed = read_lab(LabFolder.given(str(write_app(tmp_path / "lab", (9090, 9091), (9559, 9560)))))
+    moved = with_ports(parsed, "1000")
+    assert [(each.thrift_port, each.grpc_port) for each in moved.switches] == [(10090, 10559), (10091, 10560)]
+    assert moved.topology is not None
+    nodes = [node for node in json.loads(moved.topology)["nodes"] if "thrift_port" in node]
+    assert [(node["thrift_port"], node["grpc_port"]) for node in nodes] == [(10090, 10559), (10091, 10560)]
+    free = with_ports(parsed, "free")
+    assert len({port for each in free.switches for port in (each.thrift_port, each.grpc_port)}) == 4
+    for text in ("some", "-1", "60000"):
+        with pytest.raises(DetourError, match=f"--ports {text}: wanted is free, or a number .* 55975 at most"):
+            with_ports(parsed, text)

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,12 @@ import pytest
 from written_labs import tutorial
 
 from detour.base.errors import DetourError
+from detour.base.progress import silent
+from detour.fabric.labs.controllers import fill_build
+from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import Lab
-from detour.fabric.labs.programs import contents_of, programs_of
+from detour.fabric.labs.programs import P4C, contents_of, programs_of
+from detour.fabric.labs.reading import read_lab
 
 ReadLab = Callable[..., Lab]
 PROGRAM = json.dumps({"parsers": [], "pipelines": [], "actions": []})
@@ -71,6 +77,58 @@ def test_a_source_that_was_compiled_earlier(lab: ReadLab, tmp_path: Path) -> Non
     (tmp_path / "build").mkdir()
     (tmp_path / "build" / "a.json").write_text(PROGRAM)
     assert files(parsed) == (tmp_path / "build" / "a.json", None)
+
+
+FAKE_P4C = """#!/bin/sh
+# Like p4c as far as labs call it; its JSON says which source it was made of.
+[ "$1" = --version ] && echo 1 && exit
+for source; do :; done
+[ "$3" = -E ] && cat "$source" && exit
+echo '{"parsers": [], "pipelines": [], "actions": [], "of": "'$PWD/$source'"}' > "$4"
+touch "$6"
+"""
+
+
+@pytest.fixture
+def fake_p4c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / P4C).write_text(FAKE_P4C)
+    (tmp_path / "bin" / P4C).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+EXERCISE = {"topology__json": tutorial(), "a__p4": f"{P4}// starter", "solution_in_a__p4": f"{P4}// solution"}
+"""no switch names a program: a controller sets it"""
+
+
+def solved(tmp_path: Path) -> Lab:
+    return read_lab(LabFolder.given(str(tmp_path), solution=True))
+
+
+def test_a_solution_is_not_what_was_built_of_the_starter(lab: ReadLab, tmp_path: Path) -> None:
+    lab(**EXERCISE, build_in_a__json=PROGRAM)
+    with pytest.raises(DetourError, match=r"solution/a.p4 is not compiled, and p4c-bm2-ss is not on PATH"):
+        programs_of(solved(tmp_path))
+    runtime = {"p4info": "build/a.p4.p4info.txtpb", "bmv2_json": "build/a.json"}
+    lab(topology__json=tutorial(switches={"s1": {"runtime_json": "r.json"}, "s2": {}}), r__json=runtime)
+    program = solved(tmp_path).switch("s1").program
+    assert program is not None
+    assert (program.source, program.json) == (tmp_path / "solution" / "a.p4", None)
+
+
+@pytest.mark.parametrize("built", [False, True])
+def test_a_fresh_exercise_with_a_controller_gets_build_and_logs(
+    lab: ReadLab, tmp_path: Path, fake_p4c: None, built: bool
+) -> None:
+    lab(**EXERCISE, **({"build_in_a__json": PROGRAM} if built else {}))
+    for solution, source in ((False, tmp_path / "a.p4"), (True, tmp_path / "solution" / "a.p4")):
+        parsed = replace(solved(tmp_path), solution=solution)
+        fill_build(parsed, programs_of(parsed, empty=True), silent)
+        assert json.loads((tmp_path / "build" / "a.json").read_text())["of"] == str(source)
+        assert (tmp_path / "build" / "a.p4.p4info.txtpb").is_file()
+        assert (tmp_path / "logs").is_dir()
 
 
 def test_switches_have_programs_of_their_own(lab: ReadLab, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import LabEnd
 from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
-from detour.fabric.labs.results import MOST_SAMPLES, LabSampler, document_of
+from detour.fabric.labs.results import MOST_SAMPLES, LabSampler
 from detour.fabric.labs.running import lab_traces
 from detour.fabric.labs.virtual import DEFAULTS, VirtualLab, open_lab
 from detour.fabric.labs.workloads import activities_of
@@ -42,7 +42,8 @@ def booted(folder: Path, defaults: LinkDefaults = DEFAULTS) -> Iterator[VirtualL
 
 def run(virtual: VirtualLab, workload: str, duration_ps: int | None = None) -> dict[str, Any]:
     jobs = virtual.do(activities_of(virtual.lab, workload))
-    return document_of(virtual.booted, jobs, virtual.run_until_over(jobs, duration_ps))
+    virtual.run_until_over(jobs, duration_ps)
+    return virtual.results(jobs)
 
 
 def port(document: dict[str, Any], switch: str, number: int) -> dict[str, Any]:
@@ -205,8 +206,8 @@ def _run(sampled: bool) -> tuple[dict[str, object], LabSampler | None]:
     with VirtualLab(lab, contents_of(lab, programs_of(lab))) as virtual:
         jobs = virtual.do(activities_of(lab, OVERLOAD))
         sampler = LabSampler(virtual.booted, jobs) if sampled else None
-        end = virtual.run_until_over(jobs, None, sampler=sampler)
-        return document_of(virtual.booted, jobs, end), sampler
+        virtual.run_until_over(jobs, None, sampler=sampler)
+        return virtual.results(jobs), sampler
 
 
 def test_looking_on_changes_nothing_and_sees_the_queue_fill() -> None:

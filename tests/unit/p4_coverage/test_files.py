@@ -13,7 +13,7 @@ import pytest
 from detour import cli
 from detour.base.p4build import BUILD
 from detour.base.places import P4SRC
-from detour.engine.coverage.document import CoverageDocument
+from detour.engine.coverage.document import CoverageDocument, Point, ProgramCoverage
 from detour.engine.coverage.exceptions import read_exceptions
 from detour.engine.coverage.sources import over_source
 
@@ -111,11 +111,14 @@ def test_lcov(files: tuple[Path, Path], tmp_path: Path) -> None:
     assert "-" in branches, "of the condition in egress, which no packet came to"
 
 
-def test_pages(files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_pages(files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
     assert cli.main(["coverage", str(files[0]), "--html", str(tmp_path / "pages")]) == 0
+    assert len(capsys.readouterr().out.split("\n")) < 9, "the lines are in the pages"
     assert 'href="program-1.html"' in (tmp_path / "pages" / "index.html").read_text()
     page = (tmp_path / "pages" / "program-1.html").read_text()
     assert "hdr.ipv4.isValid() &amp;&amp; hdr.ipv4.ttl &gt; 1" in page
+    assert "<th>statements</th><th>branches</th><th>table outcomes</th>" in page
     assert 'class="l no" title="never: Ipv4Ingress.forward #0 assign"' in page
     assert "http" not in page
 
@@ -129,6 +132,29 @@ def test_what_is_in_a_file_cannot_become_markup(tmp_path: Path) -> None:
     pages = list((tmp_path / "pages").iterdir())
     assert len(pages) == 2
     assert not any("<script" in page.read_text() for page in pages)
+
+
+def test_what_the_compiler_made_is_counted_and_not_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = {"act_0 #0 assign": "", "node_29": "true", "deparser emit udp": ""}
+    points = [
+        {"kind": "branch" if outcome else "statement", "name": name, "outcome": outcome, "file": "", "line": 0,
+         "column": 0, "text": "", "hits": 0} for name, outcome in names.items()
+    ]  # fmt: skip
+    programs = [{"name": "p", "digest": "0", "points": points}]
+    (tmp_path / "f").write_text(json.dumps({"detour_coverage": 1, "programs": programs}))
+    assert cli.main(["coverage", str(tmp_path / "f")]) == 0
+    shown = capsys.readouterr().out
+    assert "without a line of their own: 1 (and 2 that the compiler made: -v)" in shown
+    assert "deparser emit udp" in shown
+    assert "act_0" not in shown
+    assert "node_29" not in shown
+
+
+def test_a_source_is_found_whose_lines_have_more_spaces_than_p4c_quotes() -> None:
+    quoted = "1; // truncated, or a header that contradicts itself"
+    point = Point("statement", "a", "", "include/headers.p4", 22, 30, quoted, 0)
+    (file,), _ = over_source(ProgramCoverage.of("fabric", "0", [point]))
+    assert file.lines[21].text.startswith("const bit<8> DROP_MALFORMED = 1;       // truncated")
 
 
 # -- exceptions

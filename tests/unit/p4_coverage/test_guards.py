@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from detour import cli
+from detour.engine.compiler.program import Program
+from detour.engine.coverage.document import Point
+from detour.engine.coverage.guards import Guards
 from tests.unit.trace.logged import COMPILED
 
 ROUTER = COMPILED / "small_router"
@@ -79,3 +83,17 @@ def test_every_point_of_our_programs_has_a_way(name: str, tmp_path: Path, capsys
 def test_of_another_program_or_none(covered: Path, file: Path, error: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["coverage", str(covered), "--suggest", str(file)]) == 2
     assert error in capsys.readouterr().err
+
+
+def test_actions_of_one_name_are_told_apart() -> None:
+    def renamed(text: str) -> str:
+        return re.sub(r"\bTheIngress\.nexthop\b", "TheIngress.forward", text)
+
+    def needs(text: str) -> dict[tuple[str, ...], str]:
+        source = json.loads(text)
+        points = [Point.of(site, 0) for site in Program(source, covered=True).coverage_sites]
+        guards = Guards(source)
+        return {tuple(map(str, p.key)): renamed("; ".join(guards.needs(p))) for p in points if p.kind == "statement"}
+
+    text = ROUTER.with_suffix(".json").read_text()
+    assert needs(renamed(text)) == needs(text)

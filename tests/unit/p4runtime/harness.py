@@ -46,6 +46,9 @@ class FakeNetwork:
                 self.before_call()
             return function()
 
+    def has_port(self, port: tuple[int, int]) -> bool:
+        return port[1] in range(16)
+
     def set_pipeline(self, switch: int, program: Any, state: Any) -> None:
         self.pipelines[switch] = (program, state)
 

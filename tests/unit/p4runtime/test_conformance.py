@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -29,10 +31,12 @@ from detour.control.conformance.model import (
     ConformanceCheck,
     ConformanceReport,
     ConformanceVerdict,
+    RequirementLevel,
     ServerUnderTest,
 )
 from detour.control.conformance.report import check_table, read_reports, read_runs
-from detour.control.conformance.session import CheckSession
+from detour.control.conformance.sentences import read_sentences, sentence_of
+from detour.control.conformance.session import CheckSession, RequirementMissed
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
 from tests.ptf.p4rt import clone_session
@@ -82,7 +86,33 @@ def test_there_are_enough_checks() -> None:
     checks = all_checks()
     assert len(checks) >= 300
     assert len({check.requirement for check in checks}) == len(checks)
-    assert {check.level for check in checks} == {"MUST", "SHOULD"}
+    assert {check.level for check in checks} == {"must", "should", "unspecified"}
+
+
+def test_each_sentence_is_for_a_check() -> None:
+    found = {check.id: sentence_of(check.id) for check in all_checks()}
+    for sentence in read_sentences():
+        assert all(
+            any(fnmatchcase(id_, pattern) and found[id_] is sentence for id_ in found) for pattern in sentence.checks
+        ), sentence.checks
+
+
+@pytest.mark.skipif(
+    "P4RUNTIME_SPEC" not in os.environ, reason="P4RUNTIME_SPEC (docs/v1/P4Runtime-Spec.adoc) is not set"
+)
+def test_sentences_are_quoted_from_the_specification() -> None:
+    specification = plain(Path(os.environ["P4RUNTIME_SPEC"]).read_text())
+    for sentence in read_sentences():
+        if sentence.level is not RequirementLevel.UNSPECIFIED:
+            parts = [plain(part).rstrip(".") for part in sentence.text.partition(": ")[2].split(" ... ")]
+            assert re.search(".*?".join(map(re.escape, parts)), specification), sentence.text
+
+
+def plain(text: str) -> str:
+    """Without the markup of AsciiDoc, in lower case."""
+    text = re.sub(r"(?:xref|link):[^\[\s]+\[([^\]]*)\]|\[([^\]]*)\]\(#[^)]*\)", r"\1\2", text)
+    text = re.sub(r"<<#[^>]*>>|cite:\[[^\]]*\]|&#8212;|[`*_]", "", text)
+    return re.sub(r" ([,.;:])", r"\1", re.sub(r"\s+", " ", text)).lower()
 
 
 @pytest.mark.slow
@@ -95,6 +125,8 @@ def test_our_server_passes(address: str) -> None:
     } == {}
     assert {r.id for r in report.results if r.verdict is ConformanceVerdict.NOT_OFFERED} == NOT_OFFERED | STRINGS
     assert all(r.sent and r.got for r in report.results if r.id not in STRINGS)
+    stored = {id_: check["verdict"] for id_, check in read_runs(RUNS)["detour"].items()}
+    assert {r.id: str(r.verdict) for r in report.results} == stored
 
 
 def outcome(session: CheckSession, link: FaultyLink, check: ConformanceCheck, fault: Fault) -> CheckResult:
@@ -122,7 +154,7 @@ def can_fail(
         fault = make()
         fault.last = dict(good.count)
         result = outcome(session, link, check, fault)
-        if result.prepared and result.verdict in (ConformanceVerdict.FAIL, ConformanceVerdict.DIFFERS):
+        if result.prepared and result.verdict not in (ConformanceVerdict.PASS, ConformanceVerdict.NOT_OFFERED):
             faults.insert(0, faults.pop(number))
             return True
     return False
@@ -180,6 +212,19 @@ def test_what_is_asked_before_a_pipeline_can_fail(name: str) -> None:
             session.before_pipeline[method] = request, RpcAnswer(0, messages=[wrong])
             assert conformance.run_check(session, check).verdict is ConformanceVerdict.FAIL
         link.close()
+
+
+def test_only_what_is_demanded_can_fail(address: str) -> None:
+    def misses(session: CheckSession) -> None:
+        raise RequirementMissed("something else")
+
+    verdicts = {"table_entry.priority_0": "fail", "table_entry.size": "differs", "clone.length_negative": "unspecified"}
+    link = RpcLink(address)
+    with conformance.opened(link, ServerUnderTest(address)) as (session, _):
+        checks = [replace(check, run=misses) for check in all_checks() if check.id in verdicts]
+        results = [conformance.run_check(session, check) for check in checks]
+    link.close()
+    assert {result.id: result.verdict for result in results} == verdicts
 
 
 # -- the server is left as it was
@@ -246,9 +291,9 @@ def test_the_command_writes_json_junit_and_a_page(
     assert main([*arguments, "--junit", str(junit), "--html", str(page)]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report.keys() == {"checks", "summary"}
-    assert report["summary"] == {"pass": 3, "fail": 0, "differs": 0, "not_offered": 2}
+    assert report["summary"] == {"pass": 3, "fail": 0, "differs": 0, "not_offered": 2, "unspecified": 0}
     assert {frozenset(check) for check in report["checks"]} == {
-        frozenset(("id", "section", "requirement", "verdict", "sent", "got", "expected"))
+        frozenset(("id", "section", "requirement", "level", "quote", "verdict", "sent", "got", "expected"))
     }
     suite = ElementTree.parse(junit).getroot()
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("5", "0", "2")
@@ -263,6 +308,23 @@ def test_the_command_returns_1_when_something_fails(
     shown = capsys.readouterr().out
     assert "capabilities.unknown_device" in shown
     assert "expected:" in shown
+
+
+def test_ctrl_c_shows_what_is_known(
+    address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(session: CheckSession, check: ConformanceCheck) -> CheckResult:
+        if check.id == "bytes.exact.value.padded":
+            raise KeyboardInterrupt
+        return run_check(session, check)
+
+    run_check = conformance.run_check
+    monkeypatch.setattr(conformance, "run_check", interrupted)
+    assert main(["conformance", "--grpc", address, "--section", "8", "--section", "17", "--json"]) == 130
+    report = json.loads(capsys.readouterr().out)
+    assert 0 < report["summary"]["pass"] == len(report["checks"])
+    assert main(["conformance", "--grpc", address, "--section", "8", "--section", "17"]) == 130
+    assert "interrupted; " in capsys.readouterr().out
 
 
 def faulty(make: Callable[[], Fault]) -> Callable[[str], RpcLink]:
@@ -280,7 +342,7 @@ def faulty(make: Callable[[], Fault]) -> Callable[[str], RpcLink]:
         (["--grpc", "127.0.0.1:1"], "no P4Runtime server answers at 127.0.0.1:1"),
         (["--grpc", "ADDRESS", "--section", "99"], "no check is in section 99"),
         (["--grpc", "ADDRESS", "--skip", "nothing"], "there is no check nothing"),
-        (["--grpc", "ADDRESS", "--device-id", "77"], "device 77 at"),
+        (["--grpc", "ADDRESS", "--device-id", "77"], "; the server has device 1 and 2: --device-id 1"),
         ([], "name a server by --grpc, or stored runs by --from"),
         (["--from", "nowhere.json"], "nowhere.json: No such file"),
         (["--from", __file__], "is not what `detour conformance --json` writes"),
@@ -343,9 +405,10 @@ RUNS = [STORED / "detour.json.xz", STORED / "simple_switch_grpc.json.xz"]
 
 
 def test_stored_runs_are_of_these_checks() -> None:
-    expected = {check.id: (check.section, check.requirement) for check in all_checks()}
+    keys = ("section", "requirement", "level", "quote")
+    expected = {check.id: [getattr(check, key) for key in keys] for check in all_checks()}
     for name, run in read_runs(RUNS).items():
-        assert {id_: (check["section"], check["requirement"]) for id_, check in run.items()} == expected, name
+        assert {id_: [check[key] for key in keys] for id_, check in run.items()} == expected, name
 
 
 def test_what_fails_in_the_stored_run_of_bmv2_is_what_the_reports_are_about() -> None:
@@ -378,25 +441,33 @@ def test_a_table_says_how_many_checks_have_which_verdict(tmp_path: Path, capsys:
     assert main(["conformance", "--from", str(tmp_path / "one.json")]) == 0
     assert "1 pass, 1 fail, 1 not offered" in capsys.readouterr().out
     table = check_table(read_runs([tmp_path / "one.json"]), {"a.y": "PI#1"})
-    assert table.cells(True)[1] == ["9.1.2", "a.y", "a.y", "fail", "PI#1"]
+    assert table.cells(True)[1] == ["9.1.2", "a.y", "a.y", "", "", "fail", "PI#1"]
 
 
 # -- detour switch
 
 
-@pytest.mark.parametrize(("options", "sections", "failing"), [([], None, 0), (["--promote-backup"], ["5", "16.2"], 8)])
+@pytest.mark.parametrize(
+    ("options", "sections", "failing", "packets"),
+    [
+        (["--cpu-port", "510"], None, 0, "pass"),
+        (["--cpu-port", "510", "--promote-backup"], ["5", "16.2"], 8, "pass"),
+        ([], ["5", "9.2", "9.5", "16", "17"], 0, "not_offered"),
+    ],
+)
 def test_detour_switch_follows_the_specification_unless_asked_not_to(
-    options: list[str], sections: list[str] | None, failing: int
+    options: list[str], sections: list[str] | None, failing: int, packets: str
 ) -> None:
     address = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "detour", "switch", "--no-p4", "--device-id", "1", "--"]
     process = subprocess.Popen(
-        [*command, "--grpc-server-addr", address, "--cpu-port", "510", *options],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [*command, "--grpc-server-addr", address, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         until(lambda: listens(address))
-        assert conformance.run(ServerUnderTest(address), sections).summary["fail"] == failing
+        report = conformance.run(ServerUnderTest(address), sections)
+        assert report.summary["fail"] == failing
+        assert {result.verdict for result in report.results if result.id == "packet.backup_in"} == {packets}
     finally:
         process.terminate()
         process.wait()

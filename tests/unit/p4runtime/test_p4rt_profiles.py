@@ -78,7 +78,8 @@ def test_a_failed_one_shot_leaves_nothing(client: Client, names: Names, network:
     client.insert(one_shot(names, 0xFD01, *((p, 1) for p in range(60))))
     too_many = one_shot(names, 0xFD02, *((p, 1) for p in range(5)))
     assert client.refusals(("INSERT", too_many)) == [EXHAUSTED]
-    assert client.refusals(("INSERT", one_shot(names, 0xFD01, (1, 1)))) == [EXISTS]
+    for actions in ([(1, 1)], [(p, 1) for p in range(5)]):  # also where there is no room for as many
+        assert client.refusals(("INSERT", one_shot(names, 0xFD01, *actions))) == [EXISTS]
     assert client.refusals(("MODIFY", one_shot(names, 0xFD01, *((p, 1) for p in range(65))))) == [EXHAUSTED]
     profile = network.pipelines[1][1].action_profiles["MyIngress.ecmp"]
     assert len(list(profile.members())) == 60

@@ -20,13 +20,18 @@ SAMPLES = sorted((PROGRAMS / "stf").glob("*.stf"))
 _MICROSECOND = 10**6
 
 
-def logged(name: str, set_up: Callable[[Api], None], frames: Iterable[tuple[int, bytes]]) -> list[LogLine]:
-    """The lines of frames that come in by ports, one after the other."""
+def logged(
+    name: str,
+    set_up: Callable[[Api], None],
+    frames: Iterable[tuple[int, bytes]],
+    change: Callable[[str], str] = lambda text: text,
+) -> list[LogLine]:
+    """The lines of frames that come in by ports, one after the other. `change`: of the program's JSON."""
     log: list[LogLine] = []
     with TraceNetwork() as switch:
         switch.add_switch(1, range(64), cpu_port=0)
         device = BmDevice(switch.network, 1)
-        device.load((COMPILED / f"{name}.json").read_bytes())
+        device.load(change((COMPILED / f"{name}.json").read_text()).encode())
         set_up(BmRuntime(device))
         network = switch.network
         with Recorder(network, follow=False) as recorder:

@@ -6,6 +6,8 @@ Of counter_direct, clone_and_multicast and register_48 other frames were compare
 from __future__ import annotations
 
 import os
+import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,18 @@ def test_lines_are_those_of_bmv2(program: str, commands: tuple[str, ...], frames
         golden.write_text(text)
     assert text == golden.read_text()
     assert {level for level, _ in got} >= {LOG_TRACE, 10}
+
+
+def test_actions_of_one_name_are_told_apart() -> None:
+    """p4c's ids tell actions apart; several may have one name."""
+
+    def renamed(text: str) -> str:
+        return re.sub(r"\b(TheIngress\.)?(default_counted|counted|silent)\b", "same", text)
+
+    frames = [(1, bytes.fromhex(frame)) for frame in ("010000", "012200")]
+    plain = logged("counter_direct", partial(_set_up, COUNTERS), frames)
+    same = logged("counter_direct", partial(_set_up, tuple(map(renamed, COUNTERS))), frames, renamed)
+    assert same == [(level, renamed(line)) for level, line in plain]
 
 
 @pytest.mark.parametrize(

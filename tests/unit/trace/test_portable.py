@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,16 +13,15 @@ import pytest
 
 from detour import cli
 from detour.base.errors import DetourError
+from detour.engine.compiler.load import load
 from detour.engine.compiler.portable import PNA, PSA, V1MODEL, architecture_of
 from detour.engine.compiler.program import Program
+from tests.portable_samples import P4C, compiled, packet_tests
 
 Json = Any
 PORTABLE = Path(__file__).resolve().parents[2] / "programs" / "portable"
 OURS = sorted(PORTABLE.glob("*.stf"))
-P4C = shutil.which("p4c-bm2-psa")
-SAMPLES = Path(os.environ.get("P4C_SAMPLES") or Path(P4C or "/none/none").parents[1] / "share/p4c/p4_16_samples")
-"""testdata/p4_16_samples of p4c's repository"""
-THEIRS = sorted(SAMPLES.glob("p[sn]a-*.stf")) if P4C else []
+THEIRS = packet_tests() if P4C else []
 
 
 def _source(name: str) -> Json:
@@ -48,8 +45,7 @@ def test_ours(stf: Path, run_json: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("stf", [pytest.param(each, id=each.stem) for each in THEIRS])
 def test_those_of_p4c(stf: Path, tmp_path: Path, run_json: Callable[..., Any]) -> None:
     base = tmp_path / stf.stem
-    outputs = ["-o", f"{base}.json", "--p4runtime-files", f"{base}.p4info.txtpb"]
-    subprocess.run([f"p4c-bm2-{stf.stem[:3]}", *outputs, SAMPLES / f"{stf.stem}.p4"], check=True, capture_output=True)
+    assert compiled(stf.with_suffix(".p4"), base)
     _check(run_json, base, stf)
 
 
@@ -119,6 +115,20 @@ def test_what_is_refused(source: Json, says: str) -> None:
     with pytest.raises(DetourError, match=says) as caught:
         Program(source)
     assert "\n" not in str(caught.value)
+
+
+def test_a_colour_whose_result_is_not_used() -> None:
+    # p4c's psa-meter1: the colour, then the index, both parameters of the action.
+    meter = {"type": "extern", "value": "MyIngress.meter"}
+    given = [{"type": "runtime_data", "value": number} for number in (1, 0)]
+    source = _with_call("_Meter_execute", meter, *given)
+    source["actions"][0]["runtime_data"] = [{"name": name, "bitwidth": 8} for name in ("index", "color")]
+    for table in (table for pipeline in source["pipelines"] for table in pipeline["tables"]):
+        if table["default_entry"]["action_id"] == source["actions"][0]["id"]:
+            table["default_entry"]["action_data"] = ["0x3", "0x1"]
+    (call,) = load(source).actions[0].json["primitives"]
+    assert call["parameters"][1] == given[1]
+    Program(source, traced=True)
 
 
 def test_a_program_may_have_no_deparser() -> None:

@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from detour.base.html import html_page
+from detour.base.tables import Table, left
+from detour.experiments.sim.report import REPORT_STYLE, html_table
 from tests.waiting import PATIENCE_S, until
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -346,6 +349,9 @@ def test_a_packet_is_sent_and_stepped_through_with_its_source(browser, url):
     assert value(browser, "window.detour.picture.lit") == ["h0", *hops, "h5"]
     assert value(browser, "!document.getElementById('pipeline').hidden")
     page = browser.find_element("tag name", "body")
+    assert browser.find_elements("css selector", "#source .lit"), "it opens on a step with a line of P4 and headers"
+    assert browser.find_elements("css selector", "#headers tr.head")
+    page.send_keys("<")
     seen = []
     for _ in range(14):
         seen.append(text_of(browser, "#event"))
@@ -437,6 +443,28 @@ def test_a_program_without_a_fabric(browser, tmp_path_factory):
         browser.get("about:blank")  # before the server ends
 
 
+def test_labels_of_edges_lie_on_no_other_label_and_on_no_node(browser):
+    for program in ("fabric", "sai"):  # the widest parser; hits and misses that lead to the same place
+        with served("--program", f"p4src/build/{program}.p4info.txtpb,p4src/build/{program}.json") as address:
+            browser.get(address)
+            until(lambda: browser.find_elements("css selector", "#fields select"))
+            clicked(browser, "#build")
+            until(lambda: browser.find_elements("id", "outcome"))
+            boxes = "(which) => [...document.querySelectorAll(which)].map((each) => each.getBoundingClientRect())"
+            shared = """(one, other) => Math.min(one.right, other.right) - Math.max(one.left, other.left) > 1
+              && Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top) > 2.5"""
+            count, over = value(
+                browser,
+                f"""(() => {{ const boxes = {boxes}, shared = {shared}, labels = boxes("#pipeline .label");
+                const others = boxes("#pipeline .node rect, #pipeline .node polygon");
+                return [labels.length, labels.flatMap((label, i) =>
+                  [...labels.slice(i + 1), ...others].filter((other) => shared(label, other))).length]; }})()""",
+            )
+            assert count > 8
+            assert over == 0
+            browser.get("about:blank")  # before the server ends
+
+
 # -- runs ----------------------------------------------------------------------------------------------------
 
 
@@ -464,6 +492,26 @@ def test_a_recorded_run_is_played_back_and_sought(browser, tmp_path):
         opened(browser, address, "#switch?name=s0&t=5")
         until(lambda: "s0:1" in body_text(browser))
         browser.get("about:blank")
+
+
+def test_reports_are_as_wide_as_a_phone(browser, tmp_path):
+    from detour.cli import main
+
+    simulated = tmp_path / "sim"
+    topo = "leaf-spine:leaves=2,spines=2,hosts=2"
+    assert main(["sim", "--topo", topo, "--workload", "permutation:bytes=10k", "--out", str(simulated)]) == 0
+    program = "p4src/build/ipv4.p4info.txtpb,p4src/build/ipv4.json"
+    covered, pages, report = tmp_path / "c.cov", tmp_path / "pages", tmp_path / "wide.html"
+    frame = "ff" * 12 + "0800" + "00" * 46
+    assert main(["trace", "--program", program, "--packet", frame, "--coverage", str(covered)]) == 0
+    assert main(["coverage", str(covered), "--html", str(pages)]) == 0
+    wide = Table([left(f"column {k}", lambda _: "a-long-word-that-has-no-place-to-break") for k in range(9)], [None])
+    report.write_text(html_page("x" * 99, html_table(wide), REPORT_STYLE))
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    for file in (simulated / "report.html", *pages.iterdir(), report):
+        browser.get(file.as_uri())
+        assert value(browser, "document.documentElement.scrollWidth") == 390, file
 
 
 def test_files_of_traces_are_stepped_through(browser, tmp_path):
