@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from detour.base.errors import DetourError
 from detour.topo import address
-from detour.topo.names import NameFinder, NodeNames, is_file_name, link_name
+from detour.topo.names import NameFinder, NodeNames, NodePlace, is_file_name, link_name
 
 LinkKind: TypeAlias = Literal["host", "local", "global"]
 HostPair: TypeAlias = tuple[int, int]
@@ -201,7 +201,7 @@ class Topology:
     @cached_property
     def finder(self) -> NameFinder:
         """Finds switches, hosts and links by name."""
-        ends = [
+        ends: list[tuple[NodePlace, NodePlace]] = [
             (("switch", link.a[0]), ("host" if link.kind == "host" else "switch", link.b[0])) for link in self.links
         ]
         ports = [[None if peer is None else peer.link for peer in switch.ports] for switch in self.switches]

@@ -112,7 +112,7 @@ def test_lists_of_usids_are_never_taken_for_others():
     topology = from_networkx(graph)
     assert parse_usid_list(topology, "tor,s3,host-10") == (3, 4, 0x8001)
     text = usid_list_text(topology, (0, 1, 2, 3), 1)
-    assert text == "0x2,tor,0x4,host-10"
+    assert text == "0x2,0x3,0x4,0x8001"
     assert parse_usid_list(topology, text) == (2, 3, 4, 0x8001)
     for unclear in ("a", "p1", "10"):
         with pytest.raises(DetourError, match="may be the switch of that name"):
