@@ -9,15 +9,22 @@ processes in which nothing that Numba compiles is run; without it objects do the
 
 from __future__ import annotations
 
+import os
+import re
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
 import numba
-from numba.core import codegen
+from numba.core import codegen, errors, types
 from numba.core.registry import cpu_target
 
 from detour.base.errors import DetourError
-from detour.base.jit import Native
+from detour.base.jit import Native, no_field
+from detour.base.places import PACKAGE
+
+NumbaError = errors.NumbaError
+_PLACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)|at (?P<file_>/.+?) \((?P<line_>\d+)\)')
 
 
 def context() -> Any:
@@ -28,6 +35,27 @@ def context() -> Any:
 def dispatcher(native: Native) -> Any:
     """Numba's function for one of ours."""
     return numba.njit(native.py_func, **native.options)
+
+
+def syntax_error(error: NumbaError, otherwise: tuple[str, int]) -> SyntaxError:
+    """What Numba says of a function that it cannot compile, in one line, with the innermost place that is not detour's
+    own, or `otherwise`."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    text = next((line for line in lines if line and not line.startswith("Failed in ")), "it cannot be compiled")
+    places = [(m["file"] or m["file_"], int(m["line"] or m["line_"])) for m in _PLACE.finditer(str(error))]
+    files = [(os.path.abspath(file), line) for file, line in places]
+    file, line = next((one for one in files if not Path(one[0]).is_relative_to(PACKAGE)), otherwise)
+    return SyntaxError(text, (file, line, None, None))
+
+
+def _field_type(record: Any, name: str) -> Any:
+    """In place of Numba's, which raises a KeyError without the place."""
+    if name not in record.fields:
+        raise errors.TypingError(no_field(name, record.fields))
+    return record.fields[name].type
+
+
+types.Record.typeof = _field_type
 
 
 def type_of(intrinsic: Any) -> Any:

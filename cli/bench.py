@@ -15,6 +15,7 @@ from detour.cli.parser import (
     add_options,
     byte_count,
     command,
+    counted,
     draws,
     floats,
     output_file,
@@ -121,7 +122,7 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
         "planning of all-to-all exchanges with failed links, against its goals",
         {
             "sets": _count("N", "random failure sets (200)"),
-            "phases": CommandOption("of exchanges in virtual time (24; 0: none)", "N", kind=int),
+            "phases": CommandOption("of exchanges in virtual time (24; 0: none)", "N", kind=counted),
         },
     ),
     "ai-fabric": (

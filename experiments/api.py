@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -43,6 +44,7 @@ FlowTuple: TypeAlias = Sequence[float]
 WorkloadLike: TypeAlias = "str | TaskGraph | Iterable[FlowTuple]"
 
 
+_SHOWN_STEPS = 16
 lab = open_lab
 
 
@@ -76,6 +78,17 @@ class Simulation:
 
     run: SimRun
     ecmp: Simulation | None = None
+
+    def __repr__(self) -> str:
+        return repr(self.run).replace("SimRun", "Simulation", 1)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the tables that `detour sim` prints."""
+        from detour.experiments.sim.report import html_table
+        from detour.experiments.sim.tables import sim_tables
+
+        tables = sim_tables(result_of(self.run), by_size(self.run), _SHOWN_STEPS)
+        return f"<p>{escape(repr(self)[1:-1])}</p>{''.join(map(html_table, tables))}"
 
     @property
     def summary(self) -> dict[str, Any]:

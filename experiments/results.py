@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from detour.base.files import naming, write_file
-from detour.base.tables import Column, Table, left, markdown, right
+from detour.base.tables import Table, markdown
 from detour.experiments.columns import grouped, table
 from detour.experiments.nonshortest import ablation, deadlock, figures, paper, pfc_gain, settings, tables, tuning
 from detour.experiments.nonshortest import experiment as nonshortest
@@ -288,7 +288,7 @@ def documents(
         _section("claims", table(Claim, verdicts)),
         _table_3(curves),
         _hold_outs(hold_outs),
-        _curves(curves.points, drawn),
+        _curves(drawn),
         _table_1(table_1, drawn),
         _deadlock(figure_2),
     ]
@@ -337,37 +337,12 @@ def _hold_outs(hold_outs: NonshortestFindings) -> str:
     return _section("hold_outs", tables.hold_outs(hold_outs.gains, hold_outs.points), counts=counts)
 
 
-def _rates(points: Sequence[NonshortestRun]) -> Table[dict[str, tables.SchemeRuns]]:
-    """A row for each pattern and number of pairs, a column for each scheme."""
-    cells = grouped(tables.by_scheme(points), lambda runs: (runs.first.pattern, runs.first.pairs)).values()
-    rows = [{runs.first.scheme: runs for runs in cell} for cell in cells]
-
-    def rate(scheme: str) -> Column[dict[str, tables.SchemeRuns]]:
-        def text(row: dict[str, tables.SchemeRuns]) -> str | None:
-            star = "" if scheme not in row or row[scheme].steady == "yes" else " *"
-            return f"{row[scheme].mean(lambda run: run.wire_gbps):.0f}{star}" if scheme in row else None
-
-        return right(scheme, text)
-
-    columns = [
-        left("pattern", lambda row: next(iter(row.values())).first.pattern.upper()),
-        right("pairs", lambda row: f"{next(iter(row.values())).first.pairs:,}"),
-        right("ceiling", lambda row: f"{next(iter(row.values())).mean(lambda run: run.ceiling_gbps):.0f}"),
-        *map(rate, dict.fromkeys(scheme for row in rows for scheme in row)),
-    ]
-    return Table(columns, rows)
-
-
-def _curves(points: Sequence[NonshortestRun], drawn: dict[str, str]) -> str:
+def _curves(drawn: dict[str, str]) -> str:
     parts = ["## Figs. 5 to 7: throughput over connections\n", _TEXTS["rates"]]
     for number, topology in ((5, "D1"), (6, "D2"), (7, "D3")):
-        mine = [run for run in points if run.topology == topology]
-        if not mine:
-            continue
-        parts.append(f"### Fig. {number}: {topology}\n")
         if topology in drawn:
-            parts.append(f"![throughput of the four schemes on {topology}]({drawn[topology]})\n")
-        parts.append(markdown(_rates([run for run in mine if run.scheme != BENCHMARK_DCTCP.name])) + "\n")
+            picture = f"![throughput of the four schemes on {topology}]({drawn[topology]})"
+            parts.append(f"### Fig. {number}: {topology}\n\n{picture}\n")
     if "time" in drawn:
         parts.append(f"### Over time\n\n![wire rate over time]({drawn['time']})\n")
     return "\n".join(parts)

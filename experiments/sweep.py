@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from detour.base.cores import PROCESSES, THREADS
 from detour.base.errors import DetourError
+from detour.base.extras import require
 from detour.experiments.store import Store
 
 P = TypeVar("P")
@@ -202,10 +203,9 @@ def check_ray_address(address: str) -> None:
 
 
 def _on_ray(points: list[P], worker: str, address: str) -> Iterator[Finished[P]]:
-    try:
-        import ray  # type: ignore[import-not-found]
-    except ImportError:
-        raise DetourError("--ray needs Ray: pip install 'detour-fabric[ray]'") from None
+    require("ray", "Ray", "ray", "--ray")
+    import ray  # type: ignore[import-not-found]
+
     check_ray_address(address)
     try:
         ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level=logging.WARNING)

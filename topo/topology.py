@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from typing import Literal, TypeAlias
 
 from detour.base.errors import DetourError
@@ -146,6 +148,17 @@ class Topology:
 
     def __str__(self) -> str:
         return self.spec
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.switches)} switches, {len(self.hosts)} hosts, {len(self.links)} links"
+        return f"<Topology {self.spec}: {counts}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        kinds = Counter(f"{link.kind} links" for link in self.links)
+        counts = {"switches": len(self.switches), "hosts": len(self.hosts), "groups": self.groups, **kinds}
+        rows = "".join(f"<tr><th>{name}</th><td>{count}</td></tr>" for name, count in counts.items())
+        return f"<p>{escape(self.spec)}</p><table>{rows}</table>"
 
     @cached_property
     def hosts_of(self) -> tuple[tuple[Host, ...], ...]:

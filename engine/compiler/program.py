@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from detour.base.arrays import Int64Array
-from detour.base.errors import DetourError, InternalError
+from detour.base.errors import DetourError, InternalError, told_of
 from detour.base.records import as_json, from_json
 from detour.engine.compiler import context, native
 from detour.engine.compiler.control import write_pipeline
@@ -116,7 +117,9 @@ class Program:
     def from_json(cls, source: Any, *, use_cache: bool = True, apart: native.CompileLimits | None = None) -> Program:
         """From a dict, a JSON text or the path of a JSON file. Raises `DetourError` naming the construct and its source
         line if the program needs what is not there."""
-        return cls(read_json(source), use_cache=use_cache, apart=apart)
+        document = read_json(source)
+        with told_of(str(source)) if isinstance(source, Path) else nullcontext():
+            return cls(document, use_cache=use_cache, apart=apart)
 
     def _object(self, use_cache: bool) -> bytes:
         """The object file. How its messages, records and counters are read is kept in front of it in the cache."""

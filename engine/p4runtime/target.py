@@ -48,7 +48,7 @@ def compile_program(text: bytes) -> Program:
     except UnicodeDecodeError as e:
         raise DetourError(f"P4 program: the BMv2 JSON is not UTF-8 at byte {e.start}") from e
     if not document.lstrip().startswith("{"):  # read_json would take it for a path
-        raise DetourError("P4 program: p4_device_config is not a BMv2 JSON document")
+        raise DetourError("P4 program: this is no BMv2 JSON")
     return Program.from_json(read_json(document), apart=LIMITS)
 
 

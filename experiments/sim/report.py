@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.extras import require
 from detour.base.files import naming, new_file, new_text, write_file
 from detour.base.html import html_page
 from detour.base.plugins import unpinned
@@ -41,7 +42,7 @@ def check_folder(folder: Path | None) -> None:
         raise DetourError(f"--out {folder}: there is no folder {place}")
     if not os.access(place, os.W_OK | os.X_OK):
         raise DetourError(f"--out {folder}: {place} cannot be written to")
-    _needs_matplotlib("--out")
+    require("matplotlib", "matplotlib", "plot", "--out")
 
 
 def check_plot(file: Path | None) -> None:
@@ -52,12 +53,7 @@ def check_plot(file: Path | None) -> None:
         raise DetourError(f"--plot {file}: plots are written as {', '.join(_SUFFIXES)}")
     if not file.absolute().parent.is_dir():
         raise DetourError(f"--plot {file}: there is no folder {file.absolute().parent}")
-    _needs_matplotlib("--plot")
-
-
-def _needs_matplotlib(option: str) -> None:
-    if importlib.util.find_spec("matplotlib") is None:
-        raise DetourError(f"{option} needs matplotlib: pip install 'detour-fabric[plot]'")
+    require("matplotlib", "matplotlib", "plot", "--plot")
 
 
 def write(folder: Path, run: SimRun) -> None:

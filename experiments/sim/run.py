@@ -186,6 +186,13 @@ class SimRun:
     stopped: bool = False
     placement: Placement | None = None
 
+    def __repr__(self) -> str:
+        over = int((self.graph.is_message & self.tasks.finished).sum())
+        return (
+            f"<SimRun {self.workload.text} on {self.topology.spec}, {self.settings.scheme.name}: "
+            f"{over} of {int(self.graph.is_message.sum())} flows complete in {time_text(self.end_ps)}, {self.ended_by}>"
+        )
+
     @property
     def graph(self) -> TaskGraph:
         """Of the workload."""

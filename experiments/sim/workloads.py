@@ -99,19 +99,17 @@ def _job(text: str, rest: str, of: DrawnFor) -> SimWorkload:
 
 
 def _adopt(name: str, function: Any) -> Opener:
-    if not callable(function):
-        raise DetourError(f"{name} is a {type(function).__name__}, and not a function of a topology")
+    function = plugins.function_of(function, "a topology")
 
     def opened(text: str, rest: str, of: DrawnFor) -> SimWorkload:
         values = plugins.values_of(text, rest)
         if "seed" in inspect.signature(function).parameters:
             values.setdefault("seed", of.seed)
-        workload = plugins.call(name, function, topology=of.topology, **values)
-        if isinstance(workload, TaskGraph):
-            return SimWorkload(text, workload, not len(workload.dependencies) and bool(workload.is_message.all()))
         with plugins.blaming(name):
-            rows = list(workload)
-        return workload_of_rows(text, rows, of.topology)
+            workload = plugins.call(name, function, of.topology, **values)
+            if isinstance(workload, TaskGraph):
+                return SimWorkload(text, workload, not len(workload.dependencies) and bool(workload.is_message.all()))
+            return workload_of_rows(text, list(workload), of.topology)
 
     return opened
 

@@ -91,7 +91,7 @@ def _of_sender(task: P4UtilsTask) -> str:
     """`send_udp_flow` in a workload's words. p4-utils makes packets of 13 bytes less than it says, and counts these."""
     values = {**_SEND_USUAL, **dict(zip(_SEND_USUAL, task.args, strict=False)), **task.kwargs}
     try:
-        rate, size = rate_bps_of(str(values["rate"]).replace("K", "k")), int(values["packet_size"]) - 13
+        rate, size = rate_bps_of(str(values["rate"])), int(values["packet_size"]) - 13
         seconds = min((each for each in (float(values["duration"]), task.duration) if each > 0), default=_ENDLESS_S)
         ports = f"sport={int(values['sport'])},dport={int(values['dport'])},tos={int(values['tos'])}"
     except ValueError as error:

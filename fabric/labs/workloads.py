@@ -231,8 +231,8 @@ _MEANINGS: dict[str, Callable[[_Part], Iterator[Activity]]] = {
 }  # fmt: skip
 
 
-def _up_to(most: int) -> Callable[[str], int]:
-    return lambda text: whole_number_of(text, most)
+def _up_to(most: int, least: int = 1) -> Callable[[str], int]:
+    return lambda text: whole_number_of(text, most, least)
 
 
 def _some_time(text: str) -> int:
@@ -248,26 +248,10 @@ def _model(text: str) -> str:
     return text
 
 
-def _ecn(text: str) -> int:
-    if text not in ("0", "1", "2"):
-        raise DetourError(f"{text!r}: 0 (not capable), 1 and 2 (capable) are possible")
-    return int(text)
-
-
-def _tos(text: str) -> int:
-    try:
-        tos = int(text, 0)
-    except ValueError:
-        tos = -1
-    if not 0 <= tos <= 255:
-        raise DetourError(f"{text!r} is not a number from 0 to 255")
-    return tos
-
-
 _READERS: dict[str, Callable[[str], Any]] = {
     "count": _up_to(10**6), "flows": _up_to(4_096), "sport": _up_to(_MOST_PORT), "dport": _up_to(_MOST_PORT),
     "interval": _some_time, "time": _some_time, "start": time_ps_of, "rate": rate_bps_of, "bytes": bytes_of,
-    "model": _model, "ecn": _ecn, "tos": _tos, "cc": str,
+    "model": _model, "ecn": _up_to(2, 0), "tos": _up_to(255, 0), "cc": str,
 }  # fmt: skip
 
 

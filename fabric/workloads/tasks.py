@@ -69,6 +69,10 @@ class TaskGraph:
         self._check_dependencies()
         self._check_cycles()
 
+    def __repr__(self) -> str:
+        messages = int(self.is_message.sum())
+        return f"<TaskGraph: {messages} messages, {len(self) - messages} computations, {self.hosts} hosts>"
+
     def __len__(self) -> int:
         return len(self.tasks)
 

@@ -76,6 +76,7 @@ class CongestionAlgorithm(Plugin):
     rate_based: bool = False
 
     HOOKS: ClassVar[tuple[str, ...]] = CONTROL_HOOKS
+    TAKES: ClassVar[tuple[str, ...]] = ("p", "s", "q", "packet", "now")
     NEWS: ClassVar[type[NativeRecord]] = Packet
 
 

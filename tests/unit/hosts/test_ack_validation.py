@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a peer says is believed field by field, and only if it can be true (the table in docs/transports-reference.md)."""
+"""A sender believes a peer field by field, and only what can be true (the table in docs/transports-reference.md)."""
 
 from __future__ import annotations
 
