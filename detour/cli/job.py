@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,6 +87,8 @@ def _model(options: argparse.Namespace) -> None:
     text = f"{result['parameters'] / 1e9:.3g}B parameters, {layers} layers of width {hidden}, {shape.ranks} hosts"
 
     def render(page: Page) -> None:
+        import shlex
+
         page.print(f"{options.out}: {text}; this runs it:")
         page.print(f"detour place {shlex.quote(str(options.out))} --topo {_fitting(shape.ranks)} --run", whole=True)
 

@@ -56,10 +56,15 @@ def request(
     """Hosts of a fabric of ours, by name: `h0,h71` and `h3=4711`. `queue`: packets of the switches' queues; those of
     the hosts are as long. Raises DetourError: there is no such host, one is there twice, or something is not a
     process."""
-    processes = {topology.host(name).name: process for name, process in processes_of(netns).items()}
+
+    def own_name(name: str) -> str:
+        kind, index = topology.finder.node(name) or ("", 0)
+        return topology.hosts[index].name if kind == "host" else name
+
+    processes = {own_name(name): process for name, process in processes_of(netns).items()}
     hosts = {host.name: host for host in topology.hosts}
-    asked = [topology.host(name).name for name in listed(linux)]
-    names = hosts_named([*asked, *processes], hosts, f"the fabric has {', '.join(hosts)}")
+    asked = [*map(own_name, listed(linux)), *processes]
+    names = hosts_named(asked, hosts, f"the fabric has {topology.hosts[0].name} to {topology.hosts[-1].name}")
     size, packets = mtu_of(names, mtu), QUEUE_PACKETS if queue is None else queue
     interfaces = {name: of_fabric(hosts[name], size, packets) for name in names}
     return LinuxRequest(interfaces, names_of_fabric(topology), processes)

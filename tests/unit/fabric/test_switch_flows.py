@@ -17,6 +17,7 @@ from detour.fabric.operations.control_plane import ControlPlane
 from detour.fabric.operations.live_flows import LiveFlows
 from detour.fabric.operations.switch_flows import READING_SHARE, SwitchFlows, next_window
 from detour.fabric.records import SwitchFlowTotals
+from detour.topo import parse_topology
 
 MS = 1_000_000_000
 TICK_PS = 1_000_000
@@ -34,6 +35,7 @@ class Switches:
         self.refuse = False
         self.clock = VirtualClock(lambda: self.now_ps, self.run)
         self.window_s = MS / PS
+        self.topology = parse_topology("d1")
         self.flows = SwitchFlows(cast(ControlPlane, self), cast(LiveFlows, self), self.clock, TICK_PS, kept=4)
 
     def run(self, until_ps: int) -> None:
