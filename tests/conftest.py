@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from detour.cli import main, output
 from detour.engine.compiler.covering import Collector
 from detour.engine.coverage.document import CoverageDocument, document_of
 from detour.fabric.backends.bmv2.switch import missing
+from tests.skipped import skip_lines
 from tests.waiting import PATIENCE_S
 
 hypothesis.settings.register_profile("repeatable", derandomize=True)
@@ -30,6 +31,7 @@ hypothesis.settings.load_profile("repeatable")
 _HOME_OF_FABRICS = "XDG_RUNTIME_DIR"
 
 
+pytest_plugins = ["pytester"]
 COLLECTED = pytest.StashKey[Collector]()
 
 
@@ -123,6 +125,16 @@ def pytest_unconfigure() -> None:
 def pytest_collection_finish() -> None:
     """The garbage collector does not look at thousands of tests and their modules whenever a fabric is built."""
     keep_all()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """The last lines say what was skipped for want of what, and what provides it; `-rs` lists each test."""
+    yield
+    if skipped := terminalreporter.stats.get("skipped"):
+        terminalreporter.section(f"{len(skipped)} skipped for want of")
+        for line in skip_lines(report.longrepr[2].removeprefix("Skipped: ") for report in skipped):
+            terminalreporter.line(line)
 
 
 def _without_interfaces() -> str | None:
