@@ -36,7 +36,13 @@ def test_reasons_of_one_kind_are_counted_together() -> None:
 
 
 def test_the_run_ends_with_them(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest("from tests.conftest import pytest_terminal_summary")
-    pytester.makepyfile("import pytest\ndef test_a():\n    pytest.skip('tshark is not on PATH')")
-    lines = pytester.runpytest_inprocess().outlines
-    assert "    1 tshark: apt install tshark" in lines[-4:]
+    pytester.makeconftest("from tests.conftest import pytest_collection_modifyitems, pytest_terminal_summary")
+    pytester.makepyfile(
+        "import pytest\ndef test_a():\n    pytest.skip('tshark is not on PATH')\n"
+        "@pytest.mark.long\ndef test_b():\n    assert False"
+    )
+    result = pytester.runpytest_inprocess()
+    result.assert_outcomes(skipped=1, deselected=1)
+    assert "    1 tshark: apt install tshark" in result.outlines[-4:]
+    assert "tests marked long were left out: make test-long" in result.outlines
+    pytester.runpytest_inprocess("-m", "long").assert_outcomes(failed=1, deselected=1)
