@@ -6,6 +6,8 @@ import sys
 import p4runtime_sh.shell as sh  # pyright: ignore[reportMissingImports]
 from p4runtime_sh.p4runtime import P4RuntimeWriteException  # pyright: ignore[reportMissingImports]
 
+PATIENCE_S = 300.0
+
 
 def parameter(entry, number):
     """A parameter of an entry's action, by its id."""
@@ -122,12 +124,24 @@ def replication():
     assert count(sh.CloneSessionEntry(5)) == 1
 
 
+class Arrived(Exception):
+    """A packet: ends the listening, which goes on until its time is over otherwise."""
+
+
+def arrived(message):
+    raise Arrived(message.packet.payload)
+
+
 def packets():
     incoming = sh.PacketIn()  # listens from here on
     packet = sh.PacketOut(b"from the shell", egress_port="5", _pad="0")
     packet.send()
-    payloads = [message.packet.payload for message in incoming.sniff(timeout=3)]
-    assert payloads == [b"for the shell"], payloads
+    try:
+        incoming.sniff(arrived, timeout=PATIENCE_S)
+    except Arrived as packet:
+        assert packet.args == (b"for the shell",), packet
+    else:
+        raise AssertionError("no packet came")
 
 
 def main():
