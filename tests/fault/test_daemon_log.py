@@ -105,8 +105,8 @@ _DAMAGES = (_cut, _garbled, _empty)
 
 @pytest.mark.slow
 def test_a_damaged_cache_is_made_anew(world: World) -> None:
-    """Of what a fabric takes from the cache, each file is damaged in one of three ways, but for the largest parts, which
-    are found and verified as the others are and take a minute to build."""
+    """Of what a fabric takes from the cache, each file is damaged in one of three ways, but for the largest parts,
+    which are found and verified as the others are and take a minute to build."""
     private = world.folder / "cache"
     world.environment["XDG_CACHE_HOME"] = str(private)
     native = private / "detour" / "numba"
