@@ -152,8 +152,9 @@ def _without_long(config: pytest.Config) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests marked `long` run only where `-m` names them. Tests marked `bmv2` need simple_switch_grpc and root; those marked `kernel` need root and interfaces. Files with
-    slow tests come first: at the end workers have short ones to share."""
+    """Tests marked `long` run only where `-m` names them. Tests marked `bmv2` need simple_switch_grpc and root; those
+    marked `kernel` need root and interfaces. Files with slow tests come first: at the end workers have short ones to
+    share."""
     if _without_long(config):
         left_out = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=left_out)
