@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every package may use and what uses no other: errors, units, the JIT's settings, folders."""
+"""Helpers that every package may use and that use no other package: errors, units, native code, folders."""
 
 __all__ = [
-    "addresses", "arrays", "cache", "cores", "dataplane", "descriptors", "errors", "files", "garbage", "grpc_loop",
-    "heap", "interrupting", "jit", "listening", "located_json", "memory", "objects", "option_files", "override",
-    "p4build", "pages", "parts", "places", "plugins", "pointers", "port_owners", "progress", "protobuf", "quantities",
-    "records", "reports", "secure_dir", "server_process", "standard", "structs", "tables", "tcp_listener", "times",
-    "unix_listener",
+    "addresses", "arrays", "cache", "cores", "dataplane", "descriptors", "errors", "extras", "files", "garbage",
+    "grpc_loop", "heap", "html", "interrupting", "jit", "listening", "located_json", "memory", "objects",
+    "option_files", "override", "p4build", "pages", "parts", "places", "plugins", "pointers", "port_owners",
+    "progress", "protobuf", "quantities", "records", "reports", "secure_dir", "server_process", "standard",
+    "structs", "tables", "tcp_listener", "times", "unix_listener",
 ]  # fmt: skip

@@ -64,8 +64,17 @@ def _type(kind: ArgumentKind) -> Any:
 
 def _compiled(entry: NativeEntry) -> Any:
     signature = tuple(map(_type, entry.kinds[:-1]))
-    entry.dispatcher.compile(signature)
-    return entry.dispatcher.overloads[signature]
+    code = entry.py_func.__globals__.get("_hook", entry).py_func.__code__  # see `hosts.plugins`
+    try:
+        entry.dispatcher.compile(signature)
+    except linking.NumbaError as error:
+        raise linking.syntax_error(error, (code.co_filename, code.co_firstlineno)) from error
+    result = entry.dispatcher.overloads[signature]
+    returned = result.fndesc.restype
+    if entry.kinds[-1] in (int, float, bool) and not isinstance(returned, (types.Number, types.Boolean)):
+        text = f"{code.co_name} returns {returned}; wanted is a number"
+        raise SyntaxError(text, (code.co_filename, code.co_firstlineno, None, None))
+    return result
 
 
 def _export(module: ir.Module, entry: NativeEntry, result: Any) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What detour may rebuild at any time: `$XDG_CACHE_HOME/detour`, else `~/.cache/detour`.
+"""The cache folder, which detour may rebuild at any time: `$XDG_CACHE_HOME/detour`, else `~/.cache/detour`.
 
 Nothing depends on it. Where it cannot be used (a full disk, a quota, no home folder, a folder that others can write to)
 one line says so and everything goes on without it.
@@ -51,7 +51,7 @@ class Cache:
         return Folder(self._top(), *self._parts)
 
     def get(self, name: str) -> bytes | None:
-        """What was stored; None if it is not there, damaged, or cannot be had."""
+        """Return the stored content; None if it is missing, damaged or cannot be read."""
         try:
             return self.folder().read(name)
         except OSError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that the P4 programs, control plane, hosts and engine must agree on (`p4src/include/headers.p4`)."""
+"""Numbers that the P4 programs, control plane, hosts and engine must agree on (`detour/p4src/include/headers.p4`)."""
 
 from __future__ import annotations
 

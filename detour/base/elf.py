@@ -62,7 +62,7 @@ class LoadedObject:
 
 
 class _Image:
-    """What is in a file, and what that becomes in memory: `content`, of which `code` bytes cannot be written."""
+    """The content of an object file and its layout in memory: `content`, whose first `code` bytes are read-only."""
 
     def __init__(self, data: bytes) -> None:
         magic, *kind = struct.unpack_from("<4s2s10xHH", data)

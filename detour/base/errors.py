@@ -25,7 +25,7 @@ class WriteError(DetourError):
 
 @contextmanager
 def told_of(place: str) -> Iterator[None]:
-    """What is wrong inside is told with its place before it: `FILE, line 3: ...`."""
+    """Put the place in front of the message of any `DetourError` raised inside: `FILE, line 3: ...`."""
     try:
         yield
     except DetourError as error:

@@ -22,7 +22,7 @@ _WRONG_PATH = (
 
 
 def read_bytes(path: Path) -> bytes:
-    """What is in a file. Raises `DetourError`: it cannot be read."""
+    """Read a file. Raises `DetourError`: it cannot be read."""
     try:
         return path.read_bytes()
     except (OSError, ValueError) as error:  # a zero byte in its name
@@ -30,7 +30,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """What is in a file of text, with line ends as `\n`. Raises `DetourError`: it cannot be read, or is no text."""
+    r"""Read a text file, with line ends as `\n`. Raises `DetourError`: it cannot be read, or is not text."""
     try:
         return read_bytes(path).decode().replace("\r\n", "\n")
     except UnicodeDecodeError:
@@ -62,7 +62,7 @@ class Replacement:
         self.file = os.fdopen(os.open(self._spare, flags, mode, dir_fd=at), "wb")
 
     def keep(self) -> None:
-        """It is complete; if this fails, it is discarded."""
+        """Put the complete file in its place; discard it if that fails."""
         try:
             self.file.close()
             if self._spare is not None:
@@ -72,7 +72,7 @@ class Replacement:
             raise
 
     def discard(self) -> None:
-        """It is not wanted. May be called twice."""
+        """Throw the new content away. May be called twice."""
         with suppress(OSError):
             self.file.close()
         if self._spare is not None:

@@ -14,7 +14,7 @@ from detour.base.structs import Int64, NativeRecord
 
 
 class HeapEntry(NativeRecord):
-    """Who wants to be called, and when."""
+    """An entry of the heap: who is called, and when."""
 
     time: Int64
     who: Int64

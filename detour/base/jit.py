@@ -10,7 +10,7 @@ linked and stored as one object; `inner` and `allocating` what only native funct
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial, update_wrapper, wraps
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +21,7 @@ import numpy as np
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 JIT_OFF = "NUMBA_DISABLE_JIT"
+_SHOWN = 12
 COMPILED = os.environ.get(JIT_OFF, "0") in ("", "0")
 
 
@@ -37,10 +38,23 @@ class Fields:
         object.__setattr__(self, "_record", record)
 
     def __getattr__(self, name: str) -> Any:
+        if name not in (fields := self._record.dtype.fields or {}):
+            raise AttributeError(no_field(name, fields))
         return as_record(self._record[name])
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name not in (fields := self._record.dtype.fields or {}):
+            raise AttributeError(no_field(name, fields))
         self._record[name] = value
+
+
+def no_field(name: str, names: Iterable[str]) -> str:
+    """What is said of a field that a record has not; names like it come first."""
+    from difflib import get_close_matches
+
+    names = list(names)
+    shown = list(dict.fromkeys([*get_close_matches(name, names), *names]))
+    return f"there is no field {name}; there are {', '.join(shown[:_SHOWN])}{', ...' if shown[_SHOWN:] else ''}"
 
 
 def as_record(value: Any) -> Any:
@@ -60,7 +74,7 @@ NATIVES: list[Native] = []
 
 
 def _numba() -> Any:
-    """What makes Numba's functions of ours; loaded at the first need, which takes half a second."""
+    """Import the module that makes Numba functions, at first need: it takes half a second."""
     return import_module("detour.base.linking")
 
 
@@ -87,7 +101,7 @@ class Native:
 
 
 class Intrinsic:
-    """What native code has that Numba cannot say: `make()` returns Numba's own object for it."""
+    """An operation of native code that Numba cannot express: `make()` returns Numba's own object for it."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make

@@ -9,25 +9,53 @@ processes in which nothing that Numba compiles is run; without it objects do the
 
 from __future__ import annotations
 
+import os
+import re
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
 import numba
-from numba.core import codegen
+from numba.core import codegen, errors, types
 from numba.core.registry import cpu_target
 
 from detour.base.errors import DetourError
-from detour.base.jit import Native
+from detour.base.jit import Native, no_field
+from detour.base.places import PACKAGE
+
+NumbaError = errors.NumbaError
+_PLACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)|at (?P<file_>/.+?) \((?P<line_>\d+)\)')
 
 
 def context() -> Any:
-    """Of Numba's target, which is this processor."""
+    """Return the context of Numba's target, which is this processor."""
     return cpu_target.target_context
 
 
 def dispatcher(native: Native) -> Any:
     """Numba's function for one of ours."""
     return numba.njit(native.py_func, **native.options)
+
+
+def syntax_error(error: NumbaError, otherwise: tuple[str, int]) -> SyntaxError:
+    """What Numba says of a function that it cannot compile, in one line, with the innermost place that is not detour's
+    own, or `otherwise`."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    text = next((line for line in lines if line and not line.startswith("Failed in ")), "it cannot be compiled")
+    places = [(m["file"] or m["file_"], int(m["line"] or m["line_"])) for m in _PLACE.finditer(str(error))]
+    files = [(os.path.abspath(file), line) for file, line in places]
+    file, line = next((one for one in files if not Path(one[0]).is_relative_to(PACKAGE)), otherwise)
+    return SyntaxError(text, (file, line, None, None))
+
+
+def _field_type(record: Any, name: str) -> Any:
+    """In place of Numba's, which raises a KeyError without the place."""
+    if name not in record.fields:
+        raise errors.TypingError(no_field(name, record.fields))
+    return record.fields[name].type
+
+
+types.Record.typeof = _field_type
 
 
 def type_of(intrinsic: Any) -> Any:
@@ -61,7 +89,7 @@ def object_of(library: Any) -> bytes:
     if missing:
         raise DetourError(
             f"{library.name} needs {', '.join(missing)}, which only Numba has: arrays assigned to slices and the axes"
-            " of sums bring errors in words (see control/native.py)"
+            " of sums bring errors in words (see detour/control/native.py)"
         )
     return library._codegen._tm.emit_object(library._final_module)
 
@@ -79,7 +107,7 @@ class _OneLink(codegen.JITCodeLibrary):  # pyright: ignore[reportPrivateImportUs
         return super().get_pointer_to_function(name) if self._finalized else 0
 
     def _get_module_for_linking(self) -> Any:
-        """Its IR; functions may be defined more than once, and are dropped where nothing calls them."""
+        """Return its IR. Functions may be defined more than once, and are dropped where nothing calls them."""
         if self._source is None:
             self._source = self._final_module.clone()
             for function in self._source.functions:

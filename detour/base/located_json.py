@@ -93,7 +93,7 @@ class JsonFile:
 
     @contextmanager
     def blaming(self, at: Any) -> Iterator[None]:
-        """What is wrong inside is told as an error of that object, array or line."""
+        """Report any error raised inside as an error of that object, array or line."""
         try:
             yield
         except DetourError as error:

@@ -175,6 +175,23 @@ def prefetch_lines(address: int, size: int) -> None:
         prefetch(address + offset)
 
 
+_RAISED: list[Exception] = []
+"""by a `callback` that was called last: ctypes would only print it"""
+
+
+def callback(function: Callable[..., int], arguments: int) -> Any:
+    """A Python function that can be called by address, where nothing is compiled; what it raises, its caller raises."""
+
+    def called(*values: int) -> int:
+        try:
+            return function(*values)
+        except Exception as error:
+            _RAISED.append(error)
+            return 0
+
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)(called)
+
+
 def _call_by_address(arguments: int) -> Callable[..., int]:
     """A function `call(address, *arguments)` for native code with that many int64 arguments and an int64 result."""
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)
@@ -185,7 +202,10 @@ def _call_by_address(arguments: int) -> Callable[..., int]:
         return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
 
     def python(address: int, *values: int) -> int:
-        return prototype(int(address))(*map(int, values))
+        result = prototype(int(address))(*map(int, values))
+        if _RAISED:
+            raise _RAISED.pop()
+        return result
 
     return intrinsic(python)(lambda: generated(1 + arguments, generate))
 

@@ -68,7 +68,8 @@ def processors() -> list[tuple[str, str]]:
 
 @cache
 def _processor() -> list[str]:
-    """What this one is called, then its features. LLVM, which takes long to load, is asked where Linux does not say."""
+    """Return the name of this processor, then its features. Ask LLVM, which is slow to load, only where Linux does not
+    say."""
     with suppress(OSError, KeyError), open("/proc/cpuinfo") as file:
         lines = (line.partition(":") for line in takewhile(str.strip, file))  # of the first one
         about = {name.strip(): value.strip() for name, _, value in lines}

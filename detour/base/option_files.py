@@ -18,16 +18,16 @@ from detour.base.errors import DetourError
 
 @dataclass(frozen=True)
 class SaidOption:
-    """What a file says of an option: a text, or some where it may be said more than once; and in which line."""
+    """The value that a file gives for an option (several where it may be repeated), and its line."""
 
     value: str | tuple[str, ...]
     line: int
 
 
 def read_options(file: Path, text: str, allowed: Collection[str], lists: Collection[str] = ()) -> dict[str, SaidOption]:
-    """What a file with that content says, by key. `allowed`: keys that there are; `lists`: those of them that may have
-    several values. Raises `DetourError`: it is no YAML, or has a key that no option is called, or one twice; with file,
-    line and rule."""
+    """Read options from a file's content, by key. `allowed`: the keys that exist; `lists`: those that may have several
+    values. Raises `DetourError`, with file, line and rule: it is not YAML, a key is not an option, or a key is
+    repeated."""
     try:
         root = yaml.compose(text, yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:

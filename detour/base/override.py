@@ -22,7 +22,7 @@ class Override(Generic[T]):
 
     @contextmanager
     def set_to(self, value: T) -> Iterator[None]:
-        """It is `value` meanwhile."""
+        """Replace the value while the block runs."""
         before, self.value = self.value, value
         try:
             yield

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What p4c makes of our P4, and whether it is still that (`make p4`, `python -m detour.base.p4build [--check]`).
+"""Build our P4 with p4c and check that the build is current (`make p4`, `python -m detour.base.p4build [--check]`).
 
-JSON and P4Info are checked in under `p4src/build/` with a digest of their sources, so that a machine without
+JSON and P4Info are checked in under `detour/p4src/build/` with a digest of their sources, so that a machine without
 p4c runs everything and a forgotten rebuild is noticed.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process may ask of the system about its memory: to have it before it is touched, and in huge pages.
+"""Requests to the system about a process's memory: map it before it is touched, and use huge pages.
 
 The state of hundreds of switches is thousands of small arrays all over the heap. With pages of 4 kB, nearly every
 access to another switch's state also misses the TLB, which costs more than the access, above all in a virtual machine.

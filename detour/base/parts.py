@@ -91,8 +91,8 @@ BUILD_COMMAND = (sys.executable, "-m", "detour.base.building")
 
 
 def run_builder(*arguments: str) -> bytes:
-    """What that command answers; it finds modules as this process does. Raises `DetourError`: its last line, if it
-    fails."""
+    """Run the build command and return its output; it finds modules as this process does. Raises `DetourError` with the
+    last line of its errors if it fails."""
     # Who debugs runs everything as Python, and must not leave objects without functions to those who do not.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), JIT_OFF: "0"}
     child = subprocess.run([*BUILD_COMMAND, *arguments], env=environment, capture_output=True, check=False)
@@ -223,7 +223,7 @@ def _kind(annotation: Any) -> ArgumentKind:
 
 
 def _flat(kind: ArgumentKind) -> Iterator[ArgumentKind]:
-    """What is passed for an argument."""
+    """List the values that are passed for an argument."""
     if isinstance(kind, TupleKind):
         for each in kind.kinds:
             yield from _flat(each)
@@ -242,13 +242,13 @@ class NativeEntry(Native):
 
     @cached_property
     def kinds(self) -> tuple[ArgumentKind, ...]:
-        """Of the arguments, then of the result."""
+        """Kinds of the arguments, then of the result."""
         code, annotations = self.py_func.__code__, get_type_hints(self.py_func, include_extras=True)
         return tuple(_kind(annotations[name]) for name in (*code.co_varnames[: code.co_argcount], "return"))
 
     @cached_property
     def passed(self) -> tuple[ArgumentKind, ...]:
-        """Of what it is passed: numbers and addresses."""
+        """Kinds of the values passed: numbers and addresses."""
         return (*(each for kind in self.kinds[:-1] for each in _flat(kind)), *([int] if self.has_arrays else []))
 
     @cached_property
@@ -258,7 +258,7 @@ class NativeEntry(Native):
 
     @cached_property
     def function(self) -> Callable[..., Any]:
-        """It, for Python."""
+        """The entry as a function that Python can call."""
         result, *arguments = (
             ctypes.c_double if kind is float else ctypes.c_int64 for kind in (self.kinds[-1], *self.passed)
         )

@@ -12,18 +12,22 @@ Behind any of these names values may follow: `NAME:key=value,key=value` (`split`
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import inspect
+import os
 import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from detour.base.errors import DetourError
 from detour.base.files import read_bytes
+from detour.base.quantities import bytes_of, number_of, whole_number_of
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -35,7 +39,24 @@ _IN_FILE = re.compile(
 )
 _PIN = re.compile(r"#[0-9a-f]{16}\b")
 _PREFIX = "detour_file_"
+_MOST = 10**15
+_SHOWN = 48
+"""names in an error"""
 _MODULES: dict[Path, tuple[str, ModuleType]] = {}
+_FILES: set[str] = set()
+"""files of others: those that `load` has executed, and modules of entry points"""
+
+
+class PluginError(DetourError):
+    """What is wrong in a plugin, told with file and line."""
+
+
+class PlacedError(DetourError):
+    """What is wrong in a place of a plugin that no traceback leads to."""
+
+    def __init__(self, text: str, filename: str, lineno: int) -> None:
+        super().__init__(text)
+        self.filename, self.lineno = filename, lineno
 
 
 class Registry(Generic[T]):
@@ -69,17 +90,19 @@ class Registry(Generic[T]):
         return in_file(name) or self._own_name(name) is not None or any(p.name == name for p in self._installed())
 
     def find(self, name: str) -> T:
-        """What has that name. Raises `DetourError`: there is none; the file or package cannot be imported; it is no
-        such thing."""
+        """Return the thing with that name. Raises `DetourError`: there is none; the file or package cannot be imported;
+        it is of another kind."""
         if in_file(name):
-            return self._adopt(name, load(name, self.what))
+            value = load(name, self.what)
+            with blaming(name):
+                return self._adopt(name, value)
         own = self._own_name(name)
         if own is not None:
-            value: Any = self._built_in[own]
+            value = self._built_in[own]
             from importlib.metadata import EntryPoint  # loads much, which a command line that is wrong needs not
 
             return EntryPoint(own, value, self.group).load() if isinstance(value, str) else value
-        return self._adopt(name, self._of_package(name))
+        return self._of_package(name)
 
     def _own_name(self, name: str) -> str | None:
         if not self._any_case:
@@ -91,7 +114,7 @@ class Registry(Generic[T]):
 
         return tuple(entry_points(group=self.group))
 
-    def _of_package(self, name: str) -> Any:
+    def _of_package(self, name: str) -> T:
         points = {point.value: point for point in self._installed() if point.name == name}
         if not points:
             raise DetourError(
@@ -104,7 +127,9 @@ class Registry(Generic[T]):
         point = next(iter(points.values()))
         package = point.dist.name if point.dist is not None else "a package"
         with blaming(f"{self.what} {name!r}, {point.value} of {package}"):
-            return point.load()
+            spec = importlib.util.find_spec(point.module)
+            _FILES.add(str(spec.origin if spec else None))
+            return self._adopt(name, point.load())
 
 
 def in_file(text: str) -> bool:
@@ -136,7 +161,8 @@ def near(name: str, names: Iterable[str]) -> str:
 
     like = difflib.get_close_matches(name.casefold(), [one.casefold() for one in candidates], 2)
     close = [one for one in candidates if one.casefold() in like]
-    return (f"did you mean {' or '.join(close)}? " if close else "") + f"allowed: {', '.join(candidates) or 'none'}"
+    shown = ", ".join(candidates[:_SHOWN]) + (", ..." if candidates[_SHOWN:] else "")
+    return (f"did you mean {' or '.join(close)}? " if close else "") + f"allowed: {shown or 'none'}"
 
 
 def load(text: str, what: str = "what is named") -> Any:
@@ -193,6 +219,7 @@ def _module(path: Path) -> ModuleType:
     name = f"{_PREFIX}{path.stem}_{hashlib.sha256(bytes(where)).hexdigest()[:8]}"
     module = ModuleType(name)
     module.__file__ = str(where)
+    _FILES.add(str(where))
     before = sys.modules.get(name)
     sys.modules[name] = module
     sys.path.insert(0, str(where.parent))
@@ -212,63 +239,88 @@ def _module(path: Path) -> ModuleType:
 
 @contextmanager
 def blaming(what: str) -> Iterator[None]:
-    """What code of others raises inside becomes one line that says where: `what`, line and error. Raises `DetourError`:
-    that line; a `DetourError` of the code goes through as it is."""
+    """What goes wrong inside is told by one line with the place in the plugin: the last line of it that was executed,
+    else where its name is given a value. `what`: how it is called. Raises `PluginError`: that line."""
     try:
         yield
-    except (DetourError, KeyboardInterrupt):
+    except (PluginError, KeyboardInterrupt):
         raise
-    except SyntaxError as error:
-        elsewhere = "" if error.filename in _files() else f"{error.filename}, "
-        raise DetourError(f"{what}: {elsewhere}line {error.lineno}: {error.msg}") from error
-    except SystemExit as error:
-        raise DetourError(f"{what}: it ended the program ({error})") from error
-    except Exception as error:
-        text = " ".join(str(error).split())
-        raise DetourError(f"{what}: {_line(error)}{type(error).__name__}{': ' if text else ''}{text}") from error
+    except (Exception, SystemExit) as error:
+        match, place, text = _IN_FILE.fullmatch(what), _place(error), _text(error).removeprefix(f"{what}: ")
+        if match is None:
+            raise PluginError(": ".join(filter(None, (what, place, text)))) from error
+        raise PluginError(f"{place or _beginning(match['file'], match['name'])}: {text}") from error
 
 
-def _line(error: BaseException) -> str:
-    """`line 12: `, of the last file that `load` has executed; "" if none has a part in it."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in _files()]
-    return f"line {frames[-1].lineno}: " if frames else ""
+def _text(error: BaseException) -> str:
+    text = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
+    if isinstance(error, (DetourError, SyntaxError)):
+        return text
+    if isinstance(error, SystemExit):
+        return f"it ended the program ({text})"
+    return f"{type(error).__name__}{': ' if text else ''}{text}"
 
 
-def _files() -> set[str]:
-    return {str(module.__file__) for name, module in list(sys.modules.items()) if name.startswith(_PREFIX)}
+def _place(error: BaseException) -> str | None:
+    """`FILE:LINE`, of the last line of others that had a part in an error."""
+    if isinstance(error, (SyntaxError, PlacedError)) and error.filename:
+        return _shown(error.filename, error.lineno)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in _FILES]
+    return _shown(frames[-1].filename, frames[-1].lineno) if frames else None
 
 
-def function_of(name: str, value: Any, of: str) -> Callable[..., Any]:
-    """What is found, if it can be called. `of`: what it is to take, in words. Raises `DetourError`: it cannot."""
+def _beginning(file: str, name: str | None) -> str:
+    """Where a name of a file is defined, as far as that can be told."""
+    lines = read_bytes(Path(file)).decode(errors="replace").splitlines() if name else []
+    defined = re.compile(rf"(?:(?:async )?def |class )?{re.escape(name or '')}\b")
+    line = next((number for number, line in enumerate(lines, 1) if defined.match(line)), None)
+    return file if line is None else _shown(os.path.abspath(file), line)
+
+
+def _shown(file: str, line: int | None) -> str:
+    """A place by the path from the current folder, if the file is in it."""
+    near = os.path.relpath(file)
+    return f"{file if near.startswith(os.pardir) else near}:{line}"
+
+
+def function_of(value: Any, of: str) -> Callable[..., Any]:
+    """Return the value if it can be called. `of`: the arguments that it takes, in words. Raises `DetourError`: it
+    cannot be called."""
     if not callable(value):
-        raise DetourError(f"{name} is a {type(value).__name__}, and not a function of {of}")
+        raise DetourError(f"it is a {type(value).__name__}, and not a function of {of}")
     return value
 
 
-def call(what: str, function: Callable[..., Any], **values: Any) -> Any:
-    """Calls what others have written, with values that its signature takes. Raises `DetourError`: a value is missing or
-    not known, or what the function raised, with the line."""
+def call(what: str, function: Callable[..., Any], *first: Any, **values: Any) -> Any:
+    """Calls what others have written: `first` by position, then values that its signature takes. Raises `DetourError`:
+    a value is missing or not known, or what the function raised, with the line."""
     try:
-        inspect.signature(function).bind(**values)
+        inspect.signature(function).bind(*first, **values)
     except TypeError as error:
-        raise DetourError(f"{what}: {error}; it takes {parameters_text(function)}") from None
+        takes = parameters_text(function, len(first))
+        with blaming(what):
+            raise DetourError(f"{_name(function)}: {error}; it takes {takes}") from None
     with blaming(what):
-        return function(**values)
+        return function(*first, **values)
 
 
-def parameters_text(function: Callable[..., Any]) -> str:
-    """`x=, y=, [seed=]`, or `no parameters`."""
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", "it")
+
+
+def parameters_text(function: Callable[..., Any], first: int = 0) -> str:
+    """`x=, y=, [seed=]`, or `no parameters`, behind the `first` ones, which are given by position."""
     parts = [
-        f"{p.name}=" if p.default is p.empty else f"[{p.name}=]"
-        for p in inspect.signature(function).parameters.values()
+        p.name if number < first else f"{p.name}=" if p.default is p.empty else f"[{p.name}=]"
+        for number, p in enumerate(inspect.signature(function).parameters.values())
         if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
     ]
     return ", ".join(parts) or "no parameters"
 
 
 def values_of(text: str, rest: str) -> dict[str, Any]:
-    """`key=value,key=value` behind a name: whole numbers, other numbers and words, as they look. Raises `DetourError`:
-    a part is not of that form, or a key is there twice."""
+    """`key=value,key=value` behind a name: whole numbers (`7`, `1e6`, `4MB`), other numbers and words, as they look.
+    Raises `DetourError`: a part is not of that form, or a key is there twice."""
     values: dict[str, Any] = {}
     for part in rest.split(",") if rest.strip() else []:
         key, equals, value = (piece.strip() for piece in part.partition("="))
@@ -281,9 +333,9 @@ def values_of(text: str, rest: str) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
+    for read in (int, partial(whole_number_of, most=_MOST, least=-_MOST), number_of):
+        with suppress(ValueError, DetourError):
+            return read(text)
+    with suppress(DetourError):
+        return bytes_of(text)
     return text

@@ -60,7 +60,6 @@ def _python_address(record: object) -> int:
 @intrinsic(_python_address)
 def record_address() -> Any:
     """`record_address(record)`: where a record is."""
-
     from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs]
     from numba import types
     from numba.extending import intrinsic

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who holds a TCP port or a UNIX socket, as far as the system shows it to this user (/proc of Linux)."""
+"""Find the process that holds a TCP port or a UNIX socket, as far as the system shows it to this user (Linux's
+/proc)."""
 
 from __future__ import annotations
 
@@ -125,7 +126,8 @@ def user(uid: int) -> str:
 
 
 def socket_owner(path: Path) -> str | None:
-    """Who serves the UNIX socket at `path`; None: nobody any more. Raises `OSError`: that cannot be found out."""
+    """Name the process that serves the UNIX socket at `path`; None if no process does any more. Raises `OSError`: that
+    cannot be found out."""
     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_SEQPACKET):
         with socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK) as probe:
             try:

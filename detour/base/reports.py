@@ -73,7 +73,7 @@ def _lacks_memory(error: BaseException) -> bool:
 
 
 def out_of_memory(error: BaseException) -> str:
-    """What was asked for, as far as it is known, and the limit that stood in the way."""
+    """Say which memory was asked for, as far as it is known, and which limit stood in the way."""
     text = " ".join(str(error).split())[:200]
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:

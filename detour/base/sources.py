@@ -39,7 +39,7 @@ def files(*modules: str) -> dict[Path, bytes]:
 
 
 def digest(*modules: str) -> str:
-    """Of modules together, 40 hexadecimal digits."""
+    """Return one digest of all the modules, 40 hexadecimal digits."""
     total, contents = hashlib.sha256(), files(*modules)
     for path in sorted(contents, key=str):
         name = path.relative_to(PACKAGE) if path.is_relative_to(PACKAGE) else path
@@ -48,7 +48,7 @@ def digest(*modules: str) -> str:
 
 
 def _path(module: str) -> Path | None:
-    """Its file; None: it is no module, or of an installed package."""
+    """Return the module's file; None if it is not a module, or belongs to an installed package."""
     if module.partition(".")[0] == PACKAGE.name:
         return _of_detour(module)
     file = getattr(sys.modules.get(module), "__file__", None)

@@ -57,6 +57,6 @@ def _text(raw: io.FileIO, before: Any) -> io.TextIOWrapper:
 
 
 def silence_output() -> None:
-    """What is still to be written to standard output is dropped: Python would try, and complain, when it ends."""
+    """Drop pending standard output, which Python would try to write, with a complaint, when it ends."""
     with suppress(io.UnsupportedOperation):  # it is not a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

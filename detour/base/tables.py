@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables for people, said once: rows are typed records, a column says which cell of a row it shows. From the same table
-come the terminal's (`cli/output.py`), which shows few enough columns for 80 characters, and Markdown, with all of them.
+"""Tables for people, declared once: rows are typed records, a column says which cell of a row it shows. The terminal
+(`detour/cli/output.py`) shows as many columns as fit, Markdown all of them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Table(Generic[Row]):
         return [[_text(column.of(row)) for column in self.shown(wide)] for row in self.rows]
 
     def legend(self, wide: bool) -> list[str]:
-        """What columns mean that need saying, and the notes."""
+        """Explain the columns that need it, and add the notes."""
         return [f"{column.name}: {column.means}" for column in self.shown(wide) if column.means] + list(self.notes)
 
 

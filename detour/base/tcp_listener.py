@@ -93,7 +93,7 @@ def _hosts(address: TcpAddress, what: str) -> list[str]:
 
 
 class _BindError(Exception):
-    """What the system said to an address."""
+    """The system's refusal to bind an address."""
 
     def __init__(self, host: str, port: int, error: OSError) -> None:
         super().__init__(str(error))

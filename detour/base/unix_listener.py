@@ -157,7 +157,7 @@ class UnixServerSocket:
                 raise self._refusal(f"{self._absolute.parent}: {error.strerror}: {_ELSEWHERE}") from None
 
     def _occupied(self, status: os.stat_result) -> str:
-        """What is there, if it has to stay."""
+        """Say what occupies the path, if it has to stay."""
         if stat.S_ISDIR(status.st_mode):
             return f"it is a folder: choose a path in it, like {self.path}/socket"
         if not stat.S_ISSOCK(status.st_mode):

@@ -23,6 +23,20 @@ _GROUPS = (
     "shell_completion",
 )  # fmt: skip
 
+_HELP = {
+    "a fabric": (
+        "demo", "up", "down", "fabrics", "status", "verify", "provision", "entries", "counters", "path", "probe",
+        "send", "load", "flows", "reroute", "fail", "heal", "impair", "watch", "web", "metrics", "capture", "shell",
+        "exec",
+    ),
+    "simulation": ("sim",),
+    "P4": ("lab", "switch", "cli", "trace", "coverage", "conformance"),
+    "planning": ("place", "job", "fors", "fcplus"),
+    "papers and benchmarks": ("reproduce", "bench"),
+    "this machine": ("warm", "completion"),
+}  # fmt: skip
+"""commands as `detour --help` groups them"""
+
 # Commands with a command line of their own, which argparse could not describe: module and help.
 _OWN = {"switch": ("detour.cli.switch", "one switch with the command line of simple_switch_grpc")}
 
@@ -34,11 +48,12 @@ _ADDRESS_SPACE = 512 << 20
 def make_parser() -> Parser:
     """The whole command line."""
     from detour import __version__
-    from detour.cli.parser import Parser
+    from detour.cli.parser import Parser, grouped_help
 
-    parser = Parser(prog="detour", description="A data-centre fabric that fits on a laptop.")
+    text = "A data-centre fabric that fits on a laptop."
+    parser = Parser(prog="detour", description=text, formatter_class=grouped_help(_HELP))
     parser.add_argument("--version", action="version", version=f"detour {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands, by subject")
     for group in _GROUPS:
         import_module(f"detour.cli.{group}").register(commands)
     for name, (_, text) in _OWN.items():

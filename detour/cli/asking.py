@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who answers commands: the fabric that is up, over its control socket, or a session in this process (the prompt)."""
+"""The session that answers commands: the running fabric, over its control socket, or one in this process (the
+prompt)."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def own_name(name: str, status: Any) -> str:
 
 
 def running_lab() -> LabStatus | None:
-    """What is up if it is a lab; None: it is not, or nothing is. Raises `DetourError`: it does not answer."""
+    """Return the status of the running lab; None if there is none. Raises `DetourError`: it does not answer."""
     if ANSWERED_BY.value is not None:
         return None
     from detour.fabric.daemon.state_dir import StateDir

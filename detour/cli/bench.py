@@ -16,6 +16,7 @@ from detour.cli.parser import (
     add_options,
     byte_count,
     command,
+    counted,
     draws,
     floats,
     output_file,
@@ -122,7 +123,7 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
         "planning of all-to-all exchanges with failed links, against its goals",
         {
             "sets": _count("N", "random failure sets (200)"),
-            "phases": CommandOption("of exchanges in virtual time (24; 0: none)", "N", kind=int),
+            "phases": CommandOption("of exchanges in virtual time (24; 0: none)", "N", kind=counted),
         },
     ),
     "ai-fabric": (
@@ -207,7 +208,7 @@ def _measure(name: str, given: dict[str, Any], progress: Progress) -> BenchRepor
 
 
 def show_benchmarks(page: Page, reports: Sequence[BenchReport]) -> None:
-    """What was measured, the goals, and where."""
+    """Show measurements, goals, and the machine."""
     from detour.experiments.bench.report import machine
 
     for report in reports:

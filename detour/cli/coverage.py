@@ -11,7 +11,7 @@ from detour.base.errors import DetourError
 from detour.base.files import write_file
 from detour.base.tables import Table, left, right
 from detour.cli.output import Page, present
-from detour.cli.parser import command, output_file, output_folder
+from detour.cli.parser import command, number, output_file, output_folder
 
 if TYPE_CHECKING:
     from detour.engine.coverage.document import CoverageDocument, Point, ProgramCoverage
@@ -36,10 +36,7 @@ def register(commands: Any) -> None:
 
 
 def _percent(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
+    value = number(text)
     if not 0 <= value <= 100:
         raise argparse.ArgumentTypeError(f"{text!r} is not a percentage, 0 to 100")
     return value
@@ -91,7 +88,7 @@ def _coverage(options: argparse.Namespace) -> int:
 
 
 def _under(totals: dict[str, dict[str, dict[str, int]]], least: float | None) -> list[str]:
-    """What is below the least percentage, a line each."""
+    """List the counts below the least percentage, a line each."""
     shortfalls = []
     for name, counts in totals.items():
         for what in _HELD:

@@ -81,7 +81,7 @@ def _page(session: Session) -> Iterator[None]:
 
 
 def _rows(shortest: WorkloadResult, telemetry: WorkloadResult, ways: tuple[int, int]) -> list[tuple[str, ...]]:
-    """What was measured, over shortest paths only and with probing."""
+    """Return the rows of the comparison: over shortest paths only, and with probing."""
 
     def both(name: str, of: Callable[[WorkloadResult], str | int]) -> tuple[str, ...]:
         return name, str(of(shortest)), str(of(telemetry))
@@ -99,7 +99,7 @@ def _rows(shortest: WorkloadResult, telemetry: WorkloadResult, ways: tuple[int, 
 
 
 def show_demo(page: Page, result: DemoResult) -> None:
-    """What the choice of path is worth."""
+    """Show the gain that the choice of path brings."""
     summary = result.summary
     page.print(
         f"{result.topology} on {summary.target}: {summary.switches} switches, {summary.hosts} hosts, "

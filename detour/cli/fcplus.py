@@ -12,7 +12,7 @@ from detour.base.errors import DetourError
 from detour.base.files import new_text
 from detour.base.tables import Table, fixed, left, right
 from detour.cli.output import Page, bar, present
-from detour.cli.parser import Parser, command, option_of, output_file, whole_numbers
+from detour.cli.parser import Parser, command, number, option_of, output_file, whole, whole_numbers
 from detour.control.expander import COMPARED_ROUTINGS, DEMAND_PATTERNS
 
 if TYPE_CHECKING:
@@ -47,16 +47,16 @@ def register(commands: Any) -> None:
         "--method", "HiGHS or our own (auto: by size)", choices=("auto", "exact", "approximate"), default="auto"
     )
     parser = _loaded(_add(kinds, "compare", "beside LASH, DFSSSP and Nue", _compare))
-    parser.option("--k", "paths of a pair of DF-KSP and KSP (32)", "K", int, default=32)
-    parser.option("--trees", "paths of a pair of the others, one a tree (a tree for every host)", "T", int)
+    parser.option("--k", "paths of a pair of DF-KSP and KSP (32)", "K", whole, default=32)
+    parser.option("--trees", "paths of a pair of the others, one a tree (a tree for every host)", "T", whole)
     parser.option("--bounds", "priorities that DF-KSP and Nue are given (1,2)", "N[,N]", default="1,2")
     parser.option(
         "--routings", f"which ({','.join(COMPARED_ROUTINGS)})", "NAME[,NAME]", default=",".join(COMPARED_ROUTINGS)
     )
-    parser.option("--max-hops", "longest path of DF-KSP and KSP (12)", "N", int, default=12)
-    parser.option("--order-seed", "of the order of destinations (1)", "N", int, default=1)
+    parser.option("--max-hops", "longest path of DF-KSP and KSP (12)", "N", whole, default=12)
+    parser.option("--order-seed", "of the order of destinations (1)", "N", whole, default=1)
     growing = _routed(_add(kinds, "grow", "add single switches, rewiring as few links as can be", _grow))
-    growing.option("--add", "switches (1)", "N", int, default=1)
+    growing.option("--add", "switches (1)", "N", whole, default=1)
 
 
 def _add(kinds: Any, name: str, text: str, run: Any) -> Parser:
@@ -65,28 +65,28 @@ def _add(kinds: Any, name: str, text: str, run: Any) -> Parser:
         "--topo", "the network as a whole, like jellyfish:n=60,s=14 or graph:FILE[,hosts=N][,grown=N]", "SPEC"
     )
     parser.option("--family", "(fcplus)", choices=FAMILY_NAMES)
-    parser.option("--n", "switches (120)", "N", int)
-    parser.option("--s", "links of a switch to others (22)", "S", int)
-    parser.option("--v", "virtual switches of a switch (the paper's strategy)", "V", int)
-    parser.option("--p", "ports of a switch (32)", "P", int)
-    parser.option("--hosts", "servers of a switch (p - s)", "H", int)
-    parser.option("--layers", "of FC: its k (4)", "L", int)
-    parser.option("--seed", "(1)", "N", int)
+    parser.option("--n", "switches (120)", "N", whole)
+    parser.option("--s", "links of a switch to others (22)", "S", whole)
+    parser.option("--v", "virtual switches of a switch (the paper's strategy)", "V", whole)
+    parser.option("--p", "ports of a switch (32)", "P", whole)
+    parser.option("--hosts", "servers of a switch (p - s)", "H", whole)
+    parser.option("--layers", "of FC: its k (4)", "L", whole)
+    parser.option("--seed", "(1)", "N", whole)
     return parser
 
 
 def _loaded(parser: Parser) -> Parser:
     parser.add_argument("--pattern", choices=DEMAND_PATTERNS, default="near-worst")
-    parser.option("--gap", "of the approximation's bounds (0.01)", "G", float, default=0.01)
+    parser.option("--gap", "of the approximation's bounds (0.01)", "G", number, default=0.01)
     return parser
 
 
 def _routed(parser: Parser) -> Parser:
-    parser.option("--k", "paths of a pair (32)", "K", int, default=32)
-    parser.option("--priorities", "lossless priorities (1); 0: KSP, whatever it blocks", "N", int, default=1)
+    parser.option("--k", "paths of a pair (32)", "K", whole, default=32)
+    parser.option("--priorities", "lossless priorities (1); 0: KSP, whatever it blocks", "N", whole, default=1)
     parser.option("--ties", "among paths of equal length (diverse)", choices=("diverse", "plain"), default="diverse")
     parser.flag("--disjoint", "only paths that share no link, as FC does")
-    parser.option("--max-hops", "longest path (12)", "N", int, default=12)
+    parser.option("--max-hops", "longest path (12)", "N", whole, default=12)
     parser.option("--fail", "links that are down, like s0-s3: routes go around them", "LINK[,LINK]")
     return parser
 
@@ -279,7 +279,7 @@ def _show_comparison(page: Page, comparison: Comparison) -> None:
 
 
 def _grow(options: argparse.Namespace) -> int:
-    """What is rewired for every new switch, and the routes that come of it; 0 if nothing can deadlock."""
+    """Show the rewiring for every new switch and the resulting routes; return 0 if nothing can deadlock."""
     from detour.control.expander import proof
     from detour.control.expander.routes import compute, share_over
     from detour.control.native import EXPANDER
@@ -300,11 +300,12 @@ def _grow(options: argparse.Namespace) -> int:
     proven = proof.prove(routes)
     # Those that were there before: a switch may come in where an earlier new one has its links.
     taken = {pair for step in grown.steps for pair in step.rewired if max(pair) < network.size}
+    name_of = grown.network.name_of
     added = [
         {
             "switch": f"s{s.switch}",
             "least": s.least,
-            "rewired": [link_name(*map(grown.network.name_of, ends)) for ends in s.rewired],
+            "rewired": [link_name(name_of(a), name_of(b)) for a, b in s.rewired],
         }
         for s in grown.steps
     ]

@@ -66,7 +66,7 @@ def prove(options: argparse.Namespace, network: Expander, policy: PathPolicy) ->
 
 
 def _installed(routes: ExpanderRoutes) -> InstalledProof:
-    """What follows from the entries for classes that switches hold."""
+    """Prove what follows from the entries for classes that switches hold."""
     from detour.control.expander.demand import hop_distances
     from detour.control.expander.proof import prove_installed
     from detour.control.verifier.dependencies import InstalledClasses, shortest_choices, wires_of
@@ -89,7 +89,7 @@ def prove_running(options: argparse.Namespace) -> int:
 
 
 def show_running(page: Page, proof: ProvenFabric) -> None:
-    """What was proven of a fabric that is up."""
+    """Show the proof of a running fabric."""
     classes = ", ".join(map(str, proof.lossless))
     page.print(f"{proof.topology}, {proof.entries} entries of {proof.switches} switches, lossless classes: {classes}")
     _show_classes(page, proof.installed, proof.plain_traffic, proof.failed, senders=proof.senders)

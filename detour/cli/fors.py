@@ -19,7 +19,7 @@ from detour.base.tables import Table, left
 from detour.cli import fors_run
 from detour.cli.fors_run import add_server_options, add_size_options, has_sizes, sizes_of
 from detour.cli.output import present, shown_progress
-from detour.cli.parser import Parser, command, output_file
+from detour.cli.parser import Parser, command, output_file, whole
 
 if TYPE_CHECKING:
     from detour.base.arrays import Int64Array
@@ -61,8 +61,8 @@ def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Par
     parser.option("--topo", help_text, "SPEC", default="ft:m0=20,m1=18")
     add_server_options(parser, "servers that are there, spread evenly (m0*m1)")
     parser.option("--fail", "links that are down; *:3 spine 3, 3:* leaf 3", "LEAF:SPINE[,...]")
-    parser.option("--random-failures", "more links; leaves keep a common spine", "N", int)
-    parser.option("--seed", "of these failures (1)", "S", int, default=1)
+    parser.option("--random-failures", "more links; leaves keep a common spine", "N", whole)
+    parser.option("--seed", "of these failures (1)", "S", whole, default=1)
     parser.flag("--skip-unreachable", "leave out leaves that no spine joins any more")
     if out:
         parser.option("--out", "write the plan as CSV: phase,src,dst,spine", "FILE", output_file)

@@ -10,10 +10,21 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, told_of
+from detour.base.quantities import time_ps_of
 from detour.base.tables import Table, left
 from detour.cli.output import present, shown_progress
-from detour.cli.parser import Parser, byte_count, command, output_file
+from detour.cli.parser import (
+    Parser,
+    byte_count,
+    bytes_from_0,
+    command,
+    output_file,
+    rate_bps,
+    time_ps,
+    whole,
+    whole_numbers,
+)
 
 if TYPE_CHECKING:
     from detour.base.arrays import Int64Array
@@ -22,9 +33,7 @@ if TYPE_CHECKING:
     from detour.experiments.fors.rivals_fast import ScaleUp
     from detour.fabric.traffic.outage import Break, Detection
 
-_TIME = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s)")
 _RATE = 200 * 10**9
-_UNITS = {"us": 10**6, "ms": 10**9, "s": 10**12}
 
 
 def register(kinds: Any) -> None:
@@ -38,25 +47,25 @@ def _add_run_options(parser: Parser) -> None:
     parser.option("--topo", "as in `fors schedule`", "SPEC", default="ft:m0=20,m1=18")
     add_server_options(parser, "servers that are there (default: m0*m1)")
     parser.option("--fail", "links that fail; *:3 spine 3, 3:* leaf 3", "LEAF:SPINE[,...]")
-    parser.option("--fail-at", "when, like 500us: one time, or one for every part", "TIME", _time, nargs="+")
+    parser.option("--fail-at", "when, like 500us: one time, or one for every part", "TIME", time_ps, nargs="+")
     parser.flag("--silent", "failing links lose frames, but their ports stay up")
-    parser.option("--random-failures", "links failed from the beginning", "N", int, default=0)
+    parser.option("--random-failures", "links failed from the beginning", "N", whole, default=0)
     parser.add_argument("--routing", default="fors", metavar="fors|ftree|minhop|ftree-ar")
     parser.option("--message", "of every message, or their mean (600k)", "BYTES", byte_count, default=600_000)
     add_size_options(parser, message=False, cost=False)
-    parser.option("--rate", "of every link (200G)", "BPS", byte_count, default=_RATE)
-    parser.option("--phases", "so many, drawn from all parts (default: all)", "N", int, default=0)
-    parser.option("--arity", "children a node of the barrier's tree (4)", "K", int, default=4)
-    parser.option("--plan-time", "what planning takes, like 1ms (default: as long as here)", "TIME", _time)
-    parser.option("--jitter", "hosts' software is up to so late, evenly drawn (0us)", "TIME", _time, default=0)
+    parser.option("--rate", "of every link (200G)", "BPS", rate_bps, default=_RATE)
+    parser.option("--phases", "so many, drawn from all parts (default: all)", "N", whole, default=0)
+    parser.option("--arity", "children a node of the barrier's tree (4)", "K", whole, default=4)
+    parser.option("--plan-time", "what planning takes, like 1ms (default: as long as here)", "TIME", time_ps)
+    parser.option("--jitter", "hosts' software is up to so late, evenly drawn (0us)", "TIME", time_ps, default=0)
     parser.option("--straggler", "servers that begin every phase so late, like 3:20us", "SERVER:TIME[,...]")
     parser.flag("--skip-unreachable", "leave out leaves that no spine joins")
-    parser.option("--seed", "of phases drawn, failures, host stacks (1)", "S", int, default=1)
+    parser.option("--seed", "of phases drawn, failures, host stacks (1)", "S", whole, default=1)
 
 
 def add_server_options(parser: Parser, servers: str) -> None:
     """Which servers there are, and which of them take part; `servers`: the help for their number."""
-    parser.option("--servers", servers, "N", int)
+    parser.option("--servers", servers, "N", whole)
     parser.option("--population", "servers of every leaf, a number for each (not --servers)", "N,...")
     parser.option("--group", "servers that take part, like 0-3,8 (default: all that are there)", "LIST")
 
@@ -68,7 +77,7 @@ def add_size_options(parser: Parser, *, message: bool = True, cost: bool = True)
     if message:
         parser.option("--message", "mean size with --skew (600k)", "BYTES", byte_count, default=600_000)
     if cost:
-        parser.option("--phase-cost", "of a phase beside its length (0)", "BYTES", byte_count, default=0)
+        parser.option("--phase-cost", "of a phase beside its length (0)", "BYTES", bytes_from_0, default=0)
 
 
 def has_sizes(options: argparse.Namespace) -> bool:
@@ -85,14 +94,6 @@ def sizes_of(options: argparse.Namespace, fabric: FatTree) -> Int64Array:
     if options.sizes is not None:
         return read_sizes(fabric, options.sizes)
     return drawn_sizes(fabric.servers, options.skew or "uniform", options.message, options.seed)
-
-
-def _time(text: str) -> int:
-    """Picoseconds."""
-    match = _TIME.fullmatch(text)
-    if not match:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time like 500us, 1.5ms or 1s")
-    return round(float(match[1]) * _UNITS[match[2]])
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -127,10 +128,8 @@ def _run(options: argparse.Namespace) -> int:
         server, colon, late = part.strip().partition(":")
         if not colon or not (server.isascii() and server.isdecimal()):
             raise DetourError(f"--straggler: {part.strip()!r} is not SERVER:TIME, like 3:20us")
-        try:
-            stragglers.append((int(server), _time(late)))
-        except argparse.ArgumentTypeError as error:
-            raise DetourError(f"--straggler: {error}") from error
+        with told_of("--straggler"):
+            stragglers.append((int(server), time_ps_of(late)))
     run = ExchangeRun(
         fabric, options.routing, breaks, options.phases,
         Pace(options.message, options.arity, jitter_ps=options.jitter, stragglers=tuple(stragglers)),
@@ -214,19 +213,12 @@ def _add_rivals_options(parser: Parser) -> None:
     parser.option("--topo", "as in `fors run` (ft:m0=4,m1=4)", "SPEC", default="ft:m0=4,m1=4")
     parser.option("--failures", "links that fail, drawn (0,1,3,5)", "N,...", default="0,1,3,5")
     add_size_options(parser, cost=False)
-    parser.option("--rate", "of servers' links (200G)", "BPS", byte_count, default=_RATE)
+    parser.option("--rate", "of servers' links (200G)", "BPS", rate_bps, default=_RATE)
     text = "FAST too: G servers of a leaf are a machine with a network inside, SPEED times a link, like 4:9"
     parser.option("--scale-up", text, "G:SPEED")
     parser.flag("--ideal", "only what links need; nothing is run")
-    parser.option("--seed", "of failures, sizes, hashes, host stacks (1)", "S", int, default=1)
+    parser.option("--seed", "of failures, sizes, hashes, host stacks (1)", "S", whole, default=1)
     parser.option("--write", "write the table there as well (docs/fors-fabric.md)", "FILE", output_file)
-
-
-def _counts(text: str) -> list[int]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdecimal() and len(part) < 7 for part in parts):
-        raise DetourError(f"--failures {text!r} are not numbers of links, like 0,1,3,5")
-    return [int(part) for part in parts]
 
 
 def _scale_up(text: str | None) -> ScaleUp | None:
@@ -253,7 +245,7 @@ def _rivals(options: argparse.Namespace) -> int:
     from detour.hosts.rdma import RDMA
 
     fabric = parse_fabric(options.topo)
-    failures = _counts(options.failures)
+    failures = whole_numbers("--failures", options.failures)
     if not has_sizes(options):
         options.skew = "uniform"
     sizes = sizes_of(options, fabric)
@@ -277,7 +269,7 @@ def _rivals(options: argparse.Namespace) -> int:
 
 
 def _command(options: argparse.Namespace) -> str:
-    """What writes the same table, all that matters named."""
+    """Return the command that writes the same table, with all options that matter."""
     text = f"detour fors rivals --topo {options.topo} --failures {options.failures}"
     text += f" --sizes {options.sizes}" if options.sizes else f" --skew {options.skew} --message {options.message}"
     text += f" --scale-up {options.scale_up}" if options.scale_up else ""

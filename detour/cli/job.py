@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.files import write_file
-from detour.base.quantities import bytes_of, fraction_of, rate_bps_of
+from detour.base.quantities import bytes_of, rate_bps_of
 from detour.cli.output import Page, present
-from detour.cli.parser import Parser, command, output_file, quantity, whole_count
+from detour.cli.parser import Parser, command, fraction, number, output_file, whole_count
 
 if TYPE_CHECKING:
     from detour.fabric.workloads.models import ModelRun
@@ -49,8 +49,8 @@ def _shape(parser: Parser) -> None:
         parser.option(f"--{name}", f"ranks of {text} parallelism (1)", "N", whole_count, default=1)
     parser.option("--batch", "sequences of a step, all ranks together", "N", whole_count, required=True)
     parser.option("--micro-batch", "sequences of a microbatch (1)", "N", whole_count, default=1)
-    parser.option("--tflops", "of a GPU at its peak (989, an H100 in bf16)", "N", float, default=989.0)
-    parser.option("--efficiency", "share of the peak that it reaches (0.4)", "F", quantity(fraction_of), default=0.4)
+    parser.option("--tflops", "of a GPU at its peak (989, an H100 in bf16)", "N", number, default=989.0)
+    parser.option("--efficiency", "share of the peak that it reaches (0.4)", "F", fraction, default=0.4)
     parser.option("--nvlink", "rate of a GPU inside its machine, or none (3.6T)", "RATE", default="3.6T")
     parser.flag("--recompute", "backward passes compute activations again")
     parser.option("--out", "the job file", "FILE", output_file, required=True)

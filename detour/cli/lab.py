@@ -122,7 +122,7 @@ def sim_lab(options: argparse.Namespace) -> int:
     from detour.engine.clock import RealTime
     from detour.engine.jitter import AUTO
     from detour.experiments.sim import report
-    from detour.experiments.sim.settings import jitter_of, read_option
+    from detour.experiments.sim.settings import jitter_of, read_option, seed_of
     from detour.fabric.labs.programs import contents_of, programs_of
     from detour.fabric.labs.results import LabSampler
     from detour.fabric.labs.running import lab_traces
@@ -131,7 +131,7 @@ def sim_lab(options: argparse.Namespace) -> int:
 
     report.check_plot(options.plot)
     duration = None if options.duration is None else time_ps_of(options.duration)
-    defaults, seed = _defaults(options), _seed(options.seed)
+    defaults, seed = _defaults(options), read_option("seed", options.seed or "1", seed_of)
     tick = RealTime.tick_ps if options.tick is None else _tick(options.tick)
     jitter = AUTO if options.jitter is None else read_option("jitter", options.jitter, jitter_of)
     lab = read(options)
@@ -183,14 +183,6 @@ def _tick(text: str) -> int:
     return tick
 
 
-def _seed(text: str | None) -> int:
-    if text is None:
-        return 1
-    if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise DetourError(f"--seed {text!r} is not a whole number from 0 to 999999999")
-    return int(text)
-
-
 def show_lab_run(page: Page, lab: Lab, document: dict[str, Any], by_default: bool = False) -> None:
     """Tables of what hosts did and what ports carried, and how it ended."""
     page.print(
@@ -206,7 +198,9 @@ def show_lab_run(page: Page, lab: Lab, document: dict[str, Any], by_default: boo
         )
     if document["flows"] > len(udp):
         done.append(f"{document['completed']} of {document['flows']} flows complete")
-    page.print(f"{', '.join(done)}, {document['drops']} frames lost in queues and on links")
+    if document["frames"]:
+        done.append(f"{sum(row['sent'] for row in document['frames'])} frames sent")
+    page.print(f"{', '.join(done) or 'nothing was sent'}, {document['drops']} frames lost in queues and on links")
     if document["incomplete"] or document["frames"]:
         for row in document["dropped"]:
             page.print(f"{row['where']}: {row['frames']} frames, {row['why']}")
@@ -255,7 +249,7 @@ def lab_tables(document: dict[str, Any]) -> list[Table[Any]]:
 
 
 def linux_lines(linux: Sequence[LinuxHost] | None) -> list[str]:
-    """What `status` says of them."""
+    """Return the lines of `status` on Linux hosts."""
     if not linux:
         return []
     hosts = ", ".join(f"{host.host} ({host.addresses[0].partition('/')[0]})" for host in linux)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.base.files import read_text
-from detour.base.quantities import fraction_of, rate_bps_of, time_ps_of
 from detour.base.tables import Table, left, right
 from detour.cli.asking import own_name, running, running_lab
 from detour.cli.lab import add_lab_options, lab_of_up, show_lab
@@ -25,10 +24,12 @@ from detour.cli.parser import (
     add_name_option,
     choose_fabric,
     command,
+    fraction,
     mtu_bytes,
     output_file,
     packet_count,
-    quantity,
+    rate_bps,
+    time_ps,
 )
 
 if TYPE_CHECKING:
@@ -79,10 +80,10 @@ def add_fabric_options(parser: Parser, target: str | None, without: str) -> None
     text = "like dragonfly:p=2,a=4,h=2, net.graphml, .json, .csv, FILE.py:NAME (default d1)"
     parser.option("--topo", text, "SPEC", default="d1")
     parser.option("--pcap", "write a pcapng file a port into DIR", "DIR")
-    parser.option("--rate", "of every link, like 100M (bits a second)", "R", quantity(rate_bps_of))
-    parser.option("--delay", "of every link, like 5us", "T", quantity(time_ps_of))
+    parser.option("--rate", "of every link, like 100M (bits a second)", "R", rate_bps)
+    parser.option("--delay", "of every link, like 5us", "T", time_ps)
     parser.option("--queue", "packets in each of a port's queues", "N", packet_count)
-    parser.option("--loss", "of frames between switches, like 0.001", "F", quantity(fraction_of))
+    parser.option("--loss", "of frames between switches, like 0.001", "F", fraction)
     parser.option("--program", "what p4c made of a P4 program that has fabric.p4's tables", "P4INFO,JSON")
 
 
@@ -102,7 +103,6 @@ def _add_grpc_options(up: Parser) -> None:
 
 def _grpc_tls(options: argparse.Namespace) -> dict[str, str] | None:
     """The files, by the names of `engine.endpoint.Tls`."""
-
     files = {"certificate": options.grpc_server_cert, "key": options.grpc_server_key}
     client_ca, certified = options.grpc_server_cacert, options.grpc_server_with_client_auth
     if not options.grpc_tls:
@@ -121,7 +121,7 @@ def _grpc_tls(options: argparse.Namespace) -> dict[str, str] | None:
 
 
 def up_options(options: argparse.Namespace) -> UpOptions:
-    """What the options say."""
+    """Convert the command's options."""
     from detour.control.graph_files import absolute
     from detour.control.p4runtime.pipeline import PipelineConfig
     from detour.fabric.daemon.client import UpOptions
@@ -288,7 +288,7 @@ def _exec(options: argparse.Namespace) -> None:
 
 
 def _command_of(words: list[str]) -> list[str]:
-    """What is to be run, of what stands behind the host: `--name` may stand there as well, before `--`."""
+    """Return the command to run from the words behind the host: `--name` may stand there as well, before `--`."""
     if words and words[0].split("=")[0] == "--name" and "--" in words:
         parser = Parser(prog="detour exec")
         add_name_option(parser)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of a fabric that is up: `status`, `verify`, `path`, `fail`, `send`, `watch` and their like."""
+"""Commands to a running fabric: `status`, `verify`, `path`, `fail`, `send`, `watch` and similar ones."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _show_capture(page: Page, result: results.Captured, options: argparse.Namesp
 
 
 def show_path(page: Page, result: results.TracedPath) -> None:
-    """What becomes of the packet, and a table of the hops."""
+    """Show the packet's fate, and a table of the hops."""
     columns = (
         left("switch", lambda hop: hop.switch),
         right("in", lambda hop: hop.in_port),
@@ -136,7 +136,7 @@ def _show_impaired(page: Page, result: results.ImpairedLinks) -> None:
 
 
 def show_change(page: Page, what: str, result: results.FailureChange) -> None:
-    """What failing or healing did."""
+    """Show the effect of failing or healing."""
     still = f"; down: {', '.join(result.failures)}" if result.failures else "; nothing is down"
     page.print(
         f"{what}: {result.inserted} entries inserted, {result.modified} modified, {result.deleted} deleted "
@@ -164,7 +164,7 @@ def _status(options: argparse.Namespace) -> None:
 
 
 def show_status(page: Page, status: results.Status, endpoints: bool) -> None:
-    """What there is to know of a fabric that is up; `endpoints`: and of every switch."""
+    """Show the status of a running fabric; `endpoints`: of every switch as well."""
     page.print(
         f"{status.topology} on {status.target}: {status.switches} switches, {status.hosts} hosts, "
         f"{status.entries} entries, links of {status.rate_mbps:g} Mb/s, up for {status.seconds_up:.0f} s"
@@ -182,7 +182,8 @@ def show_status(page: Page, status: results.Status, endpoints: bool) -> None:
         page.print(f"switch {name} is not reached, and will be: {reason}")
     addresses = {endpoint.address for endpoint in status.endpoints.values()}
     if len(addresses) == 1:
-        page.print(f"P4Runtime: {addresses.pop()}, device ids 1 to {status.switches} (s0 is device 1)")
+        first = next(name for name, endpoint in status.endpoints.items() if endpoint.device_id == 1)
+        page.print(f"P4Runtime: {addresses.pop()}, device ids 1 to {status.switches} ({first} is device 1)")
     elif endpoints:
         columns = (
             left("switch", lambda row: row[0]),
@@ -197,7 +198,7 @@ def show_status(page: Page, status: results.Status, endpoints: bool) -> None:
 
 
 def displaced_lines(displaced: Mapping[str, results.DisplacedSwitch]) -> list[str]:
-    """What `status` says of switches that another controller has taken over: a line for each such controller."""
+    """Return the lines of `status` on switches that another controller has taken over: one for each such controller."""
     groups: dict[tuple[str, bool], list[str]] = {}
     for name, switch in displaced.items():
         groups.setdefault((switch.election_id, switch.primary_again), []).append(name)
@@ -219,7 +220,7 @@ def _show_provisioned(page: Page, result: results.Provisioned) -> None:
 
 
 def show_verification(page: Page, result: results.Verification) -> None:
-    """What was proven, or what is wrong."""
+    """Show the proof, or the problems."""
     if result.verified:
         longest = result.longest
         lost = f" ({result.disconnected} pairs are cut off by failures)" if result.disconnected else ""
@@ -282,7 +283,7 @@ def _watch(options: argparse.Namespace) -> None:
 
 
 def links_table(result: results.LinkUses, everything: bool) -> Table[results.LinkUse]:
-    """What links did, the busiest first; `everything`: those that did nothing as well."""
+    """Return the table of links, the busiest first; `everything`: idle links as well."""
     busy = [row for row in result.links if everything or row.mbps > 0 or not row.up or row.drops]
     columns = (
         left("link", lambda row: row.link),

@@ -35,8 +35,8 @@ _SENTENCE = 24  # a cell from so many characters on may be broken between its wo
 
 
 class Page:
-    """What a person reads of a result: lines and tables, and topologies by their names alone. `wide`: tables show all
-    of their columns; `fitting`: otherwise they leave out the last ones for which there is no room."""
+    """The readable form of a result: lines and tables, and topologies by their names alone. `wide`: tables show all of
+    their columns; `fitting`: otherwise they leave out the last ones for which there is no room."""
 
     def __init__(self, console: Console, wide: bool = False, fitting: bool = False) -> None:
         self.console, self.wide, self.fitting = console, wide, fitting and not wide
@@ -98,7 +98,7 @@ def _fitted(shown: tables.Table[Any], room: int) -> tables.Table[Any]:
 
 
 def _cells_room(room: int, columns: int) -> int:
-    """What is left for cells; three characters are between two columns."""
+    """Return the width left for cells; three characters are between two columns."""
     return room - 3 * columns + 1
 
 

@@ -10,11 +10,12 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from detour.base.errors import DetourError
-from detour.base.quantities import fraction_of
+from detour.base.quantities import bytes_of, fraction_of, number_of, rate_bps_of, time_ps_of, whole_number_of
 from detour.fabric.operations.registry import OPERATIONS, CommandOption
 
 T = TypeVar("T")
@@ -56,8 +57,27 @@ class Parser(argparse.ArgumentParser):
         except argparse.ArgumentError as error:
             like = _like([str(value)], map(str, action.choices or ()))
             if isinstance(action, argparse._SubParsersAction):
-                self.error(f"there is no command {value!r}{like}")
+                names = "" if action.dest == "command" else f"; there are {', '.join(map(str, action.choices or ()))}"
+                self.error(f"there is no command {value!r}{like}{names}")
             raise argparse.ArgumentError(action, f"{error.message}{like}") from None
+
+
+def grouped_help(groups: Mapping[str, Sequence[str]]) -> type[argparse.HelpFormatter]:
+    """Help that lists commands in groups, by their titles; commands that are in none come last."""
+
+    class Formatter(argparse.HelpFormatter):
+        def _format_action(self, action: argparse.Action) -> str:
+            if not isinstance(action, argparse._SubParsersAction):
+                return super()._format_action(action)
+            commands = {each.dest: each for each in action._get_subactions()}
+            named = {name for names in groups.values() for name in names}
+            parts: list[str] = []
+            for title, names in {**groups, "others": [name for name in commands if name not in named]}.items():
+                lines = [self._format_action(commands[name]) for name in names if name in commands]
+                parts += [f"\n{title}:\n", *lines] if lines else []
+            return "".join(parts)
+
+    return Formatter
 
 
 def _like(words: Iterable[str], candidates: Iterable[str]) -> str:
@@ -135,7 +155,7 @@ def refuse(options: argparse.Namespace, names: Iterable[str], why: str) -> None:
 
 
 def option_of(name: str) -> str:
-    """What an option is called that has this name in the code."""
+    """Return the option for a name in the code."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -152,16 +172,13 @@ def choose_fabric(name: str | None) -> None:
 
 def _number(text: str, low: int, high: int, what: str) -> int:
     try:
-        value = int(text, 0)
-    except ValueError:
-        value = low - 1
-    if not low <= value <= high:
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}, {low} to {high}")
-    return value
+        return whole_number_of(text, high, low)
+    except DetourError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}, {low} to {high}") from None
 
 
 def _whole(low: int, high: int, what: str) -> Callable[[str], int]:
-    """The type of an option that is a whole number, decimal or hexadecimal (0x...)."""
+    """The type of an option that is a whole number."""
     return lambda text: _number(text, low, high, what)
 
 
@@ -176,17 +193,13 @@ switch_port = _whole(0, 510, "a port of a switch")
 """511 drops"""
 mtu_bytes = _whole(1280, 9000, "an MTU in bytes")
 draws = _whole(1, 10**6, "a number of draws")
+whole = _whole(-(10**9), 10**9, "a whole number")
+"""of which what is asked for says what it may be"""
 
 
 def whole_count(text: str) -> int:
     """A whole number of things, from 1 on."""
     return _number(text, 1, 10**9, "a whole number")
-
-
-def byte_count(text: str) -> int:
-    """A number of bytes; k, M and G stand for thousands, millions and milliards."""
-    factor = {"k": 10**3, "M": 10**6, "G": 10**9}.get(text[-1:], 1)
-    return factor * _number(text[:-1] if factor > 1 else text, 1, 10**12 // factor, "a number of bytes")
 
 
 def thread_count(text: str) -> int:
@@ -260,8 +273,8 @@ def quantity(of: Callable[[str], T]) -> Callable[[str], T]:
 def seconds(text: str) -> float:
     """A time in seconds above 0."""
     try:
-        value = float(text)
-    except ValueError:
+        value = time_ps_of(text, "s") / 1e12
+    except DetourError:
         value = 0.0
     if not 0 < value <= 3600:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds, above 0 and at most 3600")
@@ -276,16 +289,16 @@ def counts(text: str) -> tuple[int, ...]:
 def floats(text: str) -> tuple[float, ...]:
     """Numbers separated by commas; () if one is none."""
     try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
+        return tuple(number_of(part) for part in text.split(","))
+    except DetourError:
         return ()
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
     """Whole numbers separated by commas, in the order given. Raises `DetourError`: one is none."""
     try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
+        return tuple(whole_number_of(part, 10**9, 0) for part in text.split(","))
+    except DetourError:
         raise DetourError(f"{option} {text!r} is not whole numbers separated by commas, like 1,2") from None
 
 
@@ -298,14 +311,24 @@ def fractions(text: str) -> tuple[float, ...]:
 
 
 def delays(text: str) -> tuple[float, ...]:
-    """Three times in microseconds, separated by commas."""
-    numbers = floats(text)
-    if len(numbers) != 3 or not all(0 <= value <= 1e6 for value in numbers):
+    """Three times, separated by commas, in microseconds."""
+    try:
+        numbers = tuple(time_ps_of(part, "us") / 1e6 for part in text.split(","))
+    except DetourError:
+        numbers = ()
+    if len(numbers) != 3 or not all(value <= 1e6 for value in numbers):
         raise argparse.ArgumentTypeError(f"{text!r} is not three times in microseconds, like 1,0.05,0.5")
     return numbers
 
 
+byte_count = quantity(bytes_of)
+bytes_from_0 = quantity(partial(bytes_of, least=0))
+fraction = quantity(fraction_of)
+number = quantity(number_of)
+rate_bps = quantity(rate_bps_of)
+time_ps = quantity(time_ps_of)
+
 _KINDS: dict[str, Callable[[str], Any]] = {
-    "port": source_port, "bytes": byte_count, "fraction": quantity(fraction_of), "output file": output_file,
+    "port": source_port, "bytes": byte_count, "fraction": fraction, "output file": output_file,
 }  # fmt: skip
 """what reads `registry.CommandOption.kind`"""

@@ -56,7 +56,7 @@ def register(commands: Any) -> None:
 
 
 def _add_run_options(place: Parser) -> None:
-    """Those that need `--run`."""
+    """Add the options that need `--run`."""
     text = "run the jobs in virtual time: step times, bus bandwidth, losses"
     place.add_argument("--run", dest="run_jobs", action="store_true", help=text)
     place.option("--scheme", "with --run: ecmp, placed, spray, or others that `sim` knows (these three)", "S,...")
@@ -210,17 +210,15 @@ _SHOWN_LINKS = 2
 
 
 def run_placed(options: argparse.Namespace, topology: Topology, down: Failures) -> list[JobsRun]:
-    """What became of the jobs, by scheme. Ctrl-C ends the run: what has happened by then is told."""
+    """Run the jobs and return the results by scheme. Ctrl-C ends the run; the results so far are returned."""
     from detour.base.interrupting import noticed
-    from detour.base.quantities import time_ps_of
-    from detour.base.times import MS
+    from detour.base.quantities import time_or_never_of
     from detour.experiments.sim.job_runs import DEFAULT_SCHEMES, JobsPlan, run_jobs
     from detour.experiments.sim.settings import events_of
 
     names = [name.strip() for name in (options.scheme or ",".join(DEFAULT_SCHEMES)).split(",")]
     events = [event for when, what in options.at or () for event in events_of(topology, when, what)]
-    after = options.reroute_after
-    late_ps = None if after == "never" else MS if after is None else time_ps_of(after)
+    late_ps = time_or_never_of(options.reroute_after or "1ms")
     plan = JobsPlan(topology, options.jobs, names, events, down, options.rate, late_ps)
     with timed_bar("place", options.json) as update, noticed() as stop:
         return list(run_jobs(plan, lambda what, graph: run_meter(update, graph, what), stop))

@@ -110,13 +110,13 @@ class Prompt:
         Page(self._console).table(Table(columns, [*rows, *ends]))
 
     def _usage(self, name: str) -> str:
-        """What a command cannot do without, and what else it may be told of the same kind."""
+        """Return a command's positional arguments, optional ones in brackets."""
         actions = [action for action in self._commands.choices[name]._actions if not action.option_strings]
         return " ".join(f"[{action.metavar}]" if action.nargs == "?" else str(action.metavar) for action in actions)
 
 
 def of_topology(topology: Topology) -> dict[str, list[str]]:
-    """What may stand for a metavar of the command line."""
+    """Return the possible values of the command line's metavars."""
     hosts = [host.name for host in topology.hosts]
     switches = [switch.name for switch in topology.switches]
     links = [link.name for link in topology.links]
@@ -137,7 +137,7 @@ class CommandCompleter(Completer):
                 yield Completion(word, start_position=-len(begun))
 
     def _due(self, before: list[str]) -> list[str]:
-        """What may come after these words."""
+        """Return the possible words after these."""
         if not before:
             return [*self._commands, "help", "quit"]
         parser = self._commands.get(before[0])

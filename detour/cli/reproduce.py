@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from detour.base.errors import DetourError
+from detour.base.quantities import time_ps_of
 from detour.base.tables import Table, left
 from detour.cli.output import Page, bar, present
 from detour.cli.parser import (
@@ -21,15 +22,18 @@ from detour.cli.parser import (
     add_options,
     archive_file,
     byte_count,
+    bytes_from_0,
     command,
     counts,
     delays,
     draws,
     floats,
+    fraction,
     fractions,
     output_file,
     refuse,
     seconds,
+    whole,
 )
 from detour.fabric.operations.registry import CommandOption
 
@@ -62,7 +66,7 @@ class ReproduceCommand:
         return None
 
     def variant(self, options: argparse.Namespace) -> Experiment[Any, Any, Any]:
-        """What is run, and made of the runs."""
+        """Return the experiment that is run."""
         from detour.experiments.reproduce import EXPERIMENTS
 
         return EXPERIMENTS[self.name]
@@ -72,7 +76,7 @@ class ReproduceCommand:
         return means_of(options, self.name)
 
     def after(self, options: argparse.Namespace, reproduction: Reproduction[Any, Any]) -> None:
-        """What is written besides."""
+        """Write further files."""
 
     def selected_by(self, options: argparse.Namespace) -> dict[str, Any]:
         """The arguments of `select`: options that were given."""
@@ -100,9 +104,9 @@ class ReproduceCommand:
             for failure in reproduction.failures:
                 page.print(f"failed: {describe(failure.point)}: {failure.reason}")
             if reproduction.left_out:
-                page.print(
-                    f"left out: {len(reproduction.left_out)} points beyond the time of --quick (--json names them)"
-                )
+                source = getattr(options, "source", None)
+                why = "beyond the time of --quick" if source is None else f"that {source} has not"
+                page.print(f"left out: {len(reproduction.left_out)} points {why} (--json names them)")
                 left_out = sorted(reproduction.left_out, key=describe)
                 for line in experiment.groups(left_out) if experiment.groups else map(describe, left_out[:_NAMED]):
                     page.print(f"  {line}")
@@ -118,7 +122,7 @@ def _add(kinds: Any, name: str, text: str, run: CommandFunction, *, wide: bool =
     extent = parser.add_mutually_exclusive_group()
     extent.add_argument("--quick", action="store_true", help="what fits a minute")
     extent.add_argument("--full", action="store_true", help="everything, and longer runs")
-    parser.option("--processes", "local processes (default: one a core)", "N", int)
+    parser.option("--processes", "local processes (default: one a core)", "N", whole)
     parser.option("--ray", "a Ray cluster instead (auto: the one that runs)", "ADDRESS")
     parser.option("--out", "where finished points are kept (default: the cache)", "FILE", output_file)
     return parser
@@ -153,8 +157,21 @@ def points_bar(text: str, as_json: bool) -> Iterator[SweepProgress]:
 # -- those that do more -------------------------------------------------------------------------------------
 
 
-class _Nonshortest(ReproduceCommand):
-    besides = frozenset({"plot", "settings", "tune"})
+class _Kept(ReproduceCommand):
+    """Finished runs may be kept in a file beside the documents, and be taken from there."""
+
+    def means(self, options: argparse.Namespace) -> Means:
+        return replace(super().means(options), archive=options.source)
+
+    def after(self, options: argparse.Namespace, reproduction: Reproduction[Any, Any]) -> None:
+        from detour.experiments.reproduce import keep
+
+        if options.keep is not None:
+            keep(options.keep, self.means(options).store)
+
+
+class _Nonshortest(_Kept):
+    besides = frozenset({"plot", "settings", "tune", "keep", "source"})
 
     def variant(self, options: argparse.Namespace) -> Experiment[Any, Any, Any]:
         from detour.experiments import reproduce
@@ -164,6 +181,7 @@ class _Nonshortest(ReproduceCommand):
         return reproduce.ADDITIONS_WORTH if options.settings else reproduce.NONSHORTEST
 
     def after(self, options: argparse.Namespace, reproduction: Reproduction[Any, Any]) -> None:
+        super().after(options, reproduction)
         if options.tune:
             from detour.experiments.nonshortest import settings
 
@@ -209,19 +227,6 @@ class _Fcplus(ReproduceCommand):
         if options.plot and options.part not in (None, "paper"):
             raise DetourError(f"--plot draws the paper's figures; --part {options.part} has none")
         return super().variant(options)
-
-
-class _Kept(ReproduceCommand):
-    """Finished runs may be kept in a file beside the documents, and be taken from there."""
-
-    def means(self, options: argparse.Namespace) -> Means:
-        return replace(super().means(options), archive=options.source)
-
-    def after(self, options: argparse.Namespace, reproduction: Reproduction[Any, Any]) -> None:
-        from detour.experiments.reproduce import keep
-
-        if options.keep is not None:
-            keep(options.keep, self.means(options).store)
 
 
 class _Rivals(_Kept):
@@ -295,8 +300,8 @@ def _loads(text: str) -> tuple[float, ...]:
 
 
 def _windows(text: str) -> tuple[int, int]:
-    parts = text.split(",")
-    if len(parts) != 2 or not all(part.isdecimal() and 0 < int(part) <= 1_000_000 for part in parts):
+    parts = [time_ps_of(part, "us") / 1e6 for part in text.split(",")]
+    if len(parts) != 2 or not all(0 < part <= 1_000_000 and part == int(part) for part in parts):
         raise DetourError(f"--windows {text}: two numbers of microseconds, until counting begins and counting")
     return int(parts[0]), int(parts[1])
 
@@ -322,14 +327,14 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
         pattern=CommandOption("unf, adv1 (default), adv2, permutation, advc, bit-reverse or two-jobs", "NAME"),
         pairs=CommandOption("numbers of connections (default: a spread)", "N[,N...]", kind=counts),
         scheme=CommandOption(metavar="all|NAME"),
-        seeds=CommandOption("draws of pairs (5; --quick 1, --full 10)", "K", kind=int),
+        seeds=CommandOption("draws of pairs (5; --quick 1, --full 10)", "K", kind=whole),
         threshold=CommandOption("T of Benchmark in packets (default: the one that was chosen for it)", "best|N"),
         delays_us=CommandOption("us, of links to hosts, local, global", "H,L,G", "--delays", delays),
         headroom_bytes=CommandOption(
-            "of PFC, a port and class (default: IEEE 802.1Q, annex N)", "BYTES", "--headroom", int
+            "of PFC, a port and class (default: IEEE 802.1Q, annex N)", "BYTES", "--headroom", bytes_from_0
         ),
         message_bytes=CommandOption("one message each: completion times", "BYTES", "--message", byte_count),
-        loss=CommandOption("links between switches lose frames (0)", "P", kind=float),
+        loss=CommandOption("links between switches lose frames (0)", "P", kind=fraction),
         hosts=CommandOption("a parameter of the hosts (may be repeated)", "NAME=VALUE", "--set", repeatable=True),
         step_bytes=CommandOption("K of the schemes that mark by steps", "BYTES", "--step", byte_count),
         preamble=CommandOption("frames take Ethernet's preamble and gap on links as well: 20 bytes"),
@@ -343,16 +348,17 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
             "find the best setting of every scheme on D1, D2 or D3; keep it there", "FILE", kind=Path,
             group="of settings",
         ),
+        **_kept("add the finished runs there (docs/runs.jsonl.xz)"),
     ),
     ReproduceCommand(
         "pfc-gain",
         "Table I: what removing PFC gains on a fat-tree",
         connections=CommandOption("(default: those of Table I)", "N[,N...]", kind=counts),
-        seeds=CommandOption("draws of pairs (1)", "K", kind=int),
+        seeds=CommandOption("draws of pairs (1)", "K", kind=whole),
         plot=_plot("draw throughput over connections"),
     ),
     ReproduceCommand(
-        "deadlock", "Fig. 2: a PFC deadlock, and what prevents it", seeds=CommandOption("(1)", "K", kind=int)
+        "deadlock", "Fig. 2: a PFC deadlock, and what prevents it", seeds=CommandOption("(1)", "K", kind=whole)
     ),
     _Paths(
         "path-placement",
@@ -367,14 +373,14 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
     ReproduceCommand(
         "fors",
         "Figs. 3, 6, 7 of the FORS paper: all-to-all and failures",
-        seed=CommandOption("draws phases and the spines of 1-3F SW0 (1)", "S", kind=int),
+        seed=CommandOption("draws phases and the spines of 1-3F SW0 (1)", "S", kind=whole),
         message=CommandOption("of every message (600k)", "BYTES", kind=byte_count),
         plot=_plot("draw throughput and phases"),
     ),
     _Fcplus(
         "fcplus",
         "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: expanders",
-        seeds=CommandOption("wirings of Tables V and VIII (1), or of transports (5)", "K", kind=int),
+        seeds=CommandOption("wirings of Tables V and VIII (1), or of transports (5)", "K", kind=whole),
         part=CommandOption(
             "the paper's evaluation; FC+ beside ECMP, KSP, shortest-union, UGAL and SprayLERP under real "
             "transports; or what each of these can be set to (paper)",
@@ -392,7 +398,7 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
         transients=CommandOption("traffic that changes, and how soon routing follows"),
         loads=CommandOption("offered, 0 to 1 (a spread)", "L[,L...]", kind=_loads),
         windows=CommandOption("us of virtual time", "WARM,COUNT", kind=_windows),
-        seed=CommandOption("(1)", "S", kind=int),
+        seed=CommandOption("(1)", "S", kind=whole),
         plot=_plot("draw Figs. 3, 7 and 8, or what changes over time"),
         **_kept("add the finished runs there (docs/qcn.jsonl.xz)"),
     ),
@@ -415,7 +421,7 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
         topologies=CommandOption("D1, D2, D3 or a topology; repeatable", "SPEC", "--topology", repeatable=True),
         patterns=CommandOption("a traffic pattern; repeatable", "NAME", "--pattern", repeatable=True),
         sizes=CommandOption(
-            "of a message, 0: connections without end; repeatable", "N", "--bytes", int, repeatable=True
+            "of a message, 0: connections without end; repeatable", "N", "--bytes", bytes_from_0, repeatable=True
         ),
         schemes=CommandOption("repeatable", "NAME", "--scheme", repeatable=True),
         draws=CommandOption("draws of pairs (5; --quick 1, --full 10)", "K", "--seeds", draws),
@@ -426,19 +432,19 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
         "queues",
         "the traffic manager beside queueing theory: waits, shares, rates",
         load=CommandOption("of M/D/1 and M/M/1 (0.3,0.5,0.7,0.8,0.9)", "L[,L...]", kind=fractions),
-        seed=CommandOption("of arrivals and sizes (1)", "N", kind=int),
+        seed=CommandOption("of arrivals and sizes (1)", "N", kind=whole),
     ),
     _Tcp(
         "tcp",
         "TCP of the IP hosts beside theory",
         loss=CommandOption("fractions of frames (0.001,0.003,0.01)", "P[,P...]", kind=fractions),
         flows=CommandOption("that share a cable (2,4,8)", "N[,N...]", kind=counts),
-        seed=CommandOption("of losses and initial numbers (1)", "N", kind=int),
+        seed=CommandOption("of losses and initial numbers (1)", "N", kind=whole),
         linux=CommandOption("beside Linux's TCP instead, in real time (root)", group="others"),
         ns3=CommandOption("beside ns-3's instead: windows over time (docs/hosts.md)", group="others"),
         plot=_plot("with --ns3: draw them"),
         cc=CommandOption("with --linux: newreno or cubic, with parameters (cubic)", "NAME"),
-        seconds=CommandOption("with --linux: how long (100)", "S", kind=float),
+        seconds=CommandOption("with --linux: how long (100)", "S", kind=seconds),
     ),
 )  # fmt: skip
 """in the order in which they are listed"""

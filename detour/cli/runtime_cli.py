@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from detour.base.errors import DetourError
 from detour.base.files import read_text
 from detour.cli.asking import own_name, running
-from detour.cli.parser import add_name_option, command
+from detour.cli.parser import add_name_option, command, port_number
 
 if TYPE_CHECKING:
     from detour.engine.bmv2api.commands.registry import CommandScope
@@ -35,7 +35,7 @@ def register(commands: Any) -> None:
     parser.add_argument("switch", nargs="?", metavar="SWITCH", help="of the fabric that is up, like s3")
     parser.add_argument("file", nargs="?", metavar="FILE", help="commands to carry out (default: a prompt; -: stdin)")
     where = parser.add_argument_group("another switch, of detour or BMv2, in place of SWITCH")
-    where.add_argument("--thrift-port", type=int, metavar="N", help="its Thrift port, like 9090")
+    where.add_argument("--thrift-port", type=port_number, metavar="N", help="its Thrift port, like 9090")
     where.add_argument("--thrift-ip", metavar="HOST", help="where it runs (localhost)")
     add_name_option(parser)
 
@@ -134,7 +134,7 @@ def _read_lines(api: Api, as_json: bool) -> int:
 
 
 def _try(line: str, scope: CommandScope, api: Api) -> tuple[list[str], str | None]:
-    """What a command says, and what was wrong with it."""
+    """Run a command; return its output and its error."""
     from detour.engine.bmv2api.commands.errors import error_line
     from detour.engine.bmv2api.commands.interpreter import understand
     from detour.engine.bmv2api.wire import ServiceError
@@ -156,7 +156,7 @@ def _prompt(api: Api) -> int:
     from prompt_toolkit.history import InMemoryHistory
 
     from detour.cli.runtime_completion import RuntimeCompleter
-    from detour.engine.bmv2api.commands.interpreter import help_text, scope_of
+    from detour.engine.bmv2api.commands.interpreter import scope_of
 
     scope = scope_of(api)
     reader: PromptSession[str] = PromptSession(history=InMemoryHistory(), completer=RuntimeCompleter(scope))
@@ -166,10 +166,6 @@ def _prompt(api: Api) -> int:
             line = reader.prompt(PROMPT).strip()
             if line in _ENDS:
                 return 0
-            words = line.split()
-            if words[:1] in (["help"], ["?"]):
-                print(help_text(words[1:]))
-                continue
             output, error = _try(line, scope, api)
             print(*output, *([] if error is None else [error]), sep="\n", end="\n" if output or error else "")
         except DetourError as error:

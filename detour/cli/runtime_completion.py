@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the prompt of `detour cli` offers: commands, and tables, actions, counters and so on where they are due."""
+"""Completion at the prompt of `detour cli`: commands, and tables, actions, counters and so on where they fit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RuntimeCompleter(Completer):
                 yield Completion(word, start_position=-len(begun))
 
     def due(self, before: list[str]) -> Iterable[str]:
-        """What may come after these words."""
+        """Return the possible words after these."""
         if not before:
             return [*COMMANDS, "help", "quit"]
         name, *words = before

@@ -101,7 +101,7 @@ class _Scrape(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nobody wants a line for each."""
+        """Log nothing: a line for each request is of no use."""
 
 
 def make_server(where: str, current: Callable[[], str], progress: Progress = silent) -> ThreadingHTTPServer:

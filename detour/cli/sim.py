@@ -228,7 +228,7 @@ def show_sim(page: Page, run: SimRun, result: SimResult, bins: list[Any]) -> Non
 
 
 def _why_ended(run: SimRun) -> str:
-    """Of a run that is not complete, with some of its flows."""
+    """Say why a run ended incomplete, with some of its flows."""
     from detour.base.quantities import time_text
 
     graph, missing, hosts = run.graph.tasks, run.incomplete, run.topology.hosts

@@ -39,7 +39,7 @@ class Canonical(IntEnum):
 
 @dataclass
 class RpcAnswer:
-    """What came of a call: gRPC's code (0: OK), its text, the `p4.v1.Error`s of the status and the messages."""
+    """The outcome of a call: gRPC's code (0: OK), its text, the `p4.v1.Error`s of the status and the messages."""
 
     code: int
     text: str = ""
@@ -55,7 +55,7 @@ class RpcAnswer:
 
     @property
     def entities(self) -> list[p4r.Entity]:
-        """Of a Read's messages."""
+        """The entities of a Read's messages."""
         return [entity for response in self.messages for entity in response.entities]
 
 

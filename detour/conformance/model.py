@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is tried, what a check is, and what comes of it."""
+"""Checks, the server under test, and results."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ConformanceCheck:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What came of one check: the messages that were sent and received, in text format, and what should have come.
+    """The result of one check: the messages that were sent and received, in text format, and the expected answer.
 
     `prepared` is false if the server refused what the check needs before it can try its requirement."""
 

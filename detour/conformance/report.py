@@ -82,8 +82,8 @@ Run = dict[str, dict[str, str]]
 
 @dataclass(frozen=True)
 class ComplianceRow:
-    """Of one section: what its checks are about, most of them first, how many they are, and how many have which verdict
-    in each run."""
+    """A section of the specification: the subjects of its checks, most frequent first, their number, and how many have
+    which verdict in each run."""
 
     section: str
     about: list[str]
@@ -121,7 +121,7 @@ def by_section(runs: dict[str, Run]) -> list[ComplianceRow]:
 
 
 def _section(check: dict[str, str]) -> str:
-    """Of the specification, without its subsections' subsections."""
+    """Return the section of the specification, without deeper subsections."""
     return ".".join(check["section"].split(".")[:2])
 
 

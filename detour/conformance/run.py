@@ -43,14 +43,14 @@ _KINDS = ("action_profile_member", "action_profile_group", "table_entry", "count
 
 @dataclass(frozen=True)
 class ServerState:
-    """What a server holds before the suite runs: the pipeline, if there is one, and its entities."""
+    """The server's state before the suite runs: the pipeline, if there is one, and its entities."""
 
     config: p4r.ForwardingPipelineConfig | None
     entities: list[p4r.Entity]
 
     @classmethod
     def read(cls, link: RpcLink, device_id: int) -> ServerState:
-        """What a server does not offer is left out."""
+        """Read the state; what the server does not offer is left out."""
         request = p4r.GetForwardingPipelineConfigRequest(device_id=device_id)
         answer = link.call("GetForwardingPipelineConfig", request)
         if answer.code or not answer.messages[0].config.HasField("p4info"):
@@ -63,7 +63,7 @@ class ServerState:
         return cls(config, entities)
 
     def restore(self, session: CheckSession) -> list[str]:
-        """What of it cannot be put back, in words."""
+        """Restore the state and list, in words, what cannot be restored."""
         if self.config is None:
             return ["the server had no pipeline before; it has the suite's now, without entries", *_cleared(session)]
         if not self.config.p4_device_config:
@@ -242,7 +242,7 @@ def opened(link: RpcLink, server: ServerUnderTest) -> Iterator[tuple[CheckSessio
 
 
 def _ask_before_pipeline(session: CheckSession) -> None:
-    """What can only be asked once."""
+    """Make the requests that are only possible before a pipeline is set."""
     session.settle()
     entity = p4r.Entity(table_entry=p4r.TableEntry())
     for method, request in (

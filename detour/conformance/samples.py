@@ -50,7 +50,7 @@ def inner(entity: p4r.Entity) -> Any:
 
 
 def at(message: Any, path: str) -> Any:
-    """What is at a path like `members[0].weight`."""
+    """Return the value at a path like `members[0].weight`."""
     for name, index in _PART.findall(path):
         message = getattr(message, name)
         if index and int(index) >= len(message):
@@ -226,7 +226,7 @@ class Samples:
         return self.call(first(self.info.actions, what, lambda a: a.preamble.id not in own).preamble.id)
 
     def param_bits(self, table: str) -> int:
-        """Of the first parameter of the first usable action."""
+        """Return the width of the first parameter of the first usable action."""
         params = self._actions[self.usable(self.table(table))[0].id].params
         if not params:
             raise MissingObject(f"{self.table(table).preamble.name} has no action with parameters")
@@ -430,7 +430,7 @@ def field_match(f: p4i.MatchField, value: int) -> p4r.FieldMatch:
 
 
 def rates(cir: int) -> p4r.MeterConfig:
-    """Of a two rate three colour marker."""
+    """Return the configuration of a two rate three colour marker."""
     return p4r.MeterConfig(cir=cir, cburst=cir + 1, pir=2 * cir, pburst=2 * cir + 1)
 
 
@@ -451,5 +451,5 @@ def _limited(entry: Any, cir: int | None) -> Any:
 
 
 def _replicas(n: int, ports: tuple[int, ...]) -> list[p4r.Replica]:
-    """Of a multicast group or clone session."""
+    """Return the replicas of a multicast group or clone session."""
     return [p4r.Replica(port=to_bytes(port), instance=1 + i + n) for i, port in enumerate(ports)]

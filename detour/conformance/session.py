@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a check talks to: a server of which it is the primary controller, with the suite's pipeline and no entries.
+"""A check's session with a server: the suite is its primary controller and has set its pipeline, without entries.
 
 Everything that is sent and received on the way is written down for the report.
 """
@@ -271,7 +271,7 @@ class CheckSession:
         return self.call("Read", p4r.ReadRequest(device_id=device, entities=entities))
 
     def read(self, *entities: p4r.Entity) -> list[p4r.Entity]:
-        """What these requests give; the server must answer."""
+        """Read the entities; the server must answer."""
         answer = self.try_read(*entities)
         self.expect(answer.code == 0, "OK")
         return answer.entities
@@ -329,7 +329,8 @@ class CheckSession:
             raise NotPrepared(f"another controller: {missed}") from None
 
     def _messages(self, conversation: Conversation, seconds: float) -> Iterator[Any]:
-        """What comes within a time, which is written down. Raises `NotOffered` when the stream ends UNIMPLEMENTED."""
+        """Yield and record the messages that come within a time. Raises `NotOffered` when the stream ends
+        UNIMPLEMENTED."""
         for message in _arrivals(conversation, seconds):
             self.got.append(shown(message))
             if isinstance(message, RpcAnswer) and message.code == Canonical.UNIMPLEMENTED:
@@ -386,7 +387,7 @@ class CheckSession:
 
 
 def _arrivals(conversation: Conversation, seconds: float) -> Iterator[Any]:
-    """What comes on a stream within a time; nothing comes after its end."""
+    """Yield the messages that come on a stream within a time; nothing comes after its end."""
     until = time.monotonic() + seconds
     while not conversation.ended:
         message = conversation.next(max(0.0, until - time.monotonic()))

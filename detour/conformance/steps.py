@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rows of `checks/` are made of: recipes for entities, and steps that send them and look at the answers.
+"""Building blocks for the rows of `checks/`: recipes for entities, and steps that send them and look at the answers.
 
 `must("member.in_group", "9.2.1", "...", prepare(sample.member(), sample.group(0, 1)), refuse(IN_USE,
 sample.member().delete))`: a member that a group has cannot be deleted."""
@@ -180,7 +180,7 @@ def stores(session: CheckSession, update: p4r.Update, *entities: p4r.Entity, req
 
 @step
 def keeps(session: CheckSession, request: p4r.Entity, *steps: CheckStep) -> None:
-    """What a read gives must be there after some steps too."""
+    """Check that a read returns the same after some steps."""
     before = session.read(request)
     _all_steps(steps, session)
     session.holds(request, *before)

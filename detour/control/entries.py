@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a switch can be told, as small immutable values: the model that planners return and reconciling compares.
+"""The contents of a switch as small immutable values: the model that planners return and reconciling compares.
 
 Every entity is canonical (fields in a fixed order, bits beyond a prefix cleared), hashable and compares by
 value. `entity.key` is its identity on the switch: two entities with one key are the old and the new state of
@@ -95,7 +95,7 @@ class ActionSet:
         return ActionSet(tuple(WeightedAction(action) for action in actions))
 
     def members(self) -> tuple[Action, ...]:
-        """What the hash chooses from: every action as often as its weight says."""
+        """The actions among which the hash chooses: each one as often as its weight says."""
         return tuple(choice.action for choice in self.choices for _ in range(choice.weight))
 
 
@@ -134,7 +134,7 @@ class TableEntry:
 
 @dataclass(frozen=True, slots=True)
 class DefaultAction:
-    """What a table does when nothing matches."""
+    """The action of a table when nothing matches."""
 
     table: str
     action: Action
@@ -206,7 +206,7 @@ Plan: TypeAlias = dict[int, list[Entity]]  # device_id -> what that switch is to
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What has to be written to turn one state into another.
+    """The writes that turn one state into another.
 
     Write insertions first, deletions last, each in their order (long prefixes first, short ones first): at any time
     the longest match of an address is then what it was or what it shall be."""
@@ -220,8 +220,8 @@ class Difference:
 
 
 def difference(present: Iterable[Entity], target: Iterable[Entity]) -> Difference:
-    """What turns `present` into `target`. Default actions, which cannot be deleted, are only ever modified; one that is
-    present but not wanted stays."""
+    """Return the writes that turn `present` into `target`. Default actions, which cannot be deleted, are only ever
+    modified; one that is present but not wanted stays."""
     old = {entity.key: entity for entity in present}
     new = {entity.key: entity for entity in target}
     fresh = [entity for key, entity in new.items() if key not in old]

@@ -131,7 +131,7 @@ class NetworkFile:
 
     @staticmethod
     def given(text: str) -> NetworkFile:
-        """What a text says. Raises `DetourError`: it names no file, or a value means nothing."""
+        """Parse the text of a topology option. Raises `DetourError`: it names no file, or a value means nothing."""
         text = text.strip()
         switches = text.lower().startswith(_PREFIX)
         match = _parts(text[len(_PREFIX) :] if switches else text)
@@ -166,12 +166,12 @@ class NetworkFile:
 
     @property
     def spec(self) -> str:
-        """Of a topology with the file's own hosts."""
+        """The spec of a topology with the file's own hosts."""
         return f"{self.path}{self._drop_text}#{self._digest}"
 
     def read(self) -> ListedNetwork:
-        """What is in the file, without what is to be dropped; notes what that was. Raises `DetourError`: what is wrong
-        with it."""
+        """Read the file, without what is to be dropped, and note what was dropped. Raises `DetourError`: the file is
+        wrong."""
         if self.given_digest not in (None, self._digest):
             raise DetourError(f"{self.path} has changed since {self.text!r} was read from it")
         network, loops = read_network(self.path, self._content, self.switches).without_loops()

@@ -95,7 +95,7 @@ def _impaired(path: Path, where: str, impairments: Any) -> dict[str, Any]:
 
 def _lab_kind(lab: Mapping[str, Any], node: Mapping[str, Any], links: int) -> str:
     def said(key: str, *levels: Mapping[str, Any]) -> str:
-        """What the first of these levels says, the node before and the lab's defaults after them."""
+        """Return the value of the first level that has one: the node, then these levels, then the lab's defaults."""
         return next((str(level[key]) for level in (node, *levels, _mapping(lab, "defaults")) if level.get(key)), "")
 
     in_group = _mapping(_mapping(lab, "groups"), group := said("group"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from detour.base.arrays import FloatArray, Int64Array
-from detour.base.errors import DetourError
+from detour.base.extras import require
 
 if TYPE_CHECKING:
     import highspy
@@ -55,8 +55,7 @@ def solver(**options: bool | int | float | str) -> highspy.Highs:
 def heaviest_assignment(weights: np.ndarray) -> tuple[Int64Array, Int64Array]:
     """(n,) rows and (n,) columns of `weights`, (n, n), each once, whose sum is the largest. Raises `DetourError`: SciPy
     is not installed."""
-    try:
-        from scipy.optimize import linear_sum_assignment
-    except ImportError:
-        raise DetourError("this plan needs SciPy: pip install 'detour-fabric[plan]'") from None
+    require("scipy", "SciPy", "plan", "this plan")
+    from scipy.optimize import linear_sum_assignment
+
     return linear_sum_assignment(weights, maximize=True)

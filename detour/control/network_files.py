@@ -38,8 +38,8 @@ _EARTH_M, _FIBRE_NS_PER_M = 6_371_000, 5.0
 
 
 def read_network(path: Path, content: bytes, switches: bool = False) -> ListedNetwork:
-    """What is in a file. `switches`: of switches alone, so that any two words in a line may be a link. Raises
-    `DetourError`: what is wrong, with file, line or element; of a file that fits no form, what stopped each."""
+    """Read a network from a file. `switches`: of switches alone, so that any two words in a line may be a link. Raises
+    `DetourError`: the fault, with file, line or element; for a file that fits no form, what stopped each reader."""
     for _, endings, read in FORMS:
         if path.suffix.lower() in endings:
             return read(path, content)
@@ -84,8 +84,8 @@ def _distance_m(a: tuple[float, float], b: tuple[float, float]) -> float:
 
 
 def _both_ways(path: Path, edges: Edges) -> Edges:
-    """Those of a directed graph: the n-th edge from b to a is the other direction of the n-th from a to b. Raises
-    `DetourError`: a link is not alike in both."""
+    """Pair the edges of a directed graph: the n-th edge from b to a is the other direction of the n-th from a to b.
+    Raises `DetourError`: the two directions of a link differ."""
     count: Counter[tuple[str, str]] = Counter()
     links: dict[tuple[str, str, int], ListedEdge] = {}
     for edge in edges:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every switch is to hold, from topology, policy and failures alone: same input, same output, no I/O.
+"""The planner: every switch's entries from topology, policy and failures alone; same input, same output, no I/O.
 
 A planner of one's own is a function of the same three that returns a `Plan`, by entry point (group `detour.planners`)
 or as `FILE.py:NAME` (`base.plugins`). The verifier says whether its routes lead where they are to.
@@ -8,7 +8,7 @@ or as `FILE.py:NAME` (`base.plugins`). The verifier says whether its routes lead
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from detour.base import plugins
@@ -84,11 +84,19 @@ def _check_sizes(switch: Switch, entities: list[Entity]) -> None:
 
 
 def _adopt(name: str, plugin: Any) -> EntryPlanner:
-    function = plugins.function_of(name, plugin, "topology, policy and failures")
+    function = plugins.function_of(plugin, "topology, policy and failures")
 
     def guarded_plan(topology: Topology, policy: Policy, failures: Failures) -> Plan:
+        down = dead_switches(failures)
+        live = [switch.device_id for switch in topology.switches if switch.index not in down]
         with plugins.blaming(name):
-            return function(topology, policy, failures)
+            made: Any = function(topology, policy, failures)
+            if not isinstance(made, Mapping) or {*live} - made.keys():
+                raise DetourError(f"it returns {made!r:.60}; wanted are lists of entities for devices {live!s:.60}")
+            entities = (each for device in live for each in made[device])
+            if (wrong := next((each for each in entities if not isinstance(each, Entity)), None)) is not None:
+                raise DetourError(f"it returns {wrong!r:.60}, which is no entity of `control.entries`")
+            return made
 
     return guarded_plan
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator may choose: ECN marking, priorities, virtual channels, routing, the controller's packet rate."""
+"""An operator's choices: ECN marking, priorities, virtual channels, routing, the controller's packet rate."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _UGAL: tuple[Routing, ...] = ("ugal-local", "ugal-global")
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the planner is to do beyond connecting everybody.
+    """Instructions to the planner beyond connecting all hosts.
 
     `packet_bytes` turns thresholds in bytes into packets, which is what a queue's depth counts. `priorities`
     are (DSCP, priority) pairs; other packets have priority 0. Packets for the controller above `punt_rate` a

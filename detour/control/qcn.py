@@ -110,7 +110,7 @@ def fb_max(q_eq: int, w: int) -> int:
 
 
 def scale(fb_max: int) -> int:
-    """What Fb in bytes is multiplied with to become 63 at `fb_max`, times 2^40, rounded up."""
+    """Return the factor that makes Fb in bytes 63 at `fb_max`, times 2^40, rounded up."""
     return -(-LEVELS * (1 << SCALE_BITS) // fb_max)
 
 
@@ -435,9 +435,9 @@ def _sidesteps(topology: Topology, t: int, switch: Switch, links: list[int]) -> 
 
 
 def _class(here: int, there: int) -> tuple[bool, bool]:
-    """Of a local link, by parity and sign. All links of a class lead up or all lead down, so that packets which change
-    only to higher classes wait for no cycle, and any two of `a` switches have a / 2 - 1 others between them (Garcia et
-    al., ICPP 2013)."""
+    """Return the class of a local link, by parity and sign. All links of a class lead up or all lead down, so that
+    packets which change only to higher classes wait for no cycle, and any two of `a` switches have a / 2 - 1 others
+    between them (Garcia et al., ICPP 2013)."""
     odd, up = (here + there) % 2 == 1, there > here
     return odd, up != odd
 

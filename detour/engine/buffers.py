@@ -71,7 +71,7 @@ class Buffers:
             raise DetourError(f"alpha is {self.alpha}; it must be above 0 and at most 1024")
 
     def shared_bytes(self, ports: int) -> int:
-        """What all classes of a switch with that many cabled ports share.
+        """Return the memory that all classes of a switch with that many cabled ports share.
 
         Raises:
             DetourError: headroom and reserves alone take more than there is.

@@ -189,7 +189,7 @@ class Capture:
 
 
 def incomplete(folder: Path, error: DetourError) -> WriteError:
-    """What has ended the writing of captures; the log hears of it now."""
+    """Return the error that ended the writing of captures, and log it."""
     cause = WriteError(f"captures in {folder} are incomplete since {time.strftime('%H:%M:%S')}: {error}")
     _log.error("%s", cause)
     return cause

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What paces the event loop: the wall clock, or nothing at all."""
+"""The pace of the event loop: the wall clock, or none at all."""
 
 from __future__ import annotations
 

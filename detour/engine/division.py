@@ -67,7 +67,7 @@ def divide(wiring: Wiring) -> Division:
 
 
 def _division(count: int, joined: Iterable[tuple[int, int]], ends: Int64Array, delay: Int64Array) -> Division:
-    """Of `count` switches those that are joined are a node; cables have `ends` (cables, 2)."""
+    """Divide `count` switches into nodes, of which joined switches are one; cables have `ends` (cables, 2)."""
     root = list(range(count))
 
     def root_of(switch: int) -> int:

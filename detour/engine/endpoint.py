@@ -155,17 +155,17 @@ class GrpcEndpoint:
 
     @property
     def target(self) -> str:
-        """What clients connect to."""
+        """The address that clients connect to."""
         address = self._address or self._private
         return joined(address.host, self._port) if isinstance(address, TcpAddress) else str(address)
 
     @property
     def private_target(self) -> str:
-        """What this user's own programs connect to, without TLS if there is a private socket."""
+        """The address that this user's own programs connect to, without TLS if there is a private socket."""
         return str(self._private or self.target)
 
     def reach(self) -> str:
-        """Who can program the switches here, as a sentence without an end."""
+        """Say who can program the switches here, as a sentence without an end."""
         if self._address is None:
             return f"only {_me()} can reach it"
         if self._tls is not None and self._tls.client_ca is not None:

@@ -25,7 +25,7 @@ _PS_PER_SECOND_OF_BITS = 8 * 10**12
 
 
 def default_ps(memory: Memory, size: int) -> int:
-    """What `AUTO` is for packets of that many bytes."""
+    """Return the jitter of `AUTO` for packets of that many bytes."""
     return min(2 * packet_time_ps(memory, size), LONGEST_PS)
 
 
@@ -41,8 +41,8 @@ def packet_time_ps(memory: Memory, size: int) -> int:
 
 
 def set_jitter(memory: Memory, jitter_ps: int, size: int, seed: int) -> None:
-    """Of all hosts that are attached, for a frame of `size` bytes; events of the same time are ordered by a draw from
-    the seed from now on."""
+    """Set the jitter of all hosts that are attached, for a frame of `size` bytes; events of the same time are ordered
+    by a draw from the seed from now on."""
     channels = memory.table("channels")
     taken = size + int(memory.g["overhead_bytes"])
     channels["jitter"][memory.column("nics", "channel")] = (jitter_ps << JITTER_SHIFT) // taken

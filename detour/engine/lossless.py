@@ -91,7 +91,7 @@ def link_changed(wiring: Wiring, port: Port, up: bool) -> list[int]:
 
 
 class _Buffers:
-    """What deadlock detection reads, as plain Python lists."""
+    """Buffers as plain Python lists, for deadlock detection."""
 
     def __init__(self, memory: Memory) -> None:
         column = memory.column
@@ -142,7 +142,7 @@ def deadlock(wiring: Wiring) -> WaitingQueues:
 
 
 def cyclic_wait(wiring: Wiring) -> WaitingQueues:
-    """Of these queues some of which each waits for the next, and the last for the first."""
+    """Return queues each of which waits for the next, and the last for the first."""
     stuck, waits_for = _stuck(wiring.memory)
     return [_named(wiring.memory, *stuck[queue]) for queue in _cycle(waits_for)]
 

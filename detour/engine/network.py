@@ -229,8 +229,8 @@ class Network:
         entry.flush_switch(self._memory.address, self._wiring.switch(switch).index)
 
     def trace_place(self, device_ids: Sequence[int] | None = None) -> TracePlace:
-        """What a recorder needs to know: the switches with these device ids (None: all) that have a program, and where
-        the frames of packets are."""
+        """Return a recorder's view of the network: the switches with these device ids (None: all) that have a program,
+        and where the frames of packets are."""
         chosen = self._wiring.switches if device_ids is None else device_ids
         switches = [self._wiring.switch(each) for each in chosen]
         g = self._memory.g
@@ -573,7 +573,7 @@ class Network:
         self.inject((switch, wired.cpu_port), frame)
 
     def on_packet_in(self, switch: int, callback: PacketInCallback | None) -> None:
-        """Who receives frames that the switch sends to its CPU port (None: they are dropped and counted)."""
+        """Set the receiver of frames that the switch sends to its CPU port (None: they are dropped and counted)."""
         wired = self._wiring.switch(switch)
         if wired.cpu_port <= 0:
             return
@@ -625,7 +625,7 @@ class Network:
         self._replicate(switch, lambda pre: pre.clear())
 
     def replication(self, switch: int) -> tuple[dict[int, tuple[Port, ...]], dict[int, tuple[Port, ...]]]:
-        """What a switch's multicast groups and its clone sessions replicate to."""
+        """Return the ports that a switch's multicast groups and clone sessions replicate to."""
         pre = self._wiring.switch(switch).replication
         return dict(pre.groups), {number: session.replicas for number, session in pre.sessions.items()}
 
@@ -743,7 +743,7 @@ class Network:
 
     @_between_slices
     def buffer_stats(self, switch: int) -> dict[str, int]:
-        """Of a switch's packet memory (`lossless.buffer_stats`)."""
+        """Return the state of a switch's packet memory (`lossless.buffer_stats`)."""
         return lossless.buffer_stats(self._wiring, self.now_ps, switch)
 
     deadlock = _in_turn(lossless.deadlock)
@@ -789,7 +789,7 @@ class Network:
 
     @property
     def capture_error(self) -> str | None:
-        """What has ended the writing of captures, if anything has."""
+        """Return the error that ended the writing of captures, if any."""
         return None if self._capture is None or self._capture.error is None else str(self._capture.error)
 
     def _epoch_ns(self) -> int:

@@ -32,7 +32,7 @@ from detour.base.structs import Int64, NativeRecord, UInt32, offsets
 
 
 class FixedPhv(NativeRecord):
-    """What lies where. (64-bit fields are signed: Numba turns int64 + uint64 into a float.)"""
+    """The layout of the fixed fields. (64-bit fields are signed: Numba turns int64 + uint64 into a float.)"""
 
     # fmt: off
     ingress_port: UInt32; egress_spec: UInt32; egress_port: UInt32; instance_type: UInt32; packet_length: UInt32

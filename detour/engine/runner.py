@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who executes the loop, and how everybody else gets something done in between."""
+"""Running the loop: the thread that executes it, and how others get something done in between."""
 
 from __future__ import annotations
 

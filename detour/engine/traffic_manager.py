@@ -26,7 +26,7 @@ _PS = 1_000_000_000_000
 
 @dataclass(frozen=True)
 class QueueSettings:
-    """What a queue is set to; 0 means no limit but for `packets`."""
+    """Settings of a queue; 0 means no limit but for `packets`."""
 
     packets: int = 64
     """depth: how many may wait"""
@@ -43,7 +43,7 @@ class QueueSettings:
 
 @dataclass(frozen=True)
 class QueueState:
-    """What a queue holds now, and its counters."""
+    """The current content of a queue, and its counters."""
 
     priority: int
     packets: int
@@ -56,8 +56,8 @@ class QueueState:
 
 @dataclass(frozen=True)
 class PipelineSpeed:
-    """What a switch's pipeline takes: `latency_ps` from the arrival of a packet to its output queue, and
-    `packets_per_s` that it takes in at most (0: no limit). `waiting`: packets that may wait for it."""
+    """Speed of a switch's pipeline: `latency_ps` from the arrival of a packet to its output queue, and `packets_per_s`
+    that it takes in at most (0: no limit). `waiting`: packets that may wait for it."""
 
     latency_ps: int = 0
     packets_per_s: int = 0
@@ -115,7 +115,7 @@ def _check(port: Port, highest: int, changes: dict[str, int]) -> None:
 
 
 def queue_settings(wiring: Wiring, port: Port, priority: int = 0) -> QueueSettings:
-    """What a queue is set to.
+    """Return the settings of a queue.
 
     Raises:
         DetourError: there is no such queue.
@@ -125,7 +125,7 @@ def queue_settings(wiring: Wiring, port: Port, priority: int = 0) -> QueueSettin
 
 
 def queue_states(wiring: Wiring, port: Port) -> list[QueueState]:
-    """What a port's queues hold now and have dropped, by priority."""
+    """Return the current content and the drops of a port's queues, by priority."""
     names = [each.name for each in fields(QueueState)][1:]
     rows = enumerate(wiring.queue_rows(port, None))
     return [QueueState(priority, *(int(row[name]) for name in names)) for priority, row in rows]

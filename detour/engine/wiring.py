@@ -28,7 +28,7 @@ _PROBABILITY_ONE = 1 << 32
 
 @dataclass
 class WiredSwitch:
-    """What Python knows of a switch."""
+    """Python's view of a switch."""
 
     device_id: int
     name: str
@@ -45,7 +45,7 @@ class WiredSwitch:
 
 @dataclass(frozen=True)
 class Cable:
-    """What hangs on a port: the channel that leads out of it and the one that leads into it (-1: none)."""
+    """The cable at a port: the channel that leads out of it and the one that leads into it (-1: none)."""
 
     out_channel: int
     in_channel: int
@@ -54,8 +54,8 @@ class Cable:
 
 @dataclass(frozen=True)
 class Faults:
-    """What happens to frames of a channel, with which probability each; `late`: they arrive up to `late_ps` after their
-    time, evenly spread, and others overtake them."""
+    """Faults of a channel's frames, with the probability of each; `late`: they arrive up to `late_ps` after their time,
+    evenly spread, and others overtake them."""
 
     loss: float = 0.0
     corrupt: float = 0.0

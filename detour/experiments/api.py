@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `import detour` offers (docs/python.md): topologies, fabrics, workloads and runs in virtual time, placements.
+"""The interface of `import detour` (docs/python.md): topologies, fabrics, workloads and runs in virtual time,
+placements.
 
 Everything that a text may name on the command line may be named by the same text here, or be handed in as an object.
 What comes back are records, NumPy arrays and dictionaries that pandas takes as they are.
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -43,6 +45,7 @@ FlowTuple: TypeAlias = Sequence[float]
 WorkloadLike: TypeAlias = "str | TaskGraph | Iterable[FlowTuple]"
 
 
+_SHOWN_STEPS = 16
 lab = open_lab
 
 
@@ -59,7 +62,7 @@ def topology(what: str | networkx.Graph, *, gbps: float | None = None, delay_ns:
 
 
 def names() -> dict[str, tuple[str, ...]]:
-    """What texts may name, by kind: `topologies`, `workloads`, `schemes`, `congestion_control`."""
+    """Return the names that texts may use, by kind: `topologies`, `workloads`, `schemes`, `congestion_control`."""
     registries = {
         "topologies": TOPOLOGY_REGISTRY,
         "workloads": WORKLOAD_REGISTRY,
@@ -77,9 +80,20 @@ class Simulation:
     run: SimRun
     ecmp: Simulation | None = None
 
+    def __repr__(self) -> str:
+        return repr(self.run).replace("SimRun", "Simulation", 1)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the tables that `detour sim` prints."""
+        from detour.experiments.sim.report import html_table
+        from detour.experiments.sim.tables import sim_tables
+
+        tables = sim_tables(result_of(self.run), by_size(self.run), _SHOWN_STEPS)
+        return f"<p>{escape(repr(self)[1:-1])}</p>{''.join(map(html_table, tables))}"
+
     @property
     def summary(self) -> dict[str, Any]:
-        """What `detour sim --json` prints."""
+        """Return the document of `detour sim --json`."""
         document: dict[str, Any] = as_json(result_of(self.run))
         return document
 

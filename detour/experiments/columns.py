@@ -95,7 +95,7 @@ def cell(head: str, *, left: bool = False, wide: bool = False, means: str = "") 
 
 
 def columns(kind: type) -> tuple[Column[Any], ...]:
-    """Those of a kind of row."""
+    """Return the columns of a kind of row."""
     placed = {}
     for member in fields(kind):
         if how := member.metadata.get("shown"):

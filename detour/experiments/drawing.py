@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What figures of experiments share: a canvas without a display, colours that the colour-blind tell apart, legends that
-lie over no data, and files that are the same for the same numbers."""
+"""Helpers for the figures of experiments: a canvas without a display, colours that the colour-blind tell apart, legends
+that lie over no data, and files that are the same for the same numbers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.base.extras import require
 from detour.base.files import naming, new_file
 
 BLUE, ORANGE, GREEN, VERMILION, SKY, PURPLE, YELLOW, GRAY, BLACK = (
@@ -30,10 +31,9 @@ _LOOKS: dict[Any, Any] = {
 def canvas(rows: int, columns: int, width: float = 4.3, height: float = 3.4) -> tuple[Any, Any, Any]:
     """(matplotlib.pyplot, figure, axes as an array of rows) without a display; inches of each axis. Raises
     `DetourError`: matplotlib is not installed."""
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise DetourError("plots need matplotlib: pip install 'detour-fabric[plot]'") from None
+    require("matplotlib", "matplotlib", "plot", "a plot")
+    import matplotlib as mpl
+
     mpl.use("Agg")
     import matplotlib.pyplot as plt
     from cycler import cycler

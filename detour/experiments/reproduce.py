@@ -54,7 +54,7 @@ def _warm_engine(points: Sequence[Any]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(Generic[P, R, C]):
-    """What can be reproduced: points P, their results R, and C, what is made of these. All three are records.
+    """An experiment: points P, their results R, and C, which is collected from these. All three are records.
 
     `select`: the points of an extent (`quick`, `normal`, `full`) and of what is asked for besides; `run`: computes a
     point, in another process if need be, which finds it by its module's name and its own; `decode`: a result from its
@@ -238,7 +238,7 @@ def affordable(
 
 @dataclass(frozen=True)
 class Reproduction(Generic[P, C]):
-    """What came of an experiment's points: `left_out` were beyond the budget."""
+    """The outcome of an experiment's points: `left_out` were beyond the budget."""
 
     experiment: str
     collected: C

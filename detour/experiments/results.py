@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from detour.base.files import naming, write_file
-from detour.base.tables import Column, Table, left, markdown, right
+from detour.base.tables import Table, markdown
 from detour.experiments.columns import grouped, table
 from detour.experiments.nonshortest import ablation, deadlock, figures, paper, pfc_gain, settings, tables, tuning
 from detour.experiments.nonshortest import experiment as nonshortest
@@ -105,7 +105,8 @@ _ELSEWHERE = (("permutation", 72), ("two-jobs", 288))
 
 
 def selections(extent: str) -> list[NonshortestSelection]:
-    """What is run of the schemes: the curves, and where a load of Table III falls on them, all variants and draws."""
+    """Return the selections of the schemes' runs: the curves, and where a load of Table III falls on them, all variants
+    and draws."""
     chosen = []
     for (topology, pattern), counts in _CURVES[extent].items():
         for count in counts:
@@ -131,8 +132,8 @@ def extras(extent: str) -> list[NonshortestSelection]:
 
 
 def ablations(extent: str) -> list[NonshortestPoint]:
-    """What additions are worth, on D1: of each scheme where they were chosen (TelemetryGBN's are TelemetryLERP's), and
-    of TelemetryLERP on hold-outs."""
+    """Return the points that measure the additions, on D1: of each scheme where they were chosen (TelemetryGBN's are
+    TelemetryLERP's), and of TelemetryLERP on hold-outs."""
     if extent == "quick":
         return []
     schemes = tuple(name for name in ablation.ABLATED_SCHEMES if name != TELEMETRY_GBN.name)
@@ -288,7 +289,7 @@ def documents(
         _section("claims", table(Claim, verdicts)),
         _table_3(curves),
         _hold_outs(hold_outs),
-        _curves(curves.points, drawn),
+        _curves(drawn),
         _table_1(table_1, drawn),
         _deadlock(figure_2),
     ]
@@ -323,7 +324,7 @@ def _table_3(curves: NonshortestFindings) -> str:
 
 
 def _count(gains: Sequence[Gain]) -> str:
-    """Who is ahead how often, by more than the standard deviation over draws."""
+    """Count who is ahead how often, by more than the standard deviation over draws."""
     ahead = sum(gain.gain > (gain.spread or 0.0) for gain in gains)
     behind = sum(-gain.gain > (gain.spread or 0.0) for gain in gains)
     steady = sum(gain.steady for gain in gains)
@@ -337,37 +338,12 @@ def _hold_outs(hold_outs: NonshortestFindings) -> str:
     return _section("hold_outs", tables.hold_outs(hold_outs.gains, hold_outs.points), counts=counts)
 
 
-def _rates(points: Sequence[NonshortestRun]) -> Table[dict[str, tables.SchemeRuns]]:
-    """A row for each pattern and number of pairs, a column for each scheme."""
-    cells = grouped(tables.by_scheme(points), lambda runs: (runs.first.pattern, runs.first.pairs)).values()
-    rows = [{runs.first.scheme: runs for runs in cell} for cell in cells]
-
-    def rate(scheme: str) -> Column[dict[str, tables.SchemeRuns]]:
-        def text(row: dict[str, tables.SchemeRuns]) -> str | None:
-            star = "" if scheme not in row or row[scheme].steady == "yes" else " *"
-            return f"{row[scheme].mean(lambda run: run.wire_gbps):.0f}{star}" if scheme in row else None
-
-        return right(scheme, text)
-
-    columns = [
-        left("pattern", lambda row: next(iter(row.values())).first.pattern.upper()),
-        right("pairs", lambda row: f"{next(iter(row.values())).first.pairs:,}"),
-        right("ceiling", lambda row: f"{next(iter(row.values())).mean(lambda run: run.ceiling_gbps):.0f}"),
-        *map(rate, dict.fromkeys(scheme for row in rows for scheme in row)),
-    ]
-    return Table(columns, rows)
-
-
-def _curves(points: Sequence[NonshortestRun], drawn: dict[str, str]) -> str:
+def _curves(drawn: dict[str, str]) -> str:
     parts = ["## Figs. 5 to 7: throughput over connections\n", _TEXTS["rates"]]
     for number, topology in ((5, "D1"), (6, "D2"), (7, "D3")):
-        mine = [run for run in points if run.topology == topology]
-        if not mine:
-            continue
-        parts.append(f"### Fig. {number}: {topology}\n")
         if topology in drawn:
-            parts.append(f"![throughput of the four schemes on {topology}]({drawn[topology]})\n")
-        parts.append(markdown(_rates([run for run in mine if run.scheme != BENCHMARK_DCTCP.name])) + "\n")
+            picture = f"![throughput of the four schemes on {topology}]({drawn[topology]})"
+            parts.append(f"### Fig. {number}: {topology}\n\n{picture}\n")
     if "time" in drawn:
         parts.append(f"### Over time\n\n![wire rate over time]({drawn['time']})\n")
     return "\n".join(parts)

@@ -49,7 +49,7 @@ class RunTimes:
 
     @property
     def interval_ps(self) -> int:
-        """Of the series."""
+        """The interval of the series."""
         return self.virtual_us * US // INTERVALS
 
 
@@ -69,8 +69,9 @@ class Series:
 
 @dataclass(frozen=True)
 class Steady:
-    """What a run settled at. `warm_s`: virtual time until it was warm; `per_connection_gbps`: (connections,) goodput
-    from then on; `deadlock`: (device, port, priority) of queues that can never move again: the run ended there."""
+    """The steady state of a run. `warm_s`: virtual time until it was warm; `per_connection_gbps`: (connections,)
+    goodput from then on; `deadlock`: (device, port, priority) of queues that can never move again: the run ended
+    there."""
 
     wire_gbps: float
     goodput_gbps: float
@@ -166,8 +167,8 @@ class RunCounters:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRun(RunCounters):
-    """What a run carried. `steady`: its rate was level (`experiments.steady`), which is never said of single messages;
-    `deadlocked_queues`: (device, port, priority) of those that can never move again."""
+    """The throughput of a run. `steady`: its rate was level (`experiments.steady`), which is never said of single
+    messages; `deadlocked_queues`: (device, port, priority) of those that can never move again."""
 
     wire_gbps: float
     goodput_gbps: float
@@ -190,7 +191,7 @@ class SteadyRun(MeasuredRun):
 
 @dataclass(frozen=True)
 class CompletionTimes:
-    """Of messages, in us: mean, percentiles, the longest."""
+    """Completion times of messages, in us: mean, percentiles, the longest."""
 
     mean: float
     p50: float
@@ -315,7 +316,7 @@ def deliver(fabric: VirtualFabric, message_bytes: int) -> list[tuple[int, int, i
 
 
 def mean_and_percentiles(values: np.ndarray, percents: Sequence[float], digits: int = 3) -> list[float]:
-    """Of some values, rounded."""
+    """Return the mean and percentiles of some values, rounded."""
     return [round(float(value), digits) for value in (values.mean(), *np.percentile(values, percents))]
 
 

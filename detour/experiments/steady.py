@@ -41,7 +41,8 @@ _CERTAIN = 2.0
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a series of rates says. `begin`: intervals before those that count; `mean`: of the rates that count."""
+    """The judgement of a series of rates. `begin`: intervals before those that count; `mean`: of the rates that
+    count."""
 
     begin: int
     mean: float
@@ -81,7 +82,7 @@ def _is_level(kept: np.ndarray, count: int, tolerance: float) -> bool:
 
 
 def _slope(values: np.ndarray) -> float:
-    """Of the line of least squares, a batch."""
+    """Return the slope of the line of least squares, per batch."""
     x = np.arange(len(values)) - (len(values) - 1) / 2
     return float(x @ values / (x @ x))
 
@@ -96,7 +97,7 @@ def _slope_error(values: np.ndarray) -> float:
 
 
 def draws_of(extent: str) -> int:
-    """Of a comparison, in a reproduction of an extent (`quick`, `normal` or `full`)."""
+    """Return the number of draws of a comparison, in a reproduction of an extent (`quick`, `normal` or `full`)."""
     return _DRAWS_OF[extent]
 
 

@@ -66,7 +66,7 @@ def source_version() -> str:
 
 
 def _records(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Those of lines that are whole."""
+    """Yield the records of complete lines."""
     for line in lines:
         try:
             record = json.loads(line)
@@ -77,7 +77,7 @@ def _records(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def archived(file: Path) -> dict[str, dict[str, Any]]:
-    """What an archive has, by key. Raises `DetourError`: the file cannot be read."""
+    """Read an archive, by key. Raises `DetourError`: the file cannot be read."""
     try:
         return {record["key"]: record for record in _records(lzma.decompress(file.read_bytes()).splitlines())}
     except (OSError, lzma.LZMAError) as error:
@@ -114,7 +114,7 @@ class Store(Generic[R]):
 
     @classmethod
     def of_archive(cls, file: Path, decode: Callable[[Any], R] = unchanged) -> Store[R]:
-        """What `archive` wrote, whatever the sources were. Raises `DetourError`: the file cannot be read."""
+        """Open what `archive` wrote, whatever the sources were. Raises `DetourError`: the file cannot be read."""
         store = cls(None, "", decode)
         store._kept = archived(file)
         return store
@@ -130,7 +130,7 @@ class Store(Generic[R]):
         return len(records)
 
     def key(self, point: Any) -> str:
-        """What tells a point from others."""
+        """Return the key that identifies a point."""
         return hashlib.sha256(canonical(as_json(point)).encode()).hexdigest()[:24]
 
     def __contains__(self, point: Any) -> bool:

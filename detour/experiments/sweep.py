@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameter sweeps: many independent points, on a pool of local processes or on a Ray cluster.
 
-Points and results are records (`base/records.py`); a worker is a function `point -> result` named as "module:function",
-so that any process can find it. Results do not depend on how many processes there are: a point carries its own seed. A
-point that raises, or whose process dies (native code can crash), is reported as failed; the others go on.
+Points and results are records (`detour/base/records.py`); a worker is a function `point -> result` named as
+"module:function", so that any process can find it. Results do not depend on how many processes there are: a point
+carries its own seed. A point that raises, or whose process dies (native code can crash), is reported as failed; the
+others go on.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, Generic, TypeVar
 
 from detour.base.cores import PROCESSES, THREADS
 from detour.base.errors import DetourError
+from detour.base.extras import require
 from detour.experiments.store import Store
 
 P = TypeVar("P")
@@ -128,7 +130,7 @@ def called(call: tuple[str, tuple[Any, ...]]) -> Any:
 
 
 def apart(function: Callable[..., R], *arguments: Any) -> R:
-    """What a module's function returns in a process of its own. Raises `DetourError`: it fails."""
+    """Call a module's function in a process of its own. Raises `DetourError`: it fails."""
     ((_, result, failure, _),) = _on_processes([(name_of(function), arguments)], name_of(called), 1)
     if failure is not None:
         raise DetourError(f"the process that is measured has ended: {failure.reason}")
@@ -151,7 +153,7 @@ class _Worker(Generic[P]):
         self.connection.send(point)
 
     def take(self) -> Finished[P]:
-        """What became of the point; the process may have died over it."""
+        """Return the outcome of the point; the process may have died over it."""
         point, self.point = self.point, None
         assert point is not None
         try:
@@ -202,10 +204,9 @@ def check_ray_address(address: str) -> None:
 
 
 def _on_ray(points: list[P], worker: str, address: str) -> Iterator[Finished[P]]:
-    try:
-        import ray  # type: ignore[import-not-found]
-    except ImportError:
-        raise DetourError("--ray needs Ray: pip install 'detour-fabric[ray]'") from None
+    require("ray", "Ray", "ray", "--ray")
+    import ray  # type: ignore[import-not-found]
+
     check_ray_address(address)
     try:
         ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level=logging.WARNING)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sender's choice of path is worth: ADV1 traffic, first over shortest paths only, then with probing."""
+"""The gain from the sender's choice of path: ADV1 traffic, first over shortest paths only, then with probing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class BothThroughputs(Struct, frozen=True):
 
 
 class DemoSummary(Struct, frozen=True):
-    """What `detour demo --json` prints. `reroutes`: with probing."""
+    """The content of `detour demo --json`. `reroutes`: with probing."""
 
     target: str
     switches: int
@@ -47,7 +47,7 @@ class DemoSummary(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demo found. `ways`: routes between groups that carried data at the end of each run."""
+    """The demo's result. `ways`: routes between groups that carried data at the end of each run."""
 
     summary: DemoSummary
     topology: str
@@ -78,7 +78,7 @@ def demo_pairs(topology: Topology, most: int, seed: int) -> list[HostPair]:
 
 
 def _settings(fabric: Fabric) -> BackendSettings:
-    """Those of a fabric on the wall clock, which say how long the demo takes."""
+    """Return the settings of a fabric on the wall clock, which determine how long the demo takes."""
     if isinstance(fabric, EngineFabric):
         return fabric.settings
     from detour.fabric.backends.bmv2.fabric import Bmv2Fabric

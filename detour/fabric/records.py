@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of a running fabric, its flows and ports, as records. Loads nothing of the fabric."""
+"""Records of a running fabric, its flows and ports. This module loads nothing of the fabric."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FlowWindow(Struct, frozen=True):
 
 
 class FlowTotals(FlowWindow, frozen=True):
-    """What a flow's receiver has counted so far, and its last window. `bytes` are payload."""
+    """A flow's counters at its receiver, and its last window. `bytes` are payload."""
 
     name: str
     packets: int
@@ -28,8 +28,8 @@ class FlowTotals(FlowWindow, frozen=True):
 
 
 class SwitchFlowTotals(FlowWindow, frozen=True):
-    """What a switch has counted of a flow, and its last window. `bytes` are frames, `ecn_packets` those that this
-    switch marked; `delays`: packets by class of queuing delay (`control.p4runtime.watching.CLASS_BOUNDS`)."""
+    """A flow's counters at a switch, and its last window. `bytes` are frames, `ecn_packets` those that this switch
+    marked; `delays`: packets by class of queuing delay (`control.p4runtime.watching.CLASS_BOUNDS`)."""
 
     switch: str
     packets: int
@@ -62,7 +62,8 @@ class PortCounts(Struct, frozen=True):
 
 
 class PortState(Struct, frozen=True):
-    """What only the target itself can say of a port; `drops`: packets that found the queue full, or None."""
+    """The part of a port's state that only the target itself knows; `drops`: packets that found the queue full, or
+    None."""
 
     up: bool
     queue_packets: int | None = None

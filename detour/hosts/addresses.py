@@ -32,7 +32,7 @@ def to_text(high: int, low: int) -> str:
 
 
 def final_address(usids: Sequence[int]) -> int:
-    """What is left of the list where it ends: the block and the last uSID.
+    """Return the destination address at the end of the uSID list: the block and the last uSID.
 
     Checksums cover it (docs/facts.md, "uSID lists and checksums")."""
     return usid_address(usids[-1:])

@@ -196,7 +196,7 @@ class Driver:
         return self
 
     def _survey_tables(self) -> None:
-        """What `_survey` is given, and fills in."""
+        """Allocate the arrays that `_survey` is given and fills in."""
         self._hosts = np.array([port.host for port in self._ports], np.int64)
         self._when, self._busy = np.zeros((2, len(self._ports)), np.int64)
 

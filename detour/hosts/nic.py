@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a NIC decides: which QP sends next, control messages before data, and what a pause stops.
+"""Scheduling in a NIC: which QP sends next, control messages before data, and what a pause stops.
 
 Each host has a ring of control messages (ACK, NAK, CNP, PTR), a ring of PTMs and a round of QPs that may have something
 to send (`scheduling`). PTMs travel in the class of data and are paused with it; so they have a ring of their own, where

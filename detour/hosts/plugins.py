@@ -12,17 +12,21 @@ hooks, 0 for none.
 
 from __future__ import annotations
 
+import builtins
+import dis
+import inspect
 import types as python
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from inspect import get_annotations
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from detour.base import plugins
 from detour.base.errors import DetourError
-from detour.base.jit import COMPILED, inner, int64
+from detour.base.jit import COMPILED, Native, inner, int64
 from detour.base.memory import call4, load64
 from detour.base.parts import LocalPart, Part
 from detour.base.structs import NativeRecord
@@ -52,6 +56,7 @@ class Plugin:
     name: str = "plugin"
 
     HOOKS: ClassVar[tuple[str, ...]] = ()
+    TAKES: ClassVar[tuple[str, ...]] = ()
     NEWS: ClassVar[type[NativeRecord]] = NativeRecord
     LEAST_HOOKS: ClassVar[int] = 1
 
@@ -65,9 +70,14 @@ class Plugin:
             if kind not in (int, float) or name in _HEADER:
                 raise DetourError(f"the field {name} is of {kind!r}; int and float are possible, {_HEADER} are taken")
         names = [hook_name(one) for one in self.hooks]
-        for name in names:
+        for name, one in zip(names, self.hooks, strict=True):
             if name not in self.HOOKS:
                 raise DetourError(f"{name} is no hook; there are {', '.join(self.HOOKS)}")
+            takes = list(inspect.signature(one).parameters)
+            if len(takes) != len(self.TAKES):
+                raise _wrong(one, f"{name} takes {', '.join(takes)}; a hook takes {', '.join(self.TAKES)}")
+            if COMPILED and not isinstance(one, Native):
+                raise _wrong(one, f"the hook {name} is a plain Python function: mark it with @hook")
         if len(set(names)) < len(names) or len(names) < self.LEAST_HOOKS:
             raise DetourError("hooks are functions called on_..., each once; at least one is needed")
 
@@ -94,7 +104,7 @@ class Plugin:
 
     @property
     def row(self) -> RecordType:
-        """What every sender has of it."""
+        """The record type of a sender's row."""
         if isinstance(self.fields, type):
             own: list[tuple[str, Any]] = [(name, self.fields.dtype[name]) for name in self.fields.dtype.names or ()]
         else:
@@ -107,7 +117,7 @@ class Plugin:
         return np.dtype([*((name, np.int64) for name in get_annotations(of_host)), *own])
 
     def parameter_record(self, host_values: Mapping[str, Any]) -> np.ndarray[Any, RecordType]:
-        """Its own parameters behind those of the host, one record."""
+        """Return one record: the host's parameters, then the plug-in's own."""
         values = {**host_values, **self._values()}
         formats = [(name, np.float64 if isinstance(value, float) else np.int64) for name, value in values.items()]
         record = np.zeros(1, formats)
@@ -117,7 +127,7 @@ class Plugin:
 
 
 def hook_name(function: Any) -> str:
-    """What a hook is called."""
+    """Return the name of a hook."""
     return getattr(function, "__name__", repr(function))
 
 
@@ -131,7 +141,7 @@ class PluginRegistry(plugins.Registry[P]):
 
         def adopt(name: str, plugin: Any) -> P:
             if not isinstance(plugin, kind):
-                raise DetourError(f"{name} is a {type(plugin).__name__}, and not a {kind.__name__}")
+                raise DetourError(f"it is a {type(plugin).__name__}, and not a {kind.__name__}")
             return replace(plugin, name=plugins.pinned(name))
 
         super().__init__(plural, what, built_in, adopt, any_case=any_case)
@@ -165,9 +175,14 @@ class Bound:
 
     def _address(self, one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry) -> int:
         if not COMPILED:
-            PYTHON_HOOKS.append(entry_of(one, records))
+            PYTHON_HOOKS.append(_blamed(self.algorithm.name, entry_of(one, records)))
             return len(PYTHON_HOOKS)
-        entry = _BUILT_IN.get((one, records[-1])) or _compiled(one, records, entry_of)
+        entry = _BUILT_IN.get((one, records[-1]))
+        if entry is None:
+            with plugins.blaming(self.algorithm.name):
+                _check(one.py_func)
+                entry = _compiled(one, records, entry_of)
+                _ = entry.address
         self.kept.append(entry)
         return entry.address
 
@@ -185,10 +200,8 @@ def build_in(part: Part, plugin: Plugin, parameters: RecordType, sender: RecordT
 
 
 def _renamed(one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry, name: str) -> Any:
-    """What is called by address, as a function of the hook's module."""
-    function = getattr(one, "py_func", None)
-    if function is None:
-        raise DetourError(f"the hook {hook_name(one)} is a plain Python function: mark it with @hook")
+    """Return the function that is called by address, as a function of the hook's module."""
+    function = one.py_func
     entry = entry_of(one, records)
     renamed = python.FunctionType(
         entry.__code__,
@@ -201,6 +214,38 @@ def _renamed(one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry, nam
     return renamed
 
 
+def _blamed(name: str, entry: Callable[..., int]) -> Callable[..., int]:
+    """A hook of a file that runs as Python: what goes wrong in it is told with its line."""
+
+    def called(*arguments: int) -> int:
+        with plugins.blaming(name):
+            return int(entry(*arguments))
+
+    return called if plugins.in_file(name) else entry
+
+
+def _wrong(function: Any, text: str, line: int | None = None) -> plugins.PlacedError:
+    """An error with a place in a hook: a line, or the first one."""
+    code = inspect.unwrap(function).__code__
+    return plugins.PlacedError(text, code.co_filename, line or code.co_firstlineno)
+
+
+def _check(function: Any) -> None:
+    """Looks in a hook, and in what it calls of its file, for what native code does without a word, or refuses without
+    the line. Raises `PlacedError`."""
+    known = function.__globals__
+    for step in dis.get_instructions(function):
+        called, text = known.get(step.argval) if step.opname == "LOAD_GLOBAL" else None, ""
+        if step.opname == "RAISE_VARARGS":
+            text = "a hook cannot raise errors or assert: it is native code"
+        elif step.opname == "LOAD_GLOBAL" and step.argval not in known and not hasattr(builtins, step.argval):
+            text = f"there is no {step.argval}"
+        elif isinstance(called, Native) and called.file == Path(function.__code__.co_filename):
+            _check(called.py_func)
+        if text:
+            raise _wrong(function, text, step.positions.lineno if step.positions else None)
+
+
 def _compiled(one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry) -> Any:
     """A hook with what it calls and nothing else, as a part of its own."""
     made = _renamed(one, records, entry_of, hook_name(one))
@@ -208,8 +253,8 @@ def _compiled(one: Any, records: tuple[RecordType, ...], entry_of: MakeEntry) ->
 
 
 def _key(function: Any, records: tuple[RecordType, ...]) -> str | None:
-    """What decides what comes of a hook beside the sources: records, which function of that name it is, and constants
-    of its module, which may be computed. None for one with a closure, of which that cannot be told."""
+    """Return everything that decides the compiled code of a hook beside its sources: records, which function of that
+    name it is, and constants of its module, which may be computed. None for a closure, where that is unknown."""
     if function.__closure__ is not None:
         return None
     plain = (int, float, str, bytes, tuple)

@@ -207,7 +207,7 @@ def _deadline(hs: Handle, host: int) -> int:
 
 @inner
 def _first_deadline(hs: Handle, host: int) -> int:
-    """Of all QPs."""
+    """Return the earliest deadline of all QPs."""
     while True:
         i = timers.top(hs, host)
         if i == NIL:
@@ -295,7 +295,7 @@ def _qp_of(hs: Handle, bth: int) -> int:
 
 @inner()
 def _prefetch_requester(hs: Handle, i: int) -> None:
-    """What sending and answers touch of a QP."""
+    """Prefetch the lines of a QP that sending and answers touch."""
     row = record_address(qp_row(hs, i))
     prefetch_lines(row, _REQUESTER_BYTES)
     prefetch_lines(row + _CC_AT, 2 * CACHE_LINE)

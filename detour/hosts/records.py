@@ -19,7 +19,7 @@ from detour.hosts.scheduling import ScheduledHost
 
 
 class Sizes(NativeRecord):
-    """What `make_hosts` chose."""
+    """The table sizes that `make_hosts` chose."""
 
     arena_bytes: Int64
     n_qps: Int64
@@ -108,7 +108,7 @@ HOST_COUNTERS = RdmaHost.dtype.names[RdmaHost.dtype.names.index("rx_frames") : -
 
 
 class Sender(NativeRecord):
-    """What congestion control (`hosts.cc`) sees of a queue pair."""
+    """A queue pair as congestion control (`hosts.cc`) sees it."""
 
     inflight: Int64  # packets
     next_txn: Int64  # place of the next transmission in the order of all
@@ -401,7 +401,7 @@ class ControlMessage(NativeRecord):
 
 
 class ReceivedFrame(NativeRecord):
-    """What the parser found in the frame that just came in."""
+    """The parser's result for the frame that just came in."""
 
     src_hi: Int64
     src_lo: Int64
@@ -490,7 +490,7 @@ class Successor(NativeRecord):
 
 
 class Region(NativeRecord):
-    """What a host knows of a group that it sends to (`paths.crowd`)."""
+    """A host's knowledge of a group that it sends to (`paths.crowd`)."""
 
     owner: Int64  # the group + 1 (0: none)
     open: Int64  # packets sent by shortest paths without news of them, when the last one was

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who of a host sends next, and who wants to be called when: the same for queue pairs and for sockets.
+"""Scheduling within a host: who sends next, and who is called when; the same for queue pairs and sockets.
 
 Each host has a round of those that may have something to send, linked through their rows, and a binary heap of those
 that have a deadline. Deadlines of a busy sender move into the future with every packet. So a heap key is a lower bound,
@@ -23,7 +23,7 @@ _G = TypeVar("_G")
 
 
 class ScheduledHost(NativeRecord):
-    """What hosts of every stack have."""
+    """Fields that hosts of every stack have."""
 
     mac: Int64
     rng: Int64

@@ -25,6 +25,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from detour.base.jit import COMPILED
+from detour.base.memory import callback
 from detour.base.pointers import record_by_address
 from detour.base.structs import Int64, NativeRecord
 
@@ -59,7 +60,7 @@ class Call(Protocol):
 
 
 class HostStack(Protocol):
-    """What is attached to a network (`Network.attach_stack`)."""
+    """A stack that can be attached to a network (`Network.attach_stack`)."""
 
     @property
     def record(self) -> np.ndarray:
@@ -103,5 +104,5 @@ def address_of(function: Any, arguments: int) -> tuple[int, Any]:
     """Address of an entry of `int64`s, and what must be kept for as long as it is called."""
     if COMPILED:
         return function.address, function
-    callback = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)(function)
-    return ctypes.cast(callback, ctypes.c_void_p).value or 0, callback
+    made = callback(function, arguments)
+    return ctypes.cast(made, ctypes.c_void_p).value or 0, made

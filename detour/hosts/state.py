@@ -133,7 +133,7 @@ DTYPES = {name: row_type(kind) for name, kind in get_annotations(HostTables, eva
 
 
 class Handle(NativeRecord):
-    """What native code has of `Hosts`: the tables' addresses, then how many rows each QP, host or queue has of them."""
+    """The native form of `Hosts`: the tables' addresses, then how many rows each QP, host or queue has of them."""
 
     dtype = np.dtype([(name, np.int64) for name in (*DTYPES, *(f"{name}_length" for name in DTYPES))])
 

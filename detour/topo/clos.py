@@ -139,5 +139,5 @@ def clos(planes: int, leaves: int, spines: int, hosts: int, rails: int = 1) -> T
 
 
 def _tier_in_plane(index: int, leaves: int, of_plane: int) -> int:
-    """Of a switch by its number behind the NICs, which are below 0."""
+    """Return a switch's tier from its number behind the NICs, which are below 0."""
     return 0 if index < 0 else 1 + (index % of_plane >= leaves)

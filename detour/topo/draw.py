@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Sequence
+from html import escape
 from typing import NamedTuple
 
 from detour.base.errors import DetourError
@@ -20,7 +21,7 @@ Coordinates = tuple[float, float]
 
 
 class Places(NamedTuple):
-    """Of switches and hosts by index, and the size of the picture around them."""
+    """Positions of switches and hosts by index, and the size of the picture around them."""
 
     switches: list[Coordinates]
     hosts: list[Coordinates]
@@ -149,10 +150,11 @@ def _nodes(topology: Topology, switches: list[Coordinates], hosts: list[Coordina
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="#7aa874"/>'
     for switch in topology.switches:
         x, y = switches[switch.index]
-        yield f'<rect x="{x - 11:.1f}" y="{y - 8:.1f}" width="22" height="16" rx="3" fill="#2f5d8a"/>'
+        width = max(22, 6 * len(switch.name) + 6)
+        yield f'<rect x="{x - width / 2:.1f}" y="{y - 8:.1f}" width="{width}" height="16" rx="3" fill="#2f5d8a"/>'
         yield (
             f'<text x="{x:.1f}" y="{y + 3.5:.1f}" font-size="10" text-anchor="middle" '
-            f'font-family="sans-serif" fill="white">{switch.name}</text>'
+            f'font-family="sans-serif" fill="white">{escape(switch.name)}</text>'
         )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is out of order: links and switches, by name."""
+"""Failed links and switches, by name."""
 
 from __future__ import annotations
 

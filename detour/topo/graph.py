@@ -36,7 +36,7 @@ class Graph(NamedTuple):
 
 @lru_cache(maxsize=16)
 def live_graph(topology: Topology, failures: Failures = NONE) -> Graph:
-    """What is left of the links between switches."""
+    """Return the graph of the links between switches that still work."""
     dead = dead_links(topology, failures)
     n, width = len(topology.switches), max(len(s.ports) for s in topology.switches)
     neighbour = np.full((n, width), -1, dtype=np.int32)

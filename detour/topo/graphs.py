@@ -80,9 +80,8 @@ def from_networkx(
     order = [names[switch_of[host]] for host in hosts]
     if order != sorted(order):
         raise DetourError("graph: hosts are numbered switch by switch: add them in the order of their switches")
-    own = {f"s{index}": str(node) for node, index in names.items()} | {
-        f"h{i}": str(host) for i, host in enumerate(hosts)
-    }
+    own = {f"s{index}": str(node) for node, index in names.items()}
+    own |= {f"h{index}": str(host) for index, host in enumerate(hosts)}
     builder, count = Builder(FAMILY, spec, own), Counter(order)
     behind = {b: terms[id(data)] for _, b, data in links if b not in names}
     host_terms = iter([behind[host] for host in hosts])

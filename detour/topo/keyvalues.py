@@ -5,22 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from detour.base import plugins
 from detour.base.errors import DetourError
+from detour.base.quantities import whole_number_of
+
+_MOST = 10**9 - 1
 
 
 def split_spec(text: str) -> tuple[str, dict[str, str]]:
     """Name and values. Blanks around the parts do not count. Raises `DetourError`: a part is not key=value, or a key is
     there twice."""
-    name, colon, rest = text.partition(":")
+    name, rest = plugins.split(text)
     values: dict[str, str] = {}
-    for part in rest.split(",") if colon else []:
+    for part in rest.split(",") if rest or text.rstrip().endswith(":") else []:
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not (key and equals and value):
             raise DetourError(f"{text!r}: {part.strip()!r} is not of the form key=value")
         if key in values:
             raise DetourError(f"{text!r}: {key} is given twice")
         values[key] = value
-    return name.strip(), values
+    return name, values
 
 
 def check_keys(text: str, values: Collection[str], required: Collection[str], optional: Collection[str] = ()) -> None:
@@ -36,10 +40,10 @@ def check_keys(text: str, values: Collection[str], required: Collection[str], op
 
 
 def whole_number(text: str, key: str, value: str) -> int:
-    """The number that a value means. Raises `DetourError`: it is not a decimal whole number of at most nine digits."""
-    digits = value.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()):
-        raise DetourError(f"{text!r}: {key}={value} is not a whole number")
-    if len(digits) > 9:
-        raise DetourError(f"{text!r}: {key}={value} is too large")
-    return int(value)
+    """The number that a value means. Raises `DetourError`: it is not a whole number of at most nine digits."""
+    try:
+        return whole_number_of(value, _MOST, -_MOST)
+    except DetourError:
+        digits = value.removeprefix("-")
+        why = "too large" if digits.isascii() and digits.isdigit() else "not a whole number"
+        raise DetourError(f"{text!r}: {key}={value} is {why}") from None

@@ -8,19 +8,16 @@ file's own name wins, so `s0` is the node that the file calls `s0`, and only wit
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
+from typing import Literal, NoReturn, TypeAlias
 
 from detour.base.errors import DetourError
 
-if TYPE_CHECKING:
-    from detour.topo.topology import Topology
-
-Node: TypeAlias = tuple[Literal["switch", "host"], int]
+NodePlace: TypeAlias = tuple[Literal["switch", "host"], int]
 """kind and index in the topology"""
 _NUMBERED = re.compile(r"([sh])([0-9]{1,9})")
 _COPY = re.compile(r"(?P<ends>.*)#(?P<copy>[0-9]{1,4})", re.DOTALL)
@@ -32,17 +29,34 @@ def link_name(a: str, b: str, copy: int = 1) -> str:
     return f"{a}-{b}" if copy == 1 else f"{a}-{b}#{copy}"
 
 
-def own_names(given: Mapping[str, str]) -> dict[str, str]:
-    """What a file calls nodes, by their names by number, without names that two nodes share."""
-    count = Counter(given.values())
-    return {number: name for number, name in given.items() if name and count[name] == 1}
+class NodeNames:
+    """What switches and hosts are called, by their names by number: what a file calls them (`given`), unless two have
+    that name; else the number, with as many `_` behind it as make it a name that no other has in the file."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        count = Counter(given.values())
+        self._given = {number: name for number, name in given.items() if name and count[name] == 1}
+        self._taken = frozenset(self._given.values())
+
+    def __getitem__(self, number: str) -> str:
+        name = self._given.get(number)
+        if name is None:
+            name = number
+            while name in self._taken:
+                name += "_"
+        return name
 
 
-def free_name(name: str, taken: Iterable[str]) -> str:
-    """The name, or, where others have it, the name with as many `_` behind it as make it another one."""
-    while name in taken:
-        name += "_"
-    return name
+def _splits(text: str) -> list[tuple[str, str]]:
+    """The two parts at each hyphen, for names may contain hyphens themselves."""
+    return [(text[: at.start()].strip(), text[at.end() :].strip()) for at in re.finditer("-", text)]
+
+
+def _near(name: str, names: Sequence[str]) -> Sequence[str]:
+    """Those that are meant, perhaps."""
+    import difflib
+
+    return difflib.get_close_matches(name, names, 3) or names[:_SHOWN]
 
 
 def is_file_name(name: str) -> bool:
@@ -50,15 +64,26 @@ def is_file_name(name: str) -> bool:
     return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}", name) is not None
 
 
-class Names:
-    """Finds switches, hosts and links of a topology by their names."""
+@dataclass(frozen=True, eq=False)
+class NameFinder:
+    """Finds switches, hosts and links of a topology by their names. `spec`: the topology's; `switches`, `hosts`: names
+    by index; `links`: their ends by index, a switch first; `ports`: of every switch the links behind them;
+    `interfaces`: see `Topology`."""
 
-    def __init__(self, topology: Topology) -> None:
-        self._topology = topology
-        self._own: dict[str, Node] = {switch.name: ("switch", switch.index) for switch in topology.switches}
-        self._own |= {host.name: ("host", host.index) for host in topology.hosts}
+    spec: str
+    switches: Sequence[str]
+    hosts: Sequence[str]
+    links: Sequence[tuple[NodePlace, NodePlace]]
+    ports: Sequence[Sequence[int | None]]
+    interfaces: Mapping[str, Mapping[int, str]]
 
-    def node(self, name: str) -> Node | None:
+    @cached_property
+    def _own(self) -> dict[str, NodePlace]:
+        own: dict[str, NodePlace] = {name: ("switch", index) for index, name in enumerate(self.switches)}
+        own.update((name, ("host", index)) for index, name in enumerate(self.hosts))
+        return own
+
+    def node(self, name: str) -> NodePlace | None:
         """The switch or host of that name, None if there is none."""
         if name in self._own:
             return self._own[name]
@@ -74,17 +99,17 @@ class Names:
         if node is None:
             self._refuse(kind, name)
         if node[0] != kind:
-            raise DetourError(f"{kind} {name!r}: {self._topology.spec} has a {node[0]} of that name")
+            raise DetourError(f"{kind} {name!r}: {self.spec} has a {node[0]} of that name")
         return node[1]
 
     def host_range(self, text: str) -> tuple[int, int]:
         """First and last host of `h0-h7`, or a host twice. Raises `DetourError`: there is none of that name."""
-        ends = [(text[: hyphen.start()].strip(), text[hyphen.end() :].strip()) for hyphen in re.finditer("-", text)]
-        ends = [pair for pair in ends if all(self.node(name) is not None for name in pair)]
+        ends = _splits(text)
         if self.node(text) is not None or not ends:
-            first, dash, last = text.partition("-")
-            ends = [(text, text)] if self.node(text) is not None or not dash else [(first.strip(), last.strip())]
-        return self.index("host", ends[0][0]), self.index("host", ends[0][1])
+            ends = [(text, text)]
+        known = (pair for pair in ends if all(self.node(name) is not None for name in pair))
+        first, last = next(known, ends[0])
+        return self.index("host", first), self.index("host", last)
 
     def link(self, name: str) -> int:
         """The index of a link: by its ends (`s0-s3`, `s3-s0`, `s0-s3#2`) or by a port at one end (`s0:5`,
@@ -99,22 +124,21 @@ class Names:
         return next(iter(links))
 
     def _between(self, ends: str, copy: int) -> dict[int, str]:
-        """Links that this may name, and how they are called by number. Names may contain hyphens themselves."""
+        """Links that this may name, and how they are called by number."""
         found = {}
-        for hyphen in re.finditer("-", ends):
-            a, b = self.node(ends[: hyphen.start()]), self.node(ends[hyphen.end() :])
-            links = [] if a is None or b is None else self._links.get(frozenset((a, b)), [])
+        for one, other in _splits(ends):
+            a, b = self.node(one), self.node(other)
+            links = [] if a is None or b is None else self._between_nodes.get(frozenset((a, b)), [])
             if a is not None and b is not None and 1 <= copy <= len(links):
                 found[links[copy - 1]] = link_name(f"{a[0][0]}{a[1]}", f"{b[0][0]}{b[1]}", copy)
         return found
 
     @cached_property
-    def _links(self) -> dict[frozenset[Node], list[int]]:
+    def _between_nodes(self) -> dict[frozenset[NodePlace], list[int]]:
         """Links by their ends, parallel ones in order."""
-        links: dict[frozenset[Node], list[int]] = {}
-        for link in self._topology.links:
-            far: Node = ("host" if link.kind == "host" else "switch", link.b[0])
-            links.setdefault(frozenset((("switch", link.a[0]), far)), []).append(link.index)
+        links: dict[frozenset[NodePlace], list[int]] = {}
+        for index, ends in enumerate(self.links):
+            links.setdefault(frozenset(ends), []).append(index)
         return links
 
     def _by_port(self, name: str) -> int:
@@ -122,53 +146,59 @@ class Names:
         node = self.node(node_name) if colon else None
         if node is None:
             self._refuse_link(name)
-        topology = self._topology
         kind, index = node
-        owner = topology.switches[index].name if kind == "switch" else topology.hosts[index].name
-        called = topology.interfaces.get(owner, {})
+        owner = (self.switches if kind == "switch" else self.hosts)[index]
+        called = self.interfaces.get(owner, {})
         number = next((number for number, name in called.items() if name == port), None)
         if number is None and re.fullmatch("[0-9]{1,8}", port):
             number = int(port)
-        if kind == "host":
-            host = topology.hosts[index]
-            peer = topology.switches[host.switch].peer(host.port) if number == 0 else None
-        else:
-            peer = None if number is None else topology.switches[index].peer(number)
-        if peer is None:
-            ports = f"ports 1 to {len(topology.switches[index].ports)}" if kind == "switch" else "port 0"
+        behind = {0: next(link for link, (_, far) in enumerate(self.links) if far == node)} if kind == "host" else {}
+        if kind == "switch":
+            behind = {number: link for number, link in enumerate(self.ports[index], 1) if link is not None}
+        if number not in behind:
+            ports = "port 0" if kind == "host" else f"ports 1 to {len(self.ports[index])}"
             more = f" ({', '.join(called.values())})" if called else ""
             raise DetourError(f"link {name!r}: {owner} has {ports}{more}")
-        return peer.link
+        return behind[number]
+
+    def _name(self, node: NodePlace) -> str:
+        return (self.switches if node[0] == "switch" else self.hosts)[node[1]]
 
     def _count(self, kind: str) -> int:
-        return len(self._topology.switches if kind == "switch" else self._topology.hosts)
+        return len(self.switches if kind == "switch" else self.hosts)
 
     def _refuse(self, kind: Literal["switch", "host"], name: str) -> NoReturn:
         letter, last = kind[0], self._count(kind) - 1
         numbers = f"{letter}0 to {letter}{last}"
-        nodes = self._topology.switches if kind == "switch" else self._topology.hosts
-        own = [node.name for node in nodes if node.name != f"{letter}{node.index}"]
+        nodes = self.switches if kind == "switch" else self.hosts
+        own = [node for index, node in enumerate(nodes) if node != f"{letter}{index}"]
         if own:
-            near = difflib.get_close_matches(name, own, 3) or own[:_SHOWN]
+            near = _near(name, own)
             more = ", ..." if len(near) < len(own) else ""
-            rule = f"{self._topology.spec} has {', '.join(near)}{more} ({numbers} by number)"
+            rule = f"{self.spec} has {', '.join(near)}{more} ({numbers} by number)"
         elif re.fullmatch(f"{letter}[0-9]+", name):
-            rule = f"{self._topology.spec} has {numbers}"
+            rule = f"{self.spec} has {numbers}"
         else:
             rule = f"the name is {letter} and a number, {numbers}"
         raise DetourError(f"{kind} {name!r}: {rule}")
 
     def _refuse_link(self, name: str) -> NoReturn:
-        node, colon, _ = name.rpartition(":")
-        ends = (name if _COPY.fullmatch(name) is None else name.rpartition("#")[0]).split("-")
+        match = _COPY.fullmatch(name)
+        stem = name if match is None else match["ends"]
+        for a, b in _splits(stem):
+            if self.node(a) is not None and self.node(b) is not None:
+                rule = f"{a} and {b} are not neighbours in {self.spec}"
+                if self._between(stem, 1):
+                    rule = f"{self.spec} has fewer links between {a} and {b}"
+                raise DetourError(f"link {name!r}: {rule}")
+        owner, colon, _ = name.rpartition(":")
+        ends = stem.split("-")
         if colon and len(ends) == 1:
-            self._refuse("switch", node)
-        if len(ends) == 2:
-            for end in ends:
-                if self.node(end) is None:
-                    self._refuse("host" if end.startswith("h") else "switch", end)
-            rule = f"{ends[0]} and {ends[1]} are not neighbours in {self._topology.spec}"
-            if name != "-".join(ends) and self._between("-".join(ends), 1):
-                rule = f"{self._topology.spec} has fewer links between {ends[0]} and {ends[1]}"
-            raise DetourError(f"link {name!r}: {rule}")
-        raise DetourError(f"link {name!r}: links are named by their ends, like s0-s3, s0-h1, or by port, s0:5")
+            self._refuse("switch", owner)
+        if all(_NUMBERED.fullmatch(node) for node in self.switches):
+            if len(ends) != 2:
+                raise DetourError(f"link {name!r}: links are named by their ends, like s0-s3, s0-h1, or by port, s0:5")
+            end = next(end for end in ends if self.node(end) is None)
+            self._refuse("host" if end.startswith("h") else "switch", end)
+        links = [link_name(self._name(a), self._name(b)) for a, b in self.links]
+        raise DetourError(f"link {name!r}: {self.spec} has {', '.join(_near(name, [*links, *self._own]))}, ...")

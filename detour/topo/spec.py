@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from detour.base import plugins
@@ -61,18 +62,19 @@ FAMILIES: dict[str, Family | str] = {
 def _adopt(name: str, given: Any) -> Family:
     """Another's topology, graph, or function that returns one of them, as a family."""
     if isinstance(given, Family):
-        return given
+        return replace(given, build=partial(_built, name, given.build))
     if not callable(given):
         topology = topology_of(name, given)
         return Family(lambda: topology, ())
     takes = inspect.signature(given).parameters.values()
     required = tuple(p.name for p in takes if p.default is p.empty and p.kind is not p.VAR_KEYWORD)
     optional = tuple(p.name for p in takes if p.default is not p.empty)
+    return Family(partial(_built, name, given), required, optional)
 
-    def build(**values: Any) -> Topology:
-        return topology_of(name, plugins.call(name, given, **values))
 
-    return Family(build, required, optional)
+def _built(name: str, function: Callable[..., Any], **values: Any) -> Topology:
+    with plugins.blaming(name):
+        return topology_of(name, plugins.call(name, function, **values))
 
 
 def topology_of(name: str, given: Any) -> Topology:
@@ -82,10 +84,9 @@ def topology_of(name: str, given: Any) -> Topology:
         return given
     if not (hasattr(given, "nodes") and hasattr(given, "edges") and hasattr(given, "adj")):
         raise DetourError(
-            f"{name} is a {type(given).__name__}, and not a Topology, a networkx graph or a function that returns one"
+            f"it is a {type(given).__name__}, and not a Topology, a networkx graph or a function that returns one"
         )
-    with plugins.blaming(name):
-        return topology_of_graph(name, given)
+    return topology_of_graph(name, given)
 
 
 TOPOLOGY_REGISTRY: plugins.Registry[Family] = plugins.Registry(
@@ -109,7 +110,8 @@ def parse_topology(text: str) -> Topology:
 
 
 def _of_others(text: str) -> Topology:
-    """Its `spec` is the text and, behind a `#`, a digest of the network, with which it is refused once it differs."""
+    """Build the topology of a plug-in. Its `spec` is the text and, behind a `#`, a digest of the network; a network
+    that differs is refused."""
     match = _DIGEST.fullmatch(text.strip())
     plain = text.strip() if match is None else match["text"]
     name, rest = plugins.split(plain)

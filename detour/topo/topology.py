@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every topology is: switches in groups, hosts on switches, links between numbered ports."""
+"""The common form of all topologies: switches in groups, hosts on switches, links between numbered ports."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from typing import Literal, TypeAlias
 
 from detour.base.errors import DetourError
 from detour.topo import address
-from detour.topo.names import Names, free_name, is_file_name, link_name, own_names
+from detour.topo.names import NameFinder, NodeNames, NodePlace, is_file_name, link_name
 
 LinkKind: TypeAlias = Literal["host", "local", "global"]
 HostPair: TypeAlias = tuple[int, int]
@@ -21,7 +23,7 @@ MAX_PORT = 508  # 509 recirculates, 510 is the CPU, 511 drops
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What is behind a port: a host (`kind` "host") or a switch, and the port there (0 for a host)."""
+    """The far end of a port: a host (`kind` "host") or a switch, and the port there (0 for a host)."""
 
     kind: LinkKind
     index: int
@@ -31,8 +33,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """What is behind a port, by what it is called: a `host`, or a switch, at (device id, port there). `link`: its
-    name."""
+    """The far end of a port by name: a `host`, or a switch as (device id, port there). `link`: the link's name."""
 
     link: str
     host: str | None = None
@@ -59,16 +60,16 @@ class Switch:
 
     @property
     def node_id(self) -> int:
-        """Its uSID."""
+        """The switch's uSID."""
         return address.switch_node_id(self.index)
 
     @property
     def device_id(self) -> int:
-        """What P4Runtime calls it."""
+        """The switch's P4Runtime device id."""
         return self.index + 1
 
     def peer(self, port: int) -> Peer | None:
-        """What is behind a port, None for nothing (or no such port)."""
+        """Return the far end of a port, None if nothing is connected (or there is no such port)."""
         return self.ports[port - 1] if 1 <= port <= len(self.ports) else None
 
 
@@ -90,12 +91,12 @@ class Host:
 
     @property
     def node_id(self) -> int:
-        """Its uSID."""
+        """The host's uSID."""
         return address.host_node_id(self.index)
 
     @property
     def address(self) -> int:
-        """Its IPv6 address as an integer."""
+        """The host's IPv6 address as an integer."""
         return address.host_address(self.group, self.switch_position, self.position)
 
     @property
@@ -119,7 +120,7 @@ class Link:
 
 @dataclass(frozen=True, eq=False)
 class Topology:
-    """A network. Two topologies with the same `spec` are the same.
+    """A network. Two topologies with the same `spec`, and the same names, are the same.
 
     `groups` counts the groups that have hosts; `valiant_groups` is the number of groups among which a packet
     may be sent by way of a third one, 0 if that makes no sense in this family. `rate_bps`: the rate of which links'
@@ -137,13 +138,26 @@ class Topology:
     interfaces: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Topology) and self.spec == other.spec
+        if self is other:
+            return True
+        return isinstance(other, Topology) and self.spec == other.spec and self.names == other.names
 
     def __hash__(self) -> int:
         return hash(self.spec)
 
     def __str__(self) -> str:
         return self.spec
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.switches)} switches, {len(self.hosts)} hosts, {len(self.links)} links"
+        return f"<Topology {self.spec}: {counts}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        kinds = Counter(f"{link.kind} links" for link in self.links)
+        counts = {"switches": len(self.switches), "hosts": len(self.hosts), "groups": self.groups, **kinds}
+        rows = "".join(f"<tr><th>{name}</th><td>{count}</td></tr>" for name, count in counts.items())
+        return f"<p>{escape(self.spec)}</p><table>{rows}</table>"
 
     @cached_property
     def hosts_of(self) -> tuple[tuple[Host, ...], ...]:
@@ -185,9 +199,14 @@ class Topology:
         return self._between.get((a, b), ())
 
     @cached_property
-    def finder(self) -> Names:
+    def finder(self) -> NameFinder:
         """Finds switches, hosts and links by name."""
-        return Names(self)
+        ends: list[tuple[NodePlace, NodePlace]] = [
+            (("switch", link.a[0]), ("host" if link.kind == "host" else "switch", link.b[0])) for link in self.links
+        ]
+        ports = [[None if peer is None else peer.link for peer in switch.ports] for switch in self.switches]
+        switches, hosts = [switch.name for switch in self.switches], [host.name for host in self.hosts]
+        return NameFinder(self.spec, switches, hosts, ends, ports, self.interfaces)
 
     @cached_property
     def names(self) -> dict[str, str]:
@@ -208,7 +227,7 @@ class Topology:
         return self.switches[self.finder.index("switch", name)]
 
     def switch_name(self, device_id: int) -> str:
-        """What a switch is called, by its device id."""
+        """Return the name of a switch by its device id."""
         return self.switches[device_id - 1].name
 
     def path_names(self, stops: Iterable[int]) -> list[str]:
@@ -218,7 +237,7 @@ class Topology:
         return [self.switches[switch].name + (f"#{copy + 1}" if copy else "") for copy, switch in parts]
 
     def behind(self, device_id: int, port: int) -> Behind | None:
-        """What is behind a port of a switch, None for nothing (or no such port)."""
+        """Return the far end of a switch's port, None if nothing is connected (or there is no such port)."""
         peer = self.switches[device_id - 1].peer(port)
         if peer is None:
             return None
@@ -232,7 +251,7 @@ class Topology:
         return self.hosts[self.finder.index("host", name)]
 
     def link(self, name: str) -> Link:
-        """The link of that name: see `Names.link`. Raises `DetourError`: there is none."""
+        """The link of that name: see `NameFinder.link`. Raises `DetourError`: there is none."""
         return self.links[self.finder.link(name)]
 
 
@@ -250,12 +269,11 @@ class Builder:
     _parallel: dict[frozenset[int], tuple[tuple[int, int], int]] = field(default_factory=dict)  # first ends, how many
 
     def __post_init__(self) -> None:
-        self.own = own_names(self.own)
-        self._taken = frozenset(self.own.values())
+        self._called = NodeNames(self.own)
 
     def _own_name(self, number: str) -> str:
-        """What a node has instead of its name by number; "" for that."""
-        name = self.own.get(number) or free_name(number, self._taken)
+        """Return the name that a node has beside its number; empty if it has none."""
+        name = self._called[number]
         return "" if name == number else name
 
     def add_switch(self, group: int, position: int, tier: int = 0) -> int:
@@ -272,7 +290,7 @@ class Builder:
             own_name = self._own_name(f"h{len(self._hosts)}")
             host = Host(len(self._hosts), switch, i + 1, group, position, i, own_name)
             speed, delay_ps = terms[i] if terms else (1.0, None)
-            name = link_name(self._switch_name(switch), host.name)
+            name = link_name(self._called[f"s{switch}"], host.name)
             link = Link(len(self._links), "host", (switch, i + 1), (host.index, 0), name, speed, delay_ps)
             self._ports[switch][i + 1] = Peer("host", host.index, 0, link.index)
             self._hosts.append(host)
@@ -285,14 +303,11 @@ class Builder:
         # Parallel links are called after the first one, whichever of their ends is `a`.
         first, copies = self._parallel.get(frozenset((a[0], b[0])), ((a[0], b[0]), 0))
         self._parallel[frozenset(first)] = first, copies + 1
-        name = link_name(self._switch_name(first[0]), self._switch_name(first[1]), copies + 1)
+        name = link_name(self._called[f"s{first[0]}"], self._called[f"s{first[1]}"], copies + 1)
         link = Link(len(self._links), kind, a, b, name, speed, delay_ps)
         self._links.append(link)
         self._ports[a[0]][a[1]] = Peer(kind, b[0], b[1], link.index)
         self._ports[b[0]][b[1]] = Peer(kind, a[0], a[1], link.index)
-
-    def _switch_name(self, switch: int) -> str:
-        return self._own_name(f"s{switch}") or f"s{switch}"
 
     def build(self, groups: int, valiant_groups: int = 0, rate_bps: int = 0, nics: int = 0) -> Topology:
         """The finished topology. `nics`: how many of the first switches are NICs."""

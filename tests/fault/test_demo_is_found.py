@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.waiting import PATIENCE_S, until
 
 SMALL = ("--target", "engine", "--topo", "dragonfly:p=1,a=2,h=1")
@@ -52,10 +54,28 @@ def test_from_a_second_terminal(tmp_path: Path) -> None:
         assert [row["topology"] for row in asked("fabrics")["fabrics"]] == [SMALL[-1]]
         assert asked("path", "h0", "h5", "--sport", "1")["delivered"]
         assert asked("down") == {"down": True}
-        assert demo.wait(PATIENCE_S) == 130
+        assert demo.wait(PATIENCE_S) == 0
     finally:
         demo.kill()
         demo.wait()
         reader.join()
         os.close(ours)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("moment", ["boot", "traffic"])
+def test_down_ends_a_demo_with_one_line(tmp_path: Path, moment: str) -> None:
+    environment = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path)}
+    line = [sys.executable, "-m", "detour.cli"]
+    demo = subprocess.Popen([*line, "demo", *SMALL], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        until(lambda: (tmp_path / "detour" / ("fabric.json" if moment == "boot" else "control.sock")).exists())
+        down = subprocess.run([*line, "down"], env=environment, capture_output=True, timeout=PATIENCE_S, check=False)
+        out, errors = demo.communicate(timeout=PATIENCE_S)
+    finally:
+        demo.kill()
+    assert (down.returncode, down.stdout) == (0, b"down\n")
+    assert (demo.returncode, out) == (0, b"")
+    assert errors.splitlines()[-1] == b"detour: `detour down` has ended this fabric"
+    assert b"Traceback" not in errors
     assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The packet path as native code: what the loop does with a packet (`engine/loop/switch.py`), without time.
+"""The packet path as native code: what the loop does with a packet (`detour/engine/loop/switch.py`), without time.
 
 Between the calls it checks what must hold whatever the packet is. The number of the rule that was broken comes back.
 """

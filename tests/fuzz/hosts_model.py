@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What frames say, read without any of detour's code, and what hosts may make of them: placed bytes and completions.
 
-`read` follows the description in `hosts/frames/wire.py`, with `zlib` for the ICRC. `Receiver` says which bytes a
+`read` follows the description in `detour/hosts/frames/wire.py`, with `zlib` for the ICRC. `Receiver` says which bytes a
 responder places and which immediates it reports; `Sender` which packets a requester may take for acknowledged: those
 of which a frame that is an answer says so, and nothing else.
 """

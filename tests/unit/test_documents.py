@@ -46,10 +46,11 @@ def test_lines_of_documents_have_the_length_of_lines_of_code() -> None:
 
 
 def test_documents_are_short_enough_to_be_read() -> None:
-    words = {path: len(path.read_text().split()) for path in (ROOT / "docs").rglob("*.md")}
+    """Tables are there to look things up in."""
+    words = [len(line.split()) for path in DOCUMENTS for _, line in _prose(path.read_text())]
     readme = len((ROOT / "README.md").read_text().split())
     assert readme <= 800
-    assert readme + sum(words.values()) <= 60_000
+    assert sum(words) <= 42_000
 
 
 def _listed(nav: Any) -> Iterator[str]:
@@ -116,7 +117,7 @@ def test_the_citation_is_of_this_version() -> None:
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     project = SETTINGS["project"]
     assert cited["cff-version"] == "1.2.0"
-    assert (str(cited["version"]), cited["license"]) == (project["version"], project["license"]["text"])
+    assert (str(cited["version"]), cited["license"]) == (project["version"], project["license"])
     assert all(set(author) == {"name"} for author in cited["authors"])
 
 

@@ -115,3 +115,17 @@ def test_plots_are_stored_and_no_errors(file: Path) -> None:
     outputs = [output for cell in cells(file) for output in cell["outputs"]]
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 3
     assert not [output for output in outputs if output["output_type"] == "error"]
+
+
+def test_what_is_shown_of_topologies_and_runs_is_short():
+    topology = detour.topology("leaf-spine:leaves=2,spines=2,hosts=2")
+    assert repr(topology) == "<Topology leaf-spine:leaves=2,spines=2,hosts=2: 4 switches, 4 hosts, 8 links>"
+    assert topology._repr_html_().startswith("<p>leaf-spine:leaves=2,spines=2,hosts=2</p><table>")
+    assert "<tr><th>host links</th><td>4</td></tr>" in topology._repr_html_()
+    run = detour.simulate(topology, "permutation:bytes=2e3", reroute_after="never")
+    text = "permutation:bytes=2e3 on leaf-spine:leaves=2,spines=2,hosts=2, SprayLERP: 4 of 4 flows complete in "
+    assert repr(run).startswith(f"<Simulation {text}")
+    assert len(repr(run)) < 200
+    assert text in run._repr_html_()
+    assert run._repr_html_().count("<td>slowdown</td>") == 1
+    assert repr(run.run.graph) == "<TaskGraph: 4 messages, 0 computations, 4 hosts>"

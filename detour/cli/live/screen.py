@@ -60,7 +60,7 @@ def _octaves(value: float) -> float:
 
 @dataclass(frozen=True)
 class SortKey(Generic[T]):
-    """What rows can be ordered by. `value` of an update; `whole`: values are added up, else smoothed."""
+    """A key that rows can be ordered by. `value` of an update; `whole`: values are added up, else smoothed."""
 
     name: str
     value: Callable[[T], float]
@@ -117,7 +117,7 @@ class LiveRows(Generic[T]):
         self.sort = names[(names.index(self.sort) + 1) % len(names)]
 
     def shown(self) -> list[LiveRow[T]]:
-        """Those to be seen, in order."""
+        """Return the visible rows, in order."""
         rows = [row for row in self._rows.values() if self.everything or row.idle < _IDLE_SHOWN]
         return sorted(
             rows, key=lambda row: (not self._urgent(row.now), -row.bands.get(self.sort, 0), natural(row.name))
@@ -214,7 +214,7 @@ def spark(values: Sequence[float], width: int, top: float = 0.0) -> str:
 
 
 def _level(share: float) -> int:
-    """Of a share of the top; what is not nothing can be seen."""
+    """Return the level of a share of the top, 1 at least for anything above 0."""
     return 0 if share <= 0 else max(1, min(8, round(8 * share)))
 
 
@@ -252,7 +252,7 @@ class LiveView(Generic[T]):
 
 @dataclass
 class WatchScreen:
-    """What is shown now."""
+    """The current content of the screen."""
 
     title: str = ""
     links: LiveView[LinkUse] = field(default_factory=lambda: LiveView(link_rows(), LINK_COLUMNS, 1.0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page of a fabric asks for besides the feed, and what it may let the fabric do, as JSON knows it."""
+"""Answers of a fabric's page: requests besides the feed, and operations on the fabric, as JSON."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SHORT = 64  # bytes of payload of a packet that somebody builds
 
 
 class Answers:
-    """Of one fabric."""
+    """Answers about one fabric."""
 
     def __init__(self, asked: Operations, topology: Topology, feed: Feed, writable: bool) -> None:
         self._asked, self._topology, self._feed, self._writable = asked, topology, feed, writable
@@ -56,7 +56,7 @@ class Answers:
         }
 
     def state(self) -> dict[str, Any]:
-        """What does not change while the page is open, and the status."""
+        """Return the status and all that does not change while the page is open."""
         status = as_json(self._asked.status())
         endpoints = status.pop("endpoints")
         return {
@@ -167,7 +167,7 @@ def _traced(arguments: Mapping[str, Any]) -> str:
 
 
 def _said(name: str, arguments: Mapping[str, Any], answer: Mapping[str, Any]) -> str | None:
-    """What the time line says of an operation; of failures and paths the feed speaks itself."""
+    """Return the time line's text for an operation; the feed reports failures and paths itself."""
     if name in ("fail", "heal"):
         changed = [f"{answer[key]} {key}" for key in ("inserted", "modified", "deleted") if answer[key]]
         return f"tables: {', '.join(changed) or 'nothing to change'} in {answer['seconds']:.2f} s"
@@ -193,7 +193,7 @@ def addresses_on(usids: Sequence[int], nodes: Sequence[int]) -> list[str]:
 
 
 def program_state(status: dict[str, Any], writable: bool) -> dict[str, Any]:
-    """What `Answers.state` says, where there is no fabric."""
+    """Return the state, as `Answers.state` does, where there is no fabric."""
     return {
         "version": __version__, "kind": "program", "writable": writable, "directions": [], "status": status,
         "graph": {"width": 1, "height": 1, "family": "", "switches": [], "hosts": [], "links": []},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the fabric does, again and again: asked once for all who look, and kept for those who come later.
+"""Periodic samples of a fabric: taken once for all viewers, and kept for later ones.
 
 A sample is a dict that JSON knows: `t`, seconds since the page began; `up`, `use`, `queue`, `drops` and `marks`, a
 value for each direction of a link in the order of `directions`; `flows`; `failures`, `impaired`; `events` since the
@@ -57,7 +57,7 @@ class SampleHub:
             listener(message)
 
     def replace(self, samples: Iterable[dict[str, Any]]) -> None:
-        """Those who come later see these instead."""
+        """Replace the samples that later viewers see."""
         with self._shared:
             self._samples = deque(samples, maxlen=self._samples.maxlen)
 
@@ -104,7 +104,8 @@ class Feed(SampleHub):
             self._noted.append({"kind": kind, "text": text})
 
     def now_failed(self, failures: list[str]) -> None:
-        """What is down after a change that the page itself asked for: between two samples a link may fail and heal."""
+        """Note the failures after a change that the page itself asked for: between two samples a link may fail and
+        heal."""
         with self._lock:
             self._changes += 1
             self._note_failures(failures)
@@ -168,7 +169,7 @@ class Feed(SampleHub):
 
 
 def moved_event(moved: Sequence[str]) -> list[dict[str, Any]]:
-    """Of flows that have another path now, in words: one event that names some, none if there are none."""
+    """Return one event that names some of the flows that changed their path, none if there are none."""
     more = f" and {len(moved) - NAMED} more" if len(moved) > NAMED else ""
     text = f"another path: {', '.join(moved[:NAMED])}{more}"
     return [{"kind": "reroute", "text": text, "count": len(moved)}] if moved else []

@@ -53,8 +53,8 @@ def pipeline_of(blob: Path, sources: Path | None = None) -> Document:
 
 
 def _states(program: Mapping[str, Any]) -> Document:
-    """What a parser makes of a frame, as far as it does not compute: for every state the headers that it extracts
-    (`stack`: the next one of a stack), the fields by which it goes on, and where to."""
+    """Return the parser's states, without computed values: for every state the headers that it extracts (`stack`: the
+    next one of a stack), the fields that it selects on, and the next states."""
     parser = program["parsers"][0]
     return {"first": parser["init_state"], "states": {state["name"]: _state(state) for state in parser["parse_states"]}}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page of a program asks for: `detour web --program P4INFO,JSON`, one switch and nothing booted."""
+"""Answers of a program's page: `detour web --program P4INFO,JSON`, one switch and nothing booted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PORTS = HIGHEST_PORT + 1
 
 
 class ProgramAnswers:
-    """Of one program. Packets leave in registers and counters what they leave in a switch."""
+    """Answers about one program. Packets leave their traces in registers and counters as in a switch."""
 
     def __init__(self, files: PipelineConfig, entries: Path | None, writable: bool) -> None:
         """`entries`: a file of table entries. Raises `DetourError`: a file cannot be read, or does not fit the

@@ -50,7 +50,7 @@ FlowPaths = Mapping[str, list[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """What a file holds."""
+    """The content of a recording."""
 
     head: dict[str, Any]
     samples: list[RunSample]
@@ -259,7 +259,7 @@ class RunRecorder(Watcher):
     # -- paths ----------------------------------------------------------------------------------------------
 
     def _paths_now(self, busy: np.ndarray) -> list[str]:
-        """Of every connection that sends, in words; those that spray have none of their own."""
+        """Return the current path of every connection that sends, in words; those that spray have none of their own."""
         fabric = self._fabric
         hs, rows = fabric.hs, fabric.flows.sender
         paths = list(self._path_of or [""] * len(rows))
@@ -342,7 +342,7 @@ class RunRecorder(Watcher):
 
 
 class WatchedRun:
-    """Of `watched_run`."""
+    """The result of `watched_run`."""
 
     def __init__(self, record: Path | None, port: int | None, about: str, as_json: bool, stack: ExitStack) -> None:
         self._record, self._port, self._as_json, self._stack = record, port, as_json, stack
@@ -387,7 +387,7 @@ def watched_run(record: Path | None, port: int | None, about: str, as_json: bool
 
 
 class RunAnswers:
-    """What the page of a run asks for. `head` as in `runs`; `live`: it still goes on, until `over`."""
+    """Answers of a run's page. `head` as in `runs`; `live`: it still goes on, until `over`."""
 
     def __init__(self, head: Mapping[str, Any], paths: FlowPaths, live: bool = False) -> None:
         self._head, self._paths, self.live = head, paths, live

@@ -32,7 +32,7 @@ HEADERS = {
 
 
 class Guard:
-    """Who may ask a server for what. `token` None: nobody may change anything.
+    """Access rules of a server. `token` None: nobody may change anything.
 
     The page listens on loopback, but every page in a browser can send requests there, and a name of somebody else's can
     be made to lead there (DNS rebinding). So requests must name this server by a name of loopback, must not come from
@@ -85,11 +85,11 @@ Question = Callable[[Query], Any]
 
 
 class NotThereError(DetourError):
-    """What a page asks for does not exist."""
+    """A page asks for something that does not exist."""
 
 
 class PageAnswers(Protocol):
-    """What a page shows. `questions`: what may be asked for by GET, which changes nothing, by name."""
+    """Content of a page. `questions`: GET requests, which change nothing, by name."""
 
     questions: Mapping[str, Question]
 

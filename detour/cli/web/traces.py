@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page of trace files asks for: `detour web --trace FILE...`. There is no program, so its graph is of what the
+"""Answers of the page of trace files: `detour web --trace FILE...`. There is no program, so its graph shows what the
 packets did."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BEGIN = "begin"
 
 
 class TraceAnswers:
-    """Of packets of files, one each."""
+    """Answers about packets of files, one each."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         """Raises `DetourError`: a file cannot be read, or is no trace."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is primary, and who hears of it (sections 5 and 16.2)."""
+"""Arbitration: the primary, and the controllers that are notified (sections 5 and 16.2)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _ASPECTS: dict[str, Callable[[Any], Any]] = {
 
 
 def got(aspect: str, expected: Any) -> CheckStep:
-    """Of the answer that the last controller got."""
+    """Check an aspect of the answer that the last controller got."""
     return lambda s: s.same(_ASPECTS[aspect](s.update), expected(s) if callable(expected) else expected, aspect)
 
 

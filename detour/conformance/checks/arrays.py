@@ -94,7 +94,7 @@ def _table_of_indices(case: ArrayCase, size: Callable[[Samples], int]) -> Iterat
 
 @step
 def _only_values(session: CheckSession, case: ArrayCase, request: p4r.Entity) -> None:
-    """Of the case's table the read must give the values of both entries and nothing else."""
+    """Check that a read of the case's table gives the values of both entries and nothing else."""
     values = [case.make(n, 5 + n).make(session.samples) for n in range(2)]
     table_id = session.samples.table_id(case.table)
     read = [e for e in session.read(request) if inner(e).table_entry.table_id == table_id]

@@ -61,7 +61,7 @@ _PLACES = (
 
 @step
 def _round_trip(session: CheckSession, place: StringPlace, sent: Callable[[int, int], bytes]) -> None:
-    """What `sent(bits, least value)` gives must be accepted and come back in its shortest form."""
+    """Check that the bytes of `sent(bits, least value)` are accepted and come back in their shortest form."""
     string = sent(place.bits(session.samples), place.least)
     shortest = place.make(to_bytes(int.from_bytes(string, "big")))
     stores(place.make(string).update(place.update), shortest, request=shortest.own)(session)

@@ -74,7 +74,7 @@ def _among(session: CheckSession, request: p4r.Entity, *entities: p4r.Entity) ->
 
 
 def _fields(entity: p4r.Entity) -> list[str]:
-    """Its fields as text, members of lists one by one, so that their order does not matter."""
+    """Return the entity's fields as text, members of lists one by one, so that their order does not matter."""
     rows = []
     for f, value in inner(entity).ListFields():
         rows += [f"{f.name}={each}" for each in (value if f.is_repeated else [value])]

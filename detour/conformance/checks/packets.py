@@ -204,13 +204,13 @@ def _counted(read: list[p4r.Entity]) -> list[int]:
 
 
 def _element(kind: str, name: str, index: int) -> Recipe:
-    """Of a counter or register of the suite's program."""
+    """Make a recipe for a counter or register of the suite's program."""
     lists, field = f"{kind}s", f"{kind}_id"
     return getattr(sample, kind)(index).but(field, lambda s: s.own(lists, name).preamble.id)
 
 
 def _is_short(packet: Any) -> bool:
-    """What the program puts before the frame may count too."""
+    """Say whether the packet was cut short; the bytes that the program puts before the frame may count too."""
     return 0 < len(packet.payload) <= 32 and frame().startswith(packet.payload)
 
 
@@ -376,7 +376,7 @@ def _key(entry: p4r.TableEntry) -> list[Any]:
 
 
 def _skip(session: CheckSession) -> None:
-    """What has come already."""
+    """Discard the messages that have come already."""
     while (message := session.stream().next(0)) is not None:
         session.note(message)
 

@@ -36,7 +36,7 @@ def gives(code: int, action: str | int = "VERIFY_AND_COMMIT", config: str = _OWN
 
 @step
 def sets(session: CheckSession, action: str, config: str = _OWN, cookie: int = 0) -> None:
-    """It must be accepted before the check has tried anything."""
+    """Set the pipeline, which must succeed before the check has tried anything."""
     if (answer := session.set_pipeline(action, _config(session, config, cookie))).code:
         raise NotPrepared(f"{action}: {answer.text}")
 
@@ -109,7 +109,7 @@ _CLEARED: dict[str, tuple[CheckStep, ...]] = {
 
 @step
 def _before(session: CheckSession, method: str) -> None:
-    """What the session asked a server that had none."""
+    """Check the answer that a server without a pipeline gave."""
     if method not in session.before_pipeline:
         raise MissingObject("the server had a pipeline when the suite began")
     request, answer = session.before_pipeline[method]

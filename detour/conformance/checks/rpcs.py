@@ -196,7 +196,7 @@ def _capabilities(
     fits: Callable[[RpcAnswer], object],
     device: Callable[[CheckSession], int] = lambda _: 0,
 ) -> None:
-    """What the answer to a Capabilities request must be like."""
+    """Check the answer to a Capabilities request."""
     request = p4r.CapabilitiesRequest(device_id=device(session))
     session.expect(bool(fits(session.call("Capabilities", request))), what)
 

@@ -356,7 +356,7 @@ _INITIAL = [
 
 @step
 def _filtered(session: CheckSession, table: str, keep: tuple[int, ...], filters: dict[str, Any]) -> None:
-    """Of three entries those with the numbers `keep` are read."""
+    """Check that a filtered read returns, of three entries, those with the numbers `keep`."""
     three = [sample.entry(table, n).but("metadata", b"%d" % n).but("controller_metadata", 1 + n) for n in range(3)]
     three[2] = three[2].but("action.action", lambda s: s.action(table, 0, 1))
     prepare(*three)(session)

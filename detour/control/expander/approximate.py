@@ -35,8 +35,8 @@ class ThroughputBounds(NamedTuple):
 def _loads(
     first: Int64s1, begin: Int64s1, channels: Int32s1, demand: Floats1, fraction: Floats1, unit: Floats1, load: Floats1
 ) -> None:
-    """What every channel carries, as a share of what it can, if the demands are split as `fraction` says; `unit`: the
-    share that a flow of 1 takes."""
+    """Fill `load` with each channel's load as a share of its capacity if the demands are split as `fraction` says;
+    `unit`: the share that a flow of 1 takes."""
     load[:] = 0.0
     for i in range(demand.size):
         for row in range(first[i], first[i + 1]):
@@ -49,7 +49,7 @@ def _loads(
 def _cheapest(
     first: Int64s1, begin: Int64s1, channels: Int32s1, demand: Floats1, price: Floats1, unit: Floats1
 ) -> float:
-    """What all demands cost if each takes its cheapest path."""
+    """Return the total cost of all demands if each takes its cheapest path."""
     total = 0.0
     for i in range(demand.size):
         least = np.inf
@@ -100,8 +100,8 @@ def bounds_of(
     first: Int64Array, begin: Int64Array, channels: Int32Array, demand: FloatArray, flows: FloatArray,
     prices: FloatArray, capacity: FloatArray,
 ) -> ThroughputBounds:  # fmt: skip
-    """What any flows and prices show: scaled to the demand, the flows load some channel 1/lower times; in units of the
-    price of all that the channels carry the demands cost 1/upper at least.
+    """Return the bounds that any flows and prices prove: scaled to the demand, the flows load some channel 1/lower
+    times; in units of the price of all that the channels carry the demands cost 1/upper at least.
 
     `first`: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1. `begin`: (paths + 1,) channels of path r are
     channels[begin[r]:begin[r+1]]. `channels`: numbers from 0, every one in use. `demand`: (pairs,). `flows`: (paths,)
@@ -180,7 +180,7 @@ class _Game:
         self.prices += weight * (self.price - self.prices)
 
     def bounds(self) -> ThroughputBounds:
-        """What the means show."""
+        """Return the bounds that the means prove."""
         load = np.empty(self.count)
         _loads(*self.paths, self.demand, self.flows, self.unit, load)
         cost = float(_cheapest(*self.paths, self.demand, self.prices, self.unit))

@@ -67,8 +67,8 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Terms:
-    """What is compared: `k` paths of DF-KSP and KSP, `trees` of the others (None: a tree for every host), `bounds` for
-    those that take any number of priorities; `max_hops`: longest path of DF-KSP and KSP."""
+    """Terms of a comparison: `k` paths of DF-KSP and KSP, `trees` of the others (None: a tree for every host), `bounds`
+    for those that take any number of priorities; `max_hops`: longest path of DF-KSP and KSP."""
 
     k: int = 32
     trees: int | None = None

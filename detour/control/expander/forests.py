@@ -34,7 +34,8 @@ def trees_of(network: Expander, trees: int | None) -> int:
 
 
 def first_weight(network: Expander, trees: int) -> float:
-    """Of every channel: more than all paths together, so that a path with fewer links is always cheaper."""
+    """Return the first weight of every channel: more than all paths together, so that a path with fewer links is always
+    cheaper."""
     return float(trees * network.hosts.sum() * network.tors.size + 1)
 
 

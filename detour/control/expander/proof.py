@@ -43,7 +43,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Proof:
-    """What was found for every priority, and whether a priority ever falls back to a lower one."""
+    """Results for every priority, and whether a priority ever falls back to a lower one."""
 
     network: Expander
     priorities: tuple[Layer, ...]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What FORS is compared with: schedules that know of no failures (linear shift, XOR and bandwidth-optimal), Ftree's
-routing of these, and the routings of OpenSM.
+"""Schedules and routings that FORS is compared with: schedules that ignore failures (linear shift, XOR and
+bandwidth-optimal), Ftree's routing of these, and the routings of OpenSM.
 
 With ranks: the servers that take part, numbered on without gaps. A phase in which everybody would send to itself (the
 first one of the former two in MPI) is left out: in it the fabric has nothing to do.
@@ -121,7 +121,8 @@ def least_used(used: np.ndarray, usable: np.ndarray) -> int:
 
 
 def by_default(fabric: FatTree) -> str:
-    """What OpenSM chooses: `ftree` while every spine has all its links or none, else `minhop` (section 3.1)."""
+    """Return the routing that OpenSM chooses: `ftree` while every spine has all its links or none, else `minhop`
+    (section 3.1)."""
     links = fabric.alive.sum(axis=0)
     return "ftree" if np.isin(links, (0, fabric.leaves)).all() else "minhop"
 

@@ -56,7 +56,7 @@ def schedule_json(plan: ForsPlan) -> str:
 
 
 def _over(plan: ForsPlan) -> dict[str, np.ndarray]:
-    """What a flow goes over, by its name in JSON; negative: nothing of the kind."""
+    """Return each flow's hops by their names in JSON; negative: there is none."""
     if plan.core is not None:
         return {"agg": plan.spine, "core": plan.core}
     if plan.cables is None:

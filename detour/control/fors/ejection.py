@@ -73,7 +73,7 @@ _NOTHING = 1 << 60
 
 @dataclass(frozen=True)
 class Board:
-    """Who has what in each phase, by numbers of flows; first axis: out of a switch 0, into it 1."""
+    """The flows that hold each place in each phase, by number; first axis: out of a switch 0, into it 1."""
 
     turn: np.ndarray  # (2, leaves, phases, hosts)
     low: np.ndarray  # (2, leaves, planes, phases)
@@ -81,7 +81,7 @@ class Board:
 
     @classmethod
     def empty(cls, fabric: FatTree, phases: int) -> Board:
-        """Nobody has anything; links that failed are closed, and places of servers that take no part."""
+        """Return a board without flows; failed links and the places of servers that take no part are closed."""
         places = np.arange(fabric.hosts) < fabric.sizes()[:, None]
         turn = np.repeat(np.where(places, _FREE, _CLOSED)[None, :, None], phases, axis=2)
         turn = np.ascontiguousarray(np.repeat(turn, 2, axis=0), np.int32)
@@ -134,7 +134,7 @@ def _slot(turn, side, leaf, phase, insistence):
 
 @allocating
 def _cost(ends, k, insistence):
-    """What driving out holder `k` costs beside those before it, who go anyhow."""
+    """Return the extra cost of driving out holder `k` beside those before it, which leave anyhow."""
     if ends[k] < 0:
         return 0
     for other in range(k):

@@ -31,7 +31,7 @@ _ROUNDS = 6
 
 
 class _Flows(NamedTuple):
-    """What native code sees of an assignment."""
+    """An assignment as native code sees it."""
 
     phase: Int32s1  # (flows,) int32
     spine: Int32s1  # (flows,) int32

@@ -147,7 +147,7 @@ class FatTree:
 
     @property
     def all_leaves(self) -> int:
-        """Of all pods."""
+        """Number of leaves of all pods."""
         return self.pods * self.leaves
 
     @property
@@ -178,7 +178,7 @@ class FatTree:
         return f"{link[0]}:{spine}" if self.cables == 1 else f"{link[0]}:{spine}:{cable}"
 
     def failed_names(self) -> list[str]:
-        """Those of the failed links, in order."""
+        """Return the names of the failed links, in order."""
         return [self.link_name(link) for link in sorted(self.failed, key=lambda link: (len(link), link))]
 
     @cached_property
@@ -234,7 +234,7 @@ class FatTree:
         return [(int(u), int(v)) for u, v in pairs if u < v]
 
     def ends_text(self, ends: int) -> str:
-        """What the numbers of a link with so many may be."""
+        """Return the ranges of the numbers of a link with so many ends."""
         names = {"leaf": self.all_leaves, "agg" if self.cores else "spine": self.spines}
         names |= {"cable": self.cables} if self.cables > 1 else {}
         if ends == 3 and self.cores:

@@ -20,6 +20,7 @@ import numpy as np
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.files import new_text, read_text
+from detour.base.quantities import whole_number_of
 from detour.control.fors.fabric import FatTree
 from detour.control.fors.paths import INSIDE
 from detour.control.fors.plan import ForsPlan, UnequalPlan
@@ -110,7 +111,7 @@ def _plain(text: str) -> np.ndarray | None:
 
 
 def _lines(path: Path, text: str, header: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """Those behind the header that are not empty, with their numbers."""
+    """Yield the lines behind the header that are not empty, with their numbers."""
     lines = csv.reader(text.splitlines(), skipinitialspace=True)
     try:
         first = next(lines, [])
@@ -179,9 +180,12 @@ def _from_csv(fabric: FatTree, path: Path, text: str) -> Int64Array:
     seen: set[tuple[int, int]] = set()
     for number, line in _lines(path, text, SIZES_HEADER):
         fields = [field.strip() for field in line]
-        if len(fields) != 3 or not all(re.fullmatch(r"[0-9]{1,13}", field) for field in fields):
-            raise DetourError(f"{path}, line {number}: {','.join(line)!r} is not src,dst,bytes (numbers from 0 on)")
-        src, dst, size = (int(field) for field in fields)
+        try:
+            src, dst = (whole_number_of(field, _MOST_SIZE, 0) for field in fields[:2])
+            (size,) = (whole_number_of(field.removesuffix("B"), 10**13, 0) for field in fields[2:])
+        except (ValueError, DetourError):
+            text = f"{','.join(line)!r} is not src,dst,bytes (numbers from 0 on)"
+            raise DetourError(f"{path}, line {number}: {text}") from None
         for server in (src, dst):
             if server not in ranks:
                 raise DetourError(f"{path}, line {number}: no server {server} takes part in {fabric.name}")

@@ -156,7 +156,7 @@ class _Programme:
         return np.array(self.solver.getSolution().col_value)
 
     def integers(self) -> np.ndarray:
-        """Those of paths, as integers."""
+        """Return the values of the paths as integers."""
         return np.rint(self.values()[: self.count]).astype(np.int64)
 
     def prices(self) -> np.ndarray:

@@ -20,7 +20,7 @@ _SCALE = 1 << 40  # Duals become integers of this size: the bound is computed wi
 
 
 class LpBound(NamedTuple):
-    """What any schedule needs; times in bytes of a server's link."""
+    """A lower bound on any schedule; times in bytes of a server's link."""
 
     bytes: int
     servers: int  # of it, by the busiest server

@@ -114,7 +114,7 @@ def _schedule(phases: int, phase: np.ndarray, src: np.ndarray, dst: np.ndarray) 
 
 
 def _without_self(phases: int, phase: np.ndarray, src: np.ndarray, dst: np.ndarray) -> Schedule:
-    """Nobody's own part goes over the fabric."""
+    """Make a schedule without the parts that servers send to themselves."""
     phase, src, dst = (column.ravel() for column in (phase, src, dst))
     keep = src != dst
     return _schedule(phases, phase[keep], src[keep], dst[keep])

@@ -29,7 +29,7 @@ class Probe(NamedTuple):
 
 
 class TreePaths:
-    """Those of a fabric."""
+    """All paths of a fabric."""
 
     def __init__(self, tree: FatTree) -> None:
         self.tree = tree

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is planned: who sends to whom in which phase, and over which spine (and core)."""
+"""The plan of an exchange: which server sends to which in each phase, and over which spine (and core)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Schedule(NamedTuple):
 
 @dataclass(frozen=True)
 class PlanSeconds:
-    """What the steps of planning took."""
+    """The time that each step of planning took."""
 
     schedule: float = 0.0
     route: float = 0.0

@@ -33,7 +33,7 @@ _FAVOUR_LONG = 1.0  # Weight of the message's own size relative to all servers',
 
 @dataclass(frozen=True)
 class Crossbars:
-    """What a phase's flows have to fit into. Servers are ranks 0..n-1."""
+    """The capacity that a phase's flows share. Servers are ranks 0..n-1."""
 
     leaf: Int64Array  # (n,) each server's leaf
     lanes: np.ndarray
@@ -86,7 +86,7 @@ def turns(
 
 
 class _Remaining:
-    """What is left to be sent, and how much time it needs at least."""
+    """The bytes that are left to send, and the least time that they need."""
 
     def __init__(self, left: Int64Array, crossbars: Crossbars, time: int) -> None:
         self.left, self.crossbars = left, crossbars

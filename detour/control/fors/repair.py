@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of an exchange when links fail, on any fat-tree: several cables, oversubscription, three levels.
+"""Replanning the rest of an exchange when links fail, on any fat-tree: several cables, oversubscription, three levels.
 
 As `residual`, which is for one cable from leaf to spine: phases keep what they can. There spines are colours of a
 graph's edges; here a path takes up to four links of which each has room for some flows. So in every phase

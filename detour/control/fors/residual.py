@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of an exchange when links fail: phases and spines for it that keep as much of the plan as they can.
+"""Replanning the rest of an exchange when links fail: phases and spines that keep as much of the plan as they can.
 
 Every phase that is left is routed again over the links that work, beginning with the spines it had. Where a leaf has
 more flows than links, the surplus is put off: first flows that relieve a leaf at either end, among these those whose

@@ -118,9 +118,9 @@ def _arranged(fabric: FatTree, sizes: Int64Array, phases: list[Turn]) -> Unequal
 
 
 def unequal_problems(plan: UnequalPlan, most: int = 10) -> list[str]:
-    """What is wrong with a plan, a line each, at most `most`; from its rows alone, as `verify.problems`. Checked: every
-    pair's pieces are its bytes, none is empty, and in a phase nobody sends or receives twice, no link carries more than
-    it can, and none has failed."""
+    """List the faults of a plan, a line each, at most `most`, from its rows alone, as `verify.problems` does. Checked:
+    every pair's pieces are its bytes, none is empty, and in a phase no server sends or receives twice, no link carries
+    more than it can, and none has failed."""
     if len(plan.sent) != plan.flows:
         return [f"bytes: {len(plan.sent)} values for {plan.flows} flows"]
     problems = contention_problems(plan)

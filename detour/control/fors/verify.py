@@ -12,7 +12,7 @@ from detour.control.fors.plan import ForsPlan
 
 
 def problems(plan: ForsPlan, most: int = 10) -> list[str]:
-    """What is wrong with a plan, a line each, at most `most`; empty: it is right.
+    """List the faults of a plan, a line each, at most `most`; empty: the plan is right.
 
     Checked: every ordered pair of servers exactly once (pairs that nothing joins may be absent only if the plan names
     them, and it may name only such); a server sends at most once and receives at most once a phase; a link between

@@ -148,7 +148,8 @@ class SwitchClient:
             self._stack.push_async_callback(_end, listener)
 
     def _gone(self) -> BaseException:
-        """What to raise when a wait for the switch was cancelled: by whoever waits, or because the connection ended."""
+        """Return the exception to raise when a wait for the switch was cancelled: by the waiting task, or because the
+        connection ended."""
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             return asyncio.CancelledError()
@@ -164,7 +165,7 @@ class SwitchClient:
         return [entity for entity in decoded if entity is not None]
 
     async def read_messages(self, requests: Sequence[p4r.Entity]) -> list[p4r.Entity]:
-        """What the switch answers, undecoded."""
+        """Return the switch's answer, undecoded."""
         return [entity async for entity in self._read(requests)]
 
     async def _read(self, requests: Sequence[p4r.Entity]) -> AsyncIterator[p4r.Entity]:
@@ -267,7 +268,7 @@ class FabricClient:
         return result
 
     async def read(self, device_ids: Iterable[int] | None = None) -> Plan:
-        """What the switches hold: device id -> entities."""
+        """Read the entities of the switches: device id -> entities."""
         return await self.each(lambda switch: switch.read(), device_ids)
 
 

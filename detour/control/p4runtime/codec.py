@@ -42,7 +42,7 @@ class MatchField:
 
 @dataclass(frozen=True)
 class TableInfo:
-    """What the codec needs to know of a table."""
+    """The codec's view of a table."""
 
     id: int
     name: str
@@ -100,16 +100,16 @@ class Codec:
                 return message
 
     def insert(self, entity: Entity) -> p4r.Update:
-        """What creates the entity; meters exist always and are modified instead."""
+        """Return the update that creates the entity; meters exist always and are modified instead."""
         kind = p4r.Update.MODIFY if isinstance(entity, MeterConfig | DefaultAction) else p4r.Update.INSERT
         return p4r.Update(type=kind, entity=self.encode(entity))
 
     def modify(self, entity: Entity) -> p4r.Update:
-        """What brings an existing entity to this value."""
+        """Return the update that brings an existing entity to this value."""
         return p4r.Update(type=p4r.Update.MODIFY, entity=self.encode(entity))
 
     def delete(self, entity: Entity) -> p4r.Update:
-        """What removes the entity; a meter goes back to its default, letting everything pass."""
+        """Return the update that removes the entity; a meter goes back to its default, letting everything pass."""
         if isinstance(entity, MeterConfig):
             return p4r.Update(type=p4r.Update.MODIFY, entity=self._encode_meter_cell(entity))
         return p4r.Update(type=p4r.Update.DELETE, entity=self.encode(entity))

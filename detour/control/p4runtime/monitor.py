@@ -24,7 +24,7 @@ REASONS = (
     "forwarded", "malformed", "not IPv6", "no route", "unknown SID", "access rule", "hop limit", "SID exhausted",
     "SID loop", "punt limit", "punted by rule", "recirculated", "congestion message", "bad SRH", "address scope",
 )  # fmt: skip
-"""what the indices of the verdict counter mean (p4src/include/headers.p4)"""
+"""what the indices of the verdict counter mean (detour/p4src/include/headers.p4)"""
 
 DROPS = (1, 2, 3, 4, 5, 8, 9, 14)
 """verdicts that lose the packet (3: and the controller tells the sender); 6, 7, 10 and 13 hand it to the controller"""
@@ -38,7 +38,7 @@ class Count:
     bytes: int = 0
 
     def __sub__(self, other: Count) -> Count:
-        """What was counted since then; a switch that was restarted meanwhile has begun from zero."""
+        """Return the counts since `other`; a switch that was restarted meanwhile has begun from zero."""
         if self.packets < other.packets:
             return self
         return Count(self.packets - other.packets, self.bytes - other.bytes)
@@ -68,7 +68,7 @@ class Sample:
         return sum(self.reason(device, verdict).packets for verdict in DROPS)
 
     def since(self, earlier: Sample) -> Sample:
-        """What was counted between two samples; `seconds` is then the time between them."""
+        """Return the counts between two samples; `seconds` is then the time between them."""
         zero = Count()
         return Sample(
             self.seconds - earlier.seconds,

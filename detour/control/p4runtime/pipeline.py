@@ -25,7 +25,7 @@ class PipelineConfig:
 
     @staticmethod
     def fabric() -> PipelineConfig:
-        """`p4src/fabric.p4` as checked in."""
+        """`detour/p4src/fabric.p4` as checked in."""
         return PipelineConfig.of("fabric")
 
     @staticmethod

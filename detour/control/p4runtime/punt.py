@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controller answers when a switch gives a packet up: ICMPv6 errors (RFC 4443), rate-limited.
+"""The controller's answers to packets that a switch gives up: ICMPv6 errors (RFC 4443), rate-limited.
 
 Pure functions and a token bucket; `Responder` joins them to packet-ins and packet-outs.
 """
@@ -15,7 +15,7 @@ from detour.base.dataplane import HOP_LIMIT
 from detour.control.p4runtime.client import SwitchClient
 from detour.topo import address
 
-# Verdicts of the data plane that the controller answers (p4src/include/headers.p4).
+# Verdicts of the data plane that the controller answers (detour/p4src/include/headers.p4).
 PUNT_NO_ROUTE = 3
 PUNT_HOP_LIMIT = 6
 PUNT_SID_EXHAUSTED = 7
@@ -31,7 +31,7 @@ SR_UPPER_LAYER_HEADER = 4  # a SID with nothing left to do (RFC 8986, 4.1.1)
 HEADER_TOO_BIG = 6  # an extension header that the switch cannot take apart (RFC 8883)
 TOO_MANY_HEADERS = 8  # more extension headers than the switch looks past (RFC 8883)
 
-# What a switch takes apart (p4src/include/headers.p4, parser.p4).
+# What a switch takes apart (detour/p4src/include/headers.p4, parser.p4).
 MAX_SEGMENTS = 8
 MAX_OPTIONS_BYTES = 64
 
@@ -113,7 +113,7 @@ def sid_problem(packet: bytes) -> tuple[int, int] | None:
 
 
 def _routing_problem(packet: bytes, at: int, length: int) -> tuple[int, int] | None:
-    """What is wrong with the routing header at `at`, if anything is."""
+    """Return the fault of the routing header at `at`, None if there is none."""
     kind, left, last = packet[at + 2 : at + 5]
     if kind != _SRH:
         return (ERRONEOUS_FIELD, at + 2) if left else None  # RFC 8200, 4.4

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hashing does with the same flows: the choices of this fabric's own data plane, for source ports drawn at random.
+"""Hashing of the same flows: the choices of this fabric's own data plane, for source ports drawn at random.
 
 A flow's source port is drawn once, as a queue pair's is; every switch on its way hashes it (`hashes.pick_member`) and
 picks one of the members of its route's action set.

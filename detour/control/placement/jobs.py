@@ -35,7 +35,8 @@ from detour.base.arrays import Int32Array, Int64Array
 from detour.base.errors import DetourError
 from detour.base.files import read_text
 from detour.base.plugins import near
-from detour.control.placement.training import LAYOUTS, layout_of
+from detour.base.quantities import bytes_of, whole_number_of
+from detour.control.placement.training import LAYOUTS, SHAPE_KEYS, layout_of
 from detour.topo import Topology
 from detour.topo.paths import SwitchPath, parse_stop, path_usids
 
@@ -47,6 +48,7 @@ MAX_TOTAL_BYTES = 1 << 53  # of all flows: what links carry is added up exactly
 
 _COMMON = {"name", "collective", "connections", "bytes", "compute", "reduce", "iterations", "start"}
 _EVERY_KEY = _COMMON.union({"hosts", "shuffle", "pairs"}, *LAYOUTS.values())
+_COUNTS = {"connections", "shuffle", "iterations", "group", *SHAPE_KEYS} - {"skew"}
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class FlowSet:
 
     @property
     def unit(self) -> str:
-        """Of `size`."""
+        """The unit of `size`."""
         return "flows" if self.bytes is None else "bytes"
 
     def __len__(self) -> int:
@@ -130,18 +132,34 @@ def job_documents(file: File) -> list[dict[str, Any]]:
 
 
 def parse_text(text: str) -> Any:
-    """What a YAML or JSON text says. Raises `DetourError`: it is neither; with the line."""
+    """Parse YAML or JSON. Raises `DetourError`, with the line: it is neither."""
     if text.lstrip().startswith(("{", "[")):
         with suppress(ValueError, RecursionError):
             # YAML would understand it as well, but slowly.
-            return json.loads(text, object_pairs_hook=_mapping)
+            return _with_numbers(json.loads(text, object_pairs_hook=_mapping))
     try:
-        return yaml.load(text, _Loader)
+        return _with_numbers(yaml.load(text, _Loader))
     except yaml.MarkedYAMLError as error:
         where = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise DetourError(f"{where}{error.problem or 'this is not YAML'}") from None
     except (yaml.YAMLError, RecursionError, ValueError):
         raise DetourError("this is neither YAML nor JSON") from None
+
+
+def _with_numbers(document: Any) -> Any:
+    """Numbers that are written as `1e6` or `4MB`, which are texts to YAML; what is none stays as it is."""
+    if isinstance(document, list):
+        return [_with_numbers(each) for each in document]
+    if not isinstance(document, dict):
+        return document
+    values = {key: _with_numbers(value) for key, value in document.items()}
+    for key, value in values.items():
+        with suppress(DetourError):
+            if isinstance(value, str) and str(key).endswith("bytes"):
+                values[key] = bytes_of(value, 0)
+            elif isinstance(value, str) and key in _COUNTS:
+                values[key] = whole_number_of(value, MAX_BYTES, 0)
+    return values
 
 
 class _Loader(yaml.SafeLoader):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What placement has to know of a network with failures: directed links, distances, where flows enter and leave.
+"""A network with failures as placement sees it: directed links, distances, where flows enter and leave.
 
 A *path row* has the stops of a flow (`topo.paths`), from the sender's switch to the receiver's, filled up with -1.
 """
@@ -140,7 +140,7 @@ class PlacementNetwork:
 
     @cached_property
     def graph(self) -> SearchGraph:
-        """What the search for paths runs on."""
+        """The graph on which paths are searched."""
         switches = len(self.topology.switches)
         ends = np.unique(self.edge_of)
         row_of = np.full(switches, -1, np.int32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a placement is: a path for every flow, and how busy the links are by it; and what no placement can beat.
+"""A placement: a path for every flow, the load of the links, and bounds that no placement can beat.
 
 Flows that leave or enter a switch, or a group, share the links there, however they are spread: these sets of links are
 *cuts*. And whatever prices are put on links: a placement pays for each flow at least its cheapest path, so the busiest
@@ -186,7 +186,7 @@ class Placement:
 
     @property
     def busiest(self) -> int:
-        """What the busiest link carries: bytes where jobs give them, else flows."""
+        """The load of the busiest link: bytes where jobs give them, else flows."""
         return int(self.carried.max(initial=0))
 
     @cached_property

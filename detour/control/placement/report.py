@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `detour place` says: a placement beside its lower bound and beside ECMP."""
+"""The report of `detour place`: a placement beside its lower bound and beside ECMP."""
 
 from __future__ import annotations
 

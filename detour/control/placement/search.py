@@ -21,8 +21,8 @@ from detour.topo.graph import GLOBAL
 
 
 class Prices(NamedTuple):
-    """What a link costs. `load`: (links,) what it carries, `square`: 1/2, or 0 if `load` is the price itself; `limit`,
-    `steep`: what exceeds the limit costs so much more, each unit."""
+    """The cost of links. `load`: (links,) their loads, `square`: 1/2, or 0 if `load` is the price itself; `limit`,
+    `steep`: each unit above the limit costs so much more."""
 
     load: Floats1
     square: float
@@ -31,7 +31,7 @@ class Prices(NamedTuple):
 
 
 class Side(NamedTuple):
-    """Of the search from one end, by links from there and switch: cost, switch and link before, tick of the last visit,
+    """The search from one end, by links from there and switch: cost, switch and link before, tick of the last visit,
     and the switches in order of visit."""
 
     cost: FloatArray
@@ -52,7 +52,7 @@ def _side(levels: int, n: int) -> Any:
 
 @allocating
 def added(prices: Prices, link: int, size: Any) -> Any:
-    """What a flow adds to a link's cost."""
+    """Return the cost that a flow adds to a link."""
     load = prices.load[link]
     over = max(0.0, load + size - max(load, prices.limit))
     cost = size * load + prices.square * size * size
@@ -225,8 +225,8 @@ def descend(
 def movable(
     network: PlacementNetwork, walk: Walked, load: FloatArray, size: NDArray[Any], free: NDArray[np.integer[Any]]
 ) -> IndexArray:
-    """Those of the flows `free` that could gain: on a Clos network such as pass a link that carries more, by more than
-    their size, than one beside it."""
+    """Return those of the flows `free` that could gain: on a Clos network, flows over a link that carries more, by more
+    than their size, than a parallel one."""
     if not network.tiers:
         return free.astype(np.intp)
     tail, head = network.ends

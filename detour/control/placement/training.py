@@ -32,7 +32,7 @@ _MOST = 1 << 40
 
 
 class RankFlow(NamedTuple):
-    """What a rank sends to another one in a step of a job, as part of `what`."""
+    """Bytes that one rank sends to another in a step of a job, as part of `what`."""
 
     what: str
     source: int
@@ -212,7 +212,7 @@ class Rails:
 
     @property
     def bytes(self) -> int:
-        """What each rank has, so that flows carry what they do."""
+        """The bytes of each rank, chosen so that flows carry what they do."""
         each = 2 * self.size if self.tree else self.size * self.machines / (2 * (self.machines - 1))
         return max(1, round(each * len(self.channels)))
 
@@ -221,7 +221,7 @@ class Rails:
         return list(range(place, self.ranks, self.group))
 
     def flows(self) -> Iterator[RankFlow]:
-        """Of all channels."""
+        """Yield the flows of all channels."""
         for number, place in enumerate(self.channels):
             ranks = self.members(place)
             if not self.tree:
@@ -281,7 +281,7 @@ LAYOUTS = {
 
 
 def layout_of(job: dict[str, Any], ranks: int) -> JobLayout:
-    """Of a job with so many hosts. Raises DetourError: what is wrong with it."""
+    """Return the layout of a job with so many hosts. Raises DetourError: the job is wrong."""
     kind = job["collective"]
     if kind == "training-step":
         shape = TrainingShape(**{key: job[key] for key in SHAPE_KEYS & set(job)})

@@ -55,7 +55,7 @@ def _hosts(topology: Topology, placement: Placement) -> NamedTexts:
 
 
 def _p4runtime(topology: Topology, failures: Failures, placement: Placement) -> NamedTexts:
-    """What the controller writes to each switch that runs fabric.p4; senders take the lists of the other file."""
+    """Return the controller's writes to each switch that runs fabric.p4; senders take the lists of the other file."""
     from finsy.proto import p4r
     from google.protobuf import text_format
 

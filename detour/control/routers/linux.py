@@ -15,7 +15,7 @@ _FLAVOUR = "flavors next-csid lblen 32 nflen"
 
 
 def router_script(router: Router) -> str:
-    """What makes a network namespace, a container or a machine this router."""
+    """Return the script that makes a network namespace, a container or a machine this router."""
     settings = ["net.ipv6.conf.all.forwarding=1", *_seg6("all", *(each.name for each in router.interfaces))]
     lines = []
     for each in router.interfaces:
@@ -36,9 +36,9 @@ def _local(sid: Sid) -> str:
 
 
 def host_script(host: SendingHost) -> str:
-    """What makes a network namespace, a container or a machine this host: packets to a receiver go in an IPv6 packet
-    for a uSID list (H.Encaps.Red) and what arrives in one is taken out (End.DT6). Flows of one pair that have several
-    lists are spread over them by the kernel's hash."""
+    """Return the script that makes a network namespace, a container or a machine this host: packets to a receiver go in
+    an IPv6 packet for a uSID list (H.Encaps.Red) and packets that arrive so are decapsulated (End.DT6). Flows of one
+    pair that have several lists are spread over them by the kernel's hash."""
     by, source = f"dev {host.interface}", f"src {host.address}"
     lines = [
         f"link set {host.interface} up",

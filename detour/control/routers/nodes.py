@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What routers and hosts hold, whatever system they run: the entries of `control.planner` as addresses of neighbours.
+"""Routers and hosts independent of their system: the entries of `control.planner` as addresses of neighbours.
 
 The uSIDs, host addresses and routes are those of a fabric of ours (`topo.address`), so a list of uSIDs means the same
 path. What our switches do not need is added: link i has `fd01:0:i::/64`, ::1 at its end `a` and ::2 at the other.
@@ -97,7 +97,7 @@ def interface_names(topology: Topology) -> dict[tuple[str, int], str]:
         sonic = (re.fullmatch("Ethernet([0-9]+)", name) for name in given.values())
         taken = {*given.values(), *(f"eth{int(match[1]) // 4 + 1}" for match in sonic if match)}  # see `routers.sonic`
         for port in numbers:
-            free = (f"eth{number}" for number in (port or 1, *range(len(numbers) + 1, 2 * MAX_PORT)))
+            free = (f"eth{number}" for number in (port or 1, *range(1, 2 * MAX_PORT)))
             names[node, port] = given.get(port) or next(name for name in free if name not in taken)
             taken.add(names[node, port])
     return names

@@ -81,8 +81,8 @@ def wires_of(topology: Topology, down: Collection[int] = ()) -> Wires:
 
 
 class _Classes(NamedTuple):
-    """What switches do to DSCP and class, by switch, way in (columns, then ports of hosts), column out and DSCP (a row
-    of `dscps`)."""
+    """The changes that switches make to DSCP and class, by switch, way in (columns, then ports of hosts), column out
+    and DSCP (a row of `dscps`)."""
 
     dscp: UInt8Array
     priority: UInt8Array

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a switch would do with a packet, from its entries: the lookups of fabric.p4's and adaptive.p4's ingress.
+"""Forwarding by a switch's entries: the lookups of fabric.p4's and adaptive.p4's ingress.
 
 A replica of `local_sid`, `cut_off`, `detour` (adaptive.p4: `mode`, `towards_group`) and `route` for IPv6/UDP packets
 without SRH. Access rules
@@ -16,7 +16,7 @@ from detour.control.entries import Action, DefaultAction, Entity, Lpm, MatchValu
 
 
 class Node(NamedTuple):
-    """What `node.config` tells a switch about itself."""
+    """The values that `node.config` gives a switch about itself."""
 
     node_id: int = 0
     group: int = 0

@@ -58,7 +58,7 @@ class _Packet:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What one switch does: a port, or the reason why there is none."""
+    """One switch's decision: a port, or the reason why there is none."""
 
     packet: _Packet
     port: int | None

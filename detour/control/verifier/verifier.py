@@ -144,7 +144,7 @@ MAX_EXAMPLES = 10
 
 @dataclass
 class VerifierReport:
-    """What was proven. `problems` spells out the first counterexamples, `failed` counts all of them."""
+    """The result of a proof. `problems` spells out the first counterexamples, `failed` counts all of them."""
 
     pairs: int = 0  # Ordered pairs of hosts that the topology connects.
     disconnected: int = 0  # Ordered pairs that the failures disconnect.

@@ -104,7 +104,7 @@ class BmDevice:
 
     @property
     def store(self) -> EntityStore | None:
-        """What P4Runtime keeps beside that state; None if the program came without P4Info."""
+        """P4Runtime's entities beside that state; None if the program came without P4Info."""
         pipelines = self._pipelines
         live = None if pipelines is None else pipelines.live
         return live if live is not None and live.state is self.state else None

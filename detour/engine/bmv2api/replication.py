@@ -93,7 +93,7 @@ class Replicas:
     # -- groups and nodes
 
     def add_node(self, node: ReplicaNode) -> int:
-        """Its handle: the lowest that is free."""
+        """Add a node and return its handle: the lowest free one."""
         handle = self._handles.take()
         self.nodes[handle] = node
         return handle
@@ -111,7 +111,7 @@ class Replicas:
         self._handles.release(handle)
 
     def remove_group(self, group: int) -> None:
-        """Its nodes stay, without a group."""
+        """Remove a group; its nodes stay, without a group."""
         for handle in self.groups.pop(group, []):
             self.nodes[handle].group = None
         self.write(group)

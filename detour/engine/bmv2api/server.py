@@ -105,7 +105,7 @@ class ThriftServer:
 
     @property
     def target(self) -> str:
-        """What clients connect to."""
+        """The address that clients connect to."""
         return joined(self._address.host, self.port) if isinstance(self._address, TcpAddress) else str(self._address)
 
     def bind(self, patience_s: float = 0.0, progress: Progress = silent) -> None:

@@ -61,7 +61,7 @@ class EntryOptions(Struct):
 
 
 class ActionType(IntEnum):
-    """What an entry does: nothing (no default entry), an action, a member or a group."""
+    """The kind of an entry's action: none (no default entry), an action, a member or a group."""
 
     NONE, ACTION_DATA, MBR_HANDLE, GRP_HANDLE = range(4)
 
@@ -121,7 +121,7 @@ class PortInfo(Struct):
 
 
 class SwitchConfig(Struct):
-    """What `switch_info` shows."""
+    """The content of `switch_info`."""
 
     device_id: I64 = 0
     thrift_port: I32 = 0
@@ -152,7 +152,7 @@ class MirroringSessionConfig(Struct):
 
 
 class ResourceType(IntEnum):
-    """What `bm_get_id_from_name` looks for."""
+    """The kinds of objects that `bm_get_id_from_name` finds."""
 
     MATCH_TABLE, ACTION_PROFILE, COUNTER, METER, REGISTER, LEARNING_LIST = range(6)
 

@@ -53,7 +53,7 @@ def signed(value: int, bits: int) -> int:
 
 @dataclass_transform(eq_default=True, field_specifiers=(field,))
 class Struct(TBase):
-    """What goes over the wire. Classes derived from it are dataclasses."""
+    """A Thrift struct. Classes derived from it are dataclasses."""
 
     thrift_spec: ClassVar[tuple[Spec | None, ...]]
 
@@ -105,7 +105,7 @@ def _mark(declared: Any, name: str, value: object) -> Any:
 
 
 def _functions(cls: type) -> dict[str, Any]:
-    """What a class declares itself; Protocol adds methods with underscores."""
+    """Return the functions that a class declares itself; Protocol adds methods with underscores."""
     return {name: f for name, f in vars(cls).items() if inspect.isfunction(f) and name[0] != "_"}
 
 

@@ -164,7 +164,7 @@ def _extern(ctx: FunctionContext, extern: Extern, args: list[Json], call: Json, 
 
 
 def _name(e: Json) -> str | None:
-    """What a parameter names, as far as it is a name."""
+    """Return the name in a parameter, None if it is not a name."""
     value = e.get("value") if isinstance(e, dict) else None
     if isinstance(value, list):
         return ".".join(map(str, value))

@@ -207,7 +207,7 @@ def _max_bytes(ctx: FunctionContext, inputs: Json) -> int:
 
 
 def _checksums(ctx: FunctionContext, use: str) -> Iterator[tuple[Json, HeaderRef, FieldSpec]]:
-    """Those that are to be verified, or updated, with their fields."""
+    """Yield the checksums to verify or update, with their fields."""
     chosen = [c for c in ctx.model.json.get("checksums") or [] if c.get(use, True)]
     for c in chosen:
         if c["type"] != "generic":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all code generators share: the program, the function being written, headers in memory.
+"""The state that all code generators share: the program, the function being written, headers in memory.
 
 A `HeaderRef` is a header that is known when compiling, or an element of a stack that is chosen by an index at
 run time. An index out of bounds sets the PHV's error, reads zero and writes to scratch memory; BMv2 aborts.
@@ -229,7 +229,8 @@ class FunctionContext:
         return refs
 
     def _shifted(self, headers: Sequence[Header], i: Value, width: int, inside: Value) -> HeaderRef:
-        """Of the headers at one place in all elements of a stack, that of element `i`. `width`: headers in each."""
+        """Return the header of element `i`, of the headers at one place in all elements of a stack. `width`: headers in
+        each."""
         base, first = self.layout.base, headers[0]
         stride = base[headers[1].name] - base[first.name] if len(headers) > 1 else 0
         offset, valid_offset = (self.f.op("mul", i, const(64, step)) for step in (stride, width))

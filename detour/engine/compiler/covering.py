@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compilation with coverage adds to a program: a counter for every statement, outcome of a condition, transition
-of the parser, and outcome of a table.
+"""Additions of a compilation with coverage: a counter for every statement, outcome of a condition, transition of the
+parser, and outcome of a table.
 
 The counters are 64-bit words, in the order in which code generators ask for them, which is the same for a plain and for
 a traced compilation of a program. Where they are says a slot of the switch's state block; traced code has a slot of its

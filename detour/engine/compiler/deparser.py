@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What leaves the PHV: valid headers, one behind the other (the deparser), and field lists: what survives a clone,
-resubmit or recirculation, and what a digest tells."""
+"""Output from the PHV: valid headers, one behind the other (the deparser), and field lists: the fields that survive a
+clone, resubmit or recirculation, and those of a digest."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def write_ingress_deparser(program: CompilationUnit) -> None:
 
 
 def _look_at_payload(ctx: FunctionContext) -> None:
-    """What checksums see of the payload: BMv2 cuts it to the length of truncate() already here."""
+    """Set the payload that checksums see: BMv2 cuts it to the length of truncate() already here."""
     f = ctx.f
     n, limit = Value(64, "%n"), f.resize(ctx.fixed(phv.TRUNCATE), 64)
     cut = f.op("and", f.compare("ne", limit, const(64, 0)), f.compare("ult", limit, n))

@@ -42,7 +42,7 @@ class Number(NamedTuple):
 
 
 def kind(e: Json) -> str:
-    """What an expression yields: data, bool, header, union, stack."""
+    """Return the kind of value that an expression yields: data, bool, header, union, stack."""
     e = _unwrap(e)
     if e["type"] != "expression":
         return _KINDS.get(e["type"], "data")
@@ -277,7 +277,7 @@ def low(ctx: FunctionContext, e: Json, n: int) -> Value:
 
 
 def _mask(left: Json, right: Json, limit: float = float("inf")) -> tuple[Json, int] | None:
-    """Of an `and` with a constant from 0 to below `limit`: the other operand, and the constant."""
+    """Split an `and` with a constant from 0 to below `limit`: the other operand, and the constant."""
     for value, mask in ((left, right), (right, left)):
         m = constant(mask)
         if m is not None and 0 <= m < limit:

@@ -54,7 +54,7 @@ def hash_function(module: Module, algorithm: str) -> str:
 
 
 def _remainder(byte: int, polynomial: int) -> int:
-    """Of a byte, both reflected."""
+    """Return the remainder of a byte, both reflected."""
     for _ in range(8):
         byte = (byte >> 1) ^ (polynomial if byte & 1 else 0)
     return byte
@@ -196,7 +196,8 @@ _WORDS = _TABLE + 256
 
 @dataclass(frozen=True, slots=True)
 class CrcParameters:
-    """Of a CRC in the usual notation: the polynomial without its highest term, most significant bit first."""
+    """Parameters of a CRC in the usual notation: the polynomial without its highest term, most significant bit
+    first."""
 
     polynomial: int
     initial: int

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PSA and PNA do beside the program: metadata that the architecture sets before a parser or control runs, what it
-makes of the metadata that a control leaves, and primitives of their externs (Portable Switch Architecture 1.2, sections
-6 and 7; Portable NIC Architecture 0.7).
+"""Behaviour of PSA and PNA beside the program: metadata that the architecture sets before a parser or control runs, its
+reaction to the metadata that a control leaves, and primitives of their externs (Portable Switch Architecture 1.2,
+sections 6 and 7; Portable NIC Architecture 0.7).
 
 The loop knows v1model's standard metadata only; these are translated to them. A resubmitted packet keeps its ingress
 port, as the specification says; psa_switch sets it to 0.
@@ -81,7 +81,8 @@ def before_parser(ctx: FunctionContext, name: str) -> None:
 
 
 def preserved(ctx: FunctionContext) -> None:
-    """Of `preserve`, from `%src` to `%phv`: what a resubmitted or recirculated packet has beside the program's list."""
+    """Copy, in `preserve`, from `%src` to `%phv` the fields that a resubmitted or recirculated packet keeps beside the
+    program's list."""
     f = ctx.f
     if ctx.model.architecture == PSA:
         ctx.set_fixed(phv.INGRESS_PORT, f.load(32, f.at("%src", phv.INGRESS_PORT), 4))

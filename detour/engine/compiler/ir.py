@@ -152,7 +152,7 @@ class Function:
 
     @contextmanager
     def scratch(self) -> Iterator[None]:
-        """What is emitted inside is thrown away."""
+        """Discard the code that is emitted inside."""
         kept = (self._lines, self._blocks, self._entry, self.open)
         self._lines, self._blocks, self._entry = [], [], []
         yield

@@ -225,7 +225,7 @@ class _Loader:
 
 
 def _each(what: str, items: Iterable[Json] | None, make: Callable[[Json], T] = lambda item: item) -> dict[str, T]:
-    """What `make` makes of each item, by name."""
+    """Return the results of `make` for each item, by name."""
     objects: dict[str, T] = {}
     for item in items or ():
         name = item["name"]

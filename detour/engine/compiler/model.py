@@ -47,7 +47,7 @@ def one_line(text: Any) -> str:
 
 
 def find(objects: Mapping[Any, T], key: Any, kind: str, at: Json = None) -> T:
-    """What the document calls by a name or an id; refused if there is none."""
+    """Return the object with a name or an id; refuse the program if there is none."""
     value = objects.get(key)
     if value is None:
         raise refuse(f"there is no {kind} {key!r}" if isinstance(key, str) else f"there is no {kind} with id {key}", at)
@@ -143,7 +143,7 @@ class Stack:
 
     @property
     def headers(self) -> tuple[Header, ...]:
-        """Of all elements, in order."""
+        """The headers of all elements, in order."""
         return tuple(h for element in self.elements for h in element)
 
 
@@ -240,12 +240,13 @@ class TableIr:
 
     @property
     def is_statement(self) -> bool:
-        """What p4c makes of statements between tables: an action and nothing else."""
+        """Whether p4c made the table of statements between tables: an action and nothing else."""
         return bool(not self.key and not self.profile and self.default and self.default_const and not self.default.args)
 
     @property
     def all_actions(self) -> tuple[ActionIr, ...]:
-        """Its actions, and those of other tables that share its action profile: members may name any of them."""
+        """The table's actions, and those of other tables that share its action profile: members may name any of
+        them."""
         return (*self.actions, *(self.profile.actions.values() if self.profile else ()))
 
     @property

@@ -26,7 +26,7 @@ _programs = Cache("programs")
 
 @cache
 def _source_digest() -> bytes:
-    """Of everything that decides what code comes out, but for the program itself."""
+    """Return a digest of everything that decides the generated code, but for the program itself."""
     digest = hashlib.sha256(f"llvmlite {version('llvmlite')}".encode())
     digest.update(" ".join(objects.processors()[0]).encode())
     engine = PACKAGE / "engine"
@@ -46,8 +46,8 @@ class TooSlow(DetourError):
 
 @dataclass(frozen=True)
 class CompileLimits:
-    """What a compilation apart may take: processor time, so that a busy machine does not count, and memory.
-    `patience_s` is a bound on the time of the wall clock, for a machine that does not get on at all."""
+    """Limits of a compilation in a process of its own: processor time, so that a busy machine does not count, and
+    memory. `patience_s` is a bound on wall-clock time, for a machine that makes no progress at all."""
 
     cpu_s: int = 30
     memory_bytes: int = 4 << 30
@@ -99,7 +99,7 @@ def _result(done: subprocess.CompletedProcess[bytes], limits: CompileLimits) -> 
 
 
 def cached(name: str, make: Callable[[], bytes]) -> bytes:
-    """What is stored under that name, which is made if it is missing or damaged."""
+    """Return the content stored under that name; make it if it is missing or damaged."""
     stored = _programs.get(name)
     if stored is not None:
         return stored

@@ -68,7 +68,7 @@ def _clear(ctx: FunctionContext, again: Value) -> None:
 
 
 def _clear_touched(ctx: FunctionContext) -> None:
-    """Of a PHV that this program used last, the headers that it wrote to."""
+    """Clear the headers of a PHV that the program wrote to when it last used it."""
     f, lay = ctx.f, ctx.layout
     for number, unit in enumerate(lay.units):
         at = f.at("%phv", lay.touched + number)

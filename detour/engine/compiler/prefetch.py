@@ -114,7 +114,7 @@ def _filters(ctx: FunctionContext, table: TableIr, slot: int) -> None:
 
 
 def _first_block(ctx: FunctionContext, table: TableIr, slot: int) -> None:
-    """Of a ternary table's first block, the head and what is looked at for two nibbles."""
+    """Prefetch the head of a ternary table's first block, and the part looked at for two nibbles."""
     rows = ctx.slot(slot + slots.GROUPS)
 
     def ask() -> None:

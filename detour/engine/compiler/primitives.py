@@ -27,7 +27,7 @@ Write = Callable[[FunctionContext, list[Json], Json], None]
 
 @dataclass(frozen=True)
 class Extern:
-    """What a trace says of a call of an extern. `numbers`: by name which parameter it is and its bits; `result`: the
+    """The form of an extern's call in traces. `numbers`: by name which parameter it is and its bits; `result`: the
     parameter that it writes to, `of`: that names what it works on; `name`: in P4, if it is not the primitive's."""
 
     numbers: Mapping[str, tuple[int, int]] = field(default_factory=dict)

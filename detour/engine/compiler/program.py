@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from detour.base.arrays import Int64Array
-from detour.base.errors import DetourError, InternalError
+from detour.base.errors import DetourError, InternalError, told_of
 from detour.base.records import as_json, from_json
 from detour.engine.compiler import context, native
 from detour.engine.compiler.control import write_pipeline
@@ -55,7 +56,7 @@ def _blame() -> Iterator[None]:
 
 
 class Program:
-    """What p4c made of a P4 program, compiled; all switches that run it share the code.
+    """A compiled P4 program; all switches that run it share the code.
 
     `parse_addr` and the other addresses are those of native functions whose arguments and results are int64
     (docs/architecture.md). `phv_size` is the size of a PHV, which must begin at a multiple of 8. `ingress_deparse_addr`
@@ -105,7 +106,7 @@ class Program:
         self.ingress_deparse_addr, self.egress_parse_addr = map(self._code.address, second) if second else (0, 0)
 
     def _check_sizes(self) -> None:
-        """What the loop has room for."""
+        """Check that the loop has room for the program."""
         if self.phv_size > MAX_PHV_BYTES:
             raise refuse(f"its headers and metadata take {self.phv_size} bytes, the limit is {MAX_PHV_BYTES}")
         for what, size in (("deparser", self.max_header_bytes), ("digests", self.max_digest_bytes)):
@@ -116,7 +117,9 @@ class Program:
     def from_json(cls, source: Any, *, use_cache: bool = True, apart: native.CompileLimits | None = None) -> Program:
         """From a dict, a JSON text or the path of a JSON file. Raises `DetourError` naming the construct and its source
         line if the program needs what is not there."""
-        return cls(read_json(source), use_cache=use_cache, apart=apart)
+        document = read_json(source)
+        with told_of(str(source)) if isinstance(source, Path) else nullcontext():
+            return cls(document, use_cache=use_cache, apart=apart)
 
     def _object(self, use_cache: bool) -> bytes:
         """The object file. How its messages, records and counters are read is kept in front of it in the cache."""

@@ -129,7 +129,7 @@ def _member(word: str) -> tuple[str, Check]:
 
 
 def _operation(v: Json) -> None:
-    """What is behind an expression with an operator; which operands it needs depends on that."""
+    """Check the operands of an expression; which ones it needs depends on the operator."""
     op = v["op"]
     _text(op)
     for side in _OPERANDS.get(op, ()):

@@ -118,7 +118,7 @@ def _parse(program: CompilationUnit, tracer: RecordWriter) -> None:
 def _control(
     program: CompilationUnit, tracer: RecordWriter, name: str, plain: int, before: Sequence[str], after: Sequence[str]
 ) -> None:
-    """Of ingress or egress; `before`, `after`: the standard metadata that is recorded."""
+    """Generate the traced form of ingress or egress; `before`, `after`: the standard metadata that is recorded."""
     d = _Dispatcher(program, tracer, name, CONTROL)
     number = d.only_traced(plain, "ptr %sw, ptr %phv")
     d.begin(name, number, steps.standard(d.ctx, before))
@@ -128,7 +128,7 @@ def _control(
 
 
 def _decisions(ctx: FunctionContext) -> list[tuple[str, Value]]:
-    """What the program wants done beside forwarding."""
+    """Return the program's decisions beside forwarding."""
     names = ("clone_session", "resubmit", "recirculate", "digest", "error")
     places = (phv.CLONE_SESSION, phv.RESUBMIT, phv.RECIRCULATE, phv.DIGEST_LIST, phv.ERROR)
     return [(name, ctx.fixed(at)) for name, at in zip(names, places, strict=True)]

@@ -21,7 +21,7 @@ ELEMENT = "$element"
 
 
 def writer(ctx: FunctionContext) -> RecordWriter:
-    """Of a compilation that has one."""
+    """Return the record writer of a compilation that has one."""
     assert ctx.trace is not None
     return ctx.trace
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a traced compilation adds to a program: at every step a record of what happened goes into a ring in memory.
+"""Additions of a traced compilation: at every step a record of the event goes into a ring in memory.
 
 A record is a word `first form of the program + form | words << 32` and its values behind it, each in as many 64-bit
 words as it needs; a form with `data` has a word with the number of bytes and the bytes at its end. What a record says
@@ -52,7 +52,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class TraceForm:
-    """What records of one number say. `facts`: what is known when compiling; `data`: bytes follow the values."""
+    """The form of the records of one number. `facts`: known when compiling; `data`: bytes follow the values."""
 
     kind: str
     values: tuple[Recorded, ...] = ()

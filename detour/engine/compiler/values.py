@@ -115,7 +115,7 @@ def remove_header(ctx: FunctionContext, ref: HeaderRef) -> None:
 
 
 def _change_length(ctx: FunctionContext, op: str, ref: HeaderRef) -> None:
-    """Of the packet, by the size of a header on the wire."""
+    """Change the packet's length by the size of a header on the wire."""
     before, size, spec = ctx.fixed(phv.LENGTH_REGISTER), const(32, ref.type.bits // 8), ref.type.variable
     if spec is not None:
         size = ctx.f.op("add", size, ctx.f.lshr(variable_bits(ctx, ref, spec), 3))

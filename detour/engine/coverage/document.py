@@ -45,8 +45,8 @@ class Point:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What is the same of points that are one in the P4 source: p4c copies statements that several tables run, and
-        what it inlines or unrolls."""
+        """The identity of points that are one in the P4 source: p4c copies statements that several tables run, and code
+        that it inlines or unrolls."""
         if self.kind == TABLE_OUTCOME or not self.file or "->" in self.outcome:
             return self.kind, self.name, self.outcome
         return self.kind, self.file, self.line, self.column, self.outcome
@@ -58,7 +58,7 @@ class Point:
 
     @property
     def title(self) -> str:
-        """What to call it in a line of text."""
+        """The point's title in a line of text."""
         where = f"{self.file}:{self.line} " if self.file else ""
         if self.kind == TABLE_OUTCOME:
             return f"table {self.name}: {self.outcome}"
@@ -73,7 +73,7 @@ def _count(value: Any) -> int:
 
 @dataclass
 class ProgramCoverage:
-    """Of one program: its points by their keys."""
+    """Coverage of one program: its points by their keys."""
 
     name: str
     digest: str
@@ -81,7 +81,7 @@ class ProgramCoverage:
 
     @classmethod
     def of(cls, name: str, digest: str, points: Iterable[Point]) -> ProgramCoverage:
-        """Of points, of which those with the same key are added up."""
+        """Make the coverage of a program from points, adding up those with the same key."""
         program = cls(name, digest)
         for point in points:
             program._add(point)
@@ -144,7 +144,7 @@ class CoverageDocument:
 
     @classmethod
     def read(cls, files: Sequence[Path]) -> CoverageDocument:
-        """What several files say together. Raises DetourError if one of them cannot be read, is none, or is about
+        """Merge several files. Raises DetourError if one of them cannot be read, is of another kind, or is about
         another version of a program."""
         document = cls()
         for file in files:
@@ -181,7 +181,7 @@ def _program(entry: dict[str, Any]) -> ProgramCoverage:
 
 
 def document_of(collector: Collector) -> CoverageDocument:
-    """What has been counted so far."""
+    """Return the counts so far."""
     document = CoverageDocument()
     for digest, program in list(collector.programs.items()):
         name = Path(str(program.source.get("program") or "program")).stem or "program"  # as p4c calls it

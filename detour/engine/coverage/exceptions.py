@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What packets need not reach, with the reason: a TOML file that `detour coverage --exceptions` takes.
+"""Exceptions from coverage, with the reason: a TOML file that `detour coverage --exceptions` takes.
 
 programs = ["fabric"]                 # coverage of each of these must be there
 
@@ -29,7 +29,8 @@ _ENTRY = {"program", "outcome", "reason", *_KEYS}
 
 @dataclass(frozen=True)
 class CoverageException:
-    """What need not be reached in some programs, and why. `place`: FILE:LINE, or a name; `where` it was written."""
+    """An exception: a point that need not be reached in some programs, and why. `place`: FILE:LINE, or a name; `where`
+    it was written."""
 
     programs: tuple[str, ...]
     kind: str

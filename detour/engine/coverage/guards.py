@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a packet needs to get to a point of a program: header values and table entries on the shortest way there, as far
-as they follow directly from the BMv2 JSON (`detour coverage --suggest`). Whether they agree with each other, and what a
-local variable depends on, is not examined.
-"""
+"""The conditions for a packet to reach a point of a program: header values and table entries on the shortest way there,
+as far as they follow directly from the BMv2 JSON (`detour coverage --suggest`). Whether they agree with each other, and
+what a local variable depends on, is not examined."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ _VALID, _INVALID = "{} is valid", "{} is not valid"
 
 
 class Guards:
-    """Of one program."""
+    """Conditions in one program."""
 
     def __init__(self, source: Json) -> None:
         source = in_present_form(source)
@@ -47,7 +46,7 @@ class Guards:
         self._conditions = {each["name"]: each for pipeline in self._pipelines for each in pipeline["conditionals"]}
 
     def needs(self, point: Point) -> list[str]:
-        """What it takes to get to a point, in order; nothing if no way there was found."""
+        """List the conditions for reaching a point, in order; empty if no way there was found."""
         if point.name.startswith("state "):
             return self._in_parser(point)
         if point.name.startswith("deparser emit "):
@@ -168,7 +167,7 @@ def suggestions(document: CoverageDocument, file: Path) -> list[tuple[Point, lis
 
 
 def _shortest(first: Hashable, is_there: Callable[[Any], bool], edges: _Edges) -> list[str] | None:
-    """What the way with the fewest needs takes; None if there is none."""
+    """Return the conditions of the way that has the fewest; None if there is no way."""
     numbers = itertools.count()
     waiting: list[tuple[int, int, Any, list[str]]] = [(0, next(numbers), first, [])]
     seen: set[Hashable] = set()
@@ -191,7 +190,7 @@ def _has(action: Json, point: Point) -> bool:
 
 
 def _of_table(table: Json, outcome: str) -> _Needs:
-    """What it takes for a table to hit, to miss, or to run an action."""
+    """Return the conditions for a table to hit, to miss, or to run an action."""
     key = ", ".join(f"{each['name']}: {each['match_type']}" for each in table["key"])
     name = table["name"]
     if not table["key"]:
@@ -209,7 +208,7 @@ def _of_condition(condition: Json, value: bool) -> list[str]:
 
 
 def _of_expression(expression: Json, value: bool) -> list[str] | None:
-    """What makes it true or false; None: that does not follow directly."""
+    """Return the conditions that make an expression true or false; None: they do not follow directly."""
     while expression["type"] == "expression":
         inner = expression["value"]
         if "op" not in inner:

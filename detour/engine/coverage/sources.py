@@ -44,7 +44,7 @@ class SourceLine:
 
     @property
     def outcomes(self) -> list[Point]:
-        """Of conditions, transitions and tables in this line."""
+        """Outcomes of the conditions, transitions and tables in this line."""
         return [p for p in self.points if p.kind != STATEMENT]
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Python calls: `run_slice`, and a few small functions for use between slices.
+"""The functions that Python calls: `run_slice`, and a few small ones for use between slices.
 
 `run_slice` executes events until Python is needed: virtual time as fast as possible, real time when
 the wall clock says so, reading sockets and sleeping in between.

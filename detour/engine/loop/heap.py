@@ -23,8 +23,8 @@ _B = 0x2545F4914F6CDD1D
 
 @inner(forceinline=True)
 def tie(time: int, entity: int, seed: int) -> int:
-    """What orders events of the same time: 39 bits of a hash, then the entity, so that no two are equal. Without a seed
-    the hash is linear: of two entities one comes first most of the time."""
+    """Return the order among events of the same time: 39 bits of a hash, then the entity, so that no two are equal.
+    Without a seed the hash is linear: of two entities one comes first most of the time."""
     mixed = (((int(time) + int(entity) * _A) & _POSITIVE) * _B) & _POSITIVE
     if seed != 0:
         mixed ^= int(seed)

@@ -124,7 +124,7 @@ it is the kernel's queue that grows, and who sends hears of it."""
 # Several fields a line, as in C.
 # fmt: off
 class LoopGlobals(NativeRecord, lines=True):
-    """What the loop is given: addresses of tables, their sizes, and what there is one of."""
+    """The loop's state: addresses and sizes of tables, and single values."""
 
     # tables
     slots: Int64; phvs: Int64; heap: Int64; entities: Int64; channels: Int64
@@ -186,7 +186,7 @@ class NodeRecord(NativeRecord, lines=True):
 
 
 class ProgressRecord(NativeRecord, lines=True):
-    """What a worker says at a barrier; there are two of each, since one may be written while the other is read."""
+    """A worker's report at a barrier; there are two of each, since one may be written while the other is read."""
 
     next_time: Int64  # of the first event on the side whose turn it is, or of the first frame that arrives there
     other_time: Int64  # of the other side's
@@ -208,7 +208,7 @@ class MailRecord(NativeRecord):
 
 
 class EntityRecord(NativeRecord):
-    """Who may have an event pending; each has at most one.
+    """An entity that may have an event pending; each has at most one.
 
     16 bytes, four to a cache line: a sift writes `position` of every entity that it passes, in no order."""
 

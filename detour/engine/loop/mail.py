@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What workers have of each other: frames that one sends to another's nodes, free slots, and when to go on.
+"""Exchange between workers: frames that one sends to another's nodes, free slots, and when to go on.
 
 The workers of a fabric execute a window of time side by side, each its own nodes. A frame that crosses to another
 worker's node waits in a mailbox until all have come to the end of the window (`meet`); it cannot arrive earlier. From
@@ -32,7 +32,7 @@ def mailbox(g: LoopGlobals, number: int, sender: int, receiver: int) -> MailboxR
 
 @inner(forceinline=True)
 def progress(g: LoopGlobals, number: int, worker: int) -> ProgressRecord:
-    """What a worker said at the end of a round."""
+    """Return a worker's report at the end of a round."""
     return progress_at(g.progress, (number & 1) * g.workers + worker)
 
 

@@ -92,7 +92,7 @@ class Memory:
 
     @property
     def address(self) -> int:
-        """Of the globals, with every entity in its node's heap."""
+        """The address of the globals, with every entity in its node's heap."""
         if not self._settled:
             self._settle()
         return self.globals.ctypes.data

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plain Numba cannot say: records by address, memory by address, calls by address, libc.
+"""Operations that plain Numba cannot express: records by address, memory by address, calls by address, libc.
 
 Each of these exists twice: as an intrinsic for compiled code, and with ctypes for `NUMBA_DISABLE_JIT=1`.
 Addresses are plain integers. Nothing here checks bounds; the callers hold the invariants.

@@ -145,7 +145,7 @@ def _prefetch_third(g: LoopGlobals, index: int, end: int) -> None:
 
 @inner(forceinline=True)
 def _prefetch_fourth(g: LoopGlobals, index: int, end: int) -> None:
-    """What the ports of a switch need to send; what the QP does with its packet."""
+    """Prefetch the lines with which a switch's ports send, or with which a QP handles its packet."""
     channel = channel_at(g.channels, index)
     if channel.kind == TO_PORT:
         _prefetch_outputs(g, port_at(g.ports, channel.index).switch, end)
@@ -155,7 +155,7 @@ def _prefetch_fourth(g: LoopGlobals, index: int, end: int) -> None:
 
 @inner(forceinline=True)
 def _prefetch_host(g: LoopGlobals, channel: ChannelRecord, slot: int, step: int) -> None:
-    """What the host's stack will do with a packet of its channel."""
+    """Prefetch the lines that a host's stack needs for a packet of its channel."""
     nic = nic_at(g.nics, channel.index)
     stack = stack_at(nic.stack, 0)
     if stack.prefetch != 0:
@@ -164,7 +164,8 @@ def _prefetch_host(g: LoopGlobals, channel: ChannelRecord, slot: int, step: int)
 
 @inner(forceinline=True)
 def prefetch_arrivals(g: LoopGlobals, channel: ChannelRecord) -> None:
-    """Of the packets behind one that arrives at a host, each one step more: host and QP, what these lead to."""
+    """Prefetch for the packets behind one that arrives at a host, each one step more: host and QP, then the rows that
+    these lead to."""
     if channel.count > 1:
         second = slot_at(g.slots, channel.head).next
         _prefetch_host(g, channel, channel.head, int64(1))

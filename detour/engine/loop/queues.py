@@ -187,7 +187,7 @@ def _choose_managed(g: LoopGlobals, port: PortRecord, candidates: int) -> int:
 
 @inner()
 def _lowest(g: LoopGlobals, switch: SwitchRecord, port: PortRecord, ready: int) -> int:
-    """Those of the queues whose first packet has the lowest rank."""
+    """Return the mask of the queues whose first packet has the lowest rank."""
     lowest, least, candidates = 0, MAX_TIME, ready
     while candidates > 0:
         priority = highest_bit(candidates)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to a packet in a switch, in the order of simple_switch's ingress and egress threads.
+"""A packet's processing in a switch, in the order of simple_switch's ingress and egress threads.
 
 A packet runs parser and ingress when it arrives, waits in an output queue, and runs egress and deparser when the port
 takes it out; a program for PSA writes and parses it once more before egress. Copies lose what simple_switch's copies

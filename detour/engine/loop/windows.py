@@ -139,7 +139,7 @@ def run_free(g: LoopGlobals, until: int, budget: int) -> int:
 
 @inner()
 def _take_in(g: LoopGlobals) -> None:
-    """What the other workers have mailed in the window that has ended."""
+    """Take in the mail of the other workers from the window that has ended."""
     for sender in range(g.workers):
         box = mail.mailbox(g, g.round - 1, sender, g.worker)
         for k in range(box.count):
@@ -181,7 +181,7 @@ def _run_nodes(g: LoopGlobals, side: int, end: int, backwards: bool) -> int:
 
 @inner()
 def _first_event(g: LoopGlobals, side: int) -> int:
-    """Of a worker's nodes of one side."""
+    """Return the first event of a worker's nodes of one side."""
     return _run_nodes(g, side, _NEVER, False)
 
 

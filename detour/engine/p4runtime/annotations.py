@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 
 def arguments(annotations: Iterable[str], name: str) -> Iterator[str]:
-    """What is in the parentheses of each annotation `@name(...)`."""
+    """Yield the content of the parentheses of each annotation `@name(...)`."""
     pattern = re.compile(rf"\s*@{name}\s*\((.*)\)\s*", re.DOTALL)
     for annotation in annotations:
         if matched := pattern.fullmatch(annotation):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is primary (docs/facts.md, "Primary and backups"). Belongs to the event loop's thread.
+"""Arbitration among controllers (docs/facts.md, "Primary and backups"). Belongs to the event loop's thread.
 
 For each role of a device: the highest election id ever seen decides. When a primary goes, nobody is
 promoted: the server waits for an arbitration update. BMv2 promotes the next best at once, which
@@ -33,7 +33,7 @@ _EXPANSION = 32  # an id takes a few bytes in a message and some 60 in a set, an
 
 @dataclass(frozen=True)
 class RoleConfig:
-    """What a role may do. `ids` None: everything."""
+    """The rights of a role. `ids` None: everything."""
 
     exclusive: frozenset[int] = frozenset()
     ids: frozenset[int] | None = None
@@ -134,7 +134,7 @@ class Arbiter:
             self._notify(role, session)
 
     def _count(self, session: StreamSession, size: int) -> None:
-        """What a stream's role takes of the server's memory."""
+        """Account for the memory that a stream's role takes."""
         self._budgets.roles.give(session.role_bytes)
         if not self._budgets.roles.take(size):
             session.role_bytes = 0
@@ -142,7 +142,8 @@ class Arbiter:
         session.role_bytes = size
 
     def _bar(self, role: Role, session: StreamSession) -> int:
-        """What an election id must reach: the highest ever seen; as in BMv2, the highest of those connected."""
+        """Return the least election id of a new primary: the highest ever seen; as in BMv2, the highest of those
+        connected."""
         if not self._promote:
             return role.highest or 0
         return max((s.election for s in role.sessions if s.election is not None and s is not session), default=0)
@@ -219,7 +220,7 @@ class Arbiter:
     # -- questions
 
     def authorise(self, role: str, election: p4r.Uint128 | None) -> RoleConfig:
-        """What a request of that role and election id may do; it must come from the primary."""
+        """Return the rights of a request with that role and election id, which must come from the primary."""
         bidders = self.roles.get(role)
         if bidders is None:
             raise Refused(Code.NOT_FOUND, f"device {self._device_id} has no role '{role}'")
@@ -229,7 +230,7 @@ class Arbiter:
         return bidders.config
 
     def role_config(self, role: str) -> RoleConfig:
-        """What a role sees, for reads, which need no stream."""
+        """Return a role's view, for reads, which need no stream."""
         bidders = self.roles.get(role)
         return bidders.config if bidders else FULL_ACCESS
 
@@ -239,7 +240,7 @@ class Arbiter:
         return role is not None and role.primary is session
 
     def primaries(self) -> Iterator[tuple[StreamSession, RoleConfig]]:
-        """Who gets notifications."""
+        """Yield the primaries, which get notifications."""
         for role in self.roles.values():
             if role.primary is not None:
                 yield role.primary, role.config

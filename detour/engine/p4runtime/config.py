@@ -67,7 +67,7 @@ class Compiler:
             workers.shutdown(wait=idle, cancel_futures=True)
 
     def _begin(self, message: p4r.ForwardingPipelineConfig) -> Future[Compiled]:
-        """What a worker makes or has made of a config. RESOURCE_EXHAUSTED if too many others wait for one."""
+        """Return a worker's future result for a config. RESOURCE_EXHAUSTED if too many others wait for one."""
         if not message.HasField("p4info"):
             raise invalid("the config has no P4Info")
         if not message.p4_device_config:

@@ -104,7 +104,7 @@ class P4Device:
 
     @property
     def readable(self) -> EntityStore:
-        """What Reads read: a state without Writes that are under way."""
+        """The state that Reads see: without Writes that are under way."""
         return self.before or self.pipelines.store
 
     def ids(self, role: str, config: RoleConfig) -> Ids:

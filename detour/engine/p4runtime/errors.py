@@ -79,9 +79,8 @@ def _refusal(error: BaseException) -> Refused:
 
 
 class Outcomes:
-    """What became of the elements of a batch, by index: None or a refusal. An object for each of 200,000 refusals would
-    be 80 MB. Here each is a byte for its code, and the texts of those beyond the first megabytes of them are left
-    out."""
+    """The outcomes of a batch's elements, by index: None or a refusal. An object for each of 200,000 refusals would be
+    80 MB. Here each is a byte for its code, and the texts beyond the first megabytes of them are left out."""
 
     def __init__(self, count: int) -> None:
         self._codes = bytearray(count)

@@ -20,7 +20,7 @@ _Kind = p4i.MatchField.MatchType
 
 
 def numbers(m: p4r.FieldMatch) -> tuple[int, ...]:
-    """What a field that is well formed matches: value; value, mask; value, prefix length; low, high. "" is 0."""
+    """Return the numbers of a well-formed field match: value; value, mask; value, prefix length; low, high. "" is 0."""
     given = getattr(m, m.WhichOneof("field_match_type") or "exact").ListFields()
     return tuple(value if isinstance(value, int) else int.from_bytes(value, "big") for _, value in given) or (0,)
 

@@ -46,7 +46,7 @@ class Pipelines:
 
     @property
     def live(self) -> EntityStore | None:
-        """What packets run on."""
+        """The entities that packets meet."""
         return self._live.store if self._live else None
 
     @property
@@ -62,7 +62,7 @@ class Pipelines:
 
     @property
     def store(self) -> EntityStore:
-        """What reads and writes refer to; FAILED_PRECONDITION if there is nothing yet."""
+        """The entities that reads and writes refer to; FAILED_PRECONDITION if there is nothing yet."""
         pipeline = self._saved or self._live
         if pipeline is None:
             # finsy knows this error by these words, which are BMv2's.
@@ -105,7 +105,7 @@ class Pipelines:
         self._live, self._saved = new, None
 
     def get(self, response_type: int) -> p4r.GetForwardingPipelineConfigResponse:
-        """What was set last, in part; without config if nothing was."""
+        """Return the requested parts of the last config; without config if there is none."""
         response = p4r.GetForwardingPipelineConfigResponse()
         if response_type not in _Type.values():
             raise invalid(f"response type {response_type} is unknown")

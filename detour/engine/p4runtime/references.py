@@ -43,7 +43,7 @@ _Pairs = list[tuple[Any, _Field]]
 
 
 class _Target(NamedTuple):
-    """What must be there: an entry with these values."""
+    """The target of a reference: an entry with these values."""
 
     place: Place
     fields: tuple[_Field, ...]
@@ -90,7 +90,7 @@ class ReferencePlan:
         raise invalid(f"P4Info: '{source.name}' refers to {place}, which has no exact or optional field '{name}'")
 
     def targets(self, entity: p4r.Entity) -> set[_Target]:
-        """What an entity with numbers refers to."""
+        """Return the targets that an entity with numbers refers to."""
         entry, actions = entity.table_entry, [entity.action_profile_member.action]
         if entity.HasField("table_entry"):
             one_shot = entry.action.action_profile_action_set.action_profile_actions
@@ -129,7 +129,8 @@ def _values(pairs: _Pairs, values: dict[Any, int]) -> list[tuple[_Field, int]]:
 
 
 def _targets(values: list[tuple[_Field, int]]) -> Iterator[_Target]:
-    """What refers to one table is of one entry there; a field that is referred to twice is of two."""
+    """Yield the targets of references: those to one table mean one entry there; a field that is referred to twice means
+    two."""
     while values:
         mine: dict[_Field, int] = {}
         for field, value in values:
@@ -141,7 +142,7 @@ def _targets(values: list[tuple[_Field, int]]) -> Iterator[_Target]:
 
 
 class References:
-    """What the entities of a store refer to, counted as they are carried out."""
+    """References among the entities of a store, counted as updates are carried out."""
 
     def __init__(self, plan: ReferencePlan, show: Callable[[TranslatedType | None, int], str]) -> None:
         """`show`: a value for errors."""
@@ -238,7 +239,7 @@ def _identity(entry: p4r.TableEntry) -> tuple[tuple[int, ...], ...]:
 
 
 def _as_targets(fields: dict[Any, int], views: Iterable[tuple[_Field, ...]]) -> Iterator[_Target]:
-    """What an entry can be referred to as."""
+    """Yield the targets that an entry can be referred to as."""
     for view in views:
         if all(field.id in fields for field in view):
             yield _Target(view[0].place, view, tuple(fields[field.id] for field in view))

@@ -195,7 +195,7 @@ def _parser() -> Callable[[str], Any]:
 
 
 class Restrictions:
-    """Those of a program's tables and actions."""
+    """Restrictions on the entries of a program's tables and actions."""
 
     def __init__(self, info: p4i.P4Info) -> None:
         self._fields = {t.preamble.id: {f.id: f for f in t.match_fields} for t in info.tables}

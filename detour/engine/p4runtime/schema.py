@@ -73,7 +73,7 @@ class TableSchema:
 
 @dataclass(frozen=True, slots=True)
 class SizedObject:
-    """What all of those have that follow."""
+    """The base of the objects below."""
 
     id: int
     name: str
@@ -366,7 +366,7 @@ class _Builder:
         return CODECS[info.match_type](info.id, info.name, bits, position, where)
 
     def _width(self, info: Any, program: int, what: str) -> int:
-        """Of what comes as a number of the data plane if its type is translated."""
+        """Return the width of a data-plane number whose type is translated."""
         kind = self.schema.translation.of(info)
         return _width(info.bitwidth, program, what) if kind is None else kind.use(_width(0, program, what))
 
@@ -437,7 +437,8 @@ def _preambles(info: p4i.P4Info) -> Iterator[p4i.Preamble]:
 
 
 def _roles(info: p4i.P4Info) -> dict[str, set[int]]:
-    """Of `@p4runtime_role`, as in sonic-pins and 4ward; an action profile is its tables'."""
+    """Return the owners by `@p4runtime_role`, as in sonic-pins and 4ward; an action profile belongs to its tables'
+    owners."""
     owners: dict[int, set[str]] = {}
     for p in _preambles(info):
         texts = annotations.arguments(p.annotations, "p4runtime_role")

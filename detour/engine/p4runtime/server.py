@@ -105,7 +105,7 @@ class P4RuntimeServer:
         return self._made.get(device_id) if device is None else device.pipelines
 
     def clients(self, device_id: int) -> list[StreamClient]:
-        """Who has a stream to a device, each role's primary first."""
+        """List the streams to a device, each role's primary first."""
         device = self._service.devices.get(device_id)
         return [] if device is None else device.arbiter.clients()
 
@@ -116,7 +116,7 @@ class P4RuntimeServer:
 
     @property
     def target(self) -> str:
-        """What a client on this machine connects to."""
+        """The address that a client on this machine connects to."""
         return self._endpoint.target
 
     def start(self) -> None:
@@ -222,7 +222,7 @@ class P4RuntimeServer:
             pause = max(_IDLE_SCAN_S, 9 * (asyncio.get_running_loop().time() - begun))
 
     def _pool(self, name: str) -> Work:
-        """What runs a function in a thread of a pool."""
+        """Return a function that runs another one in a thread of a pool."""
 
         async def work(function: Callable[[], Any]) -> Any:
             return await asyncio.get_running_loop().run_in_executor(self._pools[name], function)

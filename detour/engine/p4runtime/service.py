@@ -263,7 +263,7 @@ class _Reading:
         return self._device.ids(role, self._device.arbiter.role_config(role))
 
     def status(self) -> bytes:
-        """What became of the requests, empty if all is well."""
+        """The status of the requests, empty if all succeeded."""
         return _status("read failed", self._reader.errors) if self._reader else b""
 
     def close(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a long Read, and any Read beside a large Write, reads from: a copy of the objects that are named, made while
+"""Snapshots for long Reads, and for any Read beside a large Write: copies of the objects that are named, made while
 nobody writes.
 
 The spec wants a Read to show a state before or after any Write ("Parallelism of Read and Write Requests"). A
@@ -87,7 +87,7 @@ def _array(store: EntityStore, kind: str, id_: int) -> Any:
 
 
 class _Snapshot:
-    """What readers of entities use of a `EntityStore`."""
+    """The part of an `EntityStore` that readers of entities use."""
 
     def __init__(self, scope: Scope, live: bool) -> None:
         store = scope.store

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients wrote under one forwarding-pipeline config: the engine's state and what P4Runtime adds to it.
+"""Entities written under one forwarding-pipeline config: the engine's state and P4Runtime's additions to it.
 
 The engine knows keys, actions and counts. What it does not need (metadata cookies, time-outs, one-shot groups
 as they were written, multicast groups and clone sessions as messages) is kept here.
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What P4Runtime keeps with an entry. Loop times: `since_ps`, from which its idle time counts at the earliest;
+    """P4Runtime's data on an entry. Loop times: `since_ps`, from which its idle time counts at the earliest;
     `notified_ps`, of the last notification, from which the next one counts."""
 
     metadata: bytes = b""

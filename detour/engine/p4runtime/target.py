@@ -19,7 +19,7 @@ LIMITS = CompileLimits()
 
 
 class NetworkLike(Protocol):
-    """What the server needs of a `detour.engine.network.Network`."""
+    """The part of a `detour.engine.network.Network` that the server needs."""
 
     tick_ps: int
     seed: int
@@ -48,7 +48,7 @@ def compile_program(text: bytes) -> Program:
     except UnicodeDecodeError as e:
         raise DetourError(f"P4 program: the BMv2 JSON is not UTF-8 at byte {e.start}") from e
     if not document.lstrip().startswith("{"):  # read_json would take it for a path
-        raise DetourError("P4 program: p4_device_config is not a BMv2 JSON document")
+        raise DetourError("P4 program: this is no BMv2 JSON")
     return Program.from_json(read_json(document), apart=LIMITS)
 
 
@@ -78,7 +78,7 @@ class TargetSwitch:
     def listen(
         self, packet_in: Callable[[bytes, int], None] | None, digest: Callable[[int, bytes, int], None] | None
     ) -> None:
-        """Who gets packets to the CPU port and digests."""
+        """Set the receivers of packets to the CPU port and of digests."""
         self.network.on_packet_in(self.switch, packet_in)
         self.network.on_digest(self.switch, digest)
 
@@ -104,8 +104,8 @@ class TargetSwitch:
         return self.network.now_ps
 
     def stamp_ns(self, time_ps: int | None = None) -> int:
-        """What a message that something happened at a loop time (default: now) is stamped with: in virtual time that,
-        on the wall clock nanoseconds since 1970."""
+        """Return the time stamp of a message about an event at a loop time (default: now): in virtual time that, on the
+        wall clock nanoseconds since 1970."""
         if not self.network.virtual:
             return time.time_ns()
         return (self.now_ps if time_ps is None else time_ps) // 1000

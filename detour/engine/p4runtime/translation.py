@@ -52,7 +52,7 @@ class TranslatedType:
                 raise invalid(f'P4Info: type {name}: the mappings {text} are not {{ {{ "a" , 1 }} , ... }}, each once')
 
     def use(self, bits: int) -> int:
-        """It is used for a field of so many bits; returns that."""
+        """Note a use for a field of so many bits; return that number."""
         self.bits = min(self.bits or bits, bits)
         return bits
 
@@ -163,7 +163,7 @@ class _Place(NamedTuple):
 
 
 class TranslationPlan:
-    """What is of which type in a program."""
+    """The translated types in a program."""
 
     def __init__(self, info: p4i.P4Info) -> None:
         by_uri: dict[str, TranslatedType] = {}
@@ -303,7 +303,7 @@ class Translation:
         return f"0x{number:x}" if kind is None else kind.show(self._values[kind].value(number))
 
     def inherit(self, other: Translation) -> None:
-        """What the values of another store stand for, they stand for here, as far as the programs agree."""
+        """Take over the translations of another store, as far as the programs agree."""
         for kind, values in self._values.items():
             for old, before in other._values.items():
                 if (kind.name, kind.sdn_bits) == (old.name, old.sdn_bits):

@@ -54,7 +54,7 @@ class TlsFiles:
 
 @dataclass(frozen=True)
 class SwitchOptions:
-    """What the command line asks for."""
+    """Options of the command line."""
 
     interfaces: dict[int, str] = field(default_factory=dict)
     """port number -> interface name (or stem of file names, with `use_files`)"""
@@ -221,12 +221,12 @@ def _target_parser() -> _Parser:
 
 
 def help_text() -> str:
-    """What `--help` prints."""
+    """Return the text of `--help`."""
     return f"{_common_parser().format_help()}\ntarget options, after --:\n{_target_parser().format_help()}"
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What stands before and after the first `--`."""
+    """Split the words before the first `--` from those after it."""
     before = list(arguments)
     if "--" not in before:
         return before, []

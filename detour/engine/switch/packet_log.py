@@ -17,7 +17,7 @@ _MOST_TRACES = 1 << 22
 
 
 class PacketLog:
-    """Of one switch of a network. Whoever changes its pipeline does it between `stop` and `start`."""
+    """The packet log of one switch of a network. Its pipeline may only be changed between `stop` and `start`."""
 
     def __init__(self, network: Network, switch: int, log: logging.Logger, drop_port: int) -> None:
         self._network, self._switch, self._log, self._drop_port = network, switch, log, drop_port

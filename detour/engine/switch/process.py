@@ -75,7 +75,7 @@ def _run(options: SwitchOptions) -> NoReturn:
 
 @dataclass
 class _Parts:
-    """What has been made so far."""
+    """The parts made so far."""
 
     endpoint: GrpcEndpoint | None = None
     thrift: ThriftServer | None = None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, told_of
 from detour.base.files import read_bytes
 from detour.base.progress import Progress
 from detour.engine import warm
@@ -113,7 +113,9 @@ class StandaloneSwitch:
         )
         if options.config is not None:
             # P4Runtime wants its P4Info before it can be used there.
-            self.device.load(read_bytes(options.config))
+            program = read_bytes(options.config)
+            with told_of(str(options.config)):
+                self.device.load(program)
         self._attach()
         self._record()
         self.network.start()

@@ -31,7 +31,7 @@ def _check(name: str, index: int, size: int) -> int:
 
 
 class _Copied:
-    """What has one array of numbers, an attribute of the name in `_NUMBERS`."""
+    """An object with one array of numbers, the attribute named in `_NUMBERS`."""
 
     _NUMBERS = "values"
 

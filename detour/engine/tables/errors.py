@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be wrong with a change to tables."""
+"""Errors of changes to tables."""
 
 from detour.base.errors import DetourError
 

@@ -50,17 +50,17 @@ class ExactIndex:
 
 
 class _Ranked(Protocol):
-    """Of what is searched one behind the other: `top` is its highest rank, or more."""
+    """An item of an ordered search: `top` is its highest rank, or more."""
 
     top: int
 
     def row(self) -> tuple[int, ...]:
-        """What native code finds of it."""
+        """Return the item's row in native memory."""
         ...
 
 
 class _Order:
-    """What a table's lookup searches, the highest rank first, and its rows in native memory."""
+    """The items that a table's lookup searches, the highest rank first, and their rows in native memory."""
 
     def __init__(self, sw: NDArray[np.int64], slot: int, words: int = 0) -> None:
         """`words`: of a row behind its head."""
@@ -70,7 +70,7 @@ class _Order:
         sw[slot + slots.GROUP_COUNT] = 0  # a table that was cleared had groups, and its new rows hold no addresses
 
     def rank(self, item: _Ranked, top: int) -> None:
-        """Its highest rank is another. 0: it is not there, as a new one."""
+        """Change an item's highest rank. 0: it is not there, as a new one."""
         if item.top == top:
             return
         if item.top:
@@ -80,7 +80,7 @@ class _Order:
             self._put_in(item)
 
     def write(self, item: _Ranked) -> None:
-        """What native code finds of it has changed."""
+        """Write an item's changed row to native memory."""
         self._write(self._position(item))
 
     def _position(self, item: _Ranked) -> int:
@@ -179,7 +179,8 @@ class RankedIndex:
         ]
 
     def _code(self, match: Match) -> bytes:
-        """Of key and mask, with ranges as the prefixes that both of their ends have: what a block compares."""
+        """Return the code that a block compares, of key and mask, with ranges as the prefixes that both of their ends
+        have."""
         keys, masks = match.key, match.mask
         for (low, high), i in zip(match.bounds, self._layout.ranges, strict=True):
             bits, words = self._fields[i].bits, self._layout.places[i].words

@@ -80,7 +80,7 @@ class Handles:
 
     @property
     def following(self) -> int:
-        """What `take` would return."""
+        """The handle that `take` would return."""
         return self._free[0] if self._free else self._next
 
     def release(self, handle: int) -> None:

@@ -223,7 +223,7 @@ class _Leaf(Block):
         return _SETS[_codes(list(self.entries))[:, : len(self._places)]]
 
     def union(self) -> Sets:
-        """What any of its entries matches."""
+        """The values that any of its entries matches."""
         return np.bitwise_or.reduce(self._sets(), axis=0)
 
 

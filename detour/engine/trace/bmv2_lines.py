@@ -42,7 +42,7 @@ class LogLine(NamedTuple):
 
 
 class _Copies:
-    """What BMv2 calls the copies of a packet: 0 is the one that arrived."""
+    """BMv2's numbers for the copies of a packet: 0 is the one that arrived."""
 
     def __init__(self, port: int) -> None:
         """`port`: by which the packet came."""
@@ -86,7 +86,7 @@ class PacketLines:
         """what groups and clone sessions replicate to"""
 
     def lines(self, run: Execution) -> Iterator[LogLine]:
-        """What BMv2 says while it does what `run` did."""
+        """Yield the lines that BMv2 logs for the same execution."""
         copies = self._copies.get(run.trace)
         if copies is None:
             copies = self._copies[run.trace] = _Copies(run.begin["ingress_port"])
@@ -142,8 +142,8 @@ class PacketLines:
     def _operations(
         self, state: str | None, events: list[RecordedEvent], extracted: list[str], error: str | None = None
     ) -> Iterator[LogLine]:
-        """What a state did, by its operations; what was recorded says which of them were come to. `extracted`: headers
-        so far, to which its own are added. `error`: what ended the parser there."""
+        """Yield a state's operations; the recorded events say which of them were reached. `extracted`: headers so far,
+        to which its own are added. `error`: the error that ended the parser there."""
         waiting = list(events)
         for op in self._states.get(state or "", {}).get("parser_ops", ()):
             kind, parameters = op["op"], op["parameters"]
@@ -339,7 +339,7 @@ class PacketLines:
                 yield from self._own_lines(left.pop(at))
 
     def _own_lines(self, event: Event) -> Iterator[LogLine]:
-        """What a primitive says itself."""
+        """Yield a primitive's own log lines."""
         facts = event.facts
         if event.kind == "log_message":
             yield LogLine(logging.INFO, facts["text"])

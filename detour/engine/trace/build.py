@@ -38,8 +38,8 @@ Copies = tuple[tuple[int, int], ...]
 
 
 class ReplicaReader:
-    """What a packet's groups and clone sessions replicate to, as long as nobody changes them while it is traced. Look
-    (`look`) when tracing starts and whenever records are fetched: what has changed in between is not known."""
+    """A reader of the replicas of groups and clone sessions, as long as nobody changes them while packets are traced.
+    Look (`look`) when tracing starts and whenever records are fetched: changes in between are not seen."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -56,7 +56,7 @@ class ReplicaReader:
                 self._read[switch] = self._network.replication(switch)
 
     def of(self, switch: int, number: int, is_clone: bool) -> list[tuple[int, int]] | None:
-        """What a packet of a multicast group becomes, or a clone of a session; None: not known."""
+        """Return the replicas of a multicast group or a clone session; None: not known."""
         tables = self._read.get(switch)
         return None if tables is None else list(tables[is_clone].get(number, ()))
 

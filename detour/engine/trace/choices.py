@@ -42,8 +42,8 @@ class _Expansion:
         self._send, self._left = send, most_runs
 
     def whole(self, prefix: tuple[int, ...], trace: TraceTree, assumed: Assumed) -> TraceTree:
-        """What can become of a packet after the choices in `prefix`, if `trace` is what does with natural ones after
-        them."""
+        """Return the tree of all that can happen to a packet after the choices in `prefix`, if `trace` is the outcome
+        with natural choices after them."""
         while (place := _place(trace, len(prefix))) is not None:
             facts = trace.events[place].facts
             key = _key(facts)
@@ -105,7 +105,7 @@ def _values(size: int) -> Sequence[int]:
 
 
 def _shape(trace: TraceTree) -> object:
-    """What two traces have in common if they are the same way through the program, to the same end."""
+    """Return the common part of traces that take the same way through the program to the same end."""
     steps = tuple(_step(event) for event in trace.events)
     if trace.fork is not None:
         forks = tuple((b.label if trace.fork.all else "", b.fraction, _shape(b.trace)) for b in trace.fork.branches)

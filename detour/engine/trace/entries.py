@@ -26,7 +26,7 @@ class Described:
 
 @dataclass(slots=True)
 class _Kept:
-    """What was described since a table's entries were written last."""
+    """Descriptions made since a table's entries were written last."""
 
     changes: int
     entries: dict[int, Described] = field(default_factory=dict)

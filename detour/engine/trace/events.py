@@ -33,7 +33,7 @@ _STAND_INS = re.compile(r"1\d{61}")
 
 
 def stand_in(place: int) -> int:
-    """What a document has where the value of that place is to be."""
+    """Return a document's stand-in for the value of that place."""
     return _STAND_IN + place
 
 
@@ -58,7 +58,7 @@ class Template:
 
 
 class HeaderText:
-    """What the text of a header says between its braces, by its bytes, if it has its fixed length."""
+    """The text of a header between its braces, from its bytes, if it has its fixed length."""
 
     __slots__ = ("_bytes", "_format", "_parts")
 
@@ -132,7 +132,8 @@ class _StandIns(RecordedEvent):
 
 
 class EventForm:
-    """What events of a form of record have in common: `kind`, `source`, and `static`, what is known when compiling."""
+    """The common part of events of one form of record: `kind`, `source`, and `static`, which is known when
+    compiling."""
 
     look: Callable[[RecordedEvent], Any] | None = None
     """Finds at once what an event has that is not in its record, or _NO_EVENT."""
@@ -154,11 +155,11 @@ class EventForm:
         return self.template(True)
 
     def facts(self, event: RecordedEvent) -> Facts:
-        """What there is to know of an event."""
+        """Return all facts of an event."""
         return {**self.static, **event.values}
 
     def text(self, event: RecordedEvent) -> str:
-        """Its document as text."""
+        """Return the event's document as text."""
         return self.plain.fill(event.numbers)
 
     def template(self, has_more: bool) -> Template:
@@ -166,12 +167,13 @@ class EventForm:
         return Template(_StandIns(self, has_more).as_json())
 
     def text_of_words(self) -> Template | None:
-        """What makes the text of events without `more` from the words of their values alone; None if nothing does."""
+        """Return the template that makes the text of events without `more` from the words of their values alone; None
+        if there is none."""
         return self.plain if self.reader.plain and type(self).text is EventForm.text else None
 
 
 class _OfElements(EventForm):
-    """Of headers, which may be elements of stacks that are chosen at run time."""
+    """Events of headers that may be elements of stacks chosen at run time."""
 
     def __init__(self, reader: FormReader) -> None:
         super().__init__(reader)
@@ -228,7 +230,7 @@ class _Lookup(EventForm):
 
 
 class _Header(_OfElements):
-    """Of the kinds `extract` and `deparser_emit`."""
+    """Events of the kinds `extract` and `deparser_emit`."""
 
     def __init__(self, reader: FormReader, model: Model) -> None:
         super().__init__(reader)
@@ -353,7 +355,8 @@ class EventReader:
         }
 
     def events(self, run: Execution) -> RunEvents:
-        """What a function did. Headers that a parser state extracted belong to the transition out of it."""
+        """Return the events of a function's run. Headers that a parser state extracted belong to the transition out of
+        it."""
         way = self._ways.get(run.way)
         if way is None:
             if len(self._ways) >= MOST_WAYS:
@@ -413,7 +416,7 @@ class _WayEvents:
         self._format, self._pick = ", ".join(formats), picker(picks)
 
     def text(self, events: RunEvents) -> str:
-        """Of events none of which is the parser's error."""
+        """Return the text of events none of which is the parser's error."""
         texts = [events.step(place).json() for place in self._made]
         return self._format % self._pick((*events.run.words, *texts))
 
@@ -448,7 +451,7 @@ class RunEvents(UnmadeEvents):
         return [event for event in events if event.more is not _NO_EVENT]
 
     def made(self) -> list[Event]:
-        """What was extracted belongs to the transition out of the state that did."""
+        """Make the events; headers that a parser state extracted belong to the transition out of it."""
         events: list[Event] = []
         for place, form in enumerate(self._way.forms):
             if form.kind == "extract":

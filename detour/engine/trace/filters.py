@@ -27,7 +27,7 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.base.quantities import time_ps_of
+from detour.base.quantities import time_ps_of, whole_number_of
 from detour.engine.trace.matching import Key, read_key
 from detour.engine.trace.tree import Dropped, Output, Visit
 
@@ -64,7 +64,7 @@ class KeyCondition:
 
 @dataclass(frozen=True, slots=True)
 class Became:
-    """What becomes of a packet: `dropped`, `marked`, or `waited` longer than so many ps."""
+    """The fate of a packet: `dropped`, `marked`, or `waited` longer than so many ps."""
 
     what: str
     ps: int = 0
@@ -184,12 +184,9 @@ class _Parser:
     def _number(self, key: Key, most: int, what: str = "a number") -> KeyCondition:
         word = self._next(what)
         try:
-            value = int(word, 0)
-        except ValueError:
-            value = -1
-        if not 0 <= value <= most:
-            raise self._here(f"a number from 0 to {most} should be at", back=1)
-        return KeyCondition(key, _ALL, value)
+            return KeyCondition(key, _ALL, whole_number_of(word, most, 0))
+        except DetourError:
+            raise self._here(f"a number from 0 to {most} should be at", back=1) from None
 
     def _waited(self) -> Became:
         if self._next("'>'") not in (">", ">="):

@@ -26,7 +26,7 @@ MATCHING = Part("trace", __name__)
 
 
 class Key(IntEnum):
-    """What a condition looks at, by its word in the ring's head."""
+    """The words of the ring's head that conditions look at."""
 
     ETHERTYPE = 0
     SOURCE_HIGH = 1
@@ -172,7 +172,7 @@ def fill_key(key: int, std: int, packet: int, length: int) -> None:
 
 
 def read_key(frame: bytes, port: int) -> Int64Array:
-    """What a filter sees of a frame that arrives at a port: an element for each `Key`."""
+    """Return a filter's view of a frame that arrives at a port: an element for each `Key`."""
     key, std = np.zeros(KEY_WORDS, np.int64), np.zeros(phv.FIXED_SIZE // 4, np.int32)
     std[phv.INGRESS_PORT // 4], std[phv.PACKET_LENGTH // 4] = port, len(frame)
     packet = np.frombuffer(frame + b"\0", np.uint8)

@@ -57,9 +57,9 @@ class TraceNetwork:
         self.network.set_pipeline(device_id, program, state)
 
     def visit(self, device_id: int, port: int, frame: bytes, choices: Sequence[int] = ()) -> Visit:
-        """What a switch does with a frame that comes in by a port, one that it has. `choices`: what members, hashes and
-        random numbers come to, in order; those behind are as they are. Raises DetourError if there is no such port, or
-        the frame is too long or empty."""
+        """Process a frame that comes in by one of a switch's ports. `choices`: the values of members, hashes and random
+        numbers, in order; later ones are natural. Raises DetourError if there is no such port, or the frame is too long
+        or empty."""
         recorder = self._on()
         recorder.choose({device_id: choices})
         recorder.ring.allow(1)

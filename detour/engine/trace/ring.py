@@ -63,12 +63,12 @@ class Ring:
         self._memory[words.LAST_ID] = self._memory[words.NEXT_ID] + traces - 1
 
     def set_filter(self, conditions: Int64Array) -> None:
-        """What `filters.Filter.words` gives."""
+        """Set the words of `filters.Filter.words`."""
         self._filter = conditions
         self._memory[words.FILTER] = conditions.ctypes.data
 
     def take(self) -> Int64Array:
-        """What there is, and empties the ring. Only while no packet is in the middle of a function."""
+        """Return the records and empty the ring. Only while no packet is in the middle of a function."""
         used = int(self._memory[words.USED])
         records = self._memory[RING_HEAD : RING_HEAD + used].copy()
         self._memory[words.USED] = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happened to a packet, as dataclasses. `as_json` gives the documents of docs/trace.md."""
+"""A packet's trace as dataclasses. `as_json` gives the documents of docs/trace.md."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class Fork:
 
 @dataclass(slots=True, eq=False)
 class TraceTree:
-    """What a switch did: events, and then an outcome or a fork. `parts`: the events, some of them not made yet."""
+    """A switch's trace: events, and then an outcome or a fork. `parts`: the events, some of them not made yet."""
 
     parts: list[Event | UnmadeEvents] = field(default_factory=list)
     outcome: Outcome | None = None

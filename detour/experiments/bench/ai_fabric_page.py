@@ -60,7 +60,7 @@ class FabricTest:
 
 @dataclass(frozen=True)
 class FabricBench:
-    """What was measured, and on what."""
+    """Measurements, and the fabric that they were made on."""
 
     topology: Topology
     settings: SimSettings
@@ -104,12 +104,12 @@ def _digits(value: float) -> str:
 
 
 def heads(bench: FabricBench) -> tuple[str, ...]:
-    """Of the columns of `rows`."""
+    """Return the headings of the columns of `rows`."""
     return "test", "unit", "ideal", *bench.schemes
 
 
 def notes(bench: FabricBench) -> list[str]:
-    """What is to be known of the rows."""
+    """Return the notes on the rows."""
     terms = f"{bench.topology.spec}, {len(bench.topology.hosts)} hosts, {bench.draws} draws, virtual time"
     lines = [
         f"After {DRAFT}. {terms}.",
@@ -124,7 +124,7 @@ def notes(bench: FabricBench) -> list[str]:
 
 
 def _terms(bench: FabricBench) -> Table[Any]:
-    """What was tested, as section 3.2 and 13 of the draft ask for it."""
+    """Return the table of test conditions that sections 3.2 and 13 of the draft ask for."""
     links, memory = bench.settings.links, bench.settings.memory
     terms = [
         (

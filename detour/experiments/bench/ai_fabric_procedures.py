@@ -312,7 +312,7 @@ def scale(trial: Trial) -> Iterator[Measure]:
 
 
 def _roofline_s(trial: Trial, ranks: int, compute_s: float = 0.0) -> float:
-    """Of an iteration, as the draft's Fig. 4 has it."""
+    """Return the roofline of an iteration, as in the draft's Fig. 4."""
     rate = trial.settings.links.rate_bps * trial.topology.planes
     return compute_s + 8 * trial.sizes[-1] * all_reduce_factor(ranks) / rate
 
@@ -373,7 +373,8 @@ def failover(trial: Trial) -> Iterator[Measure]:
 
 
 def _failures(topology: Topology) -> dict[str, Failure]:
-    """What fails: the first link between switches that are no NICs, and the first switch of the highest tier."""
+    """Return the failures to try: the first link between switches that are no NICs, and the first switch of the highest
+    tier."""
     nics, top = set(topology.nics), max(switch.tier for switch in topology.switches)
     link = next((one for one in topology.links if one.kind != "host" and not {one.a[0], one.b[0]} & nics), None)
     switch = next((one for one in topology.switches if one.tier == top > 0), None)

@@ -54,8 +54,8 @@ def frame(source: Host, destination: int, source_port: int, size: int, hop_limit
 
 
 def through_switch(topology: Topology, size: int, count: int = 64, seed: int = 1) -> list[bytes]:
-    """What host 0 sends into its switch: half of it by uSID lists that begin with this switch, the rest to addresses,
-    of which half by non-shortest paths. All of it leaves by other ports."""
+    """Return the frames that host 0 sends into its switch: half of it by uSID lists that begin with this switch, the
+    rest to addresses, of which half by non-shortest paths. All of it leaves by other ports."""
     random_numbers = random.Random(seed)
     source = topology.hosts[0]
     own = topology.switches[source.switch].node_id

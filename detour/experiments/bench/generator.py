@@ -45,7 +45,7 @@ _LOST_S = 0.1
 
 
 class Sent(NamedTuple):
-    """What a run of the generator did. `refused`: frames that the kernel did not take."""
+    """The totals of a generator's run. `refused`: frames that the kernel did not take."""
 
     packets: int
     refused: int

@@ -57,7 +57,7 @@ FrameKind = Literal["data", "ack", "probe"]
 
 @dataclass(frozen=True)
 class CarriedFrame:
-    """What decides whether a path loses a frame. `number`: how many it has carried that way."""
+    """The properties that decide whether a path loses a frame. `number`: how many it has carried that way."""
 
     kind: FrameKind
     forward: bool
@@ -88,7 +88,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class MessageOutcome:
-    """What became of a message. `gap_rtt`: see the module; `share`: of its packets, the part on shortest paths."""
+    """The fate of a message. `gap_rtt`: see the module; `share`: of its packets, the part on shortest paths."""
 
     failed: bool
     gap_rtt: float

@@ -34,7 +34,7 @@ _GOAL_GIB = 8.0
 
 @row
 class GrowthRow:
-    """What one size took."""
+    """The cost of one size."""
 
     topology: str = shown("topology")
     hosts: int = shown("hosts", ",")

@@ -3,7 +3,7 @@
 
 The cases are those of p4sim's section 5.1 (M. Ma, G. T. Nguyen, ICNS3 2025): two hosts, one switch that forwards IPv4,
 datagrams of 1000 bytes at 1, 100, 1,000 and 10,000 Mb/s for 2.912 s; and its fat-tree, where each host of the first
-half sends to one of the second. Here the switch runs `p4src/ipv4.p4`. Besides, one minute of the ECN exercise of
+half sends to one of the second. Here the switch runs `detour/p4src/ipv4.p4`. Besides, one minute of the ECN exercise of
 p4lang's tutorials: a link of half a megabit a second between two switches that mark.
 
 Seconds are processor time: of this project's process from the first packet to the last, of other programs' whole
@@ -179,7 +179,7 @@ class LabRow:
 
 @dataclass(frozen=True)
 class LabCase:
-    """What a process of ours is to run. `network`: a topology; `mbps`: of each flow."""
+    """The work of a process of ours. `network`: a topology; `mbps`: of each flow."""
 
     network: str
     mbps: float

@@ -89,7 +89,7 @@ def measure(system: str, switches: int, seconds: float, progress: Progress = sil
 
 
 def _iperf(fabric: Fabric, seconds: float) -> dict:
-    """What iperf3's client reports. Raises `DetourError`: it could not connect."""
+    """Return the report of iperf3's client. Raises `DetourError`: it could not connect."""
     assert fabric.linux is not None
     inside = {name: enter(fabric.linux.process(name), user=False) for name in (_CLIENT, _SERVER)}
     server = subprocess.Popen(

@@ -35,7 +35,7 @@ _SPARE = 1.25
 
 @dataclass(frozen=True)
 class Ns3Run:
-    """What a run of another simulator came to. `seconds`: processor time of its process."""
+    """A run of another simulator. `seconds`: processor time of its process."""
 
     system: str
     packets: int

@@ -61,7 +61,7 @@ class ThreadsRow:
 
 
 class CriticalPathRow(NamedTuple):
-    """What more workers would bring. `limit`: one for every node (Amdahl's)."""
+    """The gain that more workers would bring. `limit`: one for every node (Amdahl's)."""
 
     workload: str
     workers: int
@@ -122,7 +122,7 @@ def state_of(fabric: VirtualFabric) -> dict[str, np.ndarray]:
 
 
 def digest(fabric: VirtualFabric) -> str:
-    """Of `state_of`."""
+    """Return a digest of `state_of`."""
     total = hashlib.sha256()
     for column in state_of(fabric).values():
         total.update(column.tobytes())

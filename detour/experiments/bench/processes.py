@@ -56,7 +56,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """The process's number."""
         return self._process.pid
 
     def nudge(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a benchmark hands back: numbers for JSON, tables for people, and the goals it was measured against."""
+"""A benchmark's report: numbers for JSON, tables for people, and the goals that it was measured against."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ class BenchReport:
     """what is shown besides"""
 
     def table(self) -> Table[tuple[str, ...]]:
-        """What was measured."""
+        """Return the table of measurements."""
         columns = [Column[tuple[str, ...]](name, itemgetter(at), right=at > 0) for at, name in enumerate(self.columns)]
         return Table(columns, self.rows, f"bench {self.name}")
 
     def goals_table(self, missed: str = "missed") -> Table[Goal]:
-        """What was to be reached. `missed`: says that something was not."""
+        """Return the table of goals. `missed`: the word for a goal that was not reached."""
         words = {True: "met", False: missed, None: ""}
         columns = (left("goal", str), right("measured", lambda goal: goal.measured), left(" ", lambda g: words[g.met]))
         return Table(columns, self.goals)

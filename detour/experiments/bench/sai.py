@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`detour bench sai`: packets a second through a router of the shape of SAI P4's (`p4src/sai.p4`), beside BMv2.
+"""`detour bench sai`: packets a second through a router of the shape of SAI P4's (`detour/p4src/sai.p4`), beside BMv2.
 
 The load is that of 4ward's comparison with BMv2 (its docs/PERFORMANCE.md): 10,000 IPv4 routes (/24 and /32), most to
 WCMP groups of 16 next hops, and 500 ternary entries in two access lists that match nothing; a 64th of the packets is

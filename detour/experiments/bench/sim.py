@@ -49,7 +49,7 @@ _MEMORY_RUN_PS = 100 * US
 
 @dataclass(frozen=True)
 class Speed:
-    """What one run of the reference did."""
+    """The totals of one run of the reference."""
 
     hosts: int
     switches: int

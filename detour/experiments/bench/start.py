@@ -32,7 +32,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @row
 class StartCost:
-    """Of starting `what`: time of the clock and of processors, s; resident memory of the largest process, MiB."""
+    """The cost of starting `what`: time of the clock and of processors, s; resident memory of the largest process,
+    MiB."""
 
     what: str = shown("what")
     seconds: float = shown("s", ".2f")
@@ -74,7 +75,7 @@ print(json.dumps([os.waitstatus_to_exitcode(status), *took]), file=sys.stderr)
 
 
 def _command(*arguments: str) -> Cost:
-    """Of a command that ends, without the processes that it leaves."""
+    """Return the cost of a command that ends, without the processes that it leaves."""
     command = (sys.executable, "-ISc", _MEASURED, *_DETOUR, *arguments)
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     *errors, last = done.stderr.strip().splitlines() or [""]

@@ -143,7 +143,7 @@ _Kind = processes.Kind | Literal["forwarder"]
 
 @dataclass(frozen=True)
 class OverVeth:
-    """What was measured at one packet size: the best rate and the best without loss, packets a second, and the median
+    """Measurements at one packet size: the best rate and the best without loss, packets a second, and the median
     latency at low load."""
 
     best: float = 0.0

@@ -3,10 +3,10 @@
 
 Buffers are shallow and, unless a point says `dcqcn`, no congestion control holds the senders: PFC alone does, which is
 when waits close to cycles. The same hosts send to the same ones under all routes. KSP in one lossless priority gets
-stuck, FC+ with one and with two cannot (`control/expander/proof.py` checks that without any packet).
+stuck, FC+ with one and with two cannot (`detour/control/expander/proof.py` checks that without any packet).
 
 Points that name links which are down (`fail`) send by lists that know nothing of it: switches lead packets around, and
-those that would close a cyclic wait leave the lossless classes (`control/routes/queueing.py`), or with `guard`
+those that would close a cyclic wait leave the lossless classes (`detour/control/routes/queueing.py`), or with `guard`
 False stay in the last one. Then the senders hear of it, and routes are computed anew.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the FC+ paper prints: Tables I to VIII (Zhang et al., "FC+: Near-optimal Deadlock-free Expander Data Center
+"""The FC+ paper's printed values: Tables I to VIII (Zhang et al., "FC+: Near-optimal Deadlock-free Expander Data Center
 Networks")."""
 
 TABLE_1 = {100: (31.67, 6.48), 200: (16.07, 5.01), 300: (10.78, 4.22), 400: (22.83, 4.92), 500: (18.35, 4.55)}

@@ -25,7 +25,7 @@ ANSWER: Any = UNSET
 
 @dataclass(frozen=True, kw_only=True)
 class FcplusPoint:
-    """What all points have. `seconds` that it took, by the wall clock; a result does not name its experiment."""
+    """Fields of all points. `seconds` that it took, by the wall clock; a result does not name its experiment."""
 
     n: int
     s: int
@@ -36,7 +36,7 @@ class FcplusPoint:
 
 @dataclass(frozen=True)
 class Percentiles:
-    """Of messages."""
+    """Percentiles over messages."""
 
     mean: float
     p50: float
@@ -46,7 +46,7 @@ class Percentiles:
 
 @dataclass(frozen=True, kw_only=True)
 class MessageAnswers:
-    """What is answered where messages are sent."""
+    """Results where messages are sent."""
 
     messages: int = ANSWER
     fct_us: Percentiles = ANSWER

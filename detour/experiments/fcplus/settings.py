@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each routing is set to over each transport (`transports.py`), and how that was chosen.
+"""The settings of each routing over each transport (`transports.py`), and how they were chosen.
 
 Every routing gets the best of the settings that are tried for it (`candidates`), in one sweep on equal terms: the
 network, the patterns and the time of the results, a draw that no result uses. The score is the 99th percentile of
@@ -44,7 +44,7 @@ _LOSSLESS = (_dcqcn(5, 200, 0.01, 100), _dcqcn(5, 200, 0.01, 1000), _dcqcn(20, 1
 
 
 def candidates(transport: str, routing: str) -> list[TransportSetting]:
-    """What is tried for a routing over a transport."""
+    """Return the settings to try for a routing over a transport."""
     if routing == "SprayLERP":
         return [_dctcp(k, first) for k in (20, 40, 80) for first in (True, False)]
     some = _LOSSLESS if transport == "lossless" else _STEPS
@@ -86,7 +86,7 @@ class TriedTransportSetting:
 
 @dataclass(frozen=True)
 class SweptSettings:
-    """What was tried for a routing over a transport, best first."""
+    """The settings tried for a routing over a transport, best first."""
 
     transport: str
     routing: str
@@ -94,7 +94,7 @@ class SweptSettings:
 
 
 def swept(results: Sequence[TransportPoint]) -> list[SweptSettings]:
-    """What the runs of a sweep say, by transport and routing."""
+    """Rank the settings of a sweep, by transport and routing."""
     runs = [r for r in results if isinstance(r.setting, TransportSetting) and r.seed == SETTINGS_SEED]
     by_routing = grouped(runs, lambda run: (run.transport, run.routing))
     return [SweptSettings(*names, _ranked(mine)) for names, mine in by_routing.items()]
@@ -120,7 +120,8 @@ def _ranked(runs: Sequence[TransportPoint]) -> list[TriedTransportSetting]:
 
 @cache
 def stored_settings() -> list[SweptSettings]:
-    """What the repository's sweep found. Raises `DetourError`: the file cannot be read, or is none of these."""
+    """Return the results of the repository's sweep. Raises `DetourError`: the file cannot be read, or is of another
+    kind."""
     try:
         return from_json(list[SweptSettings], json.loads(TRANSPORT_SETTINGS_FILE.read_bytes()))
     except (OSError, ValueError) as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made of the FC+ paper's points: its tables, ours beside the paper's, and the packet level."""
+"""Tables of the FC+ paper's points: ours beside the paper's, and the packet level."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class OrderOfTies:
 
     @property
     def compared(self) -> float | None:
-        """What is compared with the paper's."""
+        """The value that is compared with the paper's."""
         return self.plain
 
 
@@ -440,7 +440,7 @@ def _heads(*names: str) -> list[Column[Any]]:
 
 
 def _beside_paper(names: Sequence[str]) -> list[Column[Any]]:
-    """What a network is, and behind each number of ours the paper's."""
+    """Return columns that describe a network, and behind each number of ours the paper's."""
     network, size, *ours = _heads(*names)
     beside = [(column, right("paper", lambda row, at=at: row["paper"][at])) for at, column in enumerate(ours)]
     return [network, size, *(column for pair in beside for column in pair)]

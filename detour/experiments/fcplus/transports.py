@@ -123,7 +123,7 @@ TRANSPORTS = {"lossless": Carrier(_lossless), "lossy": Carrier(_lossy), "shallow
 
 
 class Ways(NamedTuple):
-    """What leads the messages: `lists` (n, 2), 0 for by address; `links` (n,) between switches; and the same for UGAL's
+    """The paths of messages: `lists` (n, 2), 0 for by address; `links` (n,) between switches; and the same for UGAL's
     second choice, with the first `port` of (n, 2) ways."""
 
     lists: NDArray[np.int64]
@@ -135,8 +135,8 @@ class Ways(NamedTuple):
 
 
 class Sprays(NamedTuple):
-    """What packets of a message choose among: `lists` (n, k, 2) and their `links` (n, k), the first `counts` (n,) of
-    which the first `shortest` (n,) count as shortest paths."""
+    """The paths among which a message's packets choose: `lists` (n, k, 2) and their `links` (n, k), the first `counts`
+    (n,) of which the first `shortest` (n,) count as shortest paths."""
 
     lists: NDArray[np.int64]
     links: NDArray[np.int64]
@@ -145,8 +145,8 @@ class Sprays(NamedTuple):
 
 
 class Fed(NamedTuple):
-    """Of messages that have come: `links` (n,) of the ways that were taken, how many are detours of UGAL's, and what
-    had arrived (bytes) when each of `RATE_INTERVALS` was over."""
+    """Messages that have arrived: `links` (n,) of the ways that were taken, how many are detours of UGAL's, and the
+    bytes that had arrived when each of `RATE_INTERVALS` was over."""
 
     links: NDArray[np.int64]
     detours: int
@@ -209,7 +209,7 @@ def _sprays(
 
 
 def _chosen_by_switches(fabric: ExpanderFabric, fed: Fed) -> tuple[Fed, float]:
-    """What was fed, with the packets that took a detour, and links of a packet in the mean."""
+    """Return the arrivals with the packets that took a detour, and the mean number of links of a packet."""
     states = fabric.states.values()
     detours = sum(int(state.counters[schema.DECISIONS].read(1)[0]) for state in states)
     taken = [sum(int(state.counters[schema.LINKS_TAKEN].read(n)[0]) for state in states) for n in range(MOST_LINKS + 1)]
@@ -286,7 +286,7 @@ def _walk(onward: list[list[list[int]]], source: int, target: int, rng: np.rando
 
 
 def _port(network: Expander, a: int, b: int) -> int:
-    """Of a towards b, as device * 1024 + port."""
+    """Return the port of a towards b, as device * 1024 + port."""
     column = int(np.flatnonzero(network.channels.neighbour[a] == b)[0])
     return (a + 1) * 1024 + int(network.hosts[a]) + 1 + column
 

@@ -37,7 +37,7 @@ PhaseProgress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class ExchangeRun:
-    """What is to be run. `phases`: how many of the schedule's are executed, drawn from all parts of it (0: all).
+    """A run of an exchange. `phases`: how many of the schedule's are executed, drawn from all parts of it (0: all).
 
     `breaks`: what fails during the exchange; links that fail before it are `fabric`'s."""
 
@@ -126,7 +126,7 @@ def planned_sizes(run: ExchangeRun) -> tuple[PhasedMessages, int, int]:
 
 
 def planner_of(routing: str) -> Planner:
-    """What a routing makes of the messages that wait when links have failed."""
+    """Return the function that replans the waiting messages when links have failed."""
 
     def fors(fabric: FatTree, *messages: Int64Array) -> tuple[Int64Array, Int64Array]:
         return (repaired if fabric.cores or not fabric.single else residual)(fabric, *messages)
@@ -198,7 +198,7 @@ def _bounded(run: ExchangeRun, exchange: PhasedExchange, bound: int | None) -> d
 
 
 def _result(run: ExchangeRun, exchange: PhasedExchange, flows: int, phases: int) -> ExchangeResult:
-    """What the exchange itself tells of its `flows` messages in `phases` phases."""
+    """Return the exchange's own result for its `flows` messages in `phases` phases."""
     fabric, tree = exchange.fabric, run.fabric
     lengths = exchange.times.lengths() / US
     executed = len(lengths)

@@ -18,7 +18,7 @@ from detour.fabric.traffic.phased import ExchangeCounts
 
 @dataclass(frozen=True)
 class Spread:
-    """Of values of all phases."""
+    """Statistics of the values of all phases."""
 
     mean: float
     min: float
@@ -36,7 +36,7 @@ class Crowd:
 
 @dataclass(frozen=True, kw_only=True)
 class ExchangeResult:
-    """What an exchange tells. Where only some of the phases were executed, the others count as long as these on
+    """The result of an exchange. Where only some of the phases were executed, the others count as long as these on
     average in `throughput_gbps` (a server's) and `ms`. `planning_seconds`: CPU time of this machine, which virtual time
     counts if `plan_time` is `measured`; a sweep keeps none and has the time `given`."""
 
@@ -129,7 +129,7 @@ ForsPoint: TypeAlias = ForsExchangePoint | ForsBreakPoint | ForsTimesPoint | For
 
 @dataclass(frozen=True, kw_only=True)
 class ForsExchange(ExchangeResult):
-    """What came of a `ForsExchangePoint`."""
+    """The result of a `ForsExchangePoint`."""
 
     scenario: str
     default: bool
@@ -138,7 +138,7 @@ class ForsExchange(ExchangeResult):
 
 @dataclass(frozen=True, kw_only=True)
 class ForsBreak(ExchangeResult):
-    """What came of a `ForsBreakPoint`; `broke_us`: when."""
+    """The result of a `ForsBreakPoint`; `broke_us`: when."""
 
     broke_us: int
     kind: Literal["break"] = "break"
@@ -146,7 +146,7 @@ class ForsBreak(ExchangeResult):
 
 @row
 class ForsTimes:
-    """What came of a `ForsTimesPoint`: a plan, and how long it took."""
+    """The result of a `ForsTimesPoint`: a plan, and how long it took."""
 
     scenario: str = shown("failed")
     phases: int = shown("phases")
@@ -160,7 +160,7 @@ class ForsTimes:
 
 @dataclass(frozen=True, kw_only=True)
 class ForsPhases:
-    """What came of a `ForsPhasesPoint`: phases of our schedules for every f (`reduction`), and by the paper's formula;
+    """The result of a `ForsPhasesPoint`: phases of our schedules for every f (`reduction`), and by the paper's formula;
     factors relative to f = 0."""
 
     topology: str

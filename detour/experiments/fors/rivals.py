@@ -69,7 +69,7 @@ class RivalWay:
 
     @property
     def messages(self) -> PhasedMessages:
-        """What hosts are given to send."""
+        """The messages that hosts are given to send."""
         return self.planned if self.sent is None else self.sent
 
 
@@ -208,7 +208,7 @@ def rival_schemes(
 
 
 def _on_the_fabric(fabric: FatTree, sizes: Int64Array, tuning: Tuning) -> Iterator[RivalWay]:
-    """Those that send everything over it. Another scheme is one more line here."""
+    """Yield the rivals that send everything over the fabric. Another scheme is one more line here."""
     yield RivalWay("fors", _planned(fabric, "fors", sizes, tuning), tuning)
     yield RivalWay("mcf", concurrent_flow(fabric, sizes), tuning)
     yield RivalWay("birkhoff", birkhoff(fabric, sizes, tuning.rate_bps * PHASE_US // 8_000_000), tuning)

@@ -49,7 +49,7 @@ class ScaleUp:
 
 
 class InsideWork(NamedTuple):
-    """What the scale-up network has to do, as time: bytes of a server's link."""
+    """The work of the scale-up network as time: bytes of a server's link."""
 
     before: float
     """the first phase"""
@@ -132,7 +132,7 @@ class Levelled:
         return sizes
 
     def work(self, messages: PhasedMessages) -> InsideWork:
-        """What is inside machines before, during and after these phases, which send all of `peers`."""
+        """Return the work inside machines before, during and after these phases, which send all of `peers`."""
         hosts, share = self.scale_up.hosts, self.share
         assert messages.size is not None
         afterwards = []
@@ -151,7 +151,7 @@ class Levelled:
 
 
 def fast(fabric: FatTree, level: Levelled, phase_cost: int) -> PhasedMessages:
-    """What FAST sends over the fabric. `phase_cost`: bytes, as in `plan_unequal`."""
+    """Return FAST's messages over the fabric. `phase_cost`: bytes, as in `plan_unequal`."""
     hosts = level.scale_up.hosts
     share = level.share.reshape(-1, hosts, level.share.shape[1]).swapaxes(1, 2)
     """(machines, machines, hosts) bytes that each server of a machine has for another machine"""

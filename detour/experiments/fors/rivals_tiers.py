@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rivals of FORS need on three levels, where all messages have one size: the bound, and a maximum concurrent
-flow over planes and cores."""
+"""The rivals of FORS on three levels, where all messages have one size: the bound, and a maximum concurrent flow over
+planes and cores."""
 
 from __future__ import annotations
 

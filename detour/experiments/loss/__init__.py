@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What losses, reordering and contention cost a connection, by transport and congestion control."""
+"""The cost of losses, reordering and contention to a connection, by transport and congestion control."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What losses and reordering take from one connection, and how connections share a link that is full.
+"""The cost of losses and reordering to one connection, and how connections share a link that is full.
 
 Two switches with one link of 100 Gb/s between them, 16 hosts at each; a round trip is 4.2 us. Either one connection,
 while the link between the switches loses frames or delivers them late, in both directions; or several connections from
@@ -57,7 +57,7 @@ RFC 8257, every loss halves the window and order shows it; `fixed`: a window of 
 
 @dataclass(frozen=True, kw_only=True)
 class LossCase:
-    """What is run. `loss`, `reordering`: probabilities; `senders`: connections that share the link."""
+    """A case to run. `loss`, `reordering`: probabilities; `senders`: connections that share the link."""
 
     transport: str
     control: str
@@ -106,8 +106,8 @@ def seconds(point: LossPoint) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class LossRun(LossCase):
-    """What came of a point. `mean_queue_bytes`: what data packets found waiting on their way, on average over half as
-    long again as the run took; everything else is of the run."""
+    """The result of a point. `mean_queue_bytes`: the bytes that data packets found waiting on their way, on average
+    over half as long again as the run took; everything else is of the run."""
 
     goodput_gbps: float
     steady: bool

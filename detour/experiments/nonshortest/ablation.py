@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each scheme owes to each of its additions (`additions`): the same traffic with it and without."""
+"""The effect of each scheme's additions (`additions`): the same traffic with each of them and without."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class SettingFindings:
 
 
 def select(what: NonshortestSelection) -> list[NonshortestPoint]:
-    """Of every scheme of a selection the points as it is, and those without each of its additions. Raises
+    """Return, for every scheme of a selection, the points as it is, and those without each of its additions. Raises
     `DetourError`: the rule that a parameter breaks."""
     points = []
     for name in what.schemes:
@@ -113,13 +113,13 @@ def select_asked(
 
 
 def _additions(topology: str, name: str) -> list[Addition]:
-    """Those that make a difference to the scheme as it is set on a topology."""
+    """Return the additions that make a difference to the scheme as it is set on a topology."""
     plain = scheme(name)
     return additions_of(chosen(find_topology(topology)[1], plain).of(plain))
 
 
 def collect(runs: Sequence[NonshortestRun]) -> SettingFindings:
-    """What every addition of every scheme that was run is worth, on the draws of which both were run."""
+    """Compute the effect of every addition of every scheme that was run, on the draws of which both were run."""
     cells = grouped(runs, lambda run: (run.scheme, run.traffic, run.without or ""))
     rows = []
     for name in ABLATED_SCHEMES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the schemes here have beyond the letter of the paper: what it says, what was added, and the scheme without it.
+"""Additions of the schemes here to the letter of the paper: the paper's text, the addition, and the scheme without it.
 
 What each is worth is measured by leaving it out (an ablation): `detour reproduce nonshortest --settings`.
 """
@@ -103,7 +103,7 @@ ADDITIONS: tuple[Addition, ...] = (
 
 
 def additions_of(scheme: Scheme) -> list[Addition]:
-    """Those of a scheme that change it."""
+    """Return the additions that change a scheme."""
     return [one for one in ADDITIONS if scheme.name in one.schemes and one.undone(scheme) != scheme]
 
 

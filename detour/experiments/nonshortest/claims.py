@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the paper claims, and what of it comes out here: by the letter of section III, and with what was added.
+"""The paper's claims and the results here: by the letter of section III, and with what was added.
 
 A verdict follows from the runs. Of a claim to be ahead by so many percent: *yes*, by as many at least; *partly*, by
 less, but by more than the standard deviation over draws; *no* otherwise. Other claims say their rule in `why`.
@@ -47,26 +47,26 @@ class Claim:
 
 
 class Runs:
-    """Of the curves, by traffic and scheme."""
+    """The runs of the curves, by traffic and scheme."""
 
     def __init__(self, points: Iterable[NonshortestRun]) -> None:
         self._runs = grouped(points, lambda run: (run.traffic, run.scheme))
 
     def of(self, traffic: TrafficCase, scheme: str) -> list[NonshortestRun]:
-        """Those of a scheme; none if there are none."""
+        """Return the runs of a scheme, empty if there are none."""
         return self._runs.get((traffic, scheme), [])
 
     def cases(self, topology: str | None = None, pattern: str | None = None) -> list[TrafficCase]:
-        """What was run, in order of pairs."""
+        """Return the traffic cases that were run, in order of pairs."""
         cases = {traffic for traffic, _ in self._runs}
         return sorted(t for t in cases if topology in (None, t.topology) and pattern in (None, t.pattern))
 
     def loads(self, topology: str | None = None, pattern: str | None = None) -> list[TrafficCase]:
-        """Those that are cells of Table III."""
+        """Return the cases that are cells of Table III."""
         return [case for case in self.cases(topology, pattern) if load_of(*case)]
 
     def gain(self, traffic: TrafficCase, scheme: str = TELEMETRY_LERP.name, over: str = BENCHMARK.name) -> Gain | None:
-        """Of one scheme over another."""
+        """Return the gain of one scheme over another."""
         return gain_over(traffic, self.of(traffic, scheme), self.of(traffic, over))
 
     def best(self, cases: Sequence[TrafficCase], scheme: str = TELEMETRY_LERP.name) -> Gain | None:
@@ -297,7 +297,7 @@ def claims(
     table_1: Sequence[PfcGain],
     figure_2: Sequence[Figure2Run],
 ) -> list[Claim]:
-    """Those of which there are runs."""
+    """Return the claims for which there are runs."""
     runs = Runs(curves)
     return [
         *_everywhere(runs),

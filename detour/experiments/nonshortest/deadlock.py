@@ -42,7 +42,7 @@ class Figure2Point:
 
 @row
 class Figure2Run(RunCounters):
-    """What came of a point. `paper`: whether the paper expects a deadlock; `queues`: those that are stuck, by name;
+    """The result of a point. `paper`: whether the paper expects a deadlock; `queues`: those that are stuck, by name;
     rates before it was found, or the time was over, and after."""
 
     case: str = shown("case")

@@ -65,10 +65,10 @@ _START_SECONDS = 4.0
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """What a run is like beside its scheme and its traffic; UNSET: as usual. `delays_us`: of links to hosts, inside
-    groups, between groups. `message_bytes`: UNSET: endless connections; else one message each and completion times.
-    `loss`: probability with which a link between switches loses a frame. `hosts`: changes to `HostConfig` on top of a
-    scheme's own. `overhead_bytes`: what a frame takes on a link beside its own bytes. `without`: the name of an
+    """The conditions of a run beside its scheme and its traffic; UNSET: as usual. `delays_us`: of links to hosts,
+    inside groups, between groups. `message_bytes`: UNSET: endless connections; else one message each and completion
+    times. `loss`: probability with which a link between switches loses a frame. `hosts`: changes to `HostConfig` on top
+    of a scheme's own. `overhead_bytes`: what a frame takes on a link beside its own bytes. `without`: the name of an
     addition that is left out."""
 
     delays_us: tuple[float, float, float] = (1.0, 1.0, 1.0)
@@ -82,11 +82,11 @@ class Conditions:
 
 @dataclass(frozen=True)
 class NonshortestSelection(Conditions):
-    """What to run. `seeds`: that many draws of pairs, from `first_seed` on. `thresholds`: T of Benchmark; with several
-    each of its points is run with all of them and the best one counts; None: the one that was chosen for it. `times`:
-    how long runs are, see `run_times`. `settings`: by scheme, others than those that were chosen. `step_bytes`: K of
-    the schemes that mark by steps, `None`: theirs. `control`: another congestion control for all schemes
-    (`hosts.cc.pinned`)."""
+    """A selection of runs. `seeds`: that many draws of pairs, from `first_seed` on. `thresholds`: T of Benchmark; with
+    several each of its points is run with all of them and the best one counts; None: the one that was chosen for it.
+    `times`: how long runs are, see `run_times`. `settings`: by scheme, others than those that were chosen.
+    `step_bytes`: K of the schemes that mark by steps, `None`: theirs. `control`: another congestion control for all
+    schemes (`hosts.cc.pinned`)."""
 
     topology: str
     pattern: str
@@ -118,12 +118,12 @@ class NonshortestPoint(Conditions, RunTimes):
 
     @property
     def setting(self) -> Setting:
-        """What the scheme is set to."""
+        """The scheme's setting."""
         return Setting(self.control, self.ecn_bytes, self.pmax, self.threshold)
 
 
 class TrafficCase(NamedTuple):
-    """What schemes are compared on."""
+    """The traffic on which schemes are compared."""
 
     topology: str
     pattern: str
@@ -132,10 +132,10 @@ class TrafficCase(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class NonshortestRun(MeasuredRun):
-    """What came of a point. `ceiling_gbps`: what its pairs can carry at most; `ceiling_bound`: which bound says so;
-    `paper`: the throughput in Gb/s that the paper states; `draws`: runs of this scheme on this traffic, with
-    other draws of pairs; `spread`: the sample standard deviation of their `wire_gbps`, None of one; `setting`: what the
-    scheme was set to; `wire_gbps_by_threshold`: only where Benchmark had several T, of all of them."""
+    """The result of a point. `ceiling_gbps`: the most that its pairs can carry; `ceiling_bound`: which bound says so;
+    `paper`: the throughput in Gb/s that the paper states; `draws`: runs of this scheme on this traffic, with other
+    draws of pairs; `spread`: the sample standard deviation of their `wire_gbps`, None of one; `setting`: the scheme's
+    setting; `wire_gbps_by_threshold`: only where Benchmark had several T, of all of them."""
 
     topology: str
     pattern: str
@@ -156,7 +156,7 @@ class NonshortestRun(MeasuredRun):
 
     @property
     def traffic(self) -> TrafficCase:
-        """What it is compared on with other schemes."""
+        """The traffic on which it is compared with other schemes."""
         return TrafficCase(self.topology, self.pattern, self.pairs)
 
     @property
@@ -169,12 +169,12 @@ class NonshortestRun(MeasuredRun):
 
 @dataclass(frozen=True, kw_only=True)
 class SteadyNonshortestRun(NonshortestRun, SteadyRun):
-    """Of endless connections."""
+    """A run of endless connections."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompletionNonshortestRun(NonshortestRun, CompletionRun):
-    """Of one message each."""
+    """A run of one message for each connection."""
 
 
 def decode(value: Any) -> NonshortestRun:
@@ -244,7 +244,7 @@ def selection(
     preamble: bool = False,
     **more: Any,
 ) -> NonshortestSelection:
-    """What is asked for in words: `scheme` a name or `all`, `threshold` a number or `best`, `hosts` like `delta3=50`;
+    """Make a selection from words: `scheme` a name or `all`, `threshold` a number or `best`, `hosts` like `delta3=50`;
     `more`: see `NonshortestSelection`. Raises `DetourError`: the word that means nothing."""
     if threshold is not None and threshold != "best" and not threshold.isdecimal():
         raise DetourError(f"--threshold {threshold!r} is neither `best` nor a number of packets")
@@ -291,7 +291,7 @@ def _check(topology: Topology, chosen: Scheme, what: NonshortestSelection) -> No
 
 
 def _point(name: str, topology: Topology, what: NonshortestSelection, plain: Scheme) -> NonshortestPoint:
-    """Of a scheme, with the first number and draw of pairs."""
+    """Return a scheme's point, with the first number and draw of pairs."""
     setting = dict(what.settings).get(plain.name) or settings.chosen(topology, plain)
     if what.step_bytes is not None and len(setting.ecn_bytes) == 1:
         setting = replace(setting, ecn_bytes=(what.step_bytes,))
@@ -384,7 +384,7 @@ class Gain:
 
     @property
     def traffic(self) -> TrafficCase:
-        """What it was measured on."""
+        """The traffic on which it was measured."""
         return TrafficCase(self.topology, self.pattern, self.pairs)
 
 

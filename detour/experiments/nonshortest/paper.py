@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What "Non-Shortest Path Routing in Lossy Data Center Networks" (Mizrahi, Belkar, Spector, Cohen) prints.
+"""Printed values of "Non-Shortest Path Routing in Lossy Data Center Networks" (Mizrahi, Belkar, Spector, Cohen).
 
 Only numbers that stand in its text and tables. The curves of Figs. 5 to 7 carry none, so there are none here.
 """

@@ -55,7 +55,7 @@ class PfcGainPoint(RunTimes):
 
 @dataclass(frozen=True, kw_only=True)
 class PfcGainRun(SteadyRun):
-    """What came of a point. `bound_gbps`: goodput of ideal transports on the same pairs (`maxmin`)."""
+    """The result of a point. `bound_gbps`: goodput of ideal transports on the same pairs (`maxmin`)."""
 
     connections: int
     scheme: str
@@ -167,5 +167,5 @@ def _mean(runs: Sequence[PfcGainRun], of: Callable[[PfcGainRun], float]) -> floa
 
 
 def tables(findings: PfcGainFindings) -> list[Table[PfcGain]]:
-    """What removing PFC gains."""
+    """Return the table of the gain from removing PFC."""
     return [table(PfcGain, findings.points, f"{findings.topology}, goodput in Gb/s")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each scheme is set to, where the paper leaves it open, and how that was chosen.
+"""The settings of each scheme where the paper leaves them open, and how they were chosen.
 
 Every scheme gets the best of the settings that are tried for it (`CANDIDATES`), by topology, in one sweep on equal
 terms: the six cells of Table III, the same virtual time, a draw of pairs that no result uses. What the sweep found lies
@@ -69,7 +69,7 @@ class Setting:
 
 
 def setting_of(scheme: Scheme) -> Setting:
-    """What a scheme is defined with."""
+    """Return the setting that a scheme is defined with."""
     if isinstance(scheme.ecn, StepMarking):
         return Setting(scheme.control, (scheme.ecn.k.value,), threshold=scheme.threshold)
     assert isinstance(scheme.ecn, RedMarking), "all schemes of the paper mark"
@@ -114,7 +114,7 @@ class ChosenSetting:
 
 @dataclass(frozen=True)
 class TopologySettings:
-    """Of one topology, by scheme. `virtual_us`: time of a run by pattern."""
+    """Settings on one topology, by scheme. `virtual_us`: time of a run by pattern."""
 
     topology: str
     seed: int
@@ -131,13 +131,13 @@ class StoredSettings:
 
 @cache
 def stored() -> StoredSettings:
-    """What the repository's sweep found."""
+    """Return the results of the repository's sweep."""
     return read(FILE)
 
 
 def read(file: Path) -> StoredSettings:
-    """What a sweep has written, or nothing where nothing was written. Raises `DetourError`: the file cannot be read, or
-    is none of these."""
+    """Read a sweep's settings, empty if the file does not exist. Raises `DetourError`: the file cannot be read, or is
+    of another kind."""
     try:
         return from_json(StoredSettings, json.loads(file.read_bytes()))
     except FileNotFoundError:
@@ -171,7 +171,7 @@ def choices_for(topology: Topology, scheme: str) -> TopologySettings | None:
 
 
 def chosen(topology: Topology, scheme: Scheme) -> Setting:
-    """What a scheme is set to on a topology: its best setting, or what it is defined with if none was sought."""
+    """Return a scheme's setting on a topology: its best one, or its own if none was sought."""
     choices = choices_for(topology, scheme.name)
     return choices.schemes[scheme.name].setting if choices else setting_of(scheme)
 
@@ -179,7 +179,7 @@ def chosen(topology: Topology, scheme: Scheme) -> Setting:
 def best(
     topology: str, virtual_us: dict[str, int], tried: Iterable[tuple[str, Sequence[TriedSetting]]]
 ) -> TopologySettings:
-    """Of what was tried, by scheme, the settings with the highest score; the first of equal ones."""
+    """Return, by scheme, the tried settings with the highest score; the first of equal ones."""
     ordered = {scheme: sorted(some, key=lambda one: -one.score) for scheme, some in tried if some}
     schemes = {scheme: ChosenSetting(some[0].setting, some) for scheme, some in ordered.items()}
     return TopologySettings(topology, TUNING_SEED, virtual_us, schemes)

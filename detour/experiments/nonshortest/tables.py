@@ -35,7 +35,7 @@ _ORDER = [*schemes.SCHEMES, *(scheme.name for scheme in schemes.OTHERS)]
 
 @dataclass(frozen=True)
 class SchemeRuns:
-    """What one scheme reached with the same traffic, a run for each draw of pairs."""
+    """One scheme's runs with the same traffic, one for each draw of pairs."""
 
     runs: Sequence[NonshortestRun]
 
@@ -135,7 +135,8 @@ _THROUGHPUT: tuple[Column[SchemeRuns], ...] = (
 
 
 def throughput(points: Sequence[NonshortestRun]) -> Table[SchemeRuns]:
-    """Of points on one topology: a row for every pattern, number of pairs and scheme, averaged over draws."""
+    """Return the table of points on one topology: a row for every pattern, number of pairs and scheme, averaged over
+    draws."""
     rows = by_scheme(points)
     draws = max((len(row.runs) for row in rows), default=1)
     patterns = dict.fromkeys(row.first.pattern.upper() for row in rows)
@@ -149,19 +150,19 @@ def tables(findings: NonshortestFindings) -> list[Table[Any]]:
 
 
 def gains(measured: Sequence[Gain]) -> Table[Gain]:
-    """What was gained wherever it was measured."""
+    """Return the table of gains wherever they were measured."""
     notes = ["* not all of the runs were steady"] if not all(gain.steady for gain in measured) else ()
     return table(Gain, measured, "By how much TelemetryLERP is ahead", notes)
 
 
 def set_to(findings: SettingFindings) -> Table[tuple[str, str]]:
-    """What schemes are set to."""
+    """Return the table of the schemes' settings."""
     heads = left("scheme", lambda row: row[0]), left("set to", lambda row: row[1])
     return Table(heads, list(findings.schemes.items()), "Settings")
 
 
 def additions(findings: SettingFindings) -> list[Table[Any]]:
-    """What schemes are set to, and their additions."""
+    """Return the tables of the schemes' settings and additions."""
     return [set_to(findings), *settings(findings)]
 
 
@@ -178,7 +179,7 @@ def settings(findings: SettingFindings) -> list[Table[SettingRow]]:
 
 
 def worth(findings: SettingFindings) -> Table[SettingRow]:
-    """What the additions of all schemes are worth, in one table."""
+    """Return the effects of the additions of all schemes, in one table."""
     every = _worth(findings.settings)
     return replace(every, columns=(left("scheme", lambda row: row.scheme), *every.columns))
 
@@ -278,7 +279,7 @@ class GainDifference:
 
     @property
     def fair_fraction(self) -> float:
-        """What fair sharing of the hosts' links gives, but not more than the ceiling, relative to the ceiling."""
+        """The throughput that fair sharing of the hosts' links gives, at most the ceiling, relative to the ceiling."""
         topology, rate = papers_topology(self.gain.topology), schemes.LinkSettings().rate_bps
 
         def fair_gbps(run: NonshortestRun) -> float:

@@ -50,7 +50,7 @@ SHORTLISTS = {"D2": ("D1", 3), "D3": ("D2", 2)}
 
 
 def candidates(topology: str, whole: bool = False) -> dict[str, tuple[Setting, ...]]:
-    """What is tried, by scheme. Raises `DetourError`: the smaller topology was not swept."""
+    """Return the settings to try, by scheme. Raises `DetourError`: the smaller topology was not swept."""
     if whole or topology not in SHORTLISTS:
         return settings.CANDIDATES
     smaller, count = SHORTLISTS[topology]
@@ -80,7 +80,7 @@ def select(topology: str, whole: bool = False) -> list[NonshortestPoint]:
 
 
 def select_asked(extent: str = "normal", *, topology: str = "D1", **others: Any) -> list[NonshortestPoint]:
-    """Those of a topology; all that else is asked for is for other runs."""
+    """Return the points of a topology; other options are for other runs."""
     return select(topology, extent == "full")
 
 

@@ -215,7 +215,7 @@ class _Run:
         )
 
     def _hops(self, name: str) -> tuple[SwitchOnPath, ...]:
-        """What the switches saw of the flow, in the order of its path; nothing if they did not watch it."""
+        """Return the switches' view of the flow, in the order of its path; empty if they did not watch it."""
         hops = []
         flows, tick_ps = self.session.watched.switches, self.fabric.terms.hosts.tick_ps
         for row in flows.rows(name):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is run in section IV of the SRv6 path placement paper, on whatever backend, and what is reported of a run."""
+"""The scenario of section IV of the SRv6 path placement paper, on any backend, and the report of a run."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Backend:
 
     @property
     def thresholds(self) -> Thresholds:
-        """Those of the controller."""
+        """The controller's thresholds."""
         hold = round(self.hold_s * 1e12)
         return Thresholds(delay_ps=self.delay_s * 1e12, hold_ps=hold, penalty_ps=100 * hold)
 
@@ -76,8 +76,8 @@ BACKENDS = {
 
 @dataclass(frozen=True)
 class SwitchOnPath:
-    """What a switch saw of the flow: packets, those that it marked, the mean delay in its queues, and the longest mean
-    of a window."""
+    """A switch's view of the flow: packets, those that it marked, the mean delay in its queues, and the longest mean of
+    a window."""
 
     switch: str
     packets: int
@@ -114,7 +114,7 @@ def _time(value: float) -> str:
 
 @row
 class PathRun:
-    """What is reported of a run. Times are from the onset, None: that did not happen; `recovery_s`: see `recovery`."""
+    """The report of a run. Times are from the onset, None: that did not happen; `recovery_s`: see `recovery`."""
 
     mode: str = shown("rerouting")
     footing: str

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made of the runs of the path placement paper's section IV: what they delivered beside the paper's, and what
-the switches saw of it."""
+"""Tables of the runs of the path placement paper's section IV: delivered bytes beside the paper's, and the switches'
+view of the flow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ComparedRun(PathRun):
 
 @dataclass(frozen=True)
 class PaperVolumes:
-    """What the paper says, by mode."""
+    """The paper's values, by mode."""
 
     delivered_gb: Mapping[str, float] = field(default_factory=lambda: dict(PAPER_GB))
     delivered_fraction: Mapping[str, float] = field(

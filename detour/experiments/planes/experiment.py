@@ -47,7 +47,7 @@ _MOST_TIMES = 20
 
 @dataclass(frozen=True, kw_only=True)
 class StepCase:
-    """What is run. `plane_bytes`: that a host sends for each plane."""
+    """A case to run. `plane_bytes`: that a host sends for each plane."""
 
     topology: str
     pattern: StepPattern
@@ -85,7 +85,7 @@ def seconds(point: StepPoint) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class StepRun(StepCase):
-    """What came of a point. `retired`: paths that senders left."""
+    """The result of a point. `retired`: paths that senders left."""
 
     step_us: float
     ideal_us: float
@@ -129,7 +129,7 @@ def run(point: StepPoint) -> StepRun:
 
 
 def step_pairs(topology: Topology, pattern: StepPattern) -> list[HostPair]:
-    """Who sends to whom."""
+    """Return the pairs of sender and receiver."""
     hosts = range(len(topology.hosts))
     if pattern == "ring":
         return [(host, (host + 1) % len(hosts)) for host in hosts]

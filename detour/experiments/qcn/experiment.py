@@ -149,7 +149,7 @@ def open_loop(topology: Topology, name: str, **traffic: Any) -> OpenLoop:
 
 
 def seconds_of(topology: Topology, load: float, us: int) -> float:
-    """Of building a network and running it for so long in virtual time at an accepted load, on one core."""
+    """Estimate the time to build a network and run it for so long in virtual time at an accepted load, on one core."""
     packets = len(topology.hosts) * load * us * 4.9
     return 0.016 * len(topology.switches) + packets * 4e-6
 

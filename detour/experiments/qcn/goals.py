@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What QCN-Switch-fast is to reach, beside MIN and PB of the same runs, and whether it does."""
+"""The goals of QCN-Switch-fast, beside MIN and PB of the same runs, and whether it reaches them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def goal_of(text: str, measured: float | None, *, least: float | None = None, mo
 
 
 def of_curves(results: Sequence[QcnResult], *, small: bool) -> list[QcnGoal]:
-    """Those about steady load. `small`: p = 2."""
+    """Return the goals for steady load. `small`: p = 2."""
     of = {(one.routing, one.pattern, one.load): one for one in results}
     mine = [one for one in results if one.routing == JUDGED]
 

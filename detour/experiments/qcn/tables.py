@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made of the QCN-Switch paper's runs: curves, fairness, landmarks, and what the paper says of them."""
+"""Tables of the QCN-Switch paper's runs: curves, fairness, landmarks, and the paper's statements."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PAPER = (
 
 @dataclass(frozen=True)
 class QcnInjection:
-    """What a switch of group 0 injects under ADV at `FAIR_LOAD`."""
+    """The injection of a switch of group 0 under ADV at `FAIR_LOAD`."""
 
     routing: str
     switch: str
@@ -49,10 +49,10 @@ class QcnInjection:
 
 @row
 class QcnLandmarks:
-    """Of one routing, each None if a point that it needs is missing: `saturation`, the highest accepted throughput, by
-    pattern, and whether it is one (`saturated`: at some load less was accepted than offered); `un_drop`, by how much
-    of it the one at the highest load is lower; `adv_latency`, the highest ratio to VAL's at loads up to 0.3;
-    `fairness`, the least injection of a switch of group 0, over the mean."""
+    """Landmarks of one routing, each None if a point that it needs is missing: `saturation`, the highest accepted
+    throughput, by pattern, and whether it is one (`saturated`: at some load less was accepted than offered); `un_drop`,
+    by how much of it the one at the highest load is lower; `adv_latency`, the highest ratio to VAL's at loads up to
+    0.3; `fairness`, the least injection of a switch of group 0, over the mean."""
 
     routing: str = shown("routing")
     saturation: dict[str, float | None]
@@ -64,7 +64,7 @@ class QcnLandmarks:
 
 @row
 class QcnStatement:
-    """What the paper says of a routing under a pattern."""
+    """The paper's statement on a routing under a pattern."""
 
     pattern: str = shown("pattern")
     routing: str = shown("routing")
@@ -116,7 +116,7 @@ def annotate(findings: QcnFindings, points: Sequence[QcnPoint], results: Sequenc
 
 
 def landmarks(name: str, results: Sequence[QcnResult]) -> QcnLandmarks:
-    """Of one routing, with VAL's to compare with."""
+    """Return the landmarks of one routing, with VAL's to compare with."""
     mine = [run for run in results if run.routing == name]
     saturation, saturated = {}, {}
     for pattern in OPEN_LOOP_PATTERNS:

@@ -199,8 +199,8 @@ def run(point: TransientPoint) -> TransientResult:
 
 
 def judge_change(windows: Sequence[LoadWindow], room: float, load: float, names: dict[str, str]) -> Transient:
-    """What a change did. `windows`: from the change on; `room`: bytes that all hosts' links carry in one; `load`:
-    offered since."""
+    """Judge the effect of a change. `windows`: from the change on; `room`: bytes that all hosts' links carry in one;
+    `load`: offered since."""
     held = HELD_US // WINDOW_US
     accepted = np.array([window.bytes for window in windows]) / room
     missing = np.append(0, np.cumsum(BACK * load - accepted))
@@ -246,7 +246,7 @@ def collect(results: Sequence[TransientResult]) -> TransientFindings:
 
 
 def _goals(transients: Sequence[Transient]) -> list[goals.QcnGoal]:
-    """Those about changes between uniform and adversarial traffic."""
+    """Return the goals for changes between uniform and adversarial traffic."""
     judged: list[goals.QcnGoal] = []
     for one in transients:
         before, after = one.change.split(" -> ")

@@ -92,7 +92,7 @@ class QueueRow:
 
 @dataclass(frozen=True)
 class QueueRun:
-    """What came of a point."""
+    """The result of a point."""
 
     rows: Sequence[QueueRow]
 
@@ -145,7 +145,8 @@ def tables(findings: QueueFindings) -> list[Table[Any]]:
 
 @dataclass(frozen=True)
 class QueueCounts:
-    """What left a queue: frames and their bytes; sums of how long they waited, in ps, and of how many they found."""
+    """Packets that left a queue: frames and their bytes; sums of how long they waited, in ps, and of how many they
+    found."""
 
     packets: int
     bytes: int
@@ -154,7 +155,7 @@ class QueueCounts:
 
 
 class QueueBench:
-    """One output port with queues, fed from outside, that measures itself: `p4src/queues.p4` adds up, for each queue,
+    """One output port with queues, fed from outside, that measures itself: `queues.p4` adds up, for each queue,
     how long frames waited (`deq_timedelta`) and how many they found (`enq_qdepth`). The line has 8 Gb/s, so a byte
     takes a nanosecond. What leaves it arrives at a second switch without a program. A context manager."""
 
@@ -189,7 +190,7 @@ class QueueBench:
             self.network.run(self.network.now_ps + 10**9)
 
     def counts(self) -> list[QueueCounts]:
-        """What has left each queue."""
+        """Return the departures of each queue so far."""
         names = ("packets", "octets", "waited", "found")
         values = [self._state.registers[f"QueuesEgress.{name}"].values() for name in names]
         rows = zip(*values, strict=True)
@@ -383,7 +384,7 @@ class TrafficClass:
 
     @property
     def load(self) -> float:
-        """What part of the server it takes."""
+        """The share of the server that it takes."""
         return self.rate * self.mean
 
 

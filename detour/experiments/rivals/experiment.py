@@ -58,7 +58,7 @@ class RivalTimes:
 
 @dataclass(frozen=True, kw_only=True)
 class RivalRun(RivalCase):
-    """What came of a point. `throughput_fraction`: of what the pairs can carry at most (`workloads.ceiling`), on the
+    """The result of a point. `throughput_fraction`: of the most that the pairs can carry (`workloads.ceiling`), on the
     wire; None for single messages. `least_p99_us`: below which p99 cannot be, whoever chooses paths (`least_p99`).
     `recovery_round_trips`: the longest silence of a connection in its own round trips as they were before the link
     broke; `silent`: connections that were silent for more than three. `late`: fractions of data packets by how far they
@@ -180,7 +180,7 @@ def _event(point: RivalPoint, topology: Topology, fabric: VirtualFabric, pairs: 
 
 
 def _recovery(silences: np.ndarray, round_trips: np.ndarray) -> dict[str, object]:
-    """What a broken link cost: each connection's longest silence and its round trip before, ps."""
+    """Return the cost of a broken link: each connection's longest silence and its round trip before, ps."""
     own = silences / np.maximum(round_trips, 1)
     return {
         "recovery_us": round(float(silences.max(initial=0)) / US, 3),

@@ -80,7 +80,7 @@ def times(text: str, begins: dict[int, float]) -> dict[str, float]:
 
 
 def rows(cells: Iterable[Any]) -> list[SimulatorRow]:
-    """What both have."""
+    """Return the rows that both simulators have."""
     runs = grouped(json.loads(DATA.read_text())["runs"], lambda run: (run["pattern"], run["load_balancing"]))
     both = []
     for cell in cells:
@@ -92,7 +92,7 @@ def rows(cells: Iterable[Any]) -> list[SimulatorRow]:
 
 
 def table(cells: Iterable[Any]) -> Table[SimulatorRow]:
-    """Of both simulators."""
+    """Return the table of both simulators."""
     columns = [
         left("pattern", lambda row: row.cell.pattern),
         left("scheme", lambda row: row.cell.scheme),

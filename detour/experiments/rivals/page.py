@@ -126,7 +126,7 @@ def _limits(groups: Iterable[Group]) -> str:
 
 @dataclass(frozen=True)
 class _Measure:
-    """What is compared in some cells: `of` is None in others; `best`: max or min; `text`: of a value."""
+    """A measure compared in some cells: `of` is None in others; `best`: max or min; `text`: of a value."""
 
     name: str
     of: Callable[[RivalCell], float | None]

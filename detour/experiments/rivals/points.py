@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is run when schemes that choose paths are compared: topologies, patterns, sizes of messages, schemes, draws; and
-the runs behind docs/rivals.md, in a file that the repository keeps: more are added, and the page is made again.
+"""Points that compare schemes which choose paths: topologies, patterns, sizes of messages, schemes, draws; and the runs
+behind docs/rivals.md, in a file that the repository keeps: more are added, and the page is made again.
 
 Patterns of the non-shortest-path paper and its hold-outs are those of `nonshortest.workloads`, at three loads where
 they have loads. Added: `ring` (every host to the next, as collectives send), `all-to-all`, `incast` (as many hosts as a
@@ -127,7 +127,7 @@ class RivalPoint(RivalCase, RunTimes):
 
 @dataclass(frozen=True)
 class RivalSelection:
-    """What to run: all combinations that there are. `draws`: of pairs."""
+    """A selection of runs: all combinations that there are. `draws`: of pairs."""
 
     topologies: Sequence[str]
     patterns: Sequence[str]
@@ -222,7 +222,7 @@ def points_in(file: Path, what: RivalSelection, topologies: Iterable[str] | None
 def selection(
     extent: str = "normal", *, source: Path | None = None, keep: Path | None = None, **asked: Sequence[Any] | int
 ) -> RivalSelection:
-    """What is asked for: parts of a `RivalSelection`, the others as usual."""
+    """Make a selection: parts of a `RivalSelection`, the others as usual."""
     return replace(usual(extent), **{name: value for name, value in asked.items() if value})  # type: ignore[arg-type]
 
 

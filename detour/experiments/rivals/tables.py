@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made of the runs of schemes that choose paths: a cell for the draws of a scheme on a workload, and tables."""
+"""Cells and tables of the runs of schemes that choose paths: a cell for the draws of a scheme on a workload."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _sum(values: list[int | None]) -> int | None:
 
 
 def _mean_each(several: list[Sequence[float]]) -> list[float]:
-    """Of places in lists of unlike length."""
+    """Return the mean at each place of lists of unlike length."""
     return [round(sum(some) / len(several), 6) for some in zip_longest(*several, fillvalue=0.0)]
 
 
@@ -179,7 +179,7 @@ def _times(cells: Sequence[RivalCell]) -> Table[RivalCell]:
 
 
 def all_tables(findings: RivalFindings) -> list[Table[Any]]:
-    """Those, packets out of order, both simulators, and the goals."""
+    """Return those tables, packets out of order, both simulators, and the goals."""
     cells = findings.cells
     return [*tables(findings), lateness_table(cells), htsim.table(cells), goals_table(findings)]
 
@@ -217,7 +217,7 @@ class GoalVerdict:
 
 @dataclass(frozen=True)
 class SprayGoal:
-    """What SprayLERP should reach, and whether it does, by cell."""
+    """A goal of SprayLERP, and whether it reaches it, by cell."""
 
     text: str
     verdicts: Sequence[GoalVerdict]

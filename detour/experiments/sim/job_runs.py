@@ -110,7 +110,7 @@ class JobsRun:
 
 @dataclass(frozen=True)
 class JobsPlan:
-    """What is to be run: `events` in the middle of it, `down` from the beginning, `rate`: of links, as text,
+    """A plan of runs: `events` in the middle of it, `down` from the beginning, `rate`: of links, as text,
     `reroute_after_ps`: the controller's time after an event (None: it does nothing)."""
 
     topology: Topology

@@ -35,7 +35,7 @@ PatternValues = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class DrawnFor:
-    """What a pattern is drawn for: hosts of a topology with links of a rate, and a seed."""
+    """The inputs of a drawn pattern: hosts of a topology with links of a rate, and a seed."""
 
     topology: Topology
     rate_bps: int

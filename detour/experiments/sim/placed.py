@@ -19,7 +19,7 @@ PLACED_SCHEME = "LERP-shortest"
 
 @dataclass(frozen=True)
 class PlacedResult(SimResult):
-    """What is said of the placed run, and beside it: `ecmp`, the same of hashing; `speedup`: how many times faster the
+    """The result of the placed run, and beside it: `ecmp`, the same of hashing; `speedup`: how many times faster the
     whole is (None if one did not complete)."""
 
     ecmp: SimResult
@@ -52,7 +52,7 @@ def run_both(plan: SimPlan, progress: SimProgress) -> tuple[SimRun, SimRun]:
 
 
 def placed_result(ecmp: SimRun, placed: SimRun) -> PlacedResult:
-    """What is said of both."""
+    """Return the result of both runs."""
     whole = all_of_it(ecmp, placed)
     speedup = None if whole.faster is None else round(whole.faster, 4)
     return extended(PlacedResult, result_of(placed), ecmp=result_of(ecmp), speedup=speedup)

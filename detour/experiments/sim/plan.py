@@ -43,8 +43,8 @@ class SimPlan:
 def plan_of(
     options: SimOptions, topology: Topology | None = None, workload: Callable[[Topology], SimWorkload] | None = None
 ) -> SimPlan:
-    """What is said, understood. `topology`, `workload` (of the topology): these, instead of what texts name. Raises
-    `OptionError`: what is missing or wrong, named by its option."""
+    """Make a plan from options. `topology`, `workload` (of the topology): these, instead of what texts name. Raises
+    `OptionError`: a missing or wrong value, named by its option."""
     for name, given in (("topo", topology), ("workload", workload)):
         if given is None and getattr(options, name) is None:
             raise OptionError(name, f"a run needs {name}: --{name}, or `{name}:` in a scenario file")
@@ -97,8 +97,8 @@ class Scenario:
 
 
 def read_scenario(file: Path) -> Scenario:
-    """What a scenario file says, not yet understood. Raises `DetourError`: it cannot be read, is no YAML, or has a key
-    that no option is called, or one twice."""
+    """Read a scenario file without interpreting its values. Raises `DetourError`: it cannot be read, is not YAML, or
+    has a key that is no option, or one twice."""
     lines = read_options(file, read_text(file), _NAMES, _LISTS)
     values: dict[str, Any] = {_NAMES[key]: one.value for key, one in lines.items()}
     return Scenario(file, SimOptions(**values), {_NAMES[key]: one.line for key, one in lines.items()})

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.extras import require
 from detour.base.files import naming, new_file, new_text, write_file
 from detour.base.html import html_page
 from detour.base.plugins import unpinned
@@ -41,7 +42,7 @@ def check_folder(folder: Path | None) -> None:
         raise DetourError(f"--out {folder}: there is no folder {place}")
     if not os.access(place, os.W_OK | os.X_OK):
         raise DetourError(f"--out {folder}: {place} cannot be written to")
-    _needs_matplotlib("--out")
+    require("matplotlib", "matplotlib", "plot", "--out")
 
 
 def check_plot(file: Path | None) -> None:
@@ -52,12 +53,7 @@ def check_plot(file: Path | None) -> None:
         raise DetourError(f"--plot {file}: plots are written as {', '.join(_SUFFIXES)}")
     if not file.absolute().parent.is_dir():
         raise DetourError(f"--plot {file}: there is no folder {file.absolute().parent}")
-    _needs_matplotlib("--plot")
-
-
-def _needs_matplotlib(option: str) -> None:
-    if importlib.util.find_spec("matplotlib") is None:
-        raise DetourError(f"{option} needs matplotlib: pip install 'detour-fabric[plot]'")
+    require("matplotlib", "matplotlib", "plot", "--plot")
 
 
 def write(folder: Path, run: SimRun) -> None:
@@ -82,7 +78,7 @@ def write(folder: Path, run: SimRun) -> None:
 
 def flow_columns(run: SimRun) -> dict[str, np.ndarray]:
     """Columns of flows.csv, (messages,) each; what did not happen is not a number. Where messages share connections,
-    what connections count is left out."""
+    what connections count is left out; hosts' names are there if a file has them."""
     complete, times, slowdowns = flow_times(run)
     message, graph = np.flatnonzero(run.graph.is_message), run.graph
     of_tasks = np.full((2, len(graph)), np.nan)
@@ -97,6 +93,9 @@ def flow_columns(run: SimRun) -> dict[str, np.ndarray]:
         "ideal_us": run.ideal.task_ps[message] / US,
         "slowdown": of_tasks[1, message],
     }
+    if run.topology.names:
+        names = np.array([host.name for host in run.topology.hosts])
+        shown |= {f"{end}_name": names[shown[end]] for end in ("source", "target")}
     if not run.workload.flows:
         names = np.array([*graph.steps, ""])
         return {"step": names[graph.tasks["step"][message]], **shown}
@@ -125,6 +124,7 @@ def document(run: SimRun) -> dict[str, Any]:
         "loss": settings.loss,
         "failures": [failure_text(run.topology, one) for one in settings.failures],
         "deadlock": run.deadlock,
+        **({"names": run.topology.names} if run.topology.names else {}),
         "by_size": as_json(by_size(run)),
     }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `detour sim` says of a run: completion times, slowdowns, bytes, steps."""
+"""Results of `detour sim`: completion times, slowdowns, bytes, steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DIGITS = 3
 
 @dataclass(frozen=True)
 class SimPercentiles:
-    """Of flows that are complete; None without one."""
+    """Percentiles over complete flows; None without one."""
 
     mean: float | None
     p50: float | None
@@ -81,7 +81,7 @@ class SizeBin:
 
 
 def percentiles(values: NDArray[np.float64]) -> SimPercentiles:
-    """Of any number of values."""
+    """Return the percentiles of any number of values."""
     if not len(values):
         return SimPercentiles(None, None, None, None, None)
     return SimPercentiles(*mean_and_percentiles(values, (50, 95, 99, 99.9), _DIGITS))
@@ -95,7 +95,7 @@ def flow_times(run: SimRun) -> tuple[NDArray[np.int64], NDArray[np.float64], NDA
 
 
 def result_of(run: SimRun) -> SimResult:
-    """What is said of a run."""
+    """Return the result of a run."""
     complete, times, slowdowns = flow_times(run)
     seconds = run.end_ps / 1e12
     return SimResult(

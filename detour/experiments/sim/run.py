@@ -147,7 +147,7 @@ SimProgress = Callable[[float, float, float], None]
 
 @dataclass(frozen=True)
 class ConnectionCounts:
-    """What connections counted, (connections,) each. `delivered`: bytes in the receiver's memory, each counted once.
+    """Counters of connections, (connections,) each. `delivered`: bytes in the receiver's memory, each counted once.
     `packets` that were sent, `received` for the first time, `duplicates` that came again. `held_peak`: the most packets
     that the receiver held at a time because others before them were missing. `delay_ps`: mean queuing delay of the
     packets that arrived."""
@@ -186,9 +186,16 @@ class SimRun:
     stopped: bool = False
     placement: Placement | None = None
 
+    def __repr__(self) -> str:
+        over = int((self.graph.is_message & self.tasks.finished).sum())
+        return (
+            f"<SimRun {self.workload.text} on {self.topology.spec}, {self.settings.scheme.name}: "
+            f"{over} of {int(self.graph.is_message.sum())} flows complete in {time_text(self.end_ps)}, {self.ended_by}>"
+        )
+
     @property
     def graph(self) -> TaskGraph:
-        """Of the workload."""
+        """The workload's graph."""
         return self.workload.graph
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run of `detour sim` consists of, whoever says it: options of the command, or a scenario file."""
+"""Settings of a run of `detour sim`, from options of the command or a scenario file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
-from detour.base.quantities import bytes_of, fraction_of, rate_bps_of, time_ps_of
+from detour.base.quantities import bytes_of, fraction_of, rate_bps_of, time_or_never_of, time_ps_of, whole_number_of
 from detour.base.times import MAX_TIME, MS, US
 from detour.control.policy import Amount, NoMarking, RedMarking, StepMarking
 from detour.engine.jitter import AUTO, LONGEST_PS
@@ -41,8 +41,8 @@ class TimedFailure:
 
 @dataclass(frozen=True, kw_only=True)
 class SimOptions:
-    """What can be said about a run, in text as people write it; None: as it is by default. A scenario file has the same
-    names, with `-` for `_`."""
+    """Options of a run, in text as people write it; None: the default. A scenario file has the same names, with `-` for
+    `_`."""
 
     topo: str | None = None
     workload: str | None = None
@@ -118,9 +118,9 @@ def settings_of(topology: Topology, options: SimOptions) -> SimSettings:
         links=links_of(options).of(topology),
         memory=SwitchMemory(port_bytes=read("buffer", _buffer, SwitchMemory().port_bytes)),
         loss=read("loss", _loss, 0.0),
-        seed=read("seed", _seed, 1),
+        seed=read("seed", seed_of, 1),
         failures=tuple(sorted(read_option("fail", text, partial(_failure, topology)) for text in options.fail)),
-        reroute_after_ps=read("reroute_after", _time, None),
+        reroute_after_ps=read("reroute_after", time_or_never_of, None),
         duration_ps=read("duration", _time, None),
         connections=read("connections", _connections, 1),
         jitter_ps=read("jitter", jitter_of, AUTO),
@@ -128,7 +128,7 @@ def settings_of(topology: Topology, options: SimOptions) -> SimSettings:
 
 
 def read_option(option: str, text: str, read: Callable[[str], T]) -> T:
-    """What a value says. Raises `OptionError`: it says nothing, named by its option."""
+    """Parse a value. Raises `OptionError`: it is wrong, named by its option."""
     try:
         return read(text)
     except DetourError as error:
@@ -158,17 +158,10 @@ def _checked(read: Callable[[str], T], allowed: Callable[[T], bool], rule: str) 
     return checked
 
 
-def _digits(text: str) -> int:
-    """A whole number of a few digits; -1: it is none."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else -1
-
-
 _delay = _checked(time_ps_of, lambda delay: 1_000 <= delay <= _LONGEST_DELAY_PS, "; 1ns to 100ms are possible")
 _time = _checked(time_ps_of, bool, " is no time above 0")
-_seed = _checked(_digits, lambda seed: seed >= 0, " is not a whole number from 0 to 999999999")
-_connections = _checked(
-    _digits, lambda count: 1 <= count <= _MOST_CONNECTIONS, f" is not a whole number from 1 to {_MOST_CONNECTIONS}"
-)
+seed_of = partial(whole_number_of, most=10**9 - 1, least=0)
+_connections = partial(whole_number_of, most=_MOST_CONNECTIONS)
 _buffer = _checked(bytes_of, lambda size: size >= _LEAST_BUFFER, f"; a port needs {_LEAST_BUFFER} bytes, two packets")
 _loss = _checked(fraction_of, lambda loss: loss < 1, "; links that lose all carry nothing")
 jitter_of = _checked(time_ps_of, lambda jitter: jitter <= LONGEST_PS, "; 0 to 100ms are possible")
@@ -184,7 +177,7 @@ def _failure(topology: Topology, text: str) -> TimedFailure:
 
 
 def failure_text(topology: Topology, one: TimedFailure) -> str:
-    """What `_failure` understands."""
+    """Return the text that `_failure` parses."""
     return f"{failure_name(topology, one.failure)}@{one.at_ps / US:g}us"
 
 
@@ -192,8 +185,8 @@ _EVENT = "wanted is fail:LINK, heal:LINK, slow:LINK:FRACTION or flap:LINK:TIME, 
 
 
 def events_of(topology: Topology, when: str, event: str) -> list[TimedFailure]:
-    """What `--at 1ms fail:s0-s4` means. `fail` takes a link or switch down and `heal` brings it back; `slow` leaves a
-    link that fraction of its rate; what `flap`s is down for that long. Raises `DetourError`: it means nothing."""
+    """Parse `--at 1ms fail:s0-s4`. `fail` takes a link or switch down and `heal` brings it back; `slow` leaves a link
+    that fraction of its rate; what `flap`s is down for that long. Raises `DetourError`: it is wrong."""
     at_ps = time_ps_of(when)
     kind, _, rest = event.partition(":")
     name, _, value = rest.rpartition(":") if kind in ("slow", "flap") else (rest, "", "")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `--workload` may be: a pattern or a collective by name, a file (jobs, flows, a GOAL schedule, a Chakra trace),
-or code of one's own.
+"""Workloads for `--workload`: a pattern or a collective by name, a file (jobs, flows, a GOAL schedule, a Chakra trace),
+or the user's own code.
 
 One's own is a function `f(topology, ...)` that returns rows of source, destination, bytes and, if not all begin at
 once, seconds; or a `TaskGraph`. What follows its name is handed in by keyword, `seed` too if it takes one. It is found
@@ -38,7 +38,7 @@ _BEGINNING = 4_000
 
 @dataclass(frozen=True)
 class SimWorkload:
-    """What is to be carried. `flows`: messages of which none waits for another one. `pinned`: paths that are demanded,
+    """The traffic of a run. `flows`: messages of which none waits for another one. `pinned`: paths that are demanded,
     where connections are placed."""
 
     text: str
@@ -52,8 +52,8 @@ Opener = Callable[[str, str, DrawnFor], SimWorkload]
 
 
 def open_workload(text: str, topology: Topology, rate_bps: int, seed: int) -> SimWorkload:
-    """What a text names. `rate_bps`: of hosts' links, by which loads are reckoned. Raises `DetourError`: there is no
-    such name or file, or what is wrong with it."""
+    """Open a workload by its text. `rate_bps`: of hosts' links, by which loads are reckoned. Raises `DetourError`:
+    there is no such name or file, or it is wrong."""
     name, rest = plugins.split(text)
     if WORKLOAD_REGISTRY.knows(name) or not _is_path(text):
         return WORKLOAD_REGISTRY.find(name)(text, rest, DrawnFor(topology, rate_bps, seed))
@@ -99,19 +99,17 @@ def _job(text: str, rest: str, of: DrawnFor) -> SimWorkload:
 
 
 def _adopt(name: str, function: Any) -> Opener:
-    if not callable(function):
-        raise DetourError(f"{name} is a {type(function).__name__}, and not a function of a topology")
+    function = plugins.function_of(function, "a topology")
 
     def opened(text: str, rest: str, of: DrawnFor) -> SimWorkload:
         values = plugins.values_of(text, rest)
         if "seed" in inspect.signature(function).parameters:
             values.setdefault("seed", of.seed)
-        workload = plugins.call(name, function, topology=of.topology, **values)
-        if isinstance(workload, TaskGraph):
-            return SimWorkload(text, workload, not len(workload.dependencies) and bool(workload.is_message.all()))
         with plugins.blaming(name):
-            rows = list(workload)
-        return workload_of_rows(text, rows, of.topology)
+            workload = plugins.call(name, function, of.topology, **values)
+            if isinstance(workload, TaskGraph):
+                return SimWorkload(text, workload, not len(workload.dependencies) and bool(workload.is_message.all()))
+            return workload_of_rows(text, list(workload), of.topology)
 
     return opened
 
@@ -119,13 +117,15 @@ def _adopt(name: str, function: Any) -> Opener:
 def workload_of_rows(text: str, rows: Iterable[Any], topology: Topology) -> SimWorkload:
     """Flows given as rows of source, destination, bytes and, if not all begin at once, seconds. `text`: how it is
     called. Raises `DetourError`: a row is something else, or means no flow of the topology."""
-    return _of_flows(text, flow_table([_row(text, number, row) for number, row in enumerate(rows)]), topology)
+    table = flow_table([_row(text, number, row, topology) for number, row in enumerate(rows)])
+    return _of_flows(text, table, topology)
 
 
-def _row(name: str, number: int, row: Any) -> tuple[int, int, int, int]:
+def _row(name: str, number: int, row: Any, topology: Topology) -> tuple[int, int, int, int]:
     try:
         source, target, size, *start = row
         (seconds,) = start or [0.0]
+        source, target = (topology.host(end).index if isinstance(end, str) else end for end in (source, target))
         return int(source), int(target), int(size), round(float(seconds) * _S)
     except (TypeError, ValueError, OverflowError):
         raise DetourError(

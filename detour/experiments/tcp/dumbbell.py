@@ -69,7 +69,7 @@ class Dumbbell:
 
 
 def address(side: int, place: int) -> str:
-    """Of a host of side 1 (senders) or 2."""
+    """Return the address of a host of side 1 (senders) or 2."""
     return f"10.0.{side}.{place + 1}"
 
 

@@ -74,7 +74,7 @@ class TcpRow:
 
 @dataclass(frozen=True)
 class TcpRun:
-    """What came of a point, or of all."""
+    """The result of a point, or of all."""
 
     rows: Sequence[TcpRow]
 

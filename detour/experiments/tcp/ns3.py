@@ -74,7 +74,7 @@ class Sawtooth:
 
 
 def sawtooth(curve: Curve, link: LinkConditions) -> Sawtooth:
-    """What lies behind `link.settle`."""
+    """Measure the sawtooth behind `link.settle`."""
     window = np.asarray(curve.cwnd, np.float64)[round(link.settle / link.step) :]
     tops, bottoms = _turns(window)
     mean = float(window.mean())

@@ -86,7 +86,7 @@ def prefetch(sw: int, reach: int) -> int:
 
 
 class Relay:
-    """What `Network.set_pipeline` wants of a program."""
+    """The part of a program that `Network.set_pipeline` needs."""
 
     max_header_bytes = 512
     max_digest_bytes = 4
@@ -112,4 +112,4 @@ class RelaySide:
         pass
 
     def set_port_state(self, port: int, up: bool) -> None:
-        """Nobody asks."""
+        """Ignore the state of ports."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all backends share: a running fabric with P4Runtime endpoints, hosts, links that can fail, and a clock.
+"""The base of all backends: a running fabric with P4Runtime endpoints, hosts, links that can fail, and a clock.
 
 Whoever boots, programs, fails, throttles, captures or measures a fabric needs no more than this and need not know which
 backend it is: BMv2, or the engine in real time or in virtual time.
@@ -91,7 +91,7 @@ class Fabric(ABC):
         like `s3-1`; default all."""
 
     def capture_error(self) -> str | None:
-        """What has ended the writing of captures, if anything has."""
+        """Return the error that ended the writing of captures, if any."""
         return None
 
     def check(self) -> None:  # noqa: B027  (most targets have nothing to look at)
@@ -103,10 +103,10 @@ class Fabric(ABC):
 
     @abstractmethod
     def details(self) -> BackendDetails:
-        """What else `detour status` may say."""
+        """Return the backend's additions to `detour status`."""
 
     def p4runtime_clients(self, device_id: int) -> list[StreamClient] | None:
-        """Who has a P4Runtime stream to a switch; None: the switch does not say."""
+        """List the P4Runtime streams to a switch; None: the switch does not say."""
         return None
 
     def linux_hosts(self) -> frozenset[int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from detour.base.dataplane import PACKET_BYTES
+from detour.base.errors import told_of
 from detour.base.progress import Progress, silent
 from detour.control.native import VERIFIER
 from detour.engine import warm
@@ -57,7 +58,8 @@ class EngineFabric(NetworkFabric):
             self.linux = opened.enter_context(linux_hosts(linux, progress))
             warm.ensure(progress, RDMA, FLOW_WINDOWS, VERIFIER)
             progress("loading the P4 program")
-            compile_program(self.terms.pipeline.blob.read_bytes())  # switches find it in the cache
+            with told_of(str(self.terms.pipeline.blob)):
+                compile_program(self.terms.pipeline.blob.read_bytes())  # switches find it in the cache
             longest = MAX_FRAME if self.linux is None else max(MAX_FRAME, self.linux.request.longest_frame)
             network = self._network = Network(
                 RealTime(), settings.hosts.tick_ps, settings.seed, hosts=self.hs, frame_bytes=longest

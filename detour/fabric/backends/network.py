@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fabrics of the engine's switches share, in real time and in virtual time: one network, and what it can do."""
+"""The network that fabrics of the engine's switches share, in real time and in virtual time, with its operations."""
 
 from __future__ import annotations
 

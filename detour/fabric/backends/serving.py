@@ -77,7 +77,7 @@ class Serving:
         return dict.fromkeys((switch.name for switch in switches), self._endpoint.target)
 
     def details(self) -> ServedAt:
-        """What `detour status` says of it."""
+        """Return the part of `detour status` on endpoints."""
         at = self._endpoint
         return ServedAt(at.private_target, at.target, self._tls is not None, at.reach(), self._thrift.target)
 

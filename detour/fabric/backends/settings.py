@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fabric is made of on the wall clock: rates, queues, thresholds and the hosts' parameters, all by name.
+"""Settings of a fabric on the wall clock: rates, queues, thresholds and the hosts' parameters, all by name.
 
 The papers' 100 Gb/s do not fit on a laptop's clock, so rates are scaled down. On the engine everything that is
 counted in packets (queue depth, ECN threshold, the 75-MTU rule) stays as it is. BMv2 carries so few packets that
@@ -32,8 +32,8 @@ PROBE_EVERY = 100
 
 @dataclass(frozen=True)
 class FabricTerms:
-    """What control plane and traffic have to know of a fabric, whatever it runs on. `rate_bps`: of every link.
-    `pipeline`: what all switches run."""
+    """The properties of a fabric that control plane and traffic need, whatever the backend. `rate_bps`: of every link.
+    `pipeline`: the program of all switches."""
 
     policy: Policy
     hosts: HostConfig
@@ -98,7 +98,7 @@ class BackendSettings:
         return packets_a_second(self.rate_bps)
 
     def terms(self, topology: Topology) -> FabricTerms:
-        """What everybody else has to know of this."""
+        """Return the properties that other parts need."""
         return FabricTerms(self.policy(topology), self.hosts, self.rate_bps, self.seed, self.pipeline)
 
     def host_arrays(self, topology: Topology) -> Hosts:
@@ -114,8 +114,8 @@ class BackendSettings:
         )
 
     def policy(self, topology: Topology) -> Policy:
-        """What the planner has to know of this. In expanders priorities rise as DF-KSP with two of them needs it
-        (FC+, section III-D)."""
+        """Return the planner's policy. In expanders priorities rise as DF-KSP with two of them needs it (FC+, section
+        III-D)."""
         marking = StepMarking(Amount(self.ecn_packets))
         if is_expander(topology):
             return Policy(ecn=marking, packet_bytes=PACKET_BYTES, valiant=False, channels=2)
@@ -124,7 +124,7 @@ class BackendSettings:
 
 @dataclass(frozen=True)
 class BackendChanges:
-    """What is to be otherwise than a backend has it. None: as it is there. Units as in `BackendSettings`."""
+    """Changes to a backend's settings. None: as it is there. Units as in `BackendSettings`."""
 
     rate_bps: int | None = None
     delay_ps: int | None = None

@@ -97,8 +97,8 @@ def make_fabric(
 
 
 def _settings(usual: BackendSettings, changes: BackendChanges, topology: Topology) -> BackendSettings:
-    """Those of a backend, changed. Raises DetourError: they make no sense, or a program of one's own cannot hold what
-    planners write."""
+    """Return a backend's settings with changes. Raises DetourError: they make no sense, or a user's own program cannot
+    hold what planners write."""
     settings = changes.applied(usual)
     if changes.pipeline is not None:
         changes.pipeline.require(plan(topology, settings.policy(topology)))

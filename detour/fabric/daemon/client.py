@@ -25,7 +25,7 @@ _KILLED_S = 10.0
 
 @dataclass(frozen=True)
 class UpOptions:
-    """What `detour up` can be told."""
+    """Options of `detour up`."""
 
     target: str = "engine"
     topology: str = "d1"
@@ -67,6 +67,7 @@ def down(state: StateDir | None = None) -> bool:
         state.remove_stale()
         return False
     process = state.process()
+    state.ask_to_end()
     try:
         call(state.socket, "down", {}, limit_s=_ASKED_S, silence_s=_ASKED_S)
         patience = DOWN_SECONDS

@@ -51,7 +51,7 @@ OperationFunction = Callable[..., Any]
 
 
 class _ClientGoneError(Exception):
-    """Nobody is left to hear an answer."""
+    """The client is gone, so no answer is needed."""
 
 
 class ControlServer:
@@ -316,7 +316,7 @@ def _connect(connection: socket.socket, path: Path, deadline: float) -> None:
 
 
 def _answers(connection: socket.socket, deadline: float, silence_s: float) -> Iterator[dict[str, Any]]:
-    """What the fabric says, line by line."""
+    """Yield the fabric's answers, line by line."""
     rest = b""
     while True:
         left = min(silence_s, deadline - time.monotonic())

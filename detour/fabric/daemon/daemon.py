@@ -15,7 +15,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +41,16 @@ from detour.fabric.operations.session import Session
 from detour.fabric.traffic.workload import load_pairs
 
 _LOOK_S = 1.0
+
+
+class EndedByDown(DetourError):
+    """`detour down` has ended the fabric of this process, which has cleaned up. That is what was asked for, so the exit
+    code is 0."""
+
+    exit_code = 0
+
+    def __init__(self) -> None:
+        super().__init__("`detour down` has ended this fabric")
 
 
 def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None = None) -> Session:
@@ -110,6 +119,8 @@ def run(
                 run_it = _run_fabric if options.lab is None else _run_lab
                 run_it(options, progress, state, now_up, detached)
         except Interrupted:
+            if state.is_to_end:
+                raise EndedByDown from None
             raise
         except BaseException as error:
             died = is_up or not isinstance(error, DetourError)  # otherwise the user is told at once
@@ -171,7 +182,7 @@ def _serve(session: Session, state: StateDir, ready: Callable[[Status], None], d
 def _answering(
     session: Session, state: StateDir, status: Callable[[], Status], down: Callable[[], None]
 ) -> ControlServer:
-    """What answers commands at the control socket. `down`: what `detour down` does."""
+    """Return the server that answers commands at the control socket. `down`: the action of `detour down`."""
     operations: dict[str, Any] = {name: getattr(session, name) for name in OPERATIONS}
     return ControlServer(state.socket, operations | {"down": down, "status": status}, warning=session.warning)
 
@@ -179,8 +190,8 @@ def _answering(
 @contextmanager
 def found_by_others(options: UpOptions) -> Iterator[Callable[[Session], AbstractContextManager[object]]]:
     """For a fabric that this process runs for itself: yields what lets commands elsewhere find a session, once there is
-    one. `detour down` ends it as a signal would (`interruptible`). Where a fabric is up already that one is found and
-    this one is not; nor is it where the state folder cannot be used."""
+    one. `detour down` ends it as a signal would (`interruptible`), and raises `EndedByDown` here. Where a fabric is up
+    already that one is found and this one is not; nor is it where the state folder cannot be used."""
     state = StateDir()
     try:
         state.lock()
@@ -192,10 +203,18 @@ def found_by_others(options: UpOptions) -> Iterator[Callable[[Session], Abstract
 
         def answering(session: Session) -> AbstractContextManager[object]:
             state.record({"target": session.fabric.target, "topology": session.topology.spec})
-            end = partial(os.kill, os.getpid(), signal.SIGTERM)
+
+            def end() -> None:
+                state.ask_to_end()
+                os.kill(os.getpid(), signal.SIGTERM)
+
             return _answering(session, state, lambda: replace(session.status(), log=None), end)
 
         yield answering
+    except Interrupted:
+        if state.is_to_end:
+            raise EndedByDown from None
+        raise
     finally:
         state.release()
 

@@ -31,6 +31,7 @@ _NAME = re.compile("[A-Za-z0-9_-]{1,32}")
 _SOCKET = "control.sock"
 _RECORD = "fabric.json"
 _LOG = "daemon.log"
+_END = "end"
 _LAST_WORDS_BYTES = 4096
 UP = "up"
 """the line of a log that says so; a log that ends with it tells nothing about an end"""
@@ -98,7 +99,7 @@ class StateDir:
 
     @property
     def log(self) -> Path:
-        """What a detached fabric writes while it lives."""
+        """The log of a detached fabric."""
         return self.path / _LOG
 
     @property
@@ -146,11 +147,22 @@ class StateDir:
         if died:
             self._keep_log()
         self._clear()
-        self.path.rmdir()
+        while not _removed(self.path):
+            self._clear()  # `ask_to_end` came between
         os.close(self._fd)
         self._fd = -1
 
+    @property
+    def is_to_end(self) -> bool:
+        """Whether `detour down` has ended it: a signal alone does not say who sent it."""
+        return (self.path / _END).exists()
+
     # -- for everybody else -----------------------------------------------------------------------------
+
+    def ask_to_end(self) -> None:
+        """Notes that the fabric is ended by `detour down`."""
+        with suppress(OSError):
+            (self.path / _END).touch()
 
     def is_alive(self) -> bool:
         """Whether somebody holds the lock."""
@@ -180,7 +192,7 @@ class StateDir:
         return None
 
     def noted(self) -> dict[str, Any]:
-        """What the fabric has noted of itself (`record`), as far as it can be read."""
+        """Return the fabric's own record (`record`), as far as it can be read."""
         try:
             record = json.loads((self.path / _RECORD).read_text())
         except (OSError, ValueError):
@@ -259,6 +271,17 @@ class StateDir:
         if not noted.keys() >= {"target", "topology", "pid"}:
             return ""
         return f" ({noted['target']}, {noted['topology']}, process {noted['pid']})"
+
+
+def _removed(folder: Path) -> bool:
+    """Removes it; whether it was empty."""
+    try:
+        folder.rmdir()
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            raise
+        return False
+    return True
 
 
 def _check_parent(parent: Path) -> None:

@@ -31,7 +31,7 @@ LabCable = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class LinkDefaults:
-    """Of links of which the lab says nothing. BMv2's queues hold 64 packets."""
+    """Properties of links for which the lab gives none. BMv2's queues hold 64 packets."""
 
     rate_bps: int = 0
     delay_ps: int = 0
@@ -39,7 +39,7 @@ class LinkDefaults:
     loss: float = 0.0
 
     def of(self, link: LabLink) -> LabCable:
-        """What a link is like."""
+        """Return the properties of a link."""
         return (
             self.rate_bps if link.rate_bps is None else link.rate_bps,
             self.delay_ps if link.delay_ps is None else link.delay_ps,
@@ -74,11 +74,11 @@ class BootedLab:
         return self.lab.switch(end.node).device_id, end.port
 
     def switch_name(self, device_id: int) -> str:
-        """What a switch is called, by its device id."""
+        """Return the name of a switch by its device id."""
         return self._names[device_id]
 
     def behind(self, device_id: int, port: int) -> Behind | None:
-        """What is behind a port of a switch, None for nothing."""
+        """Return the far end of a switch's port, None if nothing is connected."""
         return self._behind.get((device_id, port))
 
     @cached_property
@@ -171,7 +171,7 @@ def run_commands(booted: BootedLab) -> None:
 
 
 def config_of(host: LabHost) -> IpHostConfig:
-    """What the stack has to know of a host."""
+    """Return the stack's configuration of a host."""
     address, gateway = str(host.address), "" if host.gateway is None else str(host.gateway)
     neighbours = {str(ip): mac for ip, mac in host.neighbours}
     if host.address.version == 6:

@@ -44,7 +44,8 @@ class LabUpdate:
 
 
 def read_entries(path: Path, p4info: p4i.P4Info) -> list[LabUpdate]:
-    """What a file wants written. Raises DetourError: what does not fit the program, in which line, and what would."""
+    """Read the updates that a file asks for. Raises DetourError: a line that does not fit the program, and what would
+    fit."""
     return list(_Reader(JsonFile(path), p4info).updates())
 
 
@@ -132,7 +133,7 @@ def _matches(entry: JsonObject, table: Any) -> dict[str, entries.MatchValue]:
 
 
 def _priority(entry: JsonObject, table: Any) -> int:
-    """Of an entry, where its table has any."""
+    """Return the priority of an entry, if its table has priorities."""
     priority = entry.get("priority") or 0
     if not _is_whole(priority) or priority < 0:
         raise DetourError(f"priority is {priority!r}; wanted is a number above 0")
@@ -222,7 +223,7 @@ def _address(what: str, text: str) -> tuple[int, int]:
 
 
 def _match(field: Any, value: object) -> entries.MatchValue | None:
-    """What a field is compared with; None: anything will do."""
+    """Return the match of a field; None: any value matches."""
     name, bits = field.name, field.bitwidth
     if field.match_type in (_KIND.EXACT, _KIND.OPTIONAL):
         return _number(name, value, bits)

@@ -25,8 +25,8 @@ class LabFolder:
 
     @staticmethod
     def given(text: str, solution: bool = False, arguments: str | None = None) -> LabFolder:
-        """What somebody names: a folder, or a topology in it or in a folder of it. Raises DetourError: neither is
-        there, or there is no solution."""
+        """Find a lab by name: a folder, or a topology in it or in a folder of it. Raises DetourError: neither exists,
+        or there is no solution."""
         path = Path(text).absolute()
         try:
             words = tuple(shlex.split(arguments or ""))

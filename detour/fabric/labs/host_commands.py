@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a lab tells its hosts to do at first: routes and neighbours, which every host can have, and what only those with
-a shell can do."""
+"""Initial commands of a lab to its hosts: routes and neighbours, which every host can have, and commands that need a
+shell."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_commands(lab: Lab, with_shell: Container[str] = ()) -> None:
 
 
 def for_shell(host: LabHost) -> list[str]:
-    """What a shell has to do for a host. Offloads are off at Linux hosts as it is."""
+    """Return the commands that need a shell. Offloads are off at Linux hosts anyhow."""
     return [each for each in host.shell if _without_sudo(each, host.where)[:1] != ["ethtool"]]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hosts of a lab do, under way: begun, whether it is over, and what came of it."""
+"""Running activities of a lab's hosts: started, finished or not, and their results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LAST_PORT = 65_535
 
 @dataclass(frozen=True)
 class FlowShare:
-    """What counts as a flow in the document of `detour sim`: a ping's round trip, a stream, a connection."""
+    """A flow in the document of `detour sim`: a ping's round trip, a stream, a connection."""
 
     bytes: int
     delivered: int
@@ -57,11 +57,11 @@ class HostJob(ABC):
 
     @abstractmethod
     def parts(self) -> list[FlowShare]:
-        """Its flows."""
+        """Return the activity's flows."""
 
     @abstractmethod
     def row(self) -> dict[str, Any]:
-        """What is shown of it."""
+        """Return the activity's row."""
 
 
 class HostJobs:

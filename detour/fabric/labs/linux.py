@@ -27,8 +27,8 @@ def chosen(lab: Lab, text: str | None) -> list[str]:
 
 
 def request_of(lab: Lab, linux: str | None, netns: str | None = None, mtu: int | None = None) -> LinuxRequest:
-    """What is to be made. `netns`: hosts that are the network namespaces of processes, like `h3=4711`; `mtu`: bytes.
-    Raises DetourError: there is no such host, one is there twice, or something is not a process."""
+    """Return the request for Linux hosts. `netns`: hosts that are the network namespaces of processes, like `h3=4711`;
+    `mtu`: bytes. Raises DetourError: there is no such host, one is listed twice, or something is not a process."""
     processes = processes_of(netns)
     both = chosen(lab, ",".join([*chosen(lab, linux), *processes]))
     size = mtu_of(both, mtu)
@@ -37,7 +37,7 @@ def request_of(lab: Lab, linux: str | None, netns: str | None = None, mtu: int |
 
 
 def interface_of(lab: Lab, host: LabHost, mtu: int = LINUX_MTU) -> HostInterface:
-    """What a host's interface has. It is called as in Mininet: `eth0` in p4lang's tutorials, else `h1-eth0`, which is
+    """Return the interface of a host. Its name is Mininet's: `eth0` in p4lang's tutorials, else `h1-eth0`, which is
     what scripts look for. Hosts with IPv4 have no IPv6 at all, so that nothing is sent by itself."""
     name = f"{host.name}-eth0"
     if lab.format == "tutorials" or len(name) > _LONGEST_NAME:

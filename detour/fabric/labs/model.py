@@ -22,8 +22,8 @@ _MAC = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
 
 @dataclass(frozen=True)
 class LabProgram:
-    """What a switch runs, as the lab names it: a P4 source, or what p4c made of it, or both (then the source is the
-    newer truth). `where`: which file and line says so."""
+    """The program of a switch, as the lab names it: a P4 source, its compiled form, or both (then the source is the
+    newer truth). `where`: the file and line that say so."""
 
     source: Path | None = None
     json: Path | None = None
@@ -68,8 +68,8 @@ T = TypeVar("T", LabSwitch, LabHost)
 
 @dataclass(frozen=True)
 class LabTask:
-    """What a host does by itself, so many seconds after the lab is up, for so many at most (0: until it ends). `name`:
-    for errors; `command`: for a shell; `workload`: for a built-in host ("": nothing, None: it cannot)"""
+    """A task of a host that starts so many seconds after the lab is up and runs for so many at most (0: until it ends).
+    `name`: for errors; `command`: for a shell; `workload`: for a built-in host ("": nothing, None: it cannot)"""
 
     host: str
     name: str

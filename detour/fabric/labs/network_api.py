@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts written for p4-utils import as `p4utils.mininetlib.network_API`: the same names, which put a network
-together and start nothing.
+"""The module that scripts written for p4-utils import as `p4utils.mininetlib.network_API`: the same names, which put a
+network together and start nothing.
 
 Names are those of nsg-ethz/p4-utils; what has no counterpart here is refused by name, what only matters to Mininet
 (logs, captures, its prompt) does nothing.
@@ -254,7 +254,7 @@ def _listed(nodes: Iterable[P4UtilsNode], with_info: bool) -> list[Any]:
 
 
 def _percent(loss: float) -> float:
-    """Of a fraction, as `NetworkAPI.setLoss` takes it."""
+    """Convert a fraction, as `NetworkAPI.setLoss` takes it, to per cent."""
     if isinstance(loss, bool) or not isinstance(loss, int | float) or not 0 <= loss <= 1:
         raise DetourError(f"a loss of {loss!r}; wanted is a fraction from 0 to 1")
     return loss * 100

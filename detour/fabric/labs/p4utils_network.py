@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a network of p4-utils is, as its `NetworkAPI` and its `p4app.json` put it together: nodes and links with
-options, ports and addresses given by the same rules, so that a lab's commands and controllers fit.
+"""A network of p4-utils, as its `NetworkAPI` and its `p4app.json` put it together: nodes and links with options, ports
+and addresses given by the same rules, so that a lab's commands and controllers fit.
 
 The rules (nsg-ethz/p4-utils, `NetworkAPI`): nodes and links in natural order; switches' ports count from 1 and hosts'
 from 0 over the links in that order; device ids count from 1, Thrift ports from 9090, P4Runtime ports from 9559; a CPU

@@ -28,7 +28,7 @@ _ENDLESS_S = 3600.0
 
 @dataclass
 class P4UtilsTask:
-    """What `NetworkAPI.addTask` is told. `module`: of a function; "": `exe` is a command."""
+    """The arguments of `NetworkAPI.addTask`. `module`: of a function; "": `exe` is a command."""
 
     node: str
     exe: str
@@ -91,7 +91,7 @@ def _of_sender(task: P4UtilsTask) -> str:
     """`send_udp_flow` in a workload's words. p4-utils makes packets of 13 bytes less than it says, and counts these."""
     values = {**_SEND_USUAL, **dict(zip(_SEND_USUAL, task.args, strict=False)), **task.kwargs}
     try:
-        rate, size = rate_bps_of(str(values["rate"]).replace("K", "k")), int(values["packet_size"]) - 13
+        rate, size = rate_bps_of(str(values["rate"])), int(values["packet_size"]) - 13
         seconds = min((each for each in (float(values["duration"]), task.duration) if each > 0), default=_ENDLESS_S)
         ports = f"sport={int(values['sport'])},dport={int(values['dport'])},tos={int(values['tos'])}"
     except ValueError as error:
@@ -103,7 +103,8 @@ def _of_sender(task: P4UtilsTask) -> str:
 
 
 def _of_command(task: P4UtilsTask, words: list[str]) -> str | None:
-    """What built-in hosts do at a command: nothing at one that only waits for others; None: they have no such thing."""
+    """Return the built-in workload for a command: nothing for one that only waits for others; None: there is no such
+    workload."""
     if words[:1] in (["iperf"], ["iperf3"]):
         if {"-s", "--server"} & set(words):
             return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the switches of a lab are to hold, read and checked before there is any switch: programs, entries, commands.
+"""Contents of a lab's switches, read and checked before there is any switch: programs, entries, commands.
 
 A program is compiled where p4c is on PATH, else it is what p4c left behind. What p4c makes is kept in the cache by what
 went in."""
@@ -41,7 +41,7 @@ _INFO_ENDINGS = (".p4info.txtpb", ".p4info.txt", ".p4.p4info.txtpb", ".p4.p4info
 
 @dataclass(frozen=True)
 class ProgramFiles:
-    """What a switch gets: BMv2 JSON, and P4Info where there is one (without P4Runtime cannot speak to it)."""
+    """A switch's program: BMv2 JSON, and P4Info if there is one (P4Runtime needs it)."""
 
     json: Path
     p4info: Path | None
@@ -112,7 +112,7 @@ def _files(program: LabProgram, progress: Progress) -> ProgramFiles:
 
 
 def _built(source: Path) -> Path | None:
-    """What p4c made of a source earlier."""
+    """Return the existing build of a source."""
     beside = (folder / f"{source.stem}.json" for folder in (source.parent / "build", source.parent))
     return next((path for path in beside if path.is_file() and is_program(path)), None)
 
@@ -145,7 +145,7 @@ def _only(folder: LabFolder) -> LabProgram | None:
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
-    """Those with a P4Info go first: without them any JSON of BMv2's counts."""
+    """Yield programs, those with a P4Info first: without one any BMv2 JSON counts."""
     every = [path for place in (folder, folder / "build") for path in sorted(place.glob("*.json"))]
     programs = [path for path in every if is_program(path)]
     pairs = [path for path in programs if p4info_beside(path) is not None]
@@ -202,7 +202,7 @@ def _run(source: Path, arguments: list[str], whatever: bool = False) -> subproce
 
 @dataclass(frozen=True)
 class SwitchContent:
-    """What a switch is to hold: a program, as P4Runtime has it or without P4Info, entries, and commands of
+    """The content of a switch: a program, as P4Runtime has it or without P4Info, entries, and commands of
     simple_switch_CLI; all of it checked but for what only the switch itself can refuse."""
 
     switch: LabSwitch
@@ -218,8 +218,8 @@ class SwitchContent:
 def contents_of(
     lab: Lab, programs: Mapping[str, ProgramFiles | None], progress: Progress = silent
 ) -> list[SwitchContent]:
-    """What all switches are to hold, checked. Raises DetourError: a program or an entry that cannot be loaded, by file
-    and line."""
+    """Return the checked contents of all switches. Raises DetourError: a program or an entry that cannot be loaded, by
+    file and line."""
     compiler = Compiler()
     loaded: dict[ProgramFiles, Compiled | None] = {}
     contents = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of a run of a lab: the document of `detour sim`, what hosts and ports saw, and how queues, ports and
+"""Results of a lab's run: the document of `detour sim`, observations of hosts and ports, and how queues, ports and
 flows changed over time."""
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ def _under_way(booted: BootedLab) -> int:
 
 
 def rows_of(jobs: Sequence[HostJob]) -> dict[str, Any]:
-    """What hosts did, a list for each kind."""
+    """Return the hosts' results, a list for each kind."""
     return {name: [each.row() for each in jobs if isinstance(each.activity, kind)] for name, kind in _KINDS.items()}
 
 
 def _percentiles(parts: Sequence[FlowShare]) -> dict[str, float | None]:
-    """Of the times of what is complete, in us."""
+    """Return percentiles of the times of complete flows, in us."""
     times = np.array([part.time_ps for part in parts if part.complete and part.time_ps is not None]) / US
     if not times.size:
         return dict.fromkeys(_SHARES)
@@ -108,7 +108,7 @@ def _percentiles(parts: Sequence[FlowShare]) -> dict[str, float | None]:
 
 
 def peers_of(booted: BootedLab) -> dict[LabEnd, str]:
-    """What is at the other end of each port: a host's name, or `s2-p3`."""
+    """Name the far end of each port: a host's name, or `s2-p3`."""
     hosts = {host.name for host in booted.lab.hosts}
     peers: dict[LabEnd, str] = {}
     for link in booted.lab.links:
@@ -119,7 +119,7 @@ def peers_of(booted: BootedLab) -> dict[LabEnd, str]:
 
 
 def ports_of(booted: BootedLab, end_ps: int) -> list[dict[str, Any]]:
-    """What each port of a switch carried, towards its peer."""
+    """Return the traffic of each switch port, towards its peer."""
     stats = booted.network.port_stats()
     names = ("tx_packets", "tx_bytes", "queue_peak_packets", "queue_drops", "link_drops", "busy_ps")
     rows = {
@@ -136,7 +136,7 @@ def ports_of(booted: BootedLab, end_ps: int) -> list[dict[str, Any]]:
 
 
 def switches_of(booted: BootedLab) -> list[dict[str, Any]]:
-    """What each switch did with packets."""
+    """Return each switch's packet counts."""
     stats = booted.network.switch_stats()
     devices = stats.pop("device_id").tolist()
     stats.pop("time_ps")
@@ -164,9 +164,9 @@ def dropped(booted: BootedLab, stack: IpStack | None) -> list[dict[str, Any]]:
 
 
 class LabSeries(NamedTuple):
-    """What was seen. `times_ps` (samples,); `queue_packets`, `tx_bytes` and `queue_drops` (samples, ports), counted
-    from the start but for the queue, as it is; `delivered` and `marked` (samples, flows), bytes and packets with
-    "congestion experienced" that receivers have had."""
+    """Samples over time. `times_ps` (samples,); `queue_packets`, `tx_bytes` and `queue_drops` (samples, ports), counted
+    from the start but for the queue, which is its current length; `delivered` and `marked` (samples, flows), bytes and
+    packets with "congestion experienced" that receivers have had."""
 
     times_ps: np.ndarray
     ports: tuple[str, ...]

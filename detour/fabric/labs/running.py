@@ -68,7 +68,7 @@ class LabHostStatus(Struct, frozen=True):
 
 
 class LabStatus(Struct, frozen=True):
-    """What is up. `linux`: hosts that are namespaces of Linux; None: all are built in."""
+    """The status of a running lab. `linux`: hosts that are namespaces of Linux; None: all are built in."""
 
     lab: str
     format: str
@@ -187,7 +187,7 @@ class RunningLab:
         return self._jobs.begin(activities)
 
     def _begin_tasks(self) -> None:
-        """What hosts do by themselves."""
+        """Start the hosts' own tasks."""
         linux = self.linux or ()
         if activities := task_activities(self.lab, linux):
             self._begin(activities)
@@ -214,7 +214,7 @@ class RunningLab:
 
     @property
     def capture_error(self) -> str | None:
-        """What has ended the writing of captures, if anything has."""
+        """Return the error that ended the writing of captures, if any."""
         return self._network.capture_error
 
     @property

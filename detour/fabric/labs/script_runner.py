@@ -40,7 +40,7 @@ def _function(name: str) -> FunctionType:
 
 
 def _line(script: str, error: BaseException) -> int:
-    """Of the script, in which it ended."""
+    """Return the line of the script in which it ended."""
     frames = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == script]
     return (frames[-1] or 1) if frames else 1
 

@@ -45,7 +45,7 @@ def _is_topology(path: Path) -> bool:
 
 
 def _set_in_makefile(folder: LabFolder, variable: str, value: str) -> str | None:
-    """What the lab's Makefile sets a variable to, as far as it is like `value`."""
+    """Return the value that the lab's Makefile sets for a variable, if it matches `value`."""
     makefile = folder.path / "Makefile"
     text = makefile.read_text(errors="replace") if makefile.is_file() else ""
     match = re.search(rf"^{variable}\s*[:?]?=\s*({value})", text, re.MULTILINE)

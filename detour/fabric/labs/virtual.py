@@ -113,7 +113,7 @@ class VirtualLab:
         return self.network.run_to_event(until_ps)
 
     def results(self, jobs: Sequence[HostJob]) -> dict[str, Any]:
-        """What came of it up to now: the document of `detour sim --lab --json`."""
+        """Return the results so far: the document of `detour sim --lab --json`."""
         return document_of(self.booted, self.stack, jobs, self.network.now_ps, self._circling)
 
     def run_until_over(

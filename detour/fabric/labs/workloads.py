@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hosts of a lab do, in words: `ping`, `udp:src=h1,dst=h2,rate=10M`, `tcp:src=h1,dst=h2,bytes=1M`.
+"""Workloads of lab hosts, in words: `ping`, `udp:src=h1,dst=h2,rate=10M`, `tcp:src=h1,dst=h2,bytes=1M`.
 
 Several at once are separated by `;`. `dst` is a host, or an address that the program knows (a balancer's). What people
 type at Mininet's prompt is understood as well: `h1 ping -c 3 h2`, `h1 iperf -c h2 -t 5`, `pingall`.
@@ -85,7 +85,7 @@ Activity = EchoTrain | UdpStream | TcpFlow | FrameTrain
 
 
 def activities_of(lab: Lab, text: str) -> list[Activity]:
-    """What a workload means in a lab. Raises DetourError: which part of it means nothing, and what is allowed."""
+    """Parse a workload for a lab. Raises DetourError: the part that is wrong, and what is allowed."""
     activities: list[Activity] = []
     for part in text.split(";"):
         spec = _typed(lab, part.strip())
@@ -100,8 +100,8 @@ def activities_of(lab: Lab, text: str) -> list[Activity]:
 
 
 def task_activities(lab: Lab, without: Container[str] = ()) -> list[Activity]:
-    """What built-in hosts do by themselves. `without`: hosts that are not built in. Raises DetourError: which task
-    means nothing."""
+    """Return the built-in hosts' own tasks. `without`: hosts that are not built in. Raises DetourError: the task that
+    is wrong."""
     activities: list[Activity] = []
     for task in lab.tasks:
         if task.host in without or not task.workload:
@@ -160,7 +160,7 @@ class _Part:
             return read(self.values[key])
 
     def fields(self, *keys: str) -> dict[str, Any]:
-        """Those of an activity that are given."""
+        """Return the given fields of an activity."""
         return {_FIELDS.get(key, key): self.get(key) for key in keys if key in self.values}
 
     @property
@@ -178,7 +178,7 @@ class _Part:
             return self.lab.host(text).address.ip
 
     def source_ports(self) -> Iterator[int]:
-        """Of each flow: one after the other if the first is said, else 0."""
+        """Yield the source port of each flow: consecutive ports if the first is given, else 0."""
         first = self.get("sport", 0)
         for number in range(self.get("flows", 1)):
             if first and first + number > _MOST_PORT:
@@ -231,8 +231,8 @@ _MEANINGS: dict[str, Callable[[_Part], Iterator[Activity]]] = {
 }  # fmt: skip
 
 
-def _up_to(most: int) -> Callable[[str], int]:
-    return lambda text: whole_number_of(text, most)
+def _up_to(most: int, least: int = 1) -> Callable[[str], int]:
+    return lambda text: whole_number_of(text, most, least)
 
 
 def _some_time(text: str) -> int:
@@ -248,26 +248,10 @@ def _model(text: str) -> str:
     return text
 
 
-def _ecn(text: str) -> int:
-    if text not in ("0", "1", "2"):
-        raise DetourError(f"{text!r}: 0 (not capable), 1 and 2 (capable) are possible")
-    return int(text)
-
-
-def _tos(text: str) -> int:
-    try:
-        tos = int(text, 0)
-    except ValueError:
-        tos = -1
-    if not 0 <= tos <= 255:
-        raise DetourError(f"{text!r} is not a number from 0 to 255")
-    return tos
-
-
 _READERS: dict[str, Callable[[str], Any]] = {
     "count": _up_to(10**6), "flows": _up_to(4_096), "sport": _up_to(_MOST_PORT), "dport": _up_to(_MOST_PORT),
     "interval": _some_time, "time": _some_time, "start": time_ps_of, "rate": rate_bps_of, "bytes": bytes_of,
-    "model": _model, "ecn": _ecn, "tos": _tos, "cc": str,
+    "model": _model, "ecn": _up_to(2, 0), "tos": _up_to(255, 0), "cc": str,
 }  # fmt: skip
 
 

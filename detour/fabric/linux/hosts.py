@@ -168,7 +168,8 @@ class LinuxHosts:
         self._jobs.append(subprocess.Popen(line, cwd=folder, stdin=nothing, stdout=nothing, start_new_session=True))
 
     def details(self, network: Network | None, ports: Mapping[str, Port]) -> list[LinuxHost]:
-        """What there is, with the frames above the MTU that each has sent. `ports`: where hosts are attached."""
+        """Return the Linux hosts, with the frames above the MTU that each has sent. `ports`: where hosts are
+        attached."""
         oversized: dict[Any, int] = {}
         if network is not None:
             stats = network.socket_stats()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Linux host's interface has: addresses, routes, neighbours, MTU. All of it is data, so that a fabric of IPv6
-and uSIDs and a lab with IPv4, a gateway and static ARP are put together by the same code."""
+"""A Linux host's interface: addresses, routes, neighbours, MTU. All of it is data, so that a fabric of IPv6 and uSIDs
+and a lab with IPv4, a gateway and static ARP are put together by the same code."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class HostInterface:
         return self.mtu + _ETHERNET_BYTES
 
     def lines(self) -> list[str]:
-        """What `ip -batch` is to do once the interface is there, in this order."""
+        """Return the lines for `ip -batch` once the interface exists, in order."""
         link = f"link set dev {self.name}"
         return [
             f"{link} address {self.mac} mtu {self.mtu} txqueuelen {self.queue}",
@@ -90,7 +90,7 @@ class HostInterface:
 
 
 def _nodad(text: str) -> str:
-    """What an address of IPv6 needs to be there at once. Raises DetourError: it is no address."""
+    """Return the flag that makes an IPv6 address usable at once. Raises DetourError: it is not an address."""
     try:
         return " nodad" if ipaddress.ip_interface(text).version == 6 else ""
     except ValueError:
@@ -98,9 +98,9 @@ def _nodad(text: str) -> str:
 
 
 def of_fabric(host: Host, mtu: int = LINUX_MTU, queue: int = LINUX_QUEUE) -> HostInterface:
-    """What a host of a fabric of ours has: its address, what it is called at the end of a uSID list, and the switch as
-    its gateway. Packets that come for the uSID with another IPv6 packet inside are taken apart (End.DT6). Raises
-    DetourError: IPv6 cannot go over such an MTU."""
+    """Return the interface of a host of our fabrics: its address, its name at the end of a uSID list, and the switch as
+    its gateway. Packets that come for the uSID with another IPv6 packet inside are decapsulated (End.DT6). Raises
+    DetourError: IPv6 does not fit such an MTU."""
     if mtu < LEAST_MTU:
         raise DetourError(f"an MTU of {mtu} bytes: IPv6 needs at least {LEAST_MTU}")
     locator = address.ipv6_text(address.locator(host.node_id))

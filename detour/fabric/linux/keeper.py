@@ -55,7 +55,7 @@ class HostKeeper:
         if self._process.stdout.readline() != "ready\n":
             why = " ".join(self._process.stderr.read().split())
             self.close()
-            raise DetourError(f"{name}: no namespace of its own: {why or 'it ended at once'}")
+            raise DetourError(f"{name}: no namespace of its own: {why or 'it ended at once'}{_rights(why)}")
 
     def _namespaces(self) -> list[str]:
         """The command that runs another one in them."""
@@ -94,6 +94,18 @@ class HostKeeper:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _rights(why: str) -> str:
+    """What Linux hosts need, where the kernel refused it."""
+    if not any(text in why for text in ("not permitted", "Permission denied", "No space left")):
+        return ""
+    if not without_root():
+        return "; root may not make namespaces here (a container needs the capability SYS_ADMIN)"
+    return (
+        "; Linux hosts need root, or user namespaces for all users (sysctl user.max_user_namespaces above 0,"
+        " kernel.unprivileged_userns_clone 1, kernel.apparmor_restrict_unprivileged_userns 0)"
+    )
 
 
 def without_root() -> bool:

@@ -84,7 +84,7 @@ class Namespace:
 
     @property
     def inside_path(self) -> str:
-        """Its name in a line for another namespace's `ip`."""
+        """The namespace's name in a line for another namespace's `ip`."""
         return f"/proc/self/fd/{self.fd}"
 
     def packet_socket(self, interface: str) -> socket.socket:

@@ -37,7 +37,7 @@ _OFFLOADS = (_SET_TX_SUM, _SET_RX_SUM, _SET_TSO, _SET_GSO, _SET_GRO)
 
 
 def kind() -> str:
-    """What this user can have: `tap` or `veth`."""
+    """Return the kind of interface that this user can have: `tap` or `veth`."""
     return "tap" if os.access(TUN, os.R_OK | os.W_OK) else "veth"
 
 

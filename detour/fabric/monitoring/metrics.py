@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a running fabric exports in Prometheus' text format: flows at their receivers, ports and verdicts of switches.
+"""Metrics of a running fabric in Prometheus' text format: flows at their receivers, ports and verdicts of switches.
 
 Metrics are records (`records.FabricMetric`) until somebody wants text.
 """
@@ -28,7 +28,7 @@ _Measure = tuple[str, str, Callable[[_Row], float | None], str]
 
 @dataclass(frozen=True)
 class PortRow:
-    """What is known of a port."""
+    """The metrics of a port."""
 
     switch: str
     port: str
@@ -134,7 +134,7 @@ def port_rows(
 
 
 def verdict_metric(topology: Topology, sample: Sample) -> records.FabricMetric:
-    """What became of packets in the pipelines."""
+    """Return the metric of packets by verdict in the pipelines."""
     rows = [
         ({"switch": switch.name, "verdict": reason}, sample.reason(switch.device_id, i).packets)
         for switch in topology.switches

@@ -109,7 +109,7 @@ class Windows:
         return tuple(self._windows[(count - 1) % len(self._windows), self._place[name]].tolist())
 
     def reports(self) -> list[FlowReport]:
-        """What the last window says of every flow."""
+        """Return the last window of every flow."""
         reports = []
         for name, place in self._place.items():
             last, (_, _, more) = self._last(name), self._state[place].tolist()

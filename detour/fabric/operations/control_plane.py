@@ -114,11 +114,11 @@ class ControlPlane:
         return written
 
     def read(self, device_ids: list[int] | None = None) -> Plan:
-        """What all switches (or those named) hold."""
+        """Read the entities of all switches (or those named)."""
         return self._loop.run(self.client.read(device_ids))
 
     def read_live(self) -> Plan:
-        """What the switches hold that are not down."""
+        """Read the entities of the switches that are not down."""
         down = {failure.index for failure in self.failures if failure.kind == "switch"}
         return self.read([switch.device_id for switch in self.topology.switches if switch.index not in down])
 
@@ -130,7 +130,7 @@ class ControlPlane:
             yield Tracer(lambda device: self.read([device])[device], self.topology, self.failures)
 
     def failure_names(self) -> list[str]:
-        """What is down, in order."""
+        """Return the names of failed links and switches, in order."""
         return [failure_name(self.topology, failure) for failure in sorted(self.failures)]
 
     # -- counters ---------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class Paths:
         return ends
 
     def chosen(self, target: Host, sport: int | None, usid: str | None) -> Path:
-        """What the options mean; a list that does not end at the destination host is completed."""
+        """Return the path that the options select; a list that does not end at the destination host is completed."""
         if usid is None:
             return Path(sport or 0)
         return Path(sport or 0, completed_usids(self._topology, parse_usid_list(self._topology, usid), target))

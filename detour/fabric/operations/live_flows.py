@@ -47,7 +47,7 @@ class LiveFlow:
 
 
 class FlowSubscriber(Protocol):
-    """Who hears of flows, in the thread of who opens or closes them."""
+    """A subscriber to the opening and closing of flows, called in the thread that opens or closes them."""
 
     def opened(self, flows: Sequence[LiveFlow]) -> None:
         """Flows are in the table and about to send."""
@@ -158,7 +158,7 @@ class LiveFlows:
                 live.flow.qp.set_flow_label(label)
 
     def rows(self, at_switches: Callable[[str], list[SwitchFlowTotals]]) -> list[FlowRow]:
-        """What is known of every flow; `at_switches`: by its name, at the switches that watch it."""
+        """Return a row for every flow; `at_switches`: by its name, at the switches that watch it."""
         with self._lock:
             totals = [(each, self._flows[each.name]) for each in self.monitor.totals()]
             rows = [

@@ -273,7 +273,7 @@ class PathPlacement:
                     self._rerouter.add(live.name, switches, live.flow.target_host)
 
     def closed(self, flow: LiveFlow) -> None:
-        """It no longer does."""
+        """Stop watching a flow that has closed."""
         with self._lock:
             if self._rerouter is not None:
                 self._rerouter.remove(flow.name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be asked of a running fabric: the one list from which control socket, commands, prompt and page are served.
+"""The operations on a running fabric: the one list from which control socket, commands, prompt and page are served.
 
 An operation is a method of `Operations`: its parameters and its result have types, those that people give on a command
 line have a `CommandOption`, and the decorator has its help. Nothing else declares them: `Session` and, for a daemon,

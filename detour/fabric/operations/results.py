@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operations answer: records whose fields are the keys of their JSON. A field that is UNSET is no key there.
+"""Results of operations: records whose fields are the keys of their JSON. A field that is UNSET is no key there.
 
 Loads nothing of the fabric: the command line reads these records from a socket. `seconds`: how long it took.
 """
@@ -27,7 +27,7 @@ class EntryChanges(Struct, frozen=True, kw_only=True):
 
 
 class Provisioned(EntryChanges, frozen=True, kw_only=True):
-    """Of `switches` switches."""
+    """Changed entries of `switches` switches."""
 
     switches: int
 
@@ -40,8 +40,8 @@ class PathLengths(Struct, frozen=True):
 
 
 class Verification(Struct, frozen=True):
-    """What was proven (`control.verifier.verifier.VerifierReport`). `failed`: cases that are wrong, the first of them
-    spelled out in `problems`; `longest`: what packets pass at most, `bound`: what they may."""
+    """The result of a proof (`control.verifier.verifier.VerifierReport`). `failed`: cases that are wrong, the first of
+    them spelled out in `problems`; `longest`: the most hops that packets take, `bound`: the most that they may take."""
 
     verified: bool
     pairs: int
@@ -99,8 +99,8 @@ class ProvenAnywhere(ProvenClasses, frozen=True):
 
 
 class ProvenFabric(Struct, frozen=True, kw_only=True):
-    """What switches that run hold, read back; `lossless`: classes under PFC; `cycle`: buffers that wait for one
-    another, if there are such."""
+    """A proof about running switches, from entries that were read back; `lossless`: classes under PFC; `cycle`: buffers
+    that wait for one another, if there are such."""
 
     deadlock_free: bool
     topology: str
@@ -134,9 +134,10 @@ class DisplacedSwitch(Struct, frozen=True):
 
 
 class Status(BackendDetails, frozen=True, kw_only=True):
-    """`names`: what a topology's file calls switches and hosts, by `s0`, `h0`; `lost`: switches that are not reached, and why; `endpoints`, `displaced`: by switch; `icmp_answered`: packets
-    whose hop limit ended; `capture`: what is being written; `log`: where a detached fabric writes (None: it does not;
-    UNSET: it is no daemon)."""
+    """`names`: what a topology's file calls switches and hosts, by `s0`, `h0` (UNSET: nothing else); `lost`: switches
+    that are not reached, and why; `endpoints`, `displaced`: by switch; `icmp_answered`: packets whose hop limit ended;
+    `capture`: what is being written; `log`: where a detached fabric writes (None: it does not; UNSET: it is no
+    daemon)."""
 
     target: str
     topology: str
@@ -214,7 +215,7 @@ class PathHop(Struct, frozen=True):
 
 
 class TracedPath(Struct, frozen=True):
-    """What becomes of a packet."""
+    """The fate of a packet."""
 
     path: str
     delivered: bool
@@ -304,7 +305,7 @@ class ImpairedLinks(Struct, frozen=True):
 
 
 class QueuingDelay(Struct, frozen=True):
-    """Of a connection's packets, ns; None: nothing was measured."""
+    """Queuing delays of a connection's packets, ns; None: nothing was measured."""
 
     min: float | None = None
     mean: float | None = None
@@ -370,8 +371,8 @@ class Loaded(Struct, frozen=True):
 
 
 class Captured(Struct, frozen=True):
-    """What is being written, or has just ended: `files` in `folder`; None: nothing is. `error`: what has ended the
-    writing."""
+    """The current capture, or the one that just ended: `files` in `folder`; None: there is none. `error`: the error
+    that ended the writing."""
 
     folder: str | None
     files: list[str]
@@ -399,8 +400,8 @@ class P4rtClientRows(Struct, frozen=True):
 
 
 class PacketTrace(Struct, frozen=True):
-    """What became of a packet, hop by hop (`fabric.tracing.results.TracedPacket`, docs/trace.md). `note`: what must
-    be known of that."""
+    """A packet's trace, hop by hop (`fabric.tracing.results.TracedPacket`, docs/trace.md). `note`: a remark that the
+    reader must know."""
 
     hops: list[dict[str, Any]]
     outcomes: list[dict[str, Any]]

@@ -60,14 +60,14 @@ class Session(Operations):
         self._parts = (*fabric_parts, paths, watched, placement, transfers, self.loading, tracing)
 
     def method(self, operation: str) -> Callable[..., Any]:
-        """What carries an operation out."""
+        """Return the method that carries an operation out."""
         return next(getattr(part, operation) for part in self._parts if hasattr(part, operation))
 
     def carry_out(self, operation: Operation, arguments: dict[str, Any]) -> Any:
         return self.method(operation.name)(**operation.all_arguments(arguments))
 
     def warning(self, operation: str) -> str | None:
-        """What who asks for an operation is to hear besides: what has ended the writing of captures."""
+        """Return a warning to show beside an operation's answer: the error that ended the writing of captures."""
         # These two say it in their answers.
         return None if operation in ("capture", "status") else self.fabric.capture_error()
 
@@ -99,7 +99,7 @@ class Session(Operations):
         return P4rtClientRows(streams is not None, rows)
 
     def status(self) -> Status:
-        """What runs, since when, and where."""
+        """Return the status of the fabric: its content, addresses and times."""
         addresses, captured = self.fabric.addresses(), self.capture()
         return extended(
             Status,

@@ -59,14 +59,14 @@ class SwitchFlowMonitor(Windows):
         self.add(name, row)
 
     def end(self, flow: str, device: int) -> None:
-        """It no longer is; nothing happens if it was not."""
+        """Stop counting a flow at a switch; do nothing if it was not counted."""
         name = _name(flow, device)
         if name in self:
             self.remove(name)
             del self._first[name], self._seen[name], self._rows[name]
 
     def update(self, flow: str, device: int, cells: Sequence[tuple[int, int]]) -> None:
-        """What the cells are now; `sample` ends the window."""
+        """Take in the cells' current values; `sample` ends the window."""
         name, now = _name(flow, device), np.array(cells, np.int64)
         # A switch that was restarted counts from zero; what it had counted stays.
         self._first[name] = self._first[name] - np.where(now < self._seen[name], self._seen[name], 0)
@@ -120,7 +120,7 @@ class SwitchFlows:
             return flow in self._list
 
     def plan(self) -> Plan:
-        """What the switches hold for the watched flows, by device id."""
+        """Return the switches' entries for the watched flows, by device id."""
         with self._lock:
             return dict(self._list.plan())
 
@@ -222,7 +222,7 @@ class SwitchFlows:
     # -- what is known ----------------------------------------------------------------------------------
 
     def rows(self, flow: str) -> list[SwitchFlowTotals]:
-        """What is known of a flow at every switch that watches it, in the order of its path."""
+        """Return a flow's rows at every switch that watches it, in the order of its path."""
         with self._lock:
             if flow not in self._list:
                 return []
@@ -243,7 +243,8 @@ class WatchedFlows:
         control.more.append(self.switches.plan)
 
     def flows(self) -> FlowRows:
-        """What sends now, as its receivers, and if asked the switches on the way, saw it in the last window."""
+        """Return the flows that send now, as their receivers, and if asked the switches on the way, saw them in the
+        last window."""
         rows = self.live.rows(self.switches.rows)
         return FlowRows(self.live.window_s, self._watching, self.switches.pause_s, rows)
 

@@ -55,7 +55,7 @@ class Tables:
         )
 
     def entries(self, switch: str | None, table: str | None) -> dict[str, list[results.EntryRow]]:
-        """What switches hold, by name."""
+        """Return the entries of switches, by name."""
         if table is not None and table not in TABLE_NAMES and table not in TABLE_NAMES.values():
             raise DetourError(f"there is no table {table!r}; allowed: {', '.join(TABLE_NAMES)}")
         chosen = self._topology.switches if switch is None else (self._topology.switch(switch),)

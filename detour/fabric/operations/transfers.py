@@ -207,7 +207,7 @@ class Transfers:
 
 
 def _files(file: File, store: File | None) -> tuple[FileSource, FileSink]:
-    """What sends a file and what takes it."""
+    """Return the source and the sink of a file."""
     source = FileSource(file)
     try:
         return source, FileSink(file, store)
@@ -246,7 +246,7 @@ class _Load:
 
     @property
     def flows(self) -> list[Flow]:
-        """Those that send now."""
+        """The flows that send now."""
         return [flow for _, flow in self.open.values()]
 
 

@@ -106,7 +106,7 @@ class UsidRerouting:
         return True
 
     def _moves(self, network: Expander, flows: Iterable[LiveFlow]) -> list[_Move]:
-        """What is to change while only `network` is there."""
+        """Return the moves to make while only `network` is left."""
         moves: list[_Move] = []
         broken: list[_Broken] = []
         turn = Counter[tuple[int, int]]()

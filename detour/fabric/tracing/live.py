@@ -28,21 +28,25 @@ _PATIENCE_PS = 30_000 * MS
 
 
 class Wired(Protocol):
-    """What packets go through: a topology, or a booted lab."""
+    """The network that packets cross: a topology, or a booted lab."""
 
     def switch_name(self, device_id: int) -> str:
-        """What a switch is called."""
+        """Return the name of a switch."""
         ...
 
     def behind(self, device_id: int, port: int) -> Behind | None:
-        """What is behind a port of a switch, None for nothing."""
+        """Return the far end of a switch's port, None if nothing is connected."""
         ...
 
 
 def host_filter(topology: Topology, text: str) -> Filter:
     """Reads a filter in which hosts have names. Raises DetourError: it does not parse."""
-    addresses = {host.name: ipv6_text(host.address) for host in topology.hosts}
-    return parse_filter(text, addresses.get)
+
+    def address_of(name: str) -> str | None:
+        kind, index = topology.finder.node(name) or ("switch", 0)
+        return ipv6_text(topology.hosts[index].address) if kind == "host" else None
+
+    return parse_filter(text, address_of)
 
 
 def trace_sent_frame(
@@ -123,7 +127,7 @@ def is_whole(visit: Visit) -> bool:
 
 
 def packets(network: Wired, visits: Iterable[Visit], tick_ps: int) -> list[TracedPacket]:
-    """What became of each packet that was traced."""
+    """Return the traced packets."""
     return [_packet(network, each, tick_ps) for each in by_packet(visits)]
 
 
@@ -146,7 +150,7 @@ def _packet(network: Wired, visits: list[Visit], tick_ps: int) -> TracedPacket:
 
 
 def _left(network: Wired, visit: Visit, output: Output, arrivals: list[tuple[int, int, bytes]]) -> Ending | None:
-    """What became of a frame that left a switch; None: it came to the next one."""
+    """Return the ending of a frame that left a switch; None: it came to the next one."""
     name, behind = network.switch_name(visit.switch), network.behind(visit.switch, output.port)
     if behind is None or behind.place is None:
         host = None if behind is None else behind.host

@@ -55,8 +55,8 @@ class TracedProgram:
                 raise DetourError(f"{place}: {error}")
 
     def trace(self, frame: bytes, port: int, *, all_ways: bool = False) -> TracedPacket:
-        """What becomes of a frame that comes in by a port. Raises DetourError: there is no such port, or there are too
-        many ways."""
+        """Trace a frame that comes in by a port. Raises DetourError: there is no such port, or there are too many
+        ways."""
 
         def send(choices: Iterable[int]) -> TraceTree:
             return self._switch.visit(_DEVICE, port, frame, list(choices)).tree

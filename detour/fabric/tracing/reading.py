@@ -88,7 +88,7 @@ def _hop(message: _Facts, heading: re.Match[str] | None) -> _Facts:
 
 
 def _endings(hop: _Facts, last: bool) -> Iterator[_Facts]:
-    """What becomes of the packet in a switch; a frame that leaves any but the last goes on to the next."""
+    """Yield the packet's endings in a switch; a frame that leaves any but the last goes on to the next."""
     for _, outcome in paths(hop["trace"]):
         if outcome is None:
             continue
@@ -200,7 +200,7 @@ def _action(facts: _Facts, _: _Facts | None) -> _Facts:
 
 
 def _number(value: str) -> int:
-    """Of bytes, as JSON has them."""
+    """Return the number of bytes in JSON's form."""
     return int.from_bytes(base64.b64decode(value), "big")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What following a packet found, as `detour trace --json` prints it."""
+"""Results of following a packet, as `detour trace --json` prints them."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class TracedPacket:
 
 
 def endings(switch: str, trace: TraceTree) -> list[Ending]:
-    """What becomes of a packet in a switch behind whose ports there is nothing."""
+    """Return the endings of a packet in a switch whose ports lead nowhere."""
     ends = []
     for share, leaf in trace.leaves():
         if isinstance(leaf.outcome, Output):
@@ -103,5 +103,5 @@ def endings(switch: str, trace: TraceTree) -> list[Ending]:
 
 
 def dropped_at(switch: str, outcome: Dropped) -> Lost:
-    """What a switch did to a packet that ended there."""
+    """Return the loss of a packet that ended in a switch."""
     return Lost(switch, outcome.reason, outcome.source)

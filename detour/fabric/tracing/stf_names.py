@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What statements of STF name in a program, and their entries as commands of simple_switch_CLI.
+"""Names in STF statements resolved in a program, and their entries as commands of simple_switch_CLI.
 
 Names may be shortened, as in p4c's `backends/bmv2/bmv2stf.py`: a table or an action to any suffix that only one has, a
 field to what is behind a dot. Fields that an entry does not name match everything, or 0 where they are exact.

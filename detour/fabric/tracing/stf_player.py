@@ -50,14 +50,14 @@ class StfPlayed:
 
 
 class StfMismatch(Struct, frozen=True):
-    """What is not as the file wants it, at a line of it."""
+    """A difference from the file's expectation, with its line."""
 
     line: int
     text: str
 
 
 class StfSaid(Struct, frozen=True):
-    """What a command said."""
+    """The output of a command."""
 
     line: int
     command: str
@@ -66,8 +66,8 @@ class StfSaid(Struct, frozen=True):
 
 @dataclass(slots=True)
 class StfRun:
-    """What playing a file found. `expected`: how many expectations there were; `unchecked`: frames that left by ports
-    that the file does not name."""
+    """The result of playing a file. `expected`: number of expectations; `unchecked`: frames that left by ports that the
+    file does not name."""
 
     packets: list[StfPlayed] = field(default_factory=list)
     commands: list[StfSaid] = field(default_factory=list)
@@ -87,7 +87,8 @@ class StfRun:
 
 
 class StfSwitch(Protocol):
-    """What a file is played on: `TracedProgram`, or whatever else takes a packet and says what comes of it."""
+    """The switch that a file is played on: `TracedProgram`, or anything else that takes a packet and returns the
+    outcome."""
 
     @property
     def api(self) -> Api:
@@ -253,7 +254,7 @@ class _Player:
 
 
 def _difference(expect: stf.StfExpect, came: str) -> str | None:
-    """What is different, in words."""
+    """Describe the difference."""
     expected = expect.digits or ""
     if len(came) < len(expected):
         return f"{len(came)} digits of {len(expected)} that are expected"

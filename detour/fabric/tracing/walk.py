@@ -63,8 +63,8 @@ class FabricCopy:
                 state.set_port_state(number, is_up(peer.link))
 
     def trace(self, source: Host, frame: bytes, *, all_ways: bool = False) -> TracedPacket:
-        """What becomes of a frame that a host sends. `all_ways`: with every member of a selector, hash and random
-        number that it could have come to. Raises DetourError: it goes round for ever, or there are too many ways."""
+        """Trace a frame that a host sends. `all_ways`: with every member of a selector, hash and random number that it
+        could have come to. Raises DetourError: it loops for ever, or there are too many ways."""
         packet = TracedPacket()
         host_link = self.topology.switches[source.switch].ports[source.port - 1]
         if host_link is not None and not self._is_up(host_link.link):
@@ -134,8 +134,8 @@ def trace_planned(
     payload: int = 1000,
     all_ways: bool = False,
 ) -> TracedPacket:
-    """What becomes of a data packet between two hosts of a topology. Raises DetourError: there is no such topology or
-    host, or the packet cannot be."""
+    """Trace a data packet between two hosts of a topology. Raises DetourError: there is no such topology or host, or
+    the packet is impossible."""
     topology = open_topology(topo)
     a, b = topology.host(source), topology.host(target)
     if a == b:

@@ -166,13 +166,13 @@ class Lateness:
 
 
 class Reactions:
-    """Who has seen something and when that host acts on it."""
+    """Hosts that have seen an event, and when each acts on it."""
 
     def __init__(self, slots: int) -> None:
         self._due = np.full(slots, MAX_TIME, np.int64)
 
     def unknown(self, hosts: Int64Array) -> Int64Array:
-        """Those of the hosts that have not noticed yet."""
+        """Return those of the hosts that have not noticed yet."""
         return hosts[self._due[hosts] == MAX_TIME]
 
     def notice(self, hosts: Int64Array, act_ps: Int64Array) -> None:
@@ -180,7 +180,7 @@ class Reactions:
         self._due[hosts] = act_ps
 
     def acting(self, hosts: Int64Array, now_ps: int) -> Int64Array:
-        """Those of the hosts whose time has come."""
+        """Return those of the hosts whose time has come."""
         act = hosts[self._due[hosts] <= now_ps]
         self._due[act] = MAX_TIME
         return act

@@ -38,7 +38,7 @@ _ECMP_CANDIDATES = 8
 
 
 class Source(Protocol):
-    """What a flow sends."""
+    """The source of a flow's data."""
 
     def take(self, message: int, limit: int) -> bytes:
         """The bytes of message number `message`, at most `limit`; empty: there is no more."""
@@ -50,7 +50,7 @@ class Source(Protocol):
 
 
 class Sink(Protocol):
-    """What becomes of what a flow receives."""
+    """The sink of a flow's data."""
 
     def accept(self, message: int, data: bytes) -> bool:
         """Takes message number `message` out of the receiver's memory; whether it is what was sent."""

@@ -66,16 +66,17 @@ def reference(name: str) -> Scheme:
 
 
 def memory_for(channels: int) -> SwitchMemory:
-    """Of a switch: what classes share is the same for all; each class beyond the third brings its reserve along."""
+    """Return the memory of a switch: the part that classes share is the same for all; each class beyond the third
+    brings its reserve along."""
     room = headroom(LINKS.rate_bps, LINKS.longest_ps, PACKET_BYTES)
     return replace(MEMORY, port_bytes=MEMORY.port_bytes + (channels - CHANNELS) * (room + MEMORY.reserve_bytes))
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of a window. `accepted`: share of the hosts' links; latencies are means over the packets that arrived
-    in it, from generation and from transmission; `switches`: mean number on the way; `injected`: by switch, share of
-    its hosts' links; `minimal`: share of the packets for other groups that were sent the shortest way."""
+    """Measurements in a window. `accepted`: share of the hosts' links; latencies are means over the packets that
+    arrived in it, from generation and from transmission; `switches`: mean number on the way; `injected`: by switch,
+    share of its hosts' links; `minimal`: share of the packets for other groups that were sent the shortest way"""
 
     accepted: float
     latency_ns: float
@@ -91,8 +92,8 @@ class Measured:
 
 @dataclass(frozen=True)
 class LoadWindow:
-    """Of a short window, sums over all hosts: bytes and packets that arrived, their latency from generation, and how
-    many packets first switches sent the minimal way (and nobody turned) and round."""
+    """Sums over all hosts in a short window: bytes and packets that arrived, their latency from generation, and how
+    many packets first switches sent the minimal way (and no switch turned) and round."""
 
     bytes: int
     packets: int
@@ -235,8 +236,8 @@ def _planned(topology: Topology, how: Policy | Mechanism) -> Plan:
 
 
 def traffic(topology: Topology, pattern: str) -> tuple[int, int, float]:
-    """Of a pattern: how many groups ahead targets begin (0: all hosts are), how many groups they are, and the share of
-    packets that go to any host instead. Raises DetourError: there is no such pattern."""
+    """Parse a pattern: how many groups ahead targets begin (0: all hosts are targets), how many groups they are, and
+    the share of packets that go to any host instead. Raises DetourError: there is no such pattern."""
     most = max(sum(peer is not None and peer.kind == "global" for peer in s.ports) for s in topology.switches)
     name = pattern.upper()
     adversarial = re.fullmatch(r"ADV\+?(\d+|H)?", name)

@@ -74,8 +74,8 @@ class Delays:
 
 @dataclass
 class Detection:
-    """What became of one detection, without what the wall clock said: times in us, None if it did not come to that.
-    `links` by their names."""
+    """The course of one detection, without wall-clock times: times in us, None if it did not come to that. `links` by
+    their names."""
 
     links: list[str]
     detected_by: str

@@ -33,8 +33,8 @@ ABSENT = -1
 
 @dataclass(frozen=True)
 class PhasedMessages:
-    """Who sends to whom in which phase by which path (`control.fors.paths`; `INSIDE` inside a leaf): int arrays, one
-    element a message."""
+    """Messages of an exchange: phase, sender, receiver and path (`control.fors.paths`; `INSIDE` inside a leaf), as int
+    arrays with one element a message."""
 
     phase: Int64Array
     src: Int64Array
@@ -45,13 +45,13 @@ class PhasedMessages:
 
     @staticmethod
     def of(plan: ForsPlan) -> PhasedMessages:
-        """Those of a plan. Messages of a host to itself need no network and are left out."""
+        """Return the messages of a plan. Messages of a host to itself need no network and are left out."""
         sides = (plan.phase, plan.src, plan.dst, plan.paths())
         phase, src, dst, path = (np.asarray(side, np.int64) for side in sides)
         return PhasedMessages(phase, src, dst, path).only(src != dst)
 
     def only(self, kept: BoolArray) -> PhasedMessages:
-        """Those of the messages; `kept`: (messages,) bool."""
+        """Return the selected messages; `kept`: (messages,) bool."""
         size = None if self.size is None else self.size[kept]
         return PhasedMessages(self.phase[kept], self.src[kept], self.dst[kept], self.path[kept], size)
 
@@ -106,7 +106,7 @@ class Actor(Protocol):
         ...
 
     def act(self, exchange: PhasedExchange) -> None:
-        """Its time has come."""
+        """Act: the time has come."""
 
 
 @dataclass
@@ -359,7 +359,7 @@ class PhasedExchange:
         self._send(root)
 
     def _leaves(self, flights: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """Of messages: the sender's leaf and the receiver's."""
+        """Return the sender's and the receiver's leaf of each message."""
         hosts = self.fabric.tree.hosts
         return self.messages.src[flights] // hosts, self.messages.dst[flights] // hosts
 

@@ -42,7 +42,7 @@ from detour.topo.topology import Host, Topology
 
 @dataclass(frozen=True)
 class Tuning:
-    """What the paper's network leaves open, for the whole fabric.
+    """Parameters that the paper leaves open, for the whole fabric.
 
     200 Gb/s is HDR InfiniBand's rate (section 2.3). Delays are of a cable and the switch behind it: an HDR switch takes
     130 ns from port to port, cables of some metres the rest. `payload` is the largest RDMA MTU. The fabric is lossy and
@@ -80,7 +80,7 @@ class Tuning:
         }
 
     def speed(self, speed: Fraction) -> float:
-        """Of links between switches, so that they carry whole bits a second."""
+        """Return the speed of links between switches, rounded so that they carry whole bits a second."""
         return int(self.rate_bps * speed) / self.rate_bps
 
     def settings(self) -> RunSettings:

@@ -179,11 +179,11 @@ class TaskRun:
 
     @property
     def share(self) -> float:
-        """Of the tasks that are over."""
+        """Return the share of finished tasks."""
         return 1 - int(self._hs.host["tasks_left"].sum()) / len(self.graph)
 
     def result(self) -> TaskResult:
-        """What has happened by now."""
+        """Return the results so far."""
         rows = self._task
         ready, began, sent, done, acked = (rows[name].copy() for name in ("ready", "began", "sent", "done", "acked"))
         lane = np.where(sent >= 0, rows["on"], -1)

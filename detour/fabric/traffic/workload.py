@@ -48,17 +48,16 @@ def _between_groups(name: str) -> Pattern:
 
 
 def _adopt(name: str, value: Any) -> Pattern:
-    function = plugins.function_of(name, value, "topology and generator")
+    function = plugins.function_of(value, "topology and generator")
 
     def pairs(topology: Topology, rng: random.Random) -> list[HostPair]:
+        hosts = len(topology.hosts)
         with plugins.blaming(name):
             chosen = [(int(a), int(b)) for a, b in function(topology, rng)]
-        wrong = next((p for p in chosen if p[0] == p[1] or not all(0 <= h < len(topology.hosts) for h in p)), None)
-        if wrong is not None:
-            raise DetourError(
-                f"{name}: {wrong} is no pair of two of the {len(topology.hosts)} hosts of {topology.spec}"
-            )
-        return chosen
+            wrong = next((p for p in chosen if p[0] == p[1] or not all(0 <= host < hosts for host in p)), None)
+            if wrong is not None:
+                raise DetourError(f"{wrong} is no pair of two of the {hosts} hosts of {topology.spec}")
+            return chosen
 
     return pairs
 
@@ -106,7 +105,7 @@ def load_pairs(topology: Topology, text: str, seed: int) -> list[HostPair]:
 
 @dataclass(frozen=True)
 class WorkloadResult:
-    """What a workload did. `throughput_mbps`: payload that arrived for the first time, in the measured window."""
+    """The result of a workload. `throughput_mbps`: payload that arrived for the first time, in the measured window."""
 
     throughput_mbps: float
     bytes_sent: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fabric in virtual time is to carry: messages and computations that wait for each other."""
+"""Workloads of a fabric in virtual time: messages and computations that wait for each other."""
 
 __all__ = [
     "chakra", "collectives", "exports", "flow_files", "flow_table", "goal", "ideal", "jobs", "models",

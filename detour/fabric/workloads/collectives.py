@@ -77,8 +77,8 @@ class Ranks:
         )
 
     def done(self, waits: Sequence[Sequence[int]] = ()) -> RankWaits:
-        """What they wait for when a part of the collective is over for each after `waits`: for what they waited for
-        before as well, since what comes from others may come before they have begun."""
+        """Return the ranks' waits once a part of the collective is over for each after `waits`: the earlier waits
+        included, since data from others may come before they have begun."""
         return [list(dict.fromkeys((*own, *more))) for own, more in zip(self.after, waits or self.after, strict=True)]
 
 
@@ -340,9 +340,8 @@ def hierarchical(tasks: TaskList, ranks: Ranks, size: int, *, group: int) -> Ran
 
 @dataclass(frozen=True)
 class JobStep:
-    """What a step of a job's graph is: of which job (its number), what it is called, among how many ranks, how much it
-    carries in nccl-tests' terms, and by what its bytes over its time become bus bandwidth (`factor`; 0: it is no
-    collective)."""
+    """A step of a job's graph: its job (by number), name, number of ranks, bytes in nccl-tests' terms, and the factor
+    from bytes over time to bus bandwidth (`factor`; 0: it is no collective)."""
 
     job: int
     name: str
@@ -352,10 +351,10 @@ class JobStep:
 
 
 def all_reduce_factor(ranks: int) -> float:
-    """Of an all-reduce."""
+    """Return the factor of an all-reduce."""
     return 2 * (ranks - 1) / ranks
 
 
 def share_factor(ranks: int) -> float:
-    """Of what leaves each rank its own part: all-gather, reduce-scatter, all-to-all."""
+    """Return the factor of collectives that leave each rank its own part: all-gather, reduce-scatter, all-to-all."""
     return (ranks - 1) / ranks

@@ -29,8 +29,8 @@ _CPUS = 200
 
 @dataclass
 class RankOperation:
-    """What a rank does: `kind` of GOAL; `size` in bytes, or in ps; the rank at the other end. `after`: operations of
-    the rank, by number, and whether only their beginning is waited for."""
+    """An operation of a rank: `kind` of GOAL; `size` in bytes, or in ps; the rank at the other end. `after`: operations
+    of the rank, by number, and whether only their beginning is waited for."""
 
     kind: int
     size: int
@@ -41,7 +41,8 @@ class RankOperation:
 
 
 def rank_operations(graph: TaskGraph) -> list[list[RankOperation]]:
-    """What each host does, in the order of the tasks, up to the last one that does anything; others compute nothing."""
+    """List each host's operations, in the order of the tasks, up to the last one that does anything; others compute
+    nothing."""
     ranks: list[list[RankOperation]] = [[] for _ in range(graph.hosts)]
     first, last, received = ([-1] * len(graph) for _ in range(3))
     tags: dict[tuple[int, int], int] = {}

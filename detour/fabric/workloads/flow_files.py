@@ -12,13 +12,14 @@ scheme says what priority data have.
 
 from __future__ import annotations
 
-import math
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from detour.base.errors import DetourError, told_of
 from detour.base.files import read_text
+from detour.base.quantities import time_ps_of, whole_number_of
 from detour.base.times import US
 from detour.fabric.workloads.flow_table import FLOW, MOST_FLOW_BYTES, MOST_FLOWS, FlowTable, in_order
 
@@ -77,17 +78,16 @@ def _flow(words: list[str], columns: int, hosts: int) -> tuple[int, int, int, in
 
 
 def _whole(word: str, what: str, low: int, high: int) -> int:
-    value = int(word) if word.isascii() and word.isdigit() and len(word) <= 18 else -1
-    if not low <= value <= high:
-        raise DetourError(f"{what} is {word!r:.30}; it must be a whole number from {low} to {high}")
-    return value
+    with suppress(DetourError):
+        value = int(word) if word.isascii() and word.isdigit() else whole_number_of(word.removesuffix("B"), high, low)
+        if low <= value <= high:
+            return value
+    raise DetourError(f"{what} is {word!r:.30}; it must be a whole number from {low} to {high}")
 
 
 def _start(word: str) -> int:
-    try:
-        seconds = float(word)
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds <= _LONGEST_S:  # not a number is neither
-        raise DetourError(f"start is {word!r:.30}; it must be seconds from 0 to {_LONGEST_S:g}")
-    return round(seconds * _S)
+    with suppress(DetourError, ValueError):
+        start = float(word) * _S if word[-1:].isdigit() else time_ps_of(word, "s")
+        if 0 <= start <= _LONGEST_S * _S:
+            return round(start)
+    raise DetourError(f"start is {word!r:.30}; it must be seconds from 0 to {_LONGEST_S:g}")

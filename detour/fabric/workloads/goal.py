@@ -78,7 +78,7 @@ class _Message:
 
 @dataclass
 class _Schedule:
-    """What was read so far. `sends`, `receives`: by source, destination and tag, in order."""
+    """The part of the file read so far. `sends`, `receives`: by source, destination and tag, in order."""
 
     file: Path
     ranks: int
@@ -94,7 +94,7 @@ class _Schedule:
         return DetourError(f"GOAL schedule {self.file}, line {line}: {text}")
 
     def name(self, line: int, label: str | None) -> str:
-        """What a task is called in errors."""
+        """Return a task's name for errors."""
         what = f" ({label})" if label else ""
         return f"{self.file}, line {line}{what}"
 

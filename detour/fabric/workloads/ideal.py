@@ -35,8 +35,9 @@ _Way: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, eq=False)
 class WireTerms:
-    """What links and frames of a fabric are like. `rate_bps`, `delay_ps`: (links,) in the order of the topology's.
-    `payload`: bytes of the longest packet's; `overhead`: headers, and what a frame takes on a link beside them."""
+    """Rates and overheads of a fabric's links and frames. `rate_bps`, `delay_ps`: (links,) in the order of the
+    topology's. `payload`: bytes of the longest packet's; `overhead`: headers, and what a frame takes on a link beside
+    them."""
 
     topology: Topology
     rate_bps: Int64Array
@@ -46,7 +47,8 @@ class WireTerms:
 
 
 def wire_terms(topology: Topology, links: LinkSettings, payload: int = PAYLOAD) -> WireTerms:
-    """Of a fabric with these links (`RunSettings.links`), whose hosts send packets of `payload` bytes at most."""
+    """Return the terms of a fabric with these links (`RunSettings.links`), whose hosts send packets of `payload` bytes
+    at most."""
     links = links.of(topology)
     # A message may take all planes at once.
     rate = [links.rate_of(link) * (1 if link.kind == "host" else topology.planes) for link in topology.links]
@@ -157,7 +159,8 @@ class _Ways:
         return (self._terms[self._host_link[source]], *self._between(a, b), self._terms[self._host_link[destination]])
 
     def _time(self, way: _Way, size: Int64Array) -> Int64Array:
-        """Of messages over links: all packets but the last are equal, and it waits at every link for the one before."""
+        """Return the time of messages over links: all packets but the last are equal, and it waits at every link for
+        the one before."""
         wire = self._wire
         packets = -(-size // wire.payload)
         last = size - (packets - 1) * wire.payload
@@ -222,7 +225,8 @@ def _chain(
 
 
 def _busiest(tasks: NDArray[np.void], wire: WireTerms) -> int:
-    """What the host with most to send, to get or, one thing after the other, to compute needs for that alone."""
+    """Return the time that the busiest host needs at least, the one with most to send, to get or, one thing after the
+    other, to compute."""
     hosts = len(wire.topology.hosts)
     packets = -(-tasks["bytes"] // wire.payload)
     on_wire = (tasks["bytes"] + packets * wire.overhead).astype(np.float64)

@@ -77,7 +77,7 @@ class _Course:
         return _Course(iterations=_quantity(count, values.get("iterations", 1), f"{where}: iterations"), **times)
 
     def steps(self, name: str) -> list[str]:
-        """What the iterations of a job are called."""
+        """Return the names of a job's iterations."""
         return [name] if self.iterations == 1 else [f"{name} #{number + 1}" for number in range(self.iterations)]
 
     def run(self, tasks: TaskList, ranks: Ranks, once: Callable[[TaskList, Ranks], RankWaits]) -> None:

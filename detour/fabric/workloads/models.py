@@ -73,7 +73,7 @@ class ModelRun:
                 raise DetourError(f"{what} is {value}; it must be a multiple of {by}, {count}")
 
     def job(self, name: str) -> dict[str, Any]:
-        """What a job file says of it."""
+        """Return the run as a job file describes it."""
         self.check()
         layers, h = self.shape()
         tokens, per_stage = self.micro_batch * self.sequence, layers // self.pp
@@ -102,7 +102,7 @@ class ModelRun:
         return job
 
     def parameters(self) -> int:
-        """Of the model as it is built, all experts included."""
+        """Return the parameters of the model as built, all experts included."""
         layers, h = self.shape()
         return (4 + 8 * max(self.experts, 1)) * h**2 * layers + _VOCABULARY * h
 
@@ -110,7 +110,7 @@ class ModelRun:
         return flops / self.tp / (self.flops * self.efficiency)
 
     def _tensor_seconds(self, activations: int) -> float:
-        """Of the two all-reduces of a layer, over NVLink."""
+        """Return the time of a layer's two all-reduces over NVLink."""
         if self.nvlink_bps is None:
             return 0.0
         return 2 * 2 * (self.tp - 1) / self.tp * activations * 8 / self.nvlink_bps

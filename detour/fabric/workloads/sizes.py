@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError, told_of
 from detour.base.files import read_text
+from detour.base.quantities import number_of
 from detour.fabric.workloads.flow_table import MOST_FLOW_BYTES
 
 _PARETO_SHAPE, _PARETO_SPAN = 1.2, 1e4
@@ -74,8 +75,8 @@ def _point(words: list[str], before: list[tuple[float, float]]) -> tuple[float, 
     if len(words) != 2:
         raise DetourError(f"{len(words)} columns; wanted are 2, `bytes percent`")
     try:
-        size, percent = map(float, words)
-    except ValueError:
+        size, percent = number_of(words[0].removesuffix("B")), number_of(words[1])
+    except DetourError:
         raise DetourError(f"{' '.join(words)!r:.40} is not two numbers, `bytes percent`") from None
     if not 0 <= size <= MOST_FLOW_BYTES:
         raise DetourError(f"{words[0]} bytes; 0 to 2**36 are possible")

@@ -69,11 +69,15 @@ class TaskGraph:
         self._check_dependencies()
         self._check_cycles()
 
+    def __repr__(self) -> str:
+        messages = int(self.is_message.sum())
+        return f"<TaskGraph: {messages} messages, {len(self) - messages} computations, {self.hosts} hosts>"
+
     def __len__(self) -> int:
         return len(self.tasks)
 
     def label(self, task: int) -> str:
-        """What errors call a task."""
+        """Return a task's name for errors."""
         return f"task {task}" if self.labels is None else self.labels[task]
 
     @cached_property
@@ -88,7 +92,7 @@ class TaskGraph:
 
     @property
     def message_bytes(self) -> int:
-        """Of all messages together."""
+        """Return the bytes of all messages together."""
         return int(self.tasks["bytes"].sum())
 
     def some(self, which: Int64Array) -> TaskGraph:
@@ -259,7 +263,7 @@ class TaskList:
         self._on_start.append(on_start)
 
     def graph(self) -> TaskGraph:
-        """What was collected. Raises DetourError as `TaskGraph` does."""
+        """Build the graph. Raises DetourError as `TaskGraph` does."""
         pairs = np.array([self._first, self._then], np.int32).T.reshape(-1, 2)
         labels = tuple(self._labels.get(k, f"task {k}") for k in range(len(self._rows))) if self._labels else None
         try:

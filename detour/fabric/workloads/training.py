@@ -23,7 +23,7 @@ Pass = tuple[str, int]
 
 
 def one_forward_one_backward(stages: int, stage: int, microbatches: int) -> list[Pass]:
-    """What a stage does, in order."""
+    """List a stage's passes, in order."""
     ahead = min(stages - 1 - stage, microbatches)
     passes: list[Pass] = [("forward", number) for number in range(ahead)]
     for number in range(microbatches):

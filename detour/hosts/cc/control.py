@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a transport tells congestion control, an algorithm that each QP has as a plugin (`plugin`).
+"""Calls from the transport to congestion control, an algorithm that each QP has as a plug-in (`plugin`).
 
 Hooks concern the QP's *current path*: what happens to packets of an earlier path epoch is not reported, for a window
 and its feedback must belong to the same path (section II-B of the non-shortest-path paper). `nbytes` are payload bytes,

@@ -33,7 +33,7 @@ class CubicParameters(HostParameters):
 
 
 class CubicState(NativeRecord):
-    """What a sender has of it."""
+    """CUBIC's state of a sender."""
 
     w_max: Float64
     k: Float64

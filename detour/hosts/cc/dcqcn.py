@@ -31,7 +31,7 @@ from detour.hosts.records import Sender
 
 
 class DcqcnState(NativeRecord):
-    """What a queue pair has of it."""
+    """DCQCN's state of a queue pair."""
 
     rate: Float64
     target: Float64

@@ -30,7 +30,7 @@ from detour.hosts.records import Sender
 
 
 class DctcpState(NativeRecord):
-    """What a queue pair has of it."""
+    """DCTCP's state of a queue pair."""
 
     alpha: Float64
     acked: Int64  # bytes acknowledged in this window, and marked ones
@@ -43,7 +43,7 @@ class DctcpState(NativeRecord):
 
 
 class TcpDctcpState(NativeRecord):
-    """What a TCP connection has of it (`dctcp_tcp`)."""
+    """DCTCP's state of a TCP connection (`dctcp_tcp`)."""
 
     alpha: Float64
     acked: Int64

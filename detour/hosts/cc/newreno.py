@@ -35,7 +35,7 @@ class Recovery(Protocol):
 
 
 class RenoState(NativeRecord):
-    """What a sender has of it."""
+    """NewReno's state of a sender."""
 
     recover: Int64  # transmissions before this one do not change the window
     timeouts: Int64  # in a row

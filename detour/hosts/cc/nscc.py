@@ -34,7 +34,7 @@ from detour.hosts.records import Sender
 
 @dataclass(frozen=True)
 class NsccParameters(HostParameters):
-    """Those of the reference network, 100 Gb/s and 12 us, where both of the simulator's scaling factors are 1."""
+    """Parameters for the reference network, 100 Gb/s and 12 us, where both of the simulator's scaling factors are 1."""
 
     period_us: float = 12.0
     """the network's round trip, without queues"""
@@ -64,7 +64,7 @@ class NsccParameters(HostParameters):
 
 
 class NsccState(NativeRecord):
-    """What a queue pair has of it."""
+    """NSCC's state of a queue pair."""
 
     mean: Float64  # wait, ps
     grown: Float64  # growth that the window has not got yet, times the window

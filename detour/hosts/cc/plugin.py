@@ -40,9 +40,9 @@ HOOK_ECN, HOOK_SPURIOUS_TIMEOUT, HOOK_CNP, HOOK_MOVE = range(8, 12)
 
 
 class Packet(NativeRecord):
-    """What a hook is told of a packet; `rtt`, `delay`, `hops` and `marked` only if the algorithm has parameters of its
-    own. The first three are -1 where they are not known: for packets of which an ACK only says that they have arrived,
-    but did not cause it, and without the Transit Measurement option."""
+    """A packet as hooks see it; `rtt`, `delay`, `hops` and `marked` only if the algorithm has parameters of its own.
+    The first three are -1 where they are not known: without the Transit Measurement option, and for packets that an ACK
+    reports as arrived but that did not cause it."""
 
     bytes: Int64  # payload; of on_sent: the frame's length
     txn: Int64  # its place in the QP's order of transmissions
@@ -57,7 +57,7 @@ class Packet(NativeRecord):
 
 
 class HostParameters:
-    """What `p` has of `HostConfig` beside the algorithm's own parameters."""
+    """The fields of `HostConfig` that `p` has beside the algorithm's own parameters."""
 
     link_rate_bps: int
     payload: int
@@ -76,11 +76,12 @@ class CongestionAlgorithm(Plugin):
     rate_based: bool = False
 
     HOOKS: ClassVar[tuple[str, ...]] = CONTROL_HOOKS
+    TAKES: ClassVar[tuple[str, ...]] = ("p", "s", "q", "packet", "now")
     NEWS: ClassVar[type[NativeRecord]] = Packet
 
 
 def entry_of(_hook: Any, records: tuple[RecordType, ...]) -> Any:
-    """What is called by address: it makes records of addresses and calls the hook."""
+    """Return the function that is called by address: it makes records of addresses and calls the hook."""
     parameters_at, fields_at, qp_at = map(record_by_address, records)
 
     def entry(row: int, q: int, _: int, now: int) -> int:

@@ -27,7 +27,7 @@ _host_at = record_by_address(RdmaHost)
 
 
 class _Sample(NativeRecord):
-    """What is different in each."""
+    """The fields that differ from frame to frame."""
 
     dst_hi: Int64
     dst_lo: Int64

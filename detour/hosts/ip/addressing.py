@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who a host is: its MAC, its addresses, its gateways and neighbours; addresses as the two words of native code."""
+"""A host's identity: MAC, addresses, gateways and neighbours; addresses as the two words of native code."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def is_v6(hi: int, lo: int) -> bool:
 
 
 def fields_of(config: IpHostConfig) -> dict[str, int]:
-    """What the row of a host holds. Raises DetourError if something in `config` is wrong; named with the host."""
+    """Return the fields of a host's row. Raises DetourError, with the host's name, if something in `config` is
+    wrong."""
     try:
         return _fields_of(config)
     except DetourError as error:

@@ -10,6 +10,7 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.files import read_text
+from detour.base.quantities import number_of
 from detour.hosts.draws import BELOW
 from detour.hosts.ip import layout
 
@@ -39,7 +40,7 @@ class Spacing:
 
     @property
     def number(self) -> int:
-        """What native code calls its mode."""
+        """The mode's number in native code."""
         return _MODES[self.mode]
 
     @property
@@ -70,8 +71,8 @@ def read_sizes(path: Path) -> tuple[tuple[int, float], ...]:
         if not fields:
             continue
         try:
-            size, up_to = float(fields[0]), float(fields[-1])
-        except ValueError:
+            size, up_to = number_of(fields[0].removesuffix("B")), number_of(fields[-1])
+        except DetourError:
             raise DetourError(f"{path}:{number}: {line.strip()!r} is not bytes and a probability") from None
         if len(fields) not in (2, 3) or size < 0 or size != int(size) or size <= size_before:
             raise DetourError(f"{path}:{number}: sizes are whole numbers of bytes that rise, with a probability")

@@ -59,7 +59,7 @@ class TcpResult:
 
 @dataclass(frozen=True)
 class ReceivedStream:
-    """What a listener has of one connection. `bytes`: in order; `ce`: packets that came with a mark."""
+    """A listener's view of one connection. `bytes`: in order; `ce`: packets that came with a mark."""
 
     source: str
     source_port: int
@@ -83,7 +83,7 @@ class ReceivedStream:
 
 
 class _Tcp(Socket):
-    """What both ends have."""
+    """The part that both ends share."""
 
     def __init__(self, host: StackHost, config: TcpConfig | None) -> None:
         super().__init__(host)
@@ -92,7 +92,7 @@ class _Tcp(Socket):
 
     @property
     def conn(self) -> np.void:
-        """Its row in the table of connections."""
+        """The connection's row in the table of connections."""
         return self._of("conns")
 
     def _configure(self, conn: np.void, v6: bool) -> None:
@@ -183,7 +183,7 @@ class TcpListener(_Tcp):
         host.do(make)
 
     def results(self) -> list[ReceivedStream]:
-        """What has come so far, a result a connection, in the order in which they were opened."""
+        """Return what has come so far, one result per connection, in the order in which they were opened."""
         conns = self._of_host(layout.TCP_SOCKET, "conns")
         return [_received(row, conn) for row, conn in conns if conn["listener"] == self.number]
 

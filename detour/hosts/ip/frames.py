@@ -82,7 +82,7 @@ def put_answer(out: int, h: IpHostRecord, f: ParsedFrame, proto: int, length: in
 
 @inner()
 def parse_ipv4(f: ParsedFrame, ip: int, length: int, here: int) -> int:
-    """What is in an IPv4 packet of `length` bytes, `here` of them stored; returns `PARSED` or what is wrong."""
+    """Parse an IPv4 packet of `length` bytes, `here` of them stored; return `PARSED` or the kind of error."""
     if length < IPV4_BYTES or here < IPV4_BYTES or load8(ip) >> 4 != 4:
         return BAD_FORM
     header = (load8(ip) & 0xF) << 2

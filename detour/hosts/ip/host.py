@@ -27,7 +27,7 @@ class StackHost:
         self._now: Callable[[], int] = lambda: 0
 
     def attach(self, call: Call, kick: Callable[[], None], now: Callable[[], int]) -> None:
-        """It has a port; what was asked for before begins."""
+        """Attach the host to a port and start what was requested before."""
         if self._call is not None:
             raise DetourError(f"host {self.name} is attached to a port already")
         self._call, self._kick, self._now = call, kick, now
@@ -47,23 +47,23 @@ class StackHost:
 
     @property
     def now_ps(self) -> int:
-        """Its time."""
+        """Return the host's time."""
         return self._now()
 
     @property
     def row(self) -> np.void:
-        """Its row of the table of hosts."""
+        """The host's row in the table of hosts."""
         return self.memory.tables["hosts"][self.number]
 
     @property
     def addresses(self) -> list[tuple[int, int]]:
-        """Its addresses, as two words."""
+        """The host's addresses, each as two words."""
         row = self.row
         pairs = [(0, int(row["v4_lo"])), (int(row["v6_hi"]), int(row["v6_lo"]))]
         return [pair for pair in pairs if any(pair)]
 
     def address(self, v6: bool = False) -> str:
-        """Its IPv4 (IPv6) address. Raises DetourError if it has none."""
+        """Return the host's IPv4 (IPv6) address. Raises DetourError if it has none."""
         for pair in self.addresses:
             if is_v6(*pair) == v6:
                 return text_of(*pair)
@@ -91,7 +91,7 @@ class StackHost:
         self.do(enter)
 
     def counters(self) -> dict[str, int]:
-        """What it has sent, received and refused."""
+        """Return the host's counters: packets sent, received and refused."""
         return {name: int(self.row[name]) for name in layout.IP_HOST_COUNTERS}
 
     def sniff(self, everything: bool = True) -> None:

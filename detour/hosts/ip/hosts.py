@@ -94,7 +94,7 @@ class IpStack:
 
     @property
     def record(self) -> np.ndarray:
-        """What the loop is given."""
+        """The record that the loop is given."""
         return self._record
 
     @property
@@ -108,7 +108,7 @@ class IpStack:
         return self._frame_bytes
 
     def set_jitter(self, jitter_ps: int) -> None:
-        """Of flows at a constant rate."""
+        """Set the jitter of flows at a constant rate."""
         self.memory.globals["jitter_ps"] = jitter_ps
 
     def attached(self, host: int, call: Call, kick: Callable[[], None], now: Callable[[], int]) -> None:

@@ -67,7 +67,7 @@ BUCKETS: Final = 512
 # Several fields a line, as in C.
 # fmt: off
 class StackGlobals(NativeRecord, lines=True):
-    """What native functions are given as their state: addresses of tables, their sizes, and what there is one of."""
+    """The state that native functions are given: addresses and sizes of tables, and single values."""
 
     hosts: Int64; neighbours: Int64; sockets: Int64; headers: Int64
     flows: Int64; peers: Int64; echoes: Int64; raws: Int64
@@ -96,8 +96,8 @@ class IpHostRecord(ScheduledHost, lines=True):
 
 
 class ParsedFrame(NativeRecord, lines=True):
-    """What the parser found: addresses, protocol, where its header begins and how long it is with what it carries.
-    `here`: how much of `length` is stored; what is not is zeros."""
+    """The parser's result: addresses, protocol, where its header begins and how long it is with its payload. `here`:
+    how much of `length` is stored; the rest is zeros."""
 
     src_hi: Int64; src_lo: Int64; dst_hi: Int64; dst_lo: Int64; v6: Int64; tos: Int64
     ttl: Int64; proto: Int64; at: Int64; length: Int64; here: Int64; sport: Int64
@@ -107,7 +107,7 @@ class ParsedFrame(NativeRecord, lines=True):
 
 
 class NeighbourRecord(NativeRecord, lines=True):
-    """What a host knows of an address on its link."""
+    """A host's knowledge of an address on its link."""
 
     hi: Int64; lo: Int64; mac: Int64; state: Int64; version: Int64; tries: Int64; when: Int64
 
@@ -143,7 +143,7 @@ class SizeRecord(NativeRecord):
 
 
 class PeerRecord(NativeRecord, lines=True):
-    """What a port has received from a sender."""
+    """Counters of packets that a port has received from one sender."""
 
     rx_packets: Int64; rx_bytes: Int64; rx_ce: Int64; first_ps: Int64; last_ps: Int64
     # packets with our header: the next number that is expected, numbers passed over, late ones, by how much at most

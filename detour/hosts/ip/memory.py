@@ -78,7 +78,7 @@ class StackMemory:
 
     @property
     def address(self) -> int:
-        """What native functions take as their state."""
+        """The address that native functions take as their state."""
         return self.globals.ctypes.data
 
     def keep(self, array: np.ndarray) -> int:

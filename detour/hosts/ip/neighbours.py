@@ -151,7 +151,7 @@ def on_timer(g: StackGlobals, host: int, now: int) -> None:
 
 @inner()
 def _wake(g: StackGlobals, host: int, row: int, failed: int) -> None:
-    """Those who wait for a neighbour may go on."""
+    """Let the sockets that wait for a neighbour go on."""
     h = host_row(g, host)
     for i in range(host * g.per_host, host * g.per_host + h.sockets_used):
         s = socket_row(g, i)

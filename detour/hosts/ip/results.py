@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hosts have measured, as records."""
+"""Records of the hosts' measurements."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class PingResult:
 
 @dataclass(frozen=True)
 class SentResult:
-    """What a flow has sent: packets and bytes of payload. `unreachable`: of these, for want of a neighbour, nothing."""
+    """Packets and bytes of payload that a flow has sent. `unreachable`: packets not sent because the neighbour did not
+    answer."""
 
     packets: int
     bytes: int
@@ -67,9 +68,9 @@ class RawResult:
 
 @dataclass(frozen=True)
 class ReceivedResult:
-    """What a port has received from a sender. `measured` packets said their number and time: of these `lost` were
-    passed over and have not come since, `reordered` came late, by up to `displaced` numbers; delays in ps. `samples`:
-    records of `layout.SampleRecord`; `delay_counts`: a histogram (`layout.BUCKETS`)."""
+    """Packets that a port has received from a sender. `measured` packets carried their number and time: of these `lost`
+    were passed over and have not come since, `reordered` came late, by up to `displaced` numbers; delays in ps.
+    `samples`: records of `layout.SampleRecord`; `delay_counts`: a histogram (`layout.BUCKETS`)."""
 
     source: str
     source_port: int

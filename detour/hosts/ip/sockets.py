@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host was told to do, as objects: pings, UDP flows and ports, frames from outside."""
+"""The tasks of a host as objects: pings, UDP flows and ports, frames from outside."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Socket:
 
     @property
     def row(self) -> np.void:
-        """Its row in the table of sockets."""
+        """The socket's row in the table of sockets."""
         return self._of("sockets")
 
     def _of(self, table: str) -> np.void:
@@ -121,7 +121,7 @@ class Ping(Socket):
         host.do(make)
 
     def result(self) -> PingResult:
-        """What has come back so far."""
+        """Return the echo replies received so far."""
         echo = self._of("echoes")
         error = int(echo["error_kind"])
         who = text_of(int(echo["error_hi"]), int(echo["error_lo"]))
@@ -181,7 +181,7 @@ class UdpFlow(Socket):
         self.host.do(change)
 
     def result(self) -> SentResult:
-        """What was sent so far."""
+        """Return the totals sent so far."""
         counts = integers(self._of("flows"), "packets=tx_packets bytes=tx_bytes first_ps last_ps unreachable")
         return SentResult(done=bool(self.row["closed"]), **counts)
 
@@ -209,7 +209,7 @@ class UdpPort(Socket):
         host.do(make)
 
     def results(self) -> list[ReceivedResult]:
-        """What has come so far, a result a sender, in the order of their first packets."""
+        """Return what has come so far, one result per sender, in the order of their first packets."""
         peers = self._of_host(layout.UDP_PEER, "peers")
         return [self._result(row, peer) for row, peer in peers if row["lport"] == self.port]
 
@@ -262,6 +262,6 @@ class RawFrames(Socket):
         host.do(make)
 
     def result(self) -> RawResult:
-        """What was sent so far."""
+        """Return the totals sent so far."""
         counts = integers(self._of("raws"), "packets=tx_packets bytes=tx_bytes")
         return RawResult(done=bool(self.row["closed"]), **counts)

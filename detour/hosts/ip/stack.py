@@ -229,7 +229,7 @@ def enter_socket(state: int, i: int) -> int:
 
 @IP.entry
 def find_socket(state: int, host: int, proto: int, port: int) -> int:
-    """Who takes packets to a port from everybody, -1: nobody."""
+    """Return the socket that takes packets to a port from any sender, -1 if there is none."""
     none = int64(0)
     return demux.find(globals_at(state, 0), host, proto, port, none, none, none)
 

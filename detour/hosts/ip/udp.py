@@ -192,7 +192,8 @@ def receive(g: StackGlobals, host: int, f: ParsedFrame, ip: int, now: int) -> bo
 
 @inner()
 def _new_peer(g: StackGlobals, host: int, f: ParsedFrame, port: int, sport: int) -> int:
-    """What a port receives from a sender that is new to it; -1: nobody has the port, -2: no room."""
+    """Add a row for packets from a sender that is new to a port; return -1 if the port is not open, -2 if there is no
+    room."""
     listening = demux.find(g, host, int64(layout.PROTO_UDP), port, _NONE, _NONE, _NONE)
     if listening < 0:
         return -1

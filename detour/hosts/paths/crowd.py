@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host that sprays knows of its own connections before the first answer is back (docs/transports.md,
+"""Knowledge that a spraying host shares among its connections until the first answer is back (docs/transports.md,
 "SprayLERP").
 
 Nobody knows the queues then, but a host knows what it does itself, and can only suppose that its neighbours do as it
@@ -19,7 +19,7 @@ from detour.hosts.state import NIL, REGIONS, Handle
 
 
 class SprayState(NativeRecord):
-    """What a QP has of the scheme (`spray`)."""
+    """The scheme's state of a QP (`spray`)."""
 
     short_wait: Int64  # what waits on shortest paths (-1: not known) as of when
     short_time: Int64
@@ -41,7 +41,7 @@ that it fills"""
 
 @inner
 def _region(hs: Handle, q: QueuePair) -> Region:
-    """What is known of the peer's group; another group that had the same row is forgotten."""
+    """Return the row of the peer's group; another group that had the same row is forgotten."""
     group = (q.peer_hi >> 32) & 0xFFFF
     r = region_row(hs, q.host, group & (REGIONS - 1))
     if r.owner != group + 1:
@@ -78,7 +78,7 @@ def on_begin(hs: Handle, q: QueuePair, s: SprayState, now: int) -> None:
 
 @inner
 def on_sent_short(hs: Handle, q: QueuePair, now: int) -> None:
-    """It takes a shortest path."""
+    """Record that a packet takes a shortest path."""
     r = _region(hs, q)
     r.open += 1
     r.open_time = now

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What queuing delays say to a sender about its path and about others (non-shortest-path paper, section III).
+"""Conclusions that a sender draws from queuing delays about its path and about others (non-shortest-path paper, section
+III).
 
 A path is better if its delay is below `delta1` times the current one's and the difference is above `delta2` MTU
 transmission times. The current path's delay is that of its last acknowledged data packet. Options that are not in the
@@ -23,7 +24,7 @@ _LEAST_WINDOW = 16.0
 
 
 class ProbingState(NativeRecord):
-    """What a QP has of the scheme (`probing`)."""
+    """The scheme's state of a QP (`probing`)."""
 
     low: Int64  # the least delay of the window that fills and of the one before it (-1: none), packets in the former
     low_before: Int64

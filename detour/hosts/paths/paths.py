@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a transport tells the path scheme that each QP has as a plugin (`plugin`), and what schemes do with paths.
+"""Calls from the transport to the path scheme that each QP has as a plug-in (`plugin`), and shared operations on paths.
 
 A candidate path is a UDP source port (most significant bit 0: a shortest path, 1: a non-shortest one) and
 optionally a uSID list; the sender knows nothing of the topology behind it.

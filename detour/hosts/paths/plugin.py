@@ -34,6 +34,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from detour.base.errors import DetourError
 from detour.base.jit import inner
 from detour.base.memory import load64
 from detour.base.pointers import record_address, record_by_address
@@ -54,7 +55,7 @@ PATH_LOST, PATH_TIMEOUT, PATH_PROBE, PATH_PROBE_SENT, PATH_MOVE, PATH_TIMER, PAT
 
 
 class PathNews(NativeRecord):
-    """What a hook is told."""
+    """The information that a hook is given."""
 
     cand: Int64
     delay: Int64  # how long the packet waited in queues, ticks; -1: not known
@@ -73,12 +74,18 @@ class PathScheme(Plugin):
     watches: bool = False
 
     HOOKS: ClassVar[tuple[str, ...]] = PATH_HOOKS
+    TAKES: ClassVar[tuple[str, ...]] = ("hs", "i", "q", "p", "s", "news", "now")
     NEWS: ClassVar[type[NativeRecord]] = PathNews
     LEAST_HOOKS: ClassVar[int] = 0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sprays and "choose" not in map(hook_name, self.hooks):
+            raise DetourError("a path scheme that sprays needs the hook choose")
+
 
 def entry_of(_hook: Any, records: tuple[RecordType, ...]) -> Any:
-    """What is called by address: it makes records of addresses and calls the hook."""
+    """Return the function that is called by address: it makes records of addresses and calls the hook."""
     parameters_at, fields_at, _ = map(record_by_address, records)
 
     def choose(row: int, tables: int, i: int, now: int) -> int:

@@ -26,7 +26,7 @@ from detour.hosts.state import NIL, Handle
 
 
 class ReactingState(NativeRecord):
-    """What a QP has of the scheme."""
+    """The scheme's state of a QP."""
 
     bad: Int64  # bad answers in a row
     lost: Int64  # losses seen

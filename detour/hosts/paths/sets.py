@@ -35,7 +35,7 @@ _ANY = 1 << 31
 
 
 class SetState(NativeRecord):
-    """What a QP has of the scheme."""
+    """The scheme's state of a QP."""
 
     turn: Int64  # the candidate that was last taken
     retired: Int64  # candidates
@@ -151,7 +151,7 @@ def _restore(s: SetState, c: Candidate, now: int) -> None:
 
 @hook
 def on_timer(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathNews, now: int) -> None:
-    """Nobody is asked while there is nothing to send."""
+    """Probe retired paths; stop while there is nothing to send."""
     q.path_timer = MAX_TIME
     if q.snd_una == q.snd_end:
         return

@@ -56,7 +56,7 @@ def on_candidates(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, ne
 
 @hook
 def on_idle(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: PathNews, now: int) -> None:
-    """What was known of paths is out of date."""
+    """Forget the state of paths, which is out of date."""
     forget(s)
     s.short_wait = NIL
     s.detour_wait = NIL
@@ -85,8 +85,8 @@ def _has_both(q: QueuePair) -> bool:
 
 @hook
 def _short_wait(cfg: Config, s: SprayState, now: int) -> int:
-    """What a packet would wait on a shortest path, ticks: what the last one waited, less what can have been sent
-    since; 0 if nothing is known."""
+    """Return how long a packet would wait on a shortest path, in ticks: the wait of the last one, less what can have
+    been sent since; 0 if nothing is known."""
     return max(0, s.short_wait - (now - s.short_time) // cfg.tick_ps) if s.short_wait >= 0 else 0
 
 
@@ -161,7 +161,7 @@ def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: 
 
 @hook
 def _after_short(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: PathNews, now: int) -> int:
-    """What the token of a shortest path becomes."""
+    """Return the next use of a shortest path's token."""
     wait = max(news.delay, 0)
     if s.short_wait == NIL:  # it begins where it says that they are crowded
         s.short_mean = max(wait, _limit(p, s))
@@ -180,7 +180,7 @@ def _after_short(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, new
 
 @hook
 def _after_detour(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: PathNews, now: int) -> int:
-    """What the token of a detour becomes."""
+    """Return the next use of a detour's token."""
     wait, h, run = max(news.delay, 0), host_row(hs, q.host), s.short_run
     s.detour_wait = wait if s.detour_wait == NIL else s.detour_wait + (wait - s.detour_wait) // _SMOOTHING
     s.short_run = 0

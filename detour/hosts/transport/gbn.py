@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sending half of go-back-N makes of ACKs and NAKs (RoCEv2's reliable connection; IBTA 9.7.5;
+"""The sending half of go-back-N: its reaction to ACKs and NAKs (RoCEv2's reliable connection; IBTA 9.7.5;
 docs/facts.md, "Go-back-N").
 
 An ACK stands for everything up to its PSN, and for nothing else: the packet that caused it only tells its round trip,

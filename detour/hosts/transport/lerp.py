@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sending half of LERP makes of ACKs: the Lightweight Efficient Retransmission Protocol (non-shortest-path
+"""The sending half of LERP, the Lightweight Efficient Retransmission Protocol: its reaction to ACKs (non-shortest-path
 paper, I, III).
 
 Every transmission gets the next number of its QP's order of transmissions, `txn`, and the QP's path epoch. ACKs

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a loss says about the path: whether a queue was full, or the packet was only late (docs/transports.md, "Losses,
-congestion and order with LERP").
+"""Classification of losses: a full queue, or a packet that was only late (docs/transports.md, "Losses, congestion and
+order with LERP").
 
 An answer that shows a loss is about a packet that was sent right after the lost one. If a full queue dropped that one,
 this one waited in nearly as long a queue: for longer than packets wait where marks begin (`mark_wait`, the least delay

@@ -115,8 +115,8 @@ def _has_arrived(q: QueuePair, f: ReceivedFrame, seq: int) -> bool:
 
 @inner
 def _lose_overtaken(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, cand: int, now: int) -> None:
-    """What was sent by candidate `cand` before the newest packet that has arrived there, by as much as packets are late
-    at least, is lost or has arrived."""
+    """Mark as lost what was sent by candidate `cand` before the newest packet that has arrived there, by at least the
+    time that late packets take."""
     cfg, c = cfg_row(hs), candidate_row(hs, i, cand)
     while c.head != NIL:
         index = c.head

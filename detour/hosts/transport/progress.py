@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an acknowledged packet means to the sender, whichever transport finds out that it arrived."""
+"""Bookkeeping for an acknowledged packet, whichever transport finds out that it arrived."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ rdma.RDMA.companions = (CONGESTION, PATH_SCHEMES)
 
 
 def algorithm_of(chosen: Any) -> CongestionAlgorithm:
-    """Of an enumeration's member, or the algorithm itself."""
+    """Return the algorithm of an enumeration's member, or the algorithm itself."""
     return chosen if isinstance(chosen, CongestionAlgorithm) else CC_REGISTRY.find(chosen.name.lower())
 
 
@@ -55,7 +55,7 @@ def start(hs: Hosts, rows: Int64Array, chosen: Any, window: float | None) -> Non
 
 
 def scheme_of(chosen: Any) -> PathScheme:
-    """Of an enumeration's member, or the scheme itself."""
+    """Return the scheme of an enumeration's member, or the scheme itself."""
     return chosen if isinstance(chosen, PathScheme) else PATH_REGISTRY.find(chosen.name.lower())
 
 
@@ -104,7 +104,7 @@ def _inside(hs: Hosts, chosen: Plugin, first: int) -> NDArray[Any]:
 
 
 def state_of(hs: Hosts, chosen: Plugin) -> NDArray[Any]:
-    """What each QP would have of a plugin that has room in its row: a view."""
+    """Return a view of each QP's state of a plug-in that has room in its row."""
     return _inside(hs, chosen, _ROOM["path_row" if isinstance(chosen, PathScheme) else "cc_row"][0])
 
 

@@ -109,7 +109,7 @@ class QP:
 
     @property
     def endpoint(self) -> Endpoint:
-        """What the other side needs for `connect`."""
+        """Return the data that the other side needs for `connect`."""
         window = self.context.hs.slot.shape[1]
         kind = int(self.attr.transport), self.attr.reordering
         return Endpoint(self.context.address, self.qp_num, self.psn, window, *kind)
@@ -249,7 +249,8 @@ class QP:
         assign(q, {"qpn": 0, "state": state.QPS_RESET})
 
     def _withdraw(self, *rings: str) -> None:
-        """What the QP has in these rings of its host is not sent; answers to probes are not its own."""
+        """Remove the QP's entries from these rings of its host, so that they are not sent; answers to probes are not
+        its own."""
         hs, host = self.context.hs, self.context.host
         for name in rings:
             ring = getattr(hs, name)[host]
@@ -260,7 +261,7 @@ class QP:
 
     @property
     def path_state(self) -> Any:
-        """What its path scheme keeps of it: a row of `PathScheme.fields`."""
+        """The path scheme's state of this QP: a row of `PathScheme.fields`."""
         return algorithms.state_of(self.context.hs, self.path_scheme)[self.index]
 
     # -- work ---------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What verbs take and return: flags, states, paths, work requests and completions."""
+"""Arguments and results of verbs: flags, states, paths, work requests and completions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from detour.topo.address import ipv6_text, usid_address
 
 
 class AccessFlag(IntFlag):
-    """What a memory region allows (ibv_access_flags)."""
+    """Accesses that a memory region allows (ibv_access_flags)."""
 
     LOCAL_WRITE = state.ACCESS_LOCAL_WRITE
     REMOTE_WRITE = state.ACCESS_REMOTE_WRITE
@@ -113,7 +113,7 @@ class Path:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What two QPs must tell each other before they can talk; plain numbers and text, for JSON."""
+    """The data that two QPs must exchange before they can talk; plain numbers and text, for JSON."""
 
     address: str
     qpn: int

@@ -36,8 +36,8 @@ def _built(family: str, grown: int = 0, **numbers: Any) -> Expander:
 
 
 def booted(family: str) -> Callable[..., Topology]:
-    """What builds the topology of a family, grown by `grown` switches, from numbers that its function in
-    `EXPANDER_FAMILIES` takes."""
+    """Return the function that builds a topology of the family, grown by `grown` switches, from the numbers that its
+    function in `EXPANDER_FAMILIES` takes."""
     return lambda **numbers: _built(family, **numbers).topology
 
 

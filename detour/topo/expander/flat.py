@@ -74,8 +74,9 @@ def ordered_network(family: str, spec: str, hosts: Int32Array, links: Int32Array
 
 
 def breadth_first(n: int, links: Int32Array, root: int) -> Int64Array:
-    """Of `n` switches those that `links` (each from its first end to its second) join to `root`, nearest first; of one
-    switch's neighbours those that its own links lead to come before those whose links lead to it, each by number."""
+    """List the switches, of `n`, that `links` (each from its first end to its second) join to `root`, nearest first.
+    Among one switch's neighbours, those that its own links lead to come before those whose links lead to it, each by
+    number."""
     import networkx  # takes a tenth of a second, and most commands need none of it
 
     neighbours: list[list[int]] = [[] for _ in range(n)]

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from detour.base.arrays import FloatArray, Int32Array, Int32s2, Int64Array
 from detour.base.errors import DetourError
 from detour.topo.failures import Failures, dead_links
+from detour.topo.names import NodeNames
 from detour.topo.topology import Builder, Topology, check_limits
 
 OF_LINKS = ("speed", "delay_ps", "interfaces")
@@ -93,7 +94,15 @@ class Expander:
 
     def name_of(self, switch: int) -> str:
         """What a switch is called."""
-        return self.names[switch] if switch < len(self.names) else f"s{switch}"
+        return self._called[f"s{switch}"]
+
+    @cached_property
+    def _given_names(self) -> dict[str, str]:
+        return {f"s{switch}": name for switch, name in enumerate(self.names)}
+
+    @cached_property
+    def _called(self) -> NodeNames:
+        return NodeNames(self._given_names)
 
     @cached_property
     def tors(self) -> Int32Array:
@@ -156,7 +165,7 @@ class Expander:
         Raises `DetourError`: it is larger than addresses or port numbers can hold."""
         ports = int((self.hosts + self.degrees).max())
         check_limits(self.spec, self.size, int(self.hosts.sum()), ports)
-        builder = Builder(self.family, self.spec, {f"s{s}": name for s, name in enumerate(self.names)})
+        builder = Builder(self.family, self.spec, self._given_names)
         for s, count in enumerate(self.hosts.tolist()):
             builder.add_switch(group=0, position=s, tier=self._tier(s))
             builder.add_hosts(s, count)

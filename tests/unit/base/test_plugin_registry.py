@@ -18,7 +18,7 @@ from detour.topo.spec import TOPOLOGY_REGISTRY, parse_topology
 
 def _adopt(name: str, value: Any) -> int:
     if not isinstance(value, int):
-        raise DetourError(f"{name} is a {type(value).__name__}, and not a number")
+        raise DetourError(f"{name.rpartition(':')[2]} is a {type(value).__name__}, and not a number")
     return value
 
 
@@ -85,11 +85,11 @@ def test_a_file_may_import_its_neighbours_and_hold_dataclasses(tmp_path: Path) -
 BROKEN = [
     ("VALUE = 1\n", ":VALEU", "own.py has no 'VALEU'; did you mean VALUE\\? allowed: VALUE"),
     ("VALUE = 1\n", "", "which number of it\\? Say .*own.py:NAME; allowed: VALUE"),
-    ("VALUE = 'x'\n", ":VALUE", "own.py:VALUE is a str, and not a number"),
-    ("VALUE = 1\nOTHER = VALEU\n", ":VALUE", "own.py: line 2: NameError: name 'VALEU' is not defined"),
-    ("VALUE = 1\nif VALUE\n", ":VALUE", "own.py: line 2: expected ':'"),
-    ("import no_such_module\n", ":VALUE", "line 1: ModuleNotFoundError"),
-    ("import sys\nsys.exit(3)\n", ":VALUE", "it ended the program"),
+    ("VALUE = 'x'\n", ":VALUE", "own.py:1: VALUE is a str, and not a number"),
+    ("VALUE = 1\nOTHER = VALEU\n", ":VALUE", "own.py:2: NameError: name 'VALEU' is not defined"),
+    ("VALUE = 1\nif VALUE\n", ":VALUE", "own.py:2: expected ':'"),
+    ("import no_such_module\n", ":VALUE", "own.py:1: ModuleNotFoundError"),
+    ("import sys\nsys.exit(3)\n", ":VALUE", "own.py:2: it ended the program"),
 ]
 
 
@@ -163,10 +163,10 @@ def test_topologies_of_a_file(tmp_path: Path) -> None:
         ("ring", "n missing; wanted: n=, \\[hosts=\\]"),
         ("ring:n=4,k=3", "there is no parameter k; allowed: n=, \\[hosts=\\]"),
         ("ring:n=4,hosts=0", "there are no hosts"),
-        ("ring:n=four", "own.py:ring: line 7: TypeError: 'str' object"),
+        ("ring:n=four", "own.py:7: TypeError: 'str' object"),
         ("rong", "has no 'rong'; did you mean ring"),
-        ("wrong", "is a int, and not a Topology, a networkx graph or a function that returns one"),
-        ("fails:n=3", "own.py:fails: line 19: IndexError: list index out of range"),
+        ("wrong", "own.py:15: it is a int, and not a Topology, a networkx graph or a function that returns one"),
+        ("fails:n=3", "own.py:19: IndexError: list index out of range"),
     ],
 )
 def test_a_wrong_topology_of_a_file_is_one_line(tmp_path: Path, text: str, reason: str) -> None:

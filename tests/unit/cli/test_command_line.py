@@ -136,7 +136,9 @@ def test_commands_ask_and_print(asked, capsys, line, do, arguments):
     [
         ("fly", "there is no command 'fly' (try `detour --help`)"),
         ("statsu", "there is no command 'statsu'; did you mean status? (try `detour --help`)"),
-        ("fors rotue", "there is no command 'rotue'; did you mean route? (try `detour fors --help`)"),
+        ("fors rotue", "there is no command 'rotue'; did you mean route?; there are schedule, route, verify"),
+        ("reproduce nosuch", "there is no command 'nosuch'; there are nonshortest, pfc-gain, "),
+        ("bench nosuch", "there is no command 'nosuch'; there are switch, "),
         ("status --fast", "unrecognized arguments: --fast (try `detour status --help`)"),
         ("sim --tpo=d1", "unrecognized arguments: --tpo=d1; did you mean --topo? (try `detour sim --help`)"),
         ("reproduce loss --quik", "did you mean --quick? (try `detour reproduce loss --help`)"),
@@ -192,7 +194,7 @@ def test_without_a_command_help_lists_them(capsys, line, command):
         cli.main(line.split())
     out, err = capsys.readouterr()
     assert (ended.value.code, err) == (0, "")
-    assert f"    {command} " in out
+    assert f"  {command} " in out
 
 
 def test_topologies_of_files_go_by_their_names_but_not_in_json(capsys, refused, tmp_path):
@@ -277,6 +279,13 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
     process.stdout.close()
     assert process.stderr.read() == ""
     assert process.wait() == 0
+
+
+def test_help_has_every_command_in_one_group():
+    named = [name for names in cli._HELP.values() for name in names]
+    (commands,) = [a for a in cli.make_parser()._actions if isinstance(a, argparse._SubParsersAction)]
+    assert sorted(named) == sorted(commands.choices)
+    assert "\nplanning:\n  place " in cli.make_parser().format_help()
 
 
 def test_help_and_version(capsys):

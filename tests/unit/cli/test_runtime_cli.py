@@ -74,6 +74,19 @@ def test_standard_input_is_read_to_its_end(port, capsys, run_json, monkeypatch):
     assert only["error"] is None
 
 
+def test_help_is_a_command_of_files_too(port, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("help show_pvs\nhelp nothing\nhelp\n"))
+    assert main(["cli", "--thrift-port", port]) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:3] == [
+        "RuntimeCmd: show_pvs: list parser value sets", "RuntimeCmd: Error: there is no command nothing",
+    ]  # fmt: skip
+    assert len(lines) > 50
+    (tmp_path / "help.txt").write_text("help show_pvs\n")
+    assert main(["cli", "--thrift-port", port, str(tmp_path / "help.txt")]) == 0
+    assert capsys.readouterr().out == "show_pvs: list parser value sets\n"
+
+
 def test_a_switch_of_the_fabric(tmp_path, api, file, capsys, refused, monkeypatch):
     address = UnixAddress(tmp_path / "bmv2.sock")
     status = SimpleNamespace(endpoints={"s0": 0, "s1": 1}, p4runtime=SimpleNamespace(thrift=str(address)))
@@ -94,7 +107,7 @@ def test_a_switch_of_the_fabric(tmp_path, api, file, capsys, refused, monkeypatc
         (["cli"], "name a switch of the fabric that is up, like s0, or give --thrift-port"),
         (["cli", "s1", "f", "--thrift-port", "9090"], "give a switch (s1) or --thrift-port, not both"),
         (["cli", "--thrift-port", "0"], "--thrift-port 0 is not 1 to 65535"),
-        (["cli", "--thrift-port", "x"], "argument --thrift-port: invalid int value: 'x'"),
+        (["cli", "--thrift-port", "x"], "argument --thrift-port: 'x' is not a TCP port"),
     ],
 )
 def test_what_is_wrong_with_the_command_line(arguments, why, capsys):

@@ -114,9 +114,9 @@ def test_wrong_commands_are_one_line(refused, arguments, says):
 
 
 OWN = '''
-def pairs(topology, size=1000, seed=0):
+def pairs(network, size=1000, seed=0):
     """Every host to the one across, the second half later."""
-    hosts = len(topology.hosts)
+    hosts = len(network.hosts)
     return [(k, (k + 1) % hosts, size, 1e-6 * (k >= hosts // 2)) for k in range(hosts)]
 
 
@@ -138,9 +138,9 @@ def test_a_workload_of_ones_own(tmp_path, run_json, refused):
     report = run_json("sim", *SMALL, "--workload", f"{file}:pairs:size=5000")
     assert (report["flows"], report["bytes"], report["completed"]) == (4, 20_000, 4)
     for name, says in {
-        "pairs:length=3": "length",
-        "broken": "row 0 is (0, 1); wanted are source, destination, bytes",
-        "raising": "line 13: ValueError: no",
+        "pairs:length=3": "mine.py:2: pairs: got an unexpected keyword argument 'length'; it takes network, [size=]",
+        "broken": "mine.py:8: row 0 is (0, 1); wanted are source, destination, bytes",
+        "raising": "mine.py:13: ValueError: no",
         "number": "is a int, and not a function",
         "absent": "has no 'absent'",
     }.items():

@@ -120,3 +120,11 @@ def test_a_capture_that_ends_too_early(tmp_path, refused):
     for size in (10, 30, len(whole) - 1):
         (tmp_path / "cut.pcap").write_bytes(whole[:size])
         assert "cut.pcap" in refused(*PROGRAM, "--packet", str(tmp_path / "cut.pcap"))
+
+
+def test_a_program_that_is_none_is_named(refused, tmp_path):
+    empty = tmp_path / "empty.json"
+    empty.write_text("{}")
+    program = f"{BUILD}/fabric.p4info.txtpb,{empty}"
+    error = refused("trace", "--program", program, "--packet", "00", "--port", "1")
+    assert error == f"detour: {empty}: P4 program: the BMv2 JSON lacks 'header_types'\n"

@@ -23,7 +23,7 @@ def without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_assignments_say_what_is_missing(without_scipy):
-    with pytest.raises(DetourError, match=r"needs SciPy: pip install 'detour-fabric\[plan\]'"):
+    with pytest.raises(DetourError, match=r"this plan needs SciPy: .*pip install -e '.*\[plan\]', or `make tools`"):
         heaviest_assignment(np.eye(3))
 
 

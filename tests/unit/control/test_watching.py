@@ -20,7 +20,7 @@ SOURCE = int(IPv6Address("fd00:0:0:1::1"))
 
 
 def test_every_flow_has_a_label_and_a_slot_at_each_switch():
-    flows = WatchList()
+    flows = WatchList(lambda device: f"s{device - 1}")
     a, b = flows.add("a", SOURCE, [1, 5, 2]), flows.add("b", SOURCE, [2, 6])
     assert (a.label, b.label) == (1, 2)
     assert (a.slots, b.slots) == ({1: 0, 5: 0, 2: 0}, {2: 1, 6: 0})
@@ -35,7 +35,7 @@ def test_every_flow_has_a_label_and_a_slot_at_each_switch():
 
 
 def test_a_flow_that_moves_is_watched_on_its_last_two_paths():
-    flows = WatchList()
+    flows = WatchList(lambda device: f"s{device - 1}")
     flow = flows.add("a", SOURCE, [1, 5, 2])
     assert flows.move("a", [1, 6, 2]).slots.keys() == {1, 5, 6, 2}
     assert flows.move("a", [1, 7, 2]).slots.keys() == {1, 6, 7, 2}
@@ -44,7 +44,7 @@ def test_a_flow_that_moves_is_watched_on_its_last_two_paths():
 
 
 def test_what_has_no_room_is_refused_and_leaves_everything_as_it_was():
-    flows = WatchList()
+    flows = WatchList(lambda device: f"s{device - 1}")
     for number in range(schema.MAX_WATCHED):
         flows.add(str(number), SOURCE, [1])
     flows.add("other", SOURCE, [2])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every picture that a command draws, with the largest legend that it can have: all words are inside of the picture,
-and none lies on another."""
+"""Pictures with the largest legends that they can have: all words are inside of the picture, and none lies on another.
+Pictures that are left out have no more than these, from the same functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from detour.experiments.bench import ai_fabric_page, growth, parallel
+from detour.experiments.bench import ai_fabric_page
 from detour.experiments.fcplus import figures as fcplus
 from detour.experiments.fcplus.experiment import FIGURE_3
 from detour.experiments.fcplus.paper import TABLE_8_FCT
@@ -23,13 +23,10 @@ from detour.experiments.fors import experiment as fors_experiment
 from detour.experiments.fors import tables as fors
 from detour.experiments.nonshortest import figures as nonshortest
 from detour.experiments.placement import steps
-from detour.experiments.placement import tables as placement
 from detour.experiments.qcn import tables as qcn_tables
 from detour.experiments.qcn import transients
-from detour.experiments.running import Series
 from detour.experiments.sim import figures as sim
 from detour.experiments.sim import lab_figures
-from detour.experiments.tcp import ns3
 from detour.fabric.labs.results import LabSeries
 from tests.unit.experiments.test_fors import RESULTS as FORS_RESULTS
 from tests.unit.experiments.test_nonshortest import run as nonshortest_run
@@ -74,18 +71,6 @@ def _throughput_bars(file: Path) -> None:
     nonshortest.throughput(runs, file)
 
 
-def _over_time(file: Path) -> None:
-    runs = [
-        replace(nonshortest_run(scheme, 400.0), series=Series(20.0, [500.0] * 100)) for scheme in nonshortest._STYLES
-    ]
-    nonshortest.over_time(runs, file)
-
-
-def _pfc_gain(file: Path) -> None:
-    rows = [Row(connections=2**k, lerp_gbps=900.0, pfc_gbps=800.0, bound_gbps=950.0) for k in range(4, 17)]
-    nonshortest.pfc_gain(rows, file)  # type: ignore[arg-type]
-
-
 def _qcn(file: Path) -> None:
     loads = [Row(routing=name, pattern="ADV", load=load, latency_ns=9e3, accepted=load)
              for name in qcn_tables.STYLES for load in (0.1, 0.5, 1.0)]  # fmt: skip
@@ -118,12 +103,6 @@ def _fors(file: Path) -> None:
     fors.draw(fors_experiment.collect(FORS_RESULTS), file)
 
 
-def _placement(file: Path) -> None:
-    series = Row(seconds=(1.0, 2.0), mbps=(900.0, 1100.0))
-    runs = [Row(mode=mode, series=series, onset_s=1.5) for mode in placement._REROUTING]
-    placement.draw(Row(runs=runs), file)  # type: ignore[arg-type]
-
-
 def _steps(file: Path) -> None:
     rows = [Row(planes=planes, failing=failing, load=load, scheme=scheme, step_us=90.0, ideal_us=80.0)
             for planes in steps._PLANES for failing in (False, True) for load in (0.2, 0.6, 1.0)
@@ -131,23 +110,8 @@ def _steps(file: Path) -> None:
     steps.draw(Row(steps=rows), file)  # type: ignore[arg-type]
 
 
-def _growth(file: Path) -> None:
-    growth.draw([Row(hosts=hosts, peak_mib=hosts, boot_s=1.0, verify_s=2.0, run_s=3.0)
-                 for hosts in (64, 1_024, 65_536)], file)  # type: ignore[arg-type]  # fmt: skip
-
-
-def _parallel(file: Path) -> None:
-    names = ("fat-tree:k=16, permutation of 1 MB", "D3, UNF of 64 kB")
-    rows = [Row(workload=name, threads=k, workers=k, speedup=k) for name in names for k in (1, 2, 4)]
-    parallel.draw(rows, rows, file)  # type: ignore[arg-type]
-
-
 def _sim(file: Path) -> None:
     sim.draw(file, simulated("permutation:bytes=10k"))
-
-
-def _sim_many_sizes(file: Path) -> None:
-    sim.draw(file, simulated("poisson:sizes=pareto,load=0.4,time=1ms"))
 
 
 def _lab(file: Path) -> None:
@@ -155,12 +119,6 @@ def _lab(file: Path) -> None:
     ports = tuple(f"leaf-switch-{k}-eth1 (to spine-switch-{k}-eth2)" for k in range(8))
     flows = tuple(f"client-{k}:40000 to 2001:db8:aaaa:bbbb::{k}:5201" for k in range(8))
     lab_figures.draw_lab(file, LabSeries(some * 10**9, ports, many, many, many, flows, many, many))
-
-
-def _ns3(file: Path) -> None:
-    rows = [Row(road=road, cc=cc, control=control) for road, cc, control in ns3.NS3_CASES]
-    curves = ns3.stored() | {f"{road} {cc}": ns3.Curve(range(4000), 1.0) for road, cc, _ in ns3.NS3_CASES}
-    ns3.draw(Row(rows=rows, curves=curves), file)  # type: ignore[arg-type]
 
 
 def _ai_fabric(_: Path) -> None:
@@ -172,13 +130,8 @@ def _ai_fabric(_: Path) -> None:
     assert list(ai_fabric_page._pictures(Row(tests=tests)))  # type: ignore[arg-type]
 
 
-def _panels(_: Path) -> None:
-    sim.panels_svg(simulated("permutation:bytes=10k"))
-
-
 DRAWN: list[Callable[[Path], None]] = [
-    _throughput, _throughput_bars, _over_time, _pfc_gain, _qcn, _qcn_transients, _fcplus, _fors, _placement, _steps,
-    _growth, _parallel, _sim, _sim_many_sizes, _lab, _ns3, _ai_fabric, _panels,
+    _throughput, _throughput_bars, _qcn, _qcn_transients, _fcplus, _fors, _steps, _sim, _lab, _ai_fabric,
 ]  # fmt: skip
 
 

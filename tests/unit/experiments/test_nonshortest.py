@@ -277,7 +277,6 @@ def test_the_document_sets_ours_beside_the_papers() -> None:
     assert list(texts) == ["results.md", "results-settings.md"]
     assert "| ADV1 | heavy | +95.0 (64) | +3 |" in text
     assert "| D1 ADV1 heavy | 98 | 50 | 100 | 5.00 | 80 | 7 |" in text
-    assert "| ADV1 | 64 | 800 | 780 | 400 |" in text
     assert "| `D1` | adv1 | 64 | 1 | +12.5 |" in text
     assert "- some: `detour reproduce nonshortest`" in text
     assert "- 1 points of this extent" in text

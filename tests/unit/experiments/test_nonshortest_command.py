@@ -100,6 +100,10 @@ def test_the_document_comes_from_kept_runs_alone(tmp_path: Path, capsys: pytest.
     result = json.loads(capsys.readouterr().out)
     assert result["points"] == 2
     assert len(result["left_out"]) > len(points) - 2
+    alone = ("--pattern", "adv1", "--pairs", "64", "--quick", "--from", str(kept), "--json")
+    assert cli.main(["reproduce", "nonshortest", *alone]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert {run["wire_gbps"] for run in shown["points"]} == {790.0, 700.0}
     text = (folder / "results.md").read_text()
     assert "| ADV1 | heavy | +12.9 (64) | +3 |" in text
     assert "points of this extent for which there was no time" in (folder / "results-settings.md").read_text()

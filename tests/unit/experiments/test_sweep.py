@@ -121,7 +121,7 @@ def test_an_address_without_a_ray_cluster_is_refused_at_once():
 
 
 def test_a_ray_cluster_runs_the_points(tmp_path):
-    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'detour-fabric[ray]'")
+    ray = pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
     ray.init(num_cpus=2, include_dashboard=False, _node_ip_address="127.0.0.1", logging_level="ERROR")
     try:
         work = points(tmp_path / "log")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,6 +41,9 @@ number = 7
 
 def made():
     return mine
+
+def nothing(topology, policy, failures):
+    return 7
 """
 
 
@@ -58,7 +62,7 @@ def test_names_of_schemes_that_there_are(own: str) -> None:
     assert scheme("spraylerp") is SPRAY_LERP
     with pytest.raises(DetourError, match=r"there is no scheme 'SprayLRP'; did you mean SprayLERP"):
         scheme("SprayLRP")
-    with pytest.raises(DetourError, match=r"own\.py:number is a int, and not a Scheme"):
+    with pytest.raises(DetourError, match=r"own\.py:16: it is a int, and not a Scheme"):
         scheme(f"{own}:number")
 
 
@@ -71,9 +75,27 @@ def test_a_planner_of_ones_own_makes_the_entries(own: str) -> None:
     assert load(f"{own}:calls") == [0, 0, 1]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"transport": "lrep"}, "there is no transport 'lrep'; did you mean lerp"),
+        ({"routing": "shortest"}, "there is no routing 'shortest'"),
+        ({"hosts": (("empty_gian", 0.5),)}, "there is no parameter of hosts 'empty_gian'; did you mean .*empty_gain"),
+        ({"hosts": (("empty_gain", 2),)}, "host parameter empty_gain is 2; it must be from 0 to 1"),
+        ({"ecn": 80_000}, "ecn is 80000, and no marking"),
+    ],
+)
+def test_a_wrong_scheme_is_told_with_its_line(tmp_path: Path, wrong: dict[str, Any], reason: str) -> None:
+    (tmp_path / "own.py").write_text(f"{OWN}bad = replace(mine, **{wrong!r})\n")
+    with pytest.raises(DetourError, match=rf"own\.py:{OWN.count(chr(10)) + 1}: .*{reason}"):
+        scheme(f"{tmp_path}/own.py:mine")
+
+
 def test_planners_that_are_wrong(own: str) -> None:
-    with pytest.raises(DetourError, match=r"own\.py:broken: line 13: AttributeError"):
+    with pytest.raises(DetourError, match=r"own\.py:13: AttributeError"):
         planner(f"{own}:broken")(LEAVES, Policy(), NONE)
+    with pytest.raises(DetourError, match=r"own\.py:21: it returns 7; wanted are lists of entities for devices"):
+        planner(f"{own}:nothing")(LEAVES, Policy(), NONE)
     with pytest.raises(DetourError, match=r"is a int, and not a function of topology, policy and failures"):
         planner(f"{own}:number")
     with pytest.raises(DetourError, match=r"no planner 'shortest'; did you mean shortest-paths"):

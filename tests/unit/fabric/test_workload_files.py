@@ -51,7 +51,7 @@ WRONG_FLOWS = {
     "1\n2 2 3 10 2.0\n": "line 2: host 2 would send to itself",
     "1\n0 1 8 10 2.0\n": "line 2: priority is '8'; it must be a whole number from 0 to 7",
     "1\n0 1 3 0 2.0\n": "line 2: bytes is '0'; it must be a whole number from 1",
-    "1\n0 1 3 1e6 2.0\n": "line 2: bytes is '1e6'",
+    "1\n0 1 3 1.5 2.0\n": "line 2: bytes is '1.5'",
     "1\n0 1 3 10 soon\n": "line 2: start is 'soon'",
     "1\n0 1 3 10 nan\n": "line 2: start is 'nan'",
     "1\n0 1 3 10 -1\n": "line 2: start is '-1'",
@@ -100,7 +100,7 @@ WRONG_SIZES = {
     "0 0\n10 50\n5 100\n": "line 3: sizes and percentages must rise",
     "0 0\n10 50\n20 40\n30 100\n": "line 3: sizes and percentages must rise",
     "0 0\n10 150\n": "line 2: 150 percent",
-    "0 0\nnan 100\n": "line 2: nan bytes",
+    "0 0\nnan 100\n": "line 2: 'nan 100' is not two numbers",
     "0 0\n-4 100\n": "line 2: -4 bytes",
 }
 

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from detour.base.errors import DetourError
+from detour.base.jit import COMPILED
 from detour.hosts.cc import algorithm, pinned
 from detour.hosts.cc import control as native_control
 from detour.hosts.state import Hosts
@@ -170,6 +174,51 @@ def test_a_wrong_algorithm_is_one_line(tmp_path: Path, before: str, after: str, 
     with pytest.raises(DetourError, match=reason) as caught:
         algorithm(f"{path}:MINE")
     assert "\n" not in str(caught.value)
+
+
+MISTAKES = [
+    ("q.cwnd = 77.0", "q.cwmd = 77.0", "there is no field cwmd; there are cwnd, "),
+    ("s.seen +=", "s.sene +=", "there is no field sene; there are seen, "),
+    ("q.cwnd = 77.0", "q.cwnd = 'much'", "Cannot cast Literal"),
+    ("q.cwnd = 77.0", "q.cwnd = plain(7.0)", "Untyped global name 'plain'"),
+    ("q.cwnd = 77.0", "q.cwnd = helper(p)", "there is no field stpe; there are step, ", 20),
+    ("q.cwnd = 77.0", "q.cwnd = absent", "there is no absent"),
+    ("q.cwnd = 77.0", "assert q.cwnd > 0", "a hook cannot raise errors or assert: it is native code"),
+    ("packet, now):", "packet):", "on_acked takes p, s, q, packet; a hook takes p, s, q, packet, now", 10),
+]
+HELPERS = """
+def plain(x):
+    return x
+@hook
+def helper(p):
+    return p.stpe
+"""
+
+
+@pytest.mark.skipif(not COMPILED, reason="NUMBA_DISABLE_JIT is set")
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_a_hook_is_told_with_its_line(tmp_path: Path, mistake: tuple[Any, ...]) -> None:
+    before, after, reason, *line = mistake
+    lines = OWN.replace(before, after).splitlines()
+    path = tmp_path / "own.py"
+    path.write_text("\n".join([*lines[:14], *HELPERS.splitlines(), *lines[14:]]))
+    wrong = line[0] if line else next(i for i, text in enumerate(lines, 1) if after in text)
+    with pytest.raises(DetourError, match=reason) as caught:
+        controlled(algorithm(f"{path}:MINE"), 10.0)
+    assert str(caught.value).startswith(f"{path}:{wrong}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_as_python_a_hook_is_blamed_too(tmp_path: Path) -> None:
+    """What is called by address raises what is raised in it."""
+    path = tmp_path / "own.py"
+    path.write_text(OWN.replace("on_acked", "on_sent").replace("q.cwnd = 77.0", "q.cwmd = 77.0"))
+    run = [sys.executable, "-m", "detour.cli", "sim", "--topo", "leaf-spine:leaves=1,spines=1,hosts=2"]
+    run += ["--workload", "permutation:bytes=1k", "--cc", f"{path}:MINE"]
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"detour: {path}:12: AttributeError: there is no field cwmd; there are cwnd, " in done.stderr
 
 
 def test_a_hook_without_the_mark_is_told(tmp_path: Path) -> None:

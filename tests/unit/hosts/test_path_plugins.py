@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path as File
+
 import pytest
 
 from detour.base.errors import DetourError
+from detour.base.jit import COMPILED
 from detour.hosts.paths import PATH_REGISTRY, path_scheme
 from detour.hosts.verbs import Path, PathChoice, QPInitAttr, Transport
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
@@ -67,6 +70,23 @@ def test_a_path_is_left_for_its_marks(own: str) -> None:
         assert pair.qp_a.stats()["reroutes"] == 1
         assert pair.qp_a.current_path == str(CANDIDATES[1])
         assert pair.qp_a.path_state["marks"] > 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("(on_candidates, choose)", "(on_candidates,)", "a path scheme that sprays needs the hook choose"),
+        ("    return s.turn % q.n_cand", "    pass", "choose returns none; wanted is a number"),
+        ("s.turn +=", "s.trun +=", "there is no field trun; there are turn"),
+    ],
+)
+@pytest.mark.skipif(not COMPILED, reason="NUMBA_DISABLE_JIT is set")
+def test_a_wrong_scheme_is_told_with_its_line(tmp_path: File, before: str, after: str, reason: str) -> None:
+    assert before in OWN
+    path = tmp_path / "own.py"
+    path.write_text(OWN.replace(before, after))
+    with pytest.raises(DetourError, match=rf"own\.py:\d+: {reason}"):
+        sent(f"{path}:TURNS", Weather())
 
 
 def test_a_number_is_no_scheme(own: str) -> None:

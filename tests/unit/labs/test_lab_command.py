@@ -182,7 +182,7 @@ def test_two_streams_share_a_full_queue_of_a_lab(apart: str) -> None:
         (["sim", "--lab", str(LABS / "ecn"), "--place"], "--place is not for labs"),
         (["sim", "--lab", str(LABS / "ecn"), "--workload", "ring"], "there is no workload 'ring' for labs"),
         (["sim", "--lab", str(LABS / "ecn"), "--solution"], "there is no folder solution"),
-        (["sim", "--lab", str(LABS / "ecn"), "--seed", "x"], "--seed 'x' is not a whole number"),
+        (["sim", "--lab", str(LABS / "ecn"), "--seed", "x"], "seed: 'x' is not a whole number"),
         (["sim", "--lab", str(LABS / "ecn"), "--duration", "soon"], "'soon' is not a time"),
         (["sim", "--solution", "--topo", "d1"], "--solution is for labs"),
         (["up", "--lab", str(LABS / "ecn"), "--topo", "d2"], "--topo is not for labs"),

@@ -445,7 +445,8 @@ def test_a_program_without_a_fabric(browser, tmp_path_factory):
 
 def test_labels_of_edges_lie_on_no_other_label_and_on_no_node(browser):
     for program in ("fabric", "sai"):  # the widest parser; hits and misses that lead to the same place
-        with served("--program", f"p4src/build/{program}.p4info.txtpb,p4src/build/{program}.json") as address:
+        build = f"detour/p4src/build/{program}"
+        with served("--program", f"{build}.p4info.txtpb,{build}.json") as address:
             browser.get(address)
             until(lambda: browser.find_elements("css selector", "#fields select"))
             clicked(browser, "#build")
@@ -500,7 +501,7 @@ def test_reports_are_as_wide_as_a_phone(browser, tmp_path):
     simulated = tmp_path / "sim"
     topo = "leaf-spine:leaves=2,spines=2,hosts=2"
     assert main(["sim", "--topo", topo, "--workload", "permutation:bytes=10k", "--out", str(simulated)]) == 0
-    program = "p4src/build/ipv4.p4info.txtpb,p4src/build/ipv4.json"
+    program = "detour/p4src/build/ipv4.p4info.txtpb,detour/p4src/build/ipv4.json"
     covered, pages, report = tmp_path / "c.cov", tmp_path / "pages", tmp_path / "wide.html"
     frame = "ff" * 12 + "0800" + "00" * 46
     assert main(["trace", "--program", program, "--packet", frame, "--coverage", str(covered)]) == 0

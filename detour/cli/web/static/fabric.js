@@ -145,12 +145,14 @@ export class Picture {
 
   node(node, down) {
     const c = this.context;
+    c.font = "9px system-ui, sans-serif";
+    const half = Math.max(SWITCH, c.measureText(node.name).width / 2 + 3);  // a file's names may be long
     c.fillStyle = down ? this.colours.bad : this.colours.switch;
-    c.beginPath(); c.roundRect(node.x - SWITCH, node.y - 8, 2 * SWITCH, 16, 3); c.fill();
+    c.beginPath(); c.roundRect(node.x - half, node.y - 8, 2 * half, 16, 3); c.fill();
     if (this.chosen === node.name) { c.strokeStyle = this.colours.front; c.lineWidth = 2; c.stroke(); }
     if (this.scale < 0.35) return;  // names would be smaller than a pixel or two
     c.fillStyle = this.colours.ink;
-    c.font = "9px system-ui, sans-serif"; c.textAlign = "center"; c.textBaseline = "middle";
+    c.textAlign = "center"; c.textBaseline = "middle";
     c.fillText(node.name, node.x, node.y + 0.5);
   }
 

@@ -143,6 +143,10 @@ export class PacketView {
     return [from, ...way.map((hop) => this.packet.hops[hop.number].switch), to].filter(Boolean);
   }
 
+  isHost(name) {
+    return this.page.store.hosts.has(name);
+  }
+
   address() {
     const fork = [...this.chosen].filter(([, numbers]) => numbers.some(Boolean)).map(([hop, numbers]) => `${hop}:${numbers.join(".")}`).join(";");
     return { id: String(this.packet.id), ...(this.page.isInside ? { hop: String(this.hop), step: String(this.step) } : {}), ...(fork ? { fork } : {}) };
@@ -155,7 +159,7 @@ export class PacketView {
       return make("button", { type: "button", title, "aria-pressed": String(number === this.hop && this.page.isInside), "data-hop": number, onclick: () => this.open(number) }, hop.switch);
     });
     const [first, last] = [this.names(way)[0], this.names(way).at(-1)];
-    const ends = this.program ? [null, null] : [/^h/.test(first) ? `${first} ▸ ` : null, /^h/.test(last) ? ` ▸ ${last}` : null];
+    const ends = this.program ? [null, null] : [this.isHost(first) ? `${first} ▸ ` : null, this.isHost(last) ? ` ▸ ${last}` : null];
     const fraction = this.packet.hops[this.hop].fraction;
     return make("p", { id: "hops" }, ends[0], ...buttons.flatMap((button, i) => (i ? [" ▸ ", button] : [button])), ends[1],
       fraction === undefined ? null : make("span", { class: "soft" }, ` ${percent(fraction)} of the traffic comes to ${this.packet.hops[this.hop].switch}`));

@@ -153,12 +153,12 @@ export function host(page, name) {
       make("button", { type: "button", onclick: () => page.go("packet", { source: name, target: to.value.trim() }) }, "Packet")),
     make("h3", {}, "Its flows"),
     ...flows({ kind: page.kind, choose: (...which) => page.choose(...which), store: { delayUnit: page.store.delayUnit, delay: (ms) => page.store.delay(ms), now: { flows: (page.store.now?.flows ?? [])
-      .filter((flow) => flow.name.split(/[-#]/).slice(0, 2).includes(name)) } } }),
+      .filter((flow) => page.store.ends(flow.name).includes(name)) } } }),
   ];
 }
 
 export async function flow(page, name) {
-  const { store } = page, [source, target] = name.split(/[-#]/);
+  const { store } = page, [source, target] = store.ends(name);
   const now = store.now?.flows.find((row) => row.name === name);
   // Of a flow that has ended only what was seen is known.
   const { paths } = page.kind === "fabric" && !now && store.knows(name) ? { paths: [] } : await get("flow", { name });

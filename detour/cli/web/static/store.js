@@ -48,6 +48,13 @@ export class Store {
       target: name(hosts.at(-1)), usids: switches.slice(-2).map(name).join(",") };
   }
 
+  // The two hosts of a flow; their names may have hyphens themselves.
+  ends(flow) {
+    const name = flow.replace(/#\d+$/, "");
+    const pairs = [...name.matchAll(/-/g)].map(({ index }) => [name.slice(0, index), name.slice(index + 1)]);
+    return pairs.find((pair) => pair.every((host) => this.hosts.has(host))) ?? [name, ""];
+  }
+
   // Whether a flow has been seen.
   knows(flow) { return this.samples.some(({ flows }) => flows.some(({ name }) => name === flow)); }
 

@@ -16,7 +16,7 @@ export function along(tree, chosen = []) {
   }
 }
 
-// Tells where in the program's graph (cli/web/pipeline.py) each event happens: the id of a node, or null.
+// Tells where in the program's graph (detour/cli/web/pipeline.py) each event happens: the id of a node, or null.
 export class Places {
   constructor(pipeline) {
     this.nodes = new Map(pipeline.parts.flatMap((part) => part.nodes.map((node) => [node.id, node])));

@@ -171,7 +171,7 @@ class ConfigCalls(CallPart):
 
 
 def _forget(store: EntityStore) -> None:
-    """What P4Runtime keeps of entries, members and groups that are gone."""
+    """Forget P4Runtime's data on entries, members and groups that are gone."""
     for table in store.tables.values():
         table.notes.clear()
         table.one_shots.clear()

@@ -37,7 +37,7 @@ def translated(code: types.TableCode | None = None) -> Iterator[None]:
 
 
 def entry_handle(table: MatchTable, place: int) -> int:
-    """What BMv2 would call the entry at that place."""
+    """Return BMv2's handle of the entry at that place."""
     return signed((table.version(place) & 0xFF) << 24 | place, 32)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the functions of all services share."""
+"""Helpers for the functions of all services."""
 
 from __future__ import annotations
 

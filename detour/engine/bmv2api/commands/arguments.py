@@ -129,7 +129,7 @@ def split_priority(table: NamedTable, words: list[str]) -> tuple[list[str], Entr
 
 
 def split_at_arrow(words: list[str]) -> tuple[list[str], list[str]]:
-    """What stands before `=>` and after it."""
+    """Split the words before `=>` from those after it."""
     if "=>" not in words:
         raise CommandError("Missing =>", "put it between the match fields and what follows")
     at = words.index("=>")

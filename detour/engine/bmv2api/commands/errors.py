@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be wrong with a command, in the words of BMv2's command line, which people and scripts look for."""
+"""Errors of commands, in the words of BMv2's command line, which people and scripts look for."""
 
 from __future__ import annotations
 

@@ -40,16 +40,19 @@ def program_of(api: Api) -> ProgramNames:
 
 
 def scope_of(api: Api) -> CommandScope:
-    """What commands for a switch are parsed by; raises DetourError as `program_of` does."""
+    """Return the scope in which a switch's commands are parsed; raises DetourError as `program_of` does."""
     return CommandScope(program_of(api))
 
 
 def understand(line: str, scope: CommandScope) -> CommandWork | None:
-    """What a line asks for; None: nothing. Raises CommandError if it asks for nothing that could be done."""
+    """Parse a line; None: it is empty. Raises CommandError: it asks for nothing that can be done."""
     words = line.split()
     if not words or words[0].startswith(_COMMENTS):
         return None
     name = words[0]
+    if name in ("help", "?"):
+        text = help_text(words[1:])
+        return lambda api, say: say(text)
     if name == "shell" or name.startswith("!"):
         raise CommandError(f"{name} is not supported", "commands of the shell are not run from here")
     command = COMMANDS.get(name)
@@ -104,7 +107,7 @@ def help_text(words: list[str]) -> str:
         return "\n".join(f"{name:{width}}  {COMMANDS[name].text}" for name in sorted(COMMANDS))
     command = COMMANDS.get(words[0])
     if command is None:
-        raise DetourError(f"there is no command {words[0]}")
+        raise CommandError(f"there is no command {words[0]}")
     return f"{command.name} {command.usage}".rstrip() + f": {command.text}"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program defines, as commands name it: from BMv2's JSON, which every switch hands out.
+"""A program's objects as commands name them: from BMv2's JSON, which every switch hands out.
 
 In P4_16 names are long, so any suffix that only one object has (from a dot on) will do.
 """

@@ -30,7 +30,8 @@ REST = sys.maxsize
 
 @dataclass
 class CommandScope:
-    """What commands are parsed by. `program` is that of the switch, or the one loaded by a command before."""
+    """The context in which commands are parsed. `program` is that of the switch, or the one loaded by a command
+    before."""
 
     program: ProgramNames
 

@@ -158,5 +158,5 @@ def _shown(param: types.MatchParam, shown: Callable[[bytes], str]) -> str:
 
 
 def dumped_action(name: str | None, data: list[bytes] | None) -> str:
-    """What an entry or a member runs, as it is shown when that is dumped."""
+    """Format the action of an entry or a member for a dump."""
     return f"Action entry: {name} - {', '.join(each.hex() for each in data or [])}"

@@ -30,7 +30,7 @@ class ArrayKind:
         """Refuses what no message of this kind may have."""
 
     def decode(self, info: Any, entry: Any, what: str) -> Any:
-        """What a message wants a cell to be."""
+        """Return a cell's value from a message."""
         raise NotImplementedError
 
     def write(self, array: Any, index: int, value: Any) -> None:
@@ -105,7 +105,7 @@ class DirectKind(ArrayKind):
         return lambda: self.write_direct(owner.engine, locate(), value)
 
     def read_direct(self, store: EntityStore, entry: Any, ids: Ids) -> Iterator[p4r.Entity | None]:
-        """Of one entry, of a table's entries, or of all tables (table_id 0)."""
+        """Read the cells of one entry, of a table's entries, or of all tables (table_id 0)."""
         self.check(entry)
         filter_entry = entry.table_entry
         if filter_entry.table_id:

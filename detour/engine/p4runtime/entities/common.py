@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kinds of entities share."""
+"""Helpers for all kinds of entities."""
 
 from __future__ import annotations
 

@@ -28,14 +28,14 @@ EntryKey = tuple[Any, ...]
 
 
 class EntryAction(NamedTuple):
-    """What an entry does: an action (the engine's id) with arguments, a member, a group or a one-shot."""
+    """An entry's action: an action (the engine's id) with arguments, a member, a group or a one-shot."""
 
     target: Any
     params: tuple[int, ...] = ()
 
 
 class Extras(NamedTuple):
-    """What may come with an entry. `meter` None: green for all packets."""
+    """Optional parts of an entry. `meter` None: green for all packets."""
 
     note: Note | None
     counter: tuple[int, int] | None

@@ -133,7 +133,7 @@ def _default(table: TableStore, request: p4r.TableEntry) -> Iterator[p4r.Entity]
 
 
 def fill_key(table: TableStore, entry: Entry, out: p4r.TableEntry) -> None:
-    """What identifies an entry."""
+    """Fill in the fields that identify an entry."""
     out.table_id = table.info.id
     table.info.key.encode(entry.key, out.match)
     if entry.priority:

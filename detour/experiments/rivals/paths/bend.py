@@ -21,7 +21,7 @@ from detour.hosts.state import Handle
 
 
 class BendingState(NativeRecord):
-    """What a QP has of the scheme."""
+    """The scheme's state of a QP."""
 
     answers: Int64  # of this round, and marked ones
     marks: Int64

@@ -13,7 +13,7 @@ from detour.hosts.state import Handle
 
 
 class RepsState(NativeRecord):
-    """What a QP has of the scheme."""
+    """The scheme's state of a QP."""
 
     frozen_until: Int64
     tokens: Int64

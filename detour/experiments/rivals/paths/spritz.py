@@ -34,7 +34,7 @@ from detour.hosts.state import Handle
 
 
 class SpritzState(NativeRecord):
-    """What a QP has of either scheme."""
+    """The state of a QP under either scheme."""
 
     sent: Int64  # packets since a path was drawn whatever was known
     marked: Int64  # marks of remembered paths

@@ -21,7 +21,7 @@ from detour.hosts.state import Handle
 
 
 class SwapState(NativeRecord):
-    """What a QP has of the scheme. `size` 0: the set is drawn when it is first used."""
+    """The scheme's state of a QP. `size` 0: the set is drawn when it is first used."""
 
     turn: Int64  # the place whose turn it is
     size: Int64

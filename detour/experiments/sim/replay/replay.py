@@ -82,7 +82,7 @@ class _Connection:
 
 
 class Replay:
-    """Of one run. Each question runs it anew."""
+    """A replay of one run. Each question runs it anew."""
 
     def __init__(
         self, plan: SimPlan, checkpoints: Sequence[Checkpoint] | None = None, progress: Progress = silent
@@ -93,8 +93,8 @@ class Replay:
 
     @classmethod
     def of_file(cls, file: Path, progress: Progress = silent) -> Replay:
-        """Of a run that `detour sim --record` wrote. Raises `DetourError`: the file is none, or of another version, or
-        a file that the run read is not what it was."""
+        """Open a run that `detour sim --record` wrote. Raises `DetourError`: the file is of another kind or version, or
+        a file that the run read has changed."""
         run = read_repeatable(file)
         run.check_files()
         return cls(plan_of(run.options), run.checkpoints, progress)
@@ -173,7 +173,7 @@ class Replay:
         until_ps: int | None = None,
         forget: bool = True,
     ) -> T | None:
-        """What a stop condition finds in a part of the run."""
+        """Return the result of a stop condition in a part of the run."""
 
         def gone(chain: Chain) -> bool:
             return forget and is_over(self._topology, chain)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recorded run's file says of how to run it again: the first line of `detour sim --record FILE`, key `repeat`
-(the rest is for the page, `cli/web/recorder.py`). Among it checkpoints: what all connections have sent and received, as
-a digest, at times that every run of any length has some of (20 us, 40 us, 80 us, ...)."""
+"""The part of a recorded run's file that says how to run it again: the first line of `detour sim --record FILE`, key
+`repeat` (the rest is for the page, `detour/cli/web`). Among it checkpoints: what all connections have sent and
+received, as a digest, at times that every run of any length has some of (20 us, 40 us, 80 us, ...)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is sought among packets that were traced: functions of (packets so far, time) that give it as soon as it is
-known (`tracing.StopCondition`). In virtual time frames have their headers only, so nothing but those is read."""
+"""Conditions on traced packets: functions of (packets so far, time) that return the result as soon as it is known
+(`tracing.StopCondition`). In virtual time frames have their headers only, so nothing but those is read."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _MARKED = 3
 
 @dataclass(frozen=True)
 class PacketName:
-    """What tells a packet of a connection from others: source address as a number, UDP source port, BTH opcode,
-    destination QP and PSN."""
+    """The identity of a packet of a connection: source address as a number, UDP source port, BTH opcode, destination QP
+    and PSN."""
 
     source: int
     sport: int

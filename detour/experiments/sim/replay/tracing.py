@@ -138,7 +138,7 @@ class TracedPackets(Watcher):
         self.due_ps = self._fabric.now_ps + step
 
     def end(self) -> None:
-        """What is under way has no outcome."""
+        """End tracing; packets under way have no outcome."""
         assert self._recorder is not None
         self._recorder.collect()
         self._recorder.finish(UNDER_WAY)

@@ -34,7 +34,7 @@ _INSIDE = (
 
 @dataclass(frozen=True)
 class Counters(Generic[P]):
-    """What is counted. `read` gives an array of counters, `place` says what one is about, by its row in it."""
+    """Counters of one kind. `read` gives an array of counters, `place` says what one is about, by its row in it."""
 
     read: Callable[[VirtualFabric], Int64Array]
     place: Callable[[VirtualFabric, int], P]
@@ -168,7 +168,7 @@ def _scan(words: Int64s1, places: Int64s2, best: Int64s1) -> None:
 
 
 def _places(forms: Sequence[TraceForm]) -> Int64Array:
-    """Of `_READ` in the records with which an egress begins."""
+    """Return the places of `_READ` in the records with which an egress begins."""
     places = np.full((len(forms), len(_READ)), -1, np.int64)
     for number, form in enumerate(forms):
         if form.kind != "begin" or form.facts.get("function") != "egress":

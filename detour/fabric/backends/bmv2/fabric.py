@@ -211,7 +211,7 @@ class Bmv2Fabric(Fabric):
         return max(1, round(self.settings.rate_pps * self.topology.links[link].speed * fraction))
 
     def _throttle(self, link: int, fraction: float, of: int) -> None:
-        """What `throttle` does at one of the switches, if the link is one of its own."""
+        """Throttle a link at one of the switches, if it is one of the link's own."""
         for device, port in self.link_ends(link):
             if device != of:
                 continue

@@ -80,7 +80,7 @@ class Sniffer:
         return True
 
     def _drain(self) -> None:
-        """What had arrived before the end belongs to the capture."""
+        """Take in the frames that arrived before the end, which belong to the capture."""
         for fd in self._taps:
             while self._take(fd):
                 pass

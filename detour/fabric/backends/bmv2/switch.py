@@ -87,7 +87,7 @@ class SwitchProcess:
 
     @property
     def target(self) -> SwitchTarget:
-        """Its P4Runtime endpoint."""
+        """The switch's P4Runtime endpoint."""
         return SwitchTarget(self.switch.name, self.switch.device_id, str(UnixAddress(self._socket)))
 
     def wait_ready(self) -> None:

@@ -51,7 +51,14 @@ from detour.fabric.backends.virtual.load import install, read_back, rewrite
 from detour.fabric.backends.virtual.own_program import OwnProgram, read_program
 from detour.fabric.backends.virtual.pace import PacedClock, TimePace
 from detour.fabric.backends.virtual.path_sets import SET_PATHS, path_set
-from detour.fabric.backends.virtual.scheme import LERP_WITHOUT_PFC, LinkSettings, RunSettings, Scheme, SwitchMemory
+from detour.fabric.backends.virtual.scheme import (
+    LERP_WITHOUT_PFC,
+    ONE_PATH,
+    LinkSettings,
+    RunSettings,
+    Scheme,
+    SwitchMemory,
+)
 from detour.fabric.backends.virtual.watch import DeadlockFound, DeadlockWatch
 from detour.hosts.addresses import list_words
 from detour.hosts.cc import algorithm
@@ -310,9 +317,11 @@ class VirtualFabric(NetworkFabric):
 
     @cached_property
     def _choice(self) -> PathChoice | PathScheme:
-        """Who chooses among candidates."""
+        """Return the path scheme that chooses among candidates."""
         paths = self.scheme.paths
-        return path_scheme(paths) if ".py:" in paths else PATH_CHOICES.get(paths, PathChoice.FIXED)
+        if paths in ONE_PATH:
+            return PathChoice.FIXED
+        return PATH_CHOICES[paths] if paths in PATH_CHOICES else path_scheme(paths)
 
     def _candidates(self, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Source ports of connections, and, of senders that spray over several planes, words of uSID lists."""
@@ -360,7 +369,8 @@ class VirtualFabric(NetworkFabric):
         self._posted_ps[slice(None) if which is None else which] = self.now_ps
 
     def completion_times_ps(self) -> np.ndarray:
-        """Of the last message of every connection whose messages have all been acknowledged."""
+        """Return the completion times of the last message of every connection whose messages have all been
+        acknowledged."""
         done = self._done_ps()
         return (done - self._posted_ps)[done > 0]
 

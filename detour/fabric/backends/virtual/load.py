@@ -118,7 +118,7 @@ def read_back(state: SwitchState, names: Collection[str] | None = None) -> list[
 
 
 def _value(field: model.KeyField, part: Any) -> entries.MatchValue | None:
-    """What an entry says of a field, None if nothing."""
+    """Return the entry's value of a field, None if it has none."""
     if field.match_type == "lpm":
         return entries.Lpm(part[0], part[1], field.bits) if part[1] else None
     if field.match_type == "ternary":

@@ -16,7 +16,7 @@ from detour.engine.compiler.program import Program
 
 @dataclass(frozen=True)
 class OwnProgram:
-    """What p4c made of a program, and that as machine code."""
+    """A program as p4c compiled it, and its machine code."""
 
     files: PipelineConfig
     code: Program

@@ -9,13 +9,13 @@ runs that can be repeated lets time stand still instead while the controller act
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from detour.base.errors import DetourError
+from detour.base.quantities import number_of
 from detour.base.times import MS
 from detour.fabric.backends.clock import PS, VirtualClock
 
@@ -39,8 +39,10 @@ class TimePace:
         """`1x`, `10x`, `0.5x`, `max`. Raises DetourError if it is none of these."""
         if text == "max":
             return cls(None)
-        number = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)x?", text)
-        factor = float(number[1]) if number else 0.0
+        try:
+            factor = number_of(text.removesuffix("x"))
+        except DetourError:
+            factor = 0.0
         if not 0 < factor <= _FASTEST:
             raise DetourError(f"{text!r} is no pace: 1x, 10x, 0.1x or any other number above 0, or max")
         return cls(factor)

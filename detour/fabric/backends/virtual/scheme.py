@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fabric in virtual time is made of: links, buffers, and the schemes of section IV of the non-shortest-path
-paper. All of it is data; `virtual.VirtualFabric` builds it.
+"""Parts of a fabric in virtual time: links, buffers, and the schemes of section IV of the non-shortest-path paper. All
+of it is data; `virtual.VirtualFabric` builds it.
 
 Where the paper is silent the choice is that of docs/facts.md, "Non-shortest paths: what the paper leaves open"
 (congestion control: "DCTCP" and "DCQCN" there), by name, and here only.
@@ -9,8 +9,8 @@ Where the paper is silent the choice is that of docs/facts.md, "Non-shortest pat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, TypeAlias, get_args
 
 from detour.base import plugins
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
@@ -27,7 +27,9 @@ TransportName: TypeAlias = Literal["lerp", "gbn"]
 Control: TypeAlias = str
 """what `hosts.cc.algorithm` knows: `dctcp`, `dcqcn`, `fixed`, or one of one's own"""
 PathControl: TypeAlias = str
-"""one of those that `Scheme` lists, or `FILE.py:NAME` of a path scheme of one's own (docs/extending.md)"""
+"""one of those that `Scheme` lists, or a path scheme of one's own (docs/extending.md)"""
+ONE_PATH = ("shortest", "detour", "pinned")
+"""by which a connection has one path"""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class LinkSettings:
         return self.delay_ps(link.kind) if link.delay_ps is None else link.delay_ps
 
     def delay_ps(self, kind: str) -> int:
-        """Of a link of kind `host`, `local` or `global` that says nothing."""
+        """Return the delay of a link of kind `host`, `local` or `global` that has none of its own."""
         return {"host": self.host_delay_ps, "local": self.local_delay_ps, "global": self.global_delay_ps}[kind]
 
     @property
@@ -126,6 +128,17 @@ class Scheme:
     trims: bool = False
 
     def __post_init__(self) -> None:
+        known = [field.name for field in fields(HostConfig)]
+        for kind, value, possible in (
+            ("transport", self.transport, get_args(TransportName)),
+            ("routing", self.routing, get_args(Routing)),
+            *(("parameter of hosts", name, known) for name, _ in self.hosts),
+        ):
+            if value not in possible:
+                raise DetourError(f"scheme {self.name}: there is no {kind} {value!r}; {plugins.near(value, possible)}")
+        if not isinstance(self.ecn, Ecn):
+            raise DetourError(f"scheme {self.name}: ecn is {self.ecn!r:.60}, and no marking of `control.policy`")
+        HostConfig(**dict(self.hosts))
         if not 1 <= self.channels <= MAX_LOSSLESS:
             raise DetourError(f"scheme {self.name}: {self.channels} virtual channels; 1 to {MAX_LOSSLESS} are possible")
         if self.threshold < 0:
@@ -143,7 +156,7 @@ class Scheme:
 
     @property
     def policy(self) -> Policy:
-        """What the planner has to know of it."""
+        """The planner's policy under this scheme."""
         return Policy(
             ecn=self.ecn,
             packet_bytes=PACKET_BYTES,
@@ -270,7 +283,7 @@ def _adopt(name: str, value: Any) -> Scheme:
     """Another's scheme, or a function that makes one, called by what it was asked for and the state of its file."""
     adopted = value if isinstance(value, Scheme) or not callable(value) else plugins.call(name, value)
     if not isinstance(adopted, Scheme):
-        raise DetourError(f"{name} is a {type(adopted).__name__}, and not a Scheme or a function that returns one")
+        raise DetourError(f"it is a {type(adopted).__name__}, and not a Scheme or a function that returns one")
     return replace(adopted, name=plugins.pinned(name))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an acknowledgement says: what has arrived, cumulatively and by SACK, and what may be sent."""
+"""Processing of acknowledgements: data that arrived, cumulatively and by SACK, and data that may be sent."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def is_dctcp(control: CongestionAlgorithm) -> bool:
 
 
 def bind(control: CongestionAlgorithm, link_rate_bps: int, mss: int, most: int) -> Bound:
-    """Its hooks, compiled for connections."""
+    """Return the algorithm's hooks, compiled for connections."""
     values: dict[str, Any] = dict.fromkeys(HOST_PARAMETERS, 0)
     values |= {"link_rate_bps": link_rate_bps, "payload": mss, "min_cwnd": 1, "max_cwnd": most, "tick_ps": 1}
     return Bound(control, control.parameter_record(values), plugin.entry_of, ConnRecord.dtype)

@@ -103,7 +103,7 @@ def _accept(g: StackGlobals, host: int, listening: int, f: ParsedFrame, now: int
 
 @inner()
 def _agree(c: ConnRecord, ecn: bool) -> None:
-    """What both ends can do, as the SYN (SYN-ACK) that came in says."""
+    """Set the options that both ends support, as the incoming SYN or SYN-ACK says."""
     c.sack_ok = 1 if c.sack != 0 and c.peer_sack != 0 else 0
     c.ts_ok = 1 if c.timestamps != 0 and c.ts_there != 0 else 0
     c.ecn_ok = 1 if c.ecn != 0 and ecn else 0
@@ -314,7 +314,7 @@ def _end(g: StackGlobals, c: ConnRecord, s: SocketRecord, i: int, error: int, no
 
 @inner()
 def _closing(g: StackGlobals, c: ConnRecord, s: SocketRecord, i: int, now: int) -> None:
-    """What an ACK of our FIN means."""
+    """React to an ACK of our FIN."""
     if c.snd_una <= c.snd_end:
         return
     if c.state == tcp.FIN_WAIT_1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What congestion control is told, and the curve of its window.
+"""Calls to congestion control, and the curve of its window.
 
 The hooks are those of `hosts.cc.plugin`. `q.inflight` is what is on its way (RFC 6675's pipe); while `on_lost` and
 `on_rto` run it is what is not acknowledged (FlightSize), of which RFC 5681 wants the half. `packet.marked`: the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a connection has. Times are picoseconds.
+"""The state of a connection. Times are picoseconds.
 
 Sequence numbers are 64-bit offsets: the SYN is 0, byte k of the stream is 1 + k, the FIN follows the last byte. On the
 wire they are the low 32 bits behind the initial number. Data in flight are segments, numbered as they were first sent.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a connection receives: order, what came early, what is acknowledged and when (RFC 9293, 3.10.7.4; RFC 5681, 4.2;
-RFC 3168, 6.1.3; RFC 8257, 3.2).
+"""The receiving half of a connection: order, early segments, which acknowledgements are sent and when (RFC 9293,
+3.10.7.4; RFC 5681, 4.2; RFC 3168, 6.1.3; RFC 8257, 3.2).
 
 The application takes everything at once, and what it takes is a pattern that is compared on arrival; so nothing is
 stored but which ranges came early.
@@ -105,7 +105,7 @@ def acknowledged(c: ConnRecord) -> None:
 
 @inner()
 def old(c: ConnRecord, left: int, right: int) -> None:
-    """It was there before: that is told (RFC 2883)."""
+    """Report a segment that had arrived before (RFC 2883)."""
     c.rx_duplicates += 1
     c.dup_left = left
     c.dup_right = right
@@ -169,7 +169,7 @@ def _remember(c: ConnRecord, point: int) -> None:
 
 @inner()
 def _join(g: StackGlobals, c: ConnRecord, i: int, now: int) -> None:
-    """What came early and is in order now."""
+    """Take in early segments that are in order now."""
     while c.ranges > 0:
         r = range_of(g, i, 0)
         if r.left > c.rcv_nxt:

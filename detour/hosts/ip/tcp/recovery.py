@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is found lost: by SACK (RFC 6675), by time (RACK, RFC 8985), by duplicate ACKs (RFC 6582), by timeout.
+"""Loss detection: by SACK (RFC 6675), by time (RACK, RFC 8985), by duplicate ACKs (RFC 6582), by timeout.
 
 `c.rack` chooses. With RACK a segment is lost if one that was sent later has arrived, and a round trip and a quarter
 have passed since it was sent; the quarter is left out once three later ones have arrived and no reordering was seen.

@@ -32,7 +32,7 @@ def timestamp(c: ConnRecord, now: int) -> int:
 
 @inner()
 def window_of(c: ConnRecord) -> int:
-    """What is offered to the peer: what the buffer has left; the edge never moves back (RFC 9293, 3.8.6)."""
+    """Return the window to offer the peer: the free part of the buffer; its edge never moves back (RFC 9293, 3.8.6)."""
     edge = max(c.rcv_edge, c.rcv_nxt + max(c.rcv_buffer - c.held, 0))
     shift = c.shift_in
     window = min((edge - c.rcv_nxt) >> shift, 65_535)

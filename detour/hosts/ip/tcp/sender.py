@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a connection sends next: SYN, what was lost, new data, the FIN, an acknowledgement (RFC 6675, 5, NextSeg)."""
+"""The sending half of a connection: SYN, lost segments, new data, the FIN, acknowledgements (RFC 6675, 5, NextSeg)."""
 
 from __future__ import annotations
 
