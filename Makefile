@@ -19,13 +19,17 @@ PYTEST_ARGS ?= -n auto --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 FAST_TESTS := tests/unit/topo tests/unit/expander tests/unit/test_layout.py tests/unit/test_names.py
 
-.PHONY: run test check fast native venv tools lint wheel docs p4 coverage rivals results fuzz pins clean
+.PHONY: run test test-long check fast native venv tools lint wheel docs p4 coverage rivals results fuzz pins clean
 
 run: venv
 	@$(VENV)/bin/detour demo --target $(TARGET)
 
 test: native
 	@$(VENV)/bin/python -m pytest $(PYTEST_ARGS) $(TESTS)
+
+# What takes minutes each: fuzzing, each conformance check against faulty servers, whole benchmarks, BMv2 live.
+test-long: native
+	@$(VENV)/bin/python -m pytest $(PYTEST_ARGS) -m long $(TESTS)
 
 # Native code, before many processes need it.
 native: tools

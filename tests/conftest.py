@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from detour.cli import main, output
 from detour.engine.compiler.covering import Collector
 from detour.engine.coverage.document import CoverageDocument, document_of
 from detour.fabric.backends.bmv2.switch import missing
+from tests.skipped import skip_lines
 from tests.waiting import PATIENCE_S
 
 hypothesis.settings.register_profile("repeatable", derandomize=True)
@@ -30,6 +31,7 @@ hypothesis.settings.load_profile("repeatable")
 _HOME_OF_FABRICS = "XDG_RUNTIME_DIR"
 
 
+pytest_plugins = ["pytester"]
 COLLECTED = pytest.StashKey[Collector]()
 
 
@@ -125,6 +127,18 @@ def pytest_collection_finish() -> None:
     keep_all()
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """The last lines say what was skipped for want of what, and what provides it; `-rs` lists each test."""
+    yield
+    if _without_long(terminalreporter.config):
+        terminalreporter.line("tests marked long were left out: make test-long")
+    if skipped := terminalreporter.stats.get("skipped"):
+        terminalreporter.section(f"{len(skipped)} skipped for want of")
+        for line in skip_lines(report.longrepr[2].removeprefix("Skipped: ") for report in skipped):
+            terminalreporter.line(line)
+
+
 def _without_interfaces() -> str | None:
     """Why no interfaces can be made here; None: they can."""
     if os.geteuid() != 0:
@@ -133,9 +147,18 @@ def _without_interfaces() -> str | None:
     return None if subprocess.run(probe, capture_output=True, check=False).returncode == 0 else "needs veth"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests marked `bmv2` need simple_switch_grpc and root; those marked `kernel` need root and interfaces. Files with
-    slow tests come first: at the end workers have short ones to share."""
+def _without_long(config: pytest.Config) -> bool:
+    return "long" not in config.option.markexpr
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests marked `long` run only where `-m` names them. Tests marked `bmv2` need simple_switch_grpc and root; those
+    marked `kernel` need root and interfaces. Files with slow tests come first: at the end workers have short ones to
+    share."""
+    if _without_long(config):
+        left_out = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
     reasons = {"bmv2": missing(), "kernel": _without_interfaces()}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Sequence
 from importlib import import_module
@@ -50,7 +51,7 @@ _PLOT = CommandOption("draws it (.png, .svg, .pdf)", "FILE", kind=output_file)
 _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
     "switch": (
         "packets a second through one switch, in process and over veth",
-        {"sizes": _count("BYTES", None, several=True), **_lasting("time for each load (1)")},
+        {"sizes": _count("BYTES", None, several=True), **_lasting("time for each load (0.15)")},
     ),
     "linux": (
         "iperf3's TCP between Linux hosts over one switch and five (root)",
@@ -88,9 +89,9 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
         },
     ),
     "growth": (
-        "boot, proof, run and memory of fabrics of 72 to 16,512 hosts in virtual time",
+        "boot, proof, run and memory of fabrics of 72 to 8,192 hosts (16,512) in virtual time",
         {
-            "hosts": _count("N", "which of 72, 342, 1056, 8192, 16512 (all)", several=True),
+            "hosts": _count("N", "which of 72, 342, 1056, 8192, 16512 (up to 8192)", several=True),
             "message": _count("BYTES", "of each host (1000000)"),
             "threads": CommandOption("that execute it (1)", "N", kind=thread_count),
             "plot": _PLOT,
@@ -137,13 +138,18 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
         },
     ),
     "all": (
-        "all of these, as a page with --write",
+        "switch, sai, fabric and all others on docs/performance.md, more thoroughly; a page with --write",
         {"write": CommandOption("writes the page (Markdown) there", "FILE", kind=output_file)},
     ),
 }
 """by name: what it measures, and its options by the parameters that its module's `run` has"""
 _OF_ALL = ("switch", "sai", "fabric", "pipeline", "p4runtime", "memory", "tables", "sim", "parallel", "growth", "setup")
 _PARTS = {"transport": ("gray", "fairness"), "all": _OF_ALL}  # those that are several
+_THOROUGH: dict[str, dict[str, Any]] = {
+    "switch": {"seconds": 1.0},
+    "growth": {"hosts": (72, 342, 1056, 8192, 16_512)},
+}
+"""what the page of `all` is measured with where it is more than the default, which ends within three minutes"""
 
 
 def register(commands: Any) -> None:
@@ -156,17 +162,23 @@ def register(commands: Any) -> None:
 def _run(options: argparse.Namespace) -> None:
     """Measures and shows it; of parts those that are named by an option, or all."""
     from detour.engine import warm
+    from detour.experiments.bench.durations import about
     from detour.experiments.bench.report import write
     from detour.hosts.rdma import RDMA
 
     begin, name = time.monotonic(), options.bench
     given = {key: value for key in _BENCHMARKS[name][1] if (value := getattr(options, key)) is not None}
     parts = _PARTS.get(name, ())
-    with shown_progress(options.json) as progress:
+    named = [part for part in parts if given.get(part)] or parts
+    work = [(part, _THOROUGH.get(part, {}) if name == "all" else {}) for part in named] or [(name, given)]
+    expected = sum(map(_expected_s, *zip(*work, strict=True)))
+    if not options.json:
+        print(f"detour: bench {name} takes about {about(expected)}", file=sys.stderr, flush=True)
+    with shown_progress(options.json) as shown:
+        progress = _with_share(shown, expected)
         if name != "fors" or given.get("phases", 1) > 0:  # planning needs no engine, its exchanges do
             warm.ensure(progress, RDMA)
-        named = [part for part in parts if given.get(part)] or parts
-        reports = [_measure(part, {}, progress) for part in named] or [_measure(name, given, progress)]
+        reports = [_measure(*each, progress) for each in work]
     if "write" in given:
         write(given["write"], reports, time.monotonic() - begin)
     numbers: Any = {report.name: report.numbers for report in reports}
@@ -175,9 +187,24 @@ def _run(options: argparse.Namespace) -> None:
     present(numbers, options, lambda page: show_benchmarks(page, reports))
 
 
+def _with_share(progress: Progress, expected_s: float) -> Progress:
+    """Says with each thing how much of the expected time is over."""
+    begin = time.monotonic()
+    return lambda text: progress(f"{min(99, int(100 * (time.monotonic() - begin) / expected_s))}%, {text}")
+
+
+def _module(name: str) -> Any:
+    return import_module(f"detour.experiments.bench.{name.replace('-', '_')}")
+
+
+def _expected_s(name: str, given: dict[str, Any]) -> float:
+    from detour.experiments.bench.durations import DURATIONS
+
+    return DURATIONS[name].expected_s(_module(name).run, given)
+
+
 def _measure(name: str, given: dict[str, Any], progress: Progress) -> BenchReport:
-    module = import_module(f"detour.experiments.bench.{name.replace('-', '_')}")
-    return module.run(progress=progress, **given)
+    return _module(name).run(progress=progress, **given)
 
 
 def show_benchmarks(page: Page, reports: Sequence[BenchReport]) -> None:

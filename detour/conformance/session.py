@@ -23,6 +23,8 @@ from detour.control.p4runtime.codec import to_bytes
 WAIT_S = 5.0
 """for a message that must come"""
 QUIET_S = 0.2
+QUIET_TURNS = 20
+"""answers of the server to other calls that a silence lasts for besides: a busy machine delays both"""
 """for one that must not"""
 _CPU_PORT_S = 2.0
 """for a frame that comes back if there is a CPU port"""
@@ -335,6 +337,12 @@ class CheckSession:
                 raise NotOffered(shown(message))
             yield message
 
+    def _until_quiet(self, conversation: Conversation, seconds: float) -> Iterator[Any]:
+        yield from self._messages(conversation, seconds)
+        for _ in range(QUIET_TURNS):
+            self.link.call("Capabilities", p4r.CapabilitiesRequest())
+        yield from self._messages(conversation, 0.0)
+
     def receive(self, conversation: Conversation, kind: Any, timeout_s: float | None = None) -> Any:
         """The next message of a kind (`arbitration`, `packet`, ...), which must come; others are passed over."""
         for message in self._messages(conversation, self.wait_s if timeout_s is None else timeout_s):
@@ -346,8 +354,8 @@ class CheckSession:
         raise RequirementMissed(f"a message with {kind}")
 
     def is_quiet(self, conversation: Conversation, kind: Any, seconds: float = QUIET_S) -> None:
-        """No message of a kind may come."""
-        for message in self._messages(conversation, seconds):
+        """No message of a kind may come, for so long and while the server answers other calls."""
+        for message in self._until_quiet(conversation, seconds):
             ended = isinstance(message, RpcAnswer)
             self.expect(not ended and not message.HasField(kind), f"no message with {kind}, and the stream goes on")
         self.got.append("nothing")

@@ -251,14 +251,14 @@ def test_p4runtime() -> None:
     assert all(table["entries"] == 1000 for table in result["tables"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_memory() -> None:
     result = bench("memory")
     assert result["switches"] == 264
     assert result["total_bytes"] < 1 << 30
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_fabric_without_bmv2() -> None:
     result = bench("fabric", "--seconds", "0.5")
     assert result["engine_hops_per_s"] > 0
@@ -266,7 +266,7 @@ def test_fabric_without_bmv2() -> None:
     assert result["ratio"] is None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(bool(namespace.unavailable()), reason=namespace.unavailable())
 def test_switch_without_bmv2() -> None:
     result = bench("switch", "--sizes", "64", "--seconds", "0.1")

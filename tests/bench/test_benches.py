@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from detour.base.errors import DetourError
-from detour.cli import main
+from detour.cli import bench, main
 from detour.engine.clock import Virtual
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
 from detour.experiments.bench import gray, growth, parallel, sai, sim
+from detour.experiments.bench.durations import DURATIONS, about
 from detour.experiments.bench.report import BenchReport, Goal, write
 from detour.experiments.sweep import apart
 from detour.hosts.verbs import PathChoice
@@ -205,3 +206,29 @@ def test_its_packets_are_forwarded_and_a_64th_is_mirrored() -> None:
     assert left.pop(1) == 0
     assert sum(left.values()) == 1024
     assert min(left.values()) > 100
+
+
+# -- how long they take ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(set(bench._BENCHMARKS) - {"all"}))
+def test_no_benchmark_takes_more_than_three_minutes_by_default(name: str) -> None:
+    parts = bench._PARTS.get(name, (name,))
+    assert 0 < sum(bench._expected_s(part, {}) for part in parts) <= 180
+
+
+def test_the_expected_time_follows_the_parameters() -> None:
+    fixed, thrice = DURATIONS["tables"].fixed, bench._expected_s("tables", {"seconds": 1.5})
+    assert thrice - fixed == pytest.approx(3 * (bench._expected_s("tables", {}) - fixed))
+    assert bench._expected_s("growth", {"hosts": [16_512]}) > bench._expected_s("growth", {})
+    assert bench._expected_s("ai-fabric", {"scheme": "ecmp"}) < bench._expected_s("ai-fabric", {}) / 4
+
+
+def test_a_benchmark_says_how_long_it_takes_and_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    told: list[str] = []
+    bench._with_share(told.append, 1e6)("a table")
+    bench._with_share(told.append, 1e-9)("a table")
+    assert told == ["0%, a table", "99%, a table"]
+    assert main(["bench", "tables", "--entries", "10", "--seconds", "0.01"]) == 0
+    assert capsys.readouterr().err.startswith("detour: bench tables takes about 5 s\n")
+    assert [about(seconds) for seconds in (1, 42, 100, 1234)] == ["5 s", "40 s", "2 minutes", "21 minutes"]

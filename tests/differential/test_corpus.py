@@ -81,7 +81,7 @@ def test_no_paths_of_a_machine_are_in_compiled_programs() -> None:
         assert content["program"] == program.source.name
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_compiling_again_makes_the_same() -> None:
     reason = programs.compiler_missing()
     if reason is not None:

@@ -28,7 +28,7 @@ def test_engine_does_what_bmv2_did(program: str) -> None:
 
 
 @pytest.mark.bmv2
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("program", fabric.MAKERS)
 def test_engine_does_what_bmv2_does(program: str) -> None:
     run = fabric.case(LIVE_FRAMES, LIVE_SEED, program)

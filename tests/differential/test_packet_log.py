@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ from tests.differential import programs
 from tests.differential.case import load
 from tests.ptf.bmv2 import listening
 from tests.unit.trace.logged import COMPILED, SAMPLES, logged
+from tests.waiting import until
 
 _OTHERS = (
     *("metadata_fields", "priority", "random_range"),  # one queue only in simple_switch, other random numbers
@@ -45,9 +47,13 @@ _ALL = tuple(program.name for program in programs.programs() if program.name not
 _PROGRAMS = _ALL if os.environ.get("DETOUR_PACKET_LOG") == "all" else _CHOSEN
 _SAMPLES: tuple[Path | str, ...] = (*SAMPLES, *_PROGRAMS)
 _PORT, _FRAMES = 1, 6
-_WAIT_S, _AT_ONCE = 5, 30
+_AT_ONCE = 30
 _LETTERS = {"E": 40, "W": 30, "I": 20, "D": 10, "T": 5}
 _LINE = re.compile(r"\[\d\d:\d\d:\d\d\.\d{3}\] \[bmv2\] \[(.)\] \[thread \d+\] (.*)", re.DOTALL)
+
+
+_Log = list[tuple[int, str]]
+"""lines: level, text"""
 
 
 class _Sample(NamedTuple):
@@ -87,32 +93,47 @@ def _set_up(api: Api, statements: list[StfStatement]) -> None:
         COMMANDS[words[0]].understand(words[1:], CommandScope(program))(api, lambda line: None)
 
 
-def _bmv2(folder: Path, sample: _Sample) -> list[tuple[int, str]]:
-    """What simple_switch logs of the frames, which all come in by port 1."""
+def _bmv2(folder: Path, sample: _Sample, lines: int) -> _Log:
+    """What simple_switch logs of the frames, which all come in by port 1, once that has so many lines."""
     at = time.time_ns()
     records = [pcap.packet(at + number * 200_000_000, frame) for number, frame in enumerate(sample.frames)]
     (folder / "p1_in.pcap").write_bytes(pcap.header() + b"".join(records))
-    command = ["simple_switch", "--log-file", "log", "--log-flush", "--use-files", str(_WAIT_S), "-i", f"{_PORT}@p1"]
+    for wait_s in (2, 10, 60, 300):
+        if (log := _run_bmv2(folder, sample, wait_s, lines)) is not None:
+            return log
+    raise AssertionError("simple_switch could not be set up")
+
+
+def _run_bmv2(folder: Path, sample: _Sample, wait_s: int, lines: int) -> _Log | None:
+    """None: the frames came before it was set up."""
+    command = ["simple_switch", "--log-file", "log", "--log-flush", "--use-files", str(wait_s), "-i", f"{_PORT}@p1"]
     # Without an address of its own for notifications each waits until the one before it has ended.
     command += ["--notifications-addr", "ipc://notifications"]
-    program = str(COMPILED / f"{sample.name}.json")
+    program, begun = str(COMPILED / f"{sample.name}.json"), time.monotonic()
     process, thrift = listening(lambda port: [*command, "--thrift-port", str(port), program], folder)
     try:
         with connect(TcpAddress("localhost", thrift), "") as api:
             _set_up(api, sample.statements)
-        time.sleep(_WAIT_S + 0.2 * len(sample.frames) + 2)
+        if time.monotonic() - begun > wait_s:
+            return None
+        with suppress(AssertionError):  # then the test shows which lines are missing
+            until(lambda: len(_of_packets(folder / "log.txt")) >= lines)
     finally:
         process.kill()
         process.wait()
-    parts = re.split(r"(?m)^(?=\[\d\d:\d\d:\d\d)", (folder / "log.txt").read_text())
+    return _of_packets(folder / "log.txt")
+
+
+def _of_packets(log: Path) -> _Log:
+    parts = re.split(r"(?m)^(?=\[\d\d:\d\d:\d\d)", log.read_text())
     matches = [_LINE.fullmatch(part.removesuffix("\n")) for part in parts if part]
     lines = [(_LETTERS[match[1]], match[2]) for match in matches if match]
     return [(level, text) for level, text in lines if re.match(r"\[\d+\.\d+\] \[cxt 0\]", text)]
 
 
-def _by_copy(lines: list[tuple[int, str]]) -> dict[str, list[tuple[int, str]]]:
+def _by_copy(lines: _Log) -> dict[str, _Log]:
     """Lines of each copy of a packet; BMv2's threads mix those of several."""
-    copies: dict[str, list[tuple[int, str]]] = {}
+    copies: dict[str, _Log] = {}
     for level, text in lines:
         copies.setdefault(text.split("]", 1)[0], []).append((level, text))
     return copies
@@ -128,19 +149,29 @@ def _sample(which: Path | str) -> _Sample:
     return _Sample(which, [], [frame for _, frame in case.frames[: _FRAMES * 5 : 5]])
 
 
+def _ours(sample: _Sample) -> _Log:
+    frames = [(_PORT, frame) for frame in sample.frames]
+    lines = logged(sample.name, lambda api: _set_up(api, sample.statements), frames)
+    return [(level, text) for level, text in lines if text.startswith("[")]
+
+
 @pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Path | str, Future[list[tuple[int, str]]]]]:
-    """What simple_switch logs of each sample: it waits for files most of the time, so many do so at once."""
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Path | str, tuple[_Log, Future[_Log]]]]:
+    """What detour and simple_switch log of each sample: the latter waits most of the time, so many do so at once."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        yield {each: pool.submit(_bmv2, tmp_path_factory.mktemp("log"), _sample(each)) for each in _SAMPLES}
+        both = {}
+        for which in _SAMPLES:
+            sample = _sample(which)
+            ours = _ours(sample)
+            both[which] = ours, pool.submit(_bmv2, tmp_path_factory.mktemp("log"), sample, len(ours))
+        yield both
 
 
 @pytest.mark.parametrize("which", _SAMPLES, ids=lambda which: which if isinstance(which, str) else f"{which.stem}.stf")
-def test_the_log_is_bmv2s(which: Path | str, logs: dict[Path | str, Future[list[tuple[int, str]]]]) -> None:
+def test_the_log_is_bmv2s(which: Path | str, logs: dict[Path | str, tuple[_Log, Future[_Log]]]) -> None:
     sample = _sample(which)
-    expected = _by_copy(logs[which].result())
-    got = logged(sample.name, lambda api: _set_up(api, sample.statements), [(_PORT, frame) for frame in sample.frames])
-    copies = _by_copy([(level, text) for level, text in got if text.startswith("[")])
+    ours, theirs = logs[which]
+    expected, copies = _by_copy(theirs.result()), _by_copy(ours)
     assert len(expected) >= len(sample.frames)
     assert copies.keys() == expected.keys()
     for copy, lines in expected.items():

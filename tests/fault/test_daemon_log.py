@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from detour.base.cache import cache_dir
 from detour.base.errors import DetourError
 from detour.base.parts import NATIVE_CACHE
 from detour.fabric.daemon.control_socket import call
@@ -101,22 +100,35 @@ def _empty(data: bytes) -> bytes:
     return b""
 
 
+_DAMAGES = (_cut, _garbled, _empty)
+
+
 @pytest.mark.slow
 def test_a_damaged_cache_is_made_anew(world: World) -> None:
-    """Of what this machine's cache holds, each file is damaged in one of three ways, but for the largest parts, which
-    are found and verified as the others are and take a minute to build."""
+    """Of what a fabric takes from the cache, each file is damaged in one of three ways, but for the largest parts,
+    which are found and verified as the others are and take a minute to build."""
     private = world.folder / "cache"
-    for used in (NATIVE_CACHE.folder().path, cache_dir() / "programs"):
-        shutil.copytree(used, private / "detour" / used.relative_to(cache_dir()))
-    for path in [private / "detour", *(private / "detour").rglob("*")]:
-        path.chmod(0o700)
-    damages = itertools.cycle((_cut, _garbled, _empty))
-    sizes = {path: path.stat().st_size for path in private.rglob("*") if path.is_file()}
-    files = [path for path, size in sizes.items() if size and (path.suffix != ".o" or size < 100_000)]
-    assert len(files) > 100
-    for path in files:
-        path.write_bytes(next(damages)(path.read_bytes()))
     world.environment["XDG_CACHE_HOME"] = str(private)
+    native = private / "detour" / "numba"
+    native.mkdir(mode=0o700, parents=True)
+    native.parent.chmod(0o700)
+    if (built := NATIVE_CACHE.folder().path).is_dir():  # else this builds them, which takes minutes
+        shutil.copytree(built, native, dirs_exist_ok=True)
+        native.chmod(0o700)
+    begun = world.folder / "begun"
+    begun.touch()
+    _use_a_fabric(world)
+    used = [path for path in private.rglob("*") if path.is_file() and path.stat().st_mtime >= begun.stat().st_mtime]
+    files = [path for path in used if path.stat().st_size and (path.suffix != ".o" or path.stat().st_size < 100_000)]
+    assert {path.parent.name for path in files} == {"numba", "programs"}
+    damaged = {path: damage(path.read_bytes()) for path, damage in zip(files, itertools.cycle(_DAMAGES), strict=False)}
+    for path, data in damaged.items():
+        path.write_bytes(data)
+    _use_a_fabric(world)
+    assert [path.name for path, data in damaged.items() if path.read_bytes() == data] == []
+
+
+def _use_a_fabric(world: World) -> None:
     command = [sys.executable, "-m", "detour.cli", *UP, "--json"]
     done = subprocess.run(command, env=world.environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

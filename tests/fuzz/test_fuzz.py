@@ -25,7 +25,7 @@ def _fuzz(target: str, count: int) -> Outcome:
     return outcome
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_packets() -> None:
     """Fifteen million, so that each program of the corpus has its turn."""
@@ -35,7 +35,7 @@ def test_packets() -> None:
     assert min(result[name] for name in ("parser_errors", "dropped", "sent", "clones", "again", "digests")) > 1000
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_tables() -> None:
     """Changes while packets run, against a reference."""
     result = _fuzz("tables", _CHANGES).result
@@ -44,7 +44,7 @@ def test_tables() -> None:
     assert result["refused"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_traced() -> None:
     """With tracing and without it the same happens."""
     result = _fuzz("traced", _TRACED).result
@@ -62,7 +62,7 @@ def test_hosts() -> None:
     assert min(result[name] for name in ("rx_old_connection", "cnps", "ptrs", "rx_refused")) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_json() -> None:
     """Mutants of programs are refused by one line of text, or run."""
     result = _fuzz("json", _MUTANTS).result
@@ -70,7 +70,7 @@ def test_json() -> None:
     assert result["refused"] > _MUTANTS // 10
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_p4runtime() -> None:
     """Mutated requests get a status."""
     result = _fuzz("p4runtime", _REQUESTS).result

@@ -76,9 +76,21 @@ def _results(case: Case, threads: int, divided: bool = True) -> tuple[dict[str, 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_same_results(case):
+    """Of the first case on each topology with every number of threads."""
+    first = next(each for each in CASES if each.topology == case.topology)
+    _same_results(case, (1, 2, 3, 4) if case is first else (3,))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_same_results_of_any_number_of_threads(case):
+    _same_results(case, (1, 2, 4))
+
+
+def _same_results(case, numbers):
     undivided, one = _results(case, 1, divided=False)
     assert one == 1
-    for threads in (1, 2, 3, 4):
+    for threads in numbers:
         state, used = _results(case, threads)
         assert used == threads
         assert [name for name, value in undivided.items() if not np.array_equal(value, state[name])] == []

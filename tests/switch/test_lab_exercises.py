@@ -35,7 +35,7 @@ def place_of(variable: str, repository: str, name: str) -> Path:
     return place
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("exercise", exercises.EXERCISES, ids=lambda exercise: exercise.name)
 def test_exercise(exercise: LabExercise) -> None:
     folder = place_of("DETOUR_TUTORIALS", "p4lang/tutorials", f"exercises/{exercise.name}")
@@ -44,7 +44,7 @@ def test_exercise(exercise: LabExercise) -> None:
         exercise.check(Running(virtual))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("exercise", learning.EXERCISES, ids=lambda exercise: exercise.name)
 def test_exercise_of_p4_learning(exercise: LabExercise) -> None:
     with open_lab(place_of("DETOUR_P4_LEARNING", "nsg-ethz/p4-learning", exercise.name)) as lab:

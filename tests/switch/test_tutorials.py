@@ -53,7 +53,7 @@ def clean_mininet():
             subprocess.run(["ip", "link", "delete", name], capture_output=True)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("exercise", exercises.EXERCISES, ids=lambda exercise: exercise.name)
 def test_exercise(exercise: exercises.Exercise, tmp_path: Path) -> None:
     checkout, switch = the_checkout(exercise), the_switch()

@@ -218,7 +218,7 @@ def over_veth(
         return OverVeth(best(rates), lossless(rates), latency)
 
 
-def run(sizes: Sequence[int] = SIZES, seconds: float = 1.0, progress: Progress = silent) -> BenchReport:
+def run(sizes: Sequence[int] = SIZES, seconds: float = 0.15, progress: Progress = silent) -> BenchReport:
     """Measures. `seconds`: how long each load is offered."""
     fabric = BenchFabric()
     notes: list[str] = []

@@ -27,7 +27,7 @@ def idle_share(before: list[int], after: list[int]) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)])
+@pytest.mark.parametrize("target", ["engine", pytest.param("bmv2", marks=[pytest.mark.bmv2, pytest.mark.long])])
 def test_probing_is_worth_four_times(target: str) -> None:
     command = [sys.executable, "-m", "detour.cli", "demo", "--target", target, "--json"]
     before = processor_times()

@@ -79,6 +79,9 @@ def test_what_has_waited_longest_goes_first(name: str) -> None:
     with qcn_switch.open_loop(SMALL, name, load=0.7, pattern="ADV+h") as fabric:
         injected = fabric.measure(400 * US, 800 * US).injected
         assert injected.min() > 0.96 * injected.mean()
+
+
+def test_links_that_are_served_by_turns_favour_some() -> None:
     by_turns = replace(QCN_FAST, oldest_first=False)
     with OpenLoop(SMALL, by_turns, load=0.7, pattern="ADV+h") as fabric:
         injected = fabric.measure(400 * US, 800 * US).injected

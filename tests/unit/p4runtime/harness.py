@@ -86,12 +86,17 @@ def _listen(listeners: dict[int, Any], switch: int, callback: Any) -> None:
         listeners[switch] = callback
 
 
+_TURNS = 50
+"""answers of a server, after which a message would have come if it were to come"""
+
+
 class Stream:
     """One StreamChannel."""
 
     def __init__(self, stub: p4r_grpc.P4RuntimeStub) -> None:
         self._requests: queue.Queue[p4r.StreamMessageRequest | None] = queue.Queue()
         self._responses: queue.Queue[p4r.StreamMessageResponse | grpc.RpcError | None] = queue.Queue()
+        self._stub = stub
         self.call = stub.StreamChannel(iter(self._requests.get, None))
         threading.Thread(target=self._receive, daemon=True).start()
 
@@ -122,13 +127,11 @@ class Stream:
         assert isinstance(got, p4r.StreamMessageResponse), got
         return got
 
-    def silent(self, seconds: float = 0.15) -> bool:
-        """Whether nothing comes for a while."""
-        try:
-            self._responses.get(timeout=seconds)
-        except queue.Empty:
-            return True
-        return False
+    def silent(self) -> bool:
+        """Whether nothing comes while the server answers other calls on the same connection."""
+        for _ in range(_TURNS):
+            self._stub.Capabilities(p4r.CapabilitiesRequest())
+        return self._responses.empty()
 
     def error(self) -> grpc.StatusCode:
         """The status with which the server ends the stream."""

@@ -2,9 +2,12 @@
 """What a user types at p4runtime-shell's prompt. Runs in the shell's own environment: `ADDRESS P4INFO JSON`."""
 
 import sys
+import time
 
 import p4runtime_sh.shell as sh  # pyright: ignore[reportMissingImports]
 from p4runtime_sh.p4runtime import P4RuntimeWriteException  # pyright: ignore[reportMissingImports]
+
+PATIENCE_S = 300.0
 
 
 def parameter(entry, number):
@@ -126,7 +129,11 @@ def packets():
     incoming = sh.PacketIn()  # listens from here on
     packet = sh.PacketOut(b"from the shell", egress_port="5", _pad="0")
     packet.send()
-    payloads = [message.packet.payload for message in incoming.sniff(timeout=3)]
+    end = time.monotonic() + PATIENCE_S
+    while incoming.packet_in_queue.empty():  # `sniff` goes on until its time is over, however many have come
+        assert time.monotonic() < end, "no packet came"
+        time.sleep(0.005)
+    payloads = [message.packet.payload for message in incoming.sniff(timeout=0.01)]
     assert payloads == [b"for the shell"], payloads
 
 

@@ -163,7 +163,7 @@ def can_fail(
 CHAPTERS = ["5", "8", "9", "10", "12", "13", "14", "15", "16", "17", "18"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_each_check_can_fail(chapter: str) -> None:
     checks = [check for check in all_checks([chapter]) if check.id not in BEFORE | STRINGS]
@@ -476,7 +476,7 @@ def test_detour_switch_follows_the_specification_unless_asked_not_to(
 # -- BMv2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("simple_switch_grpc") is None, reason="BMv2 is not here")
 def test_bmv2_fails_what_it_is_known_to_fail() -> None:
     """The list is docs/conformance/reports.txt, where public reports are named. Checks of digests and idle

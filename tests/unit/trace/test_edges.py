@@ -20,7 +20,6 @@ from detour.fabric.tracing.program import TracedProgram
 from tests.unit.trace.logged import COMPILED, PROGRAMS
 
 EDGES = PROGRAMS / "edges"
-ENTRIES = 100_000
 
 
 def program(folder_and_name: str) -> TracedProgram:
@@ -64,10 +63,11 @@ def _key(number: int, size: int) -> bytes:
     return (number + 1).to_bytes(4, "big") + bytes(size - 4)
 
 
+@pytest.mark.parametrize("entries", [10_000, pytest.param(100_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("port", "table", "match"), [(1, "by_exact", _exact), (2, "by_lpm", _lpm), (3, "by_ternary", _ternary)]
 )
-def test_tables_of_100_000_entries(port: int, table: str, match: Match) -> None:
+def test_large_tables(port: int, table: str, match: Match, entries: int) -> None:
     with program(str(BUILD / "bench_tables")) as switch:
         info = next(each for each in switch.p4info.tables if each.preamble.alias == table)
 
@@ -80,15 +80,15 @@ def test_tables_of_100_000_entries(port: int, table: str, match: Match) -> None:
             made = p4r.TableEntry(table_id=info.preamble.id, match=[match(number)], action=action, priority=priority)
             return p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(table_entry=made))
 
-        switch.write([entry(number) for number in range(ENTRIES)], ["entry"] * ENTRIES)
-        for number in (0, 1, 77_777, ENTRIES - 1, ENTRIES):
+        switch.write([entry(number) for number in range(entries)], ["entry"] * entries)
+        for number in (0, 1, entries * 7 // 9, entries - 1, entries):
             frame = b"".join(_key(number, size) for size in (8, 16, 16))
             trace = trace_of(switch, frame, port)
             (lookup,) = of_kind(trace, "table_lookup")
             assert lookup.facts["table"] == f"BenchIngress.{table}"
-            assert lookup.facts["hit"] == (number < ENTRIES)
+            assert lookup.facts["hit"] == (number < entries)
             (action,) = of_kind(trace, "action")
-            assert action.facts["parameters"] == {"port": number % 13 if number < ENTRIES else 8}
+            assert action.facts["parameters"] == {"port": number % 13 if number < entries else 8}
             assert out(trace) == (action.facts["parameters"]["port"], frame)
 
 
