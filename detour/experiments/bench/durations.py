@@ -71,7 +71,7 @@ DURATIONS = {
 
 
 def about(seconds: float) -> str:
-    """A duration in words: \"20 s\", \"3 minutes\"."""
+    """A duration in words: `20 s`, `3 minutes`."""
     if seconds < 90:
         return f"{max(5, round(seconds / 5) * 5)} s"
     return f"{seconds / 60:.0f} minutes"

@@ -44,7 +44,7 @@ register<bit<32>>(MAX_GROUPS) avoided_at;
         share = share - (bit<32>)(((bit<64>)share * (bit<64>)age) >> fade); \
     }
 
-// How packets are judged by queues, as the control plane sets it up (control/qcn.py has the same names).
+// How packets are judged by queues, as the control plane sets it up (detour/control/qcn.py has the same names).
 struct judgement_t {
     bit<32> t;         // packets: q_min <= q_via * 2^twice + m + t is the minimal way,
     bit<8>  twice;

@@ -13,7 +13,7 @@
 // output queues only, congestion points are set up on those.
 register<bit<32>>(MAX_PORTS) buffered;
 
-// A congestion point, as the control plane sets it up (control/qcn.py has the same names).
+// A congestion point, as the control plane sets it up (detour/control/qcn.py has the same names).
 struct sampling_t {
     bit<32> period;     // packets between samples, 0: no congestion point
     bit<32> q_eq;       // bytes
@@ -179,7 +179,7 @@ control Notification(inout headers_t hdr, inout metadata_t meta, inout standard_
     }
 }
 
-// How a switch reacts, as the control plane sets it (control/qcn.py has the same names).
+// How a switch reacts, as the control plane sets it (detour/control/qcn.py has the same names).
 struct adaptation_t {
     bit<2>  source;   // messages of this switch's own congestion points count as well, for the port that the victim left by; 2: not
                       // compared, and only if the victim is for another group
