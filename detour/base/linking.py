@@ -55,7 +55,8 @@ def _field_type(record: Any, name: str) -> Any:
     return record.fields[name].type
 
 
-types.Record.typeof = _field_type
+_record: Any = types.Record
+_record.typeof = _field_type
 
 
 def type_of(intrinsic: Any) -> Any:

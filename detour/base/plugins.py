@@ -93,7 +93,7 @@ class Registry(Generic[T]):
         """Return the thing with that name. Raises `DetourError`: there is none; the file or package cannot be imported;
         it is of another kind."""
         if in_file(name):
-            value = load(name, self.what)
+            value: Any = load(name, self.what)
             with blaming(name):
                 return self._adopt(name, value)
         own = self._own_name(name)

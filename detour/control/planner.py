@@ -96,7 +96,7 @@ def _adopt(name: str, plugin: Any) -> EntryPlanner:
             entities = (each for device in live for each in made[device])
             if (wrong := next((each for each in entities if not isinstance(each, Entity)), None)) is not None:
                 raise DetourError(f"it returns {wrong!r:.60}, which is no entity of `control.entries`")
-            return made
+            return dict(made)
 
     return guarded_plan
 
