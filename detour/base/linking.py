@@ -24,6 +24,7 @@ from detour.base.jit import Native, no_field
 from detour.base.places import PACKAGE
 
 NumbaError = errors.NumbaError
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _PLACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)|at (?P<file_>/.+?) \((?P<line_>\d+)\)')
 
 
@@ -40,9 +41,10 @@ def dispatcher(native: Native) -> Any:
 def syntax_error(error: NumbaError, otherwise: tuple[str, int]) -> SyntaxError:
     """What Numba says of a function that it cannot compile, in one line, with the innermost place that is not detour's
     own, or `otherwise`."""
-    lines = [line.strip() for line in str(error).splitlines()]
+    plain = _COLOUR.sub("", str(error))
+    lines = [line.strip() for line in plain.splitlines()]
     text = next((line for line in lines if line and not line.startswith("Failed in ")), "it cannot be compiled")
-    places = [(m["file"] or m["file_"], int(m["line"] or m["line_"])) for m in _PLACE.finditer(str(error))]
+    places = [(m["file"] or m["file_"], int(m["line"] or m["line_"])) for m in _PLACE.finditer(plain)]
     files = [(os.path.abspath(file), line) for file, line in places]
     file, line = next((one for one in files if not Path(one[0]).is_relative_to(PACKAGE)), otherwise)
     return SyntaxError(text, (file, line, None, None))

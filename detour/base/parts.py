@@ -311,7 +311,8 @@ def ensure(parts: Iterable[Part], progress: Progress = silent) -> None:
     built."""
     if not COMPILED:
         return
-    missing = [one for part in parts for one in (part, *part.companions) if not one.cached]
+    wanted = dict.fromkeys(one for part in parts for one in (part, *part.companions))
+    missing = [one for one in wanted if not one.cached]
     if not missing:
         return
     seconds = sum(_CPU_SECONDS.get(part.name, 2) for part in missing)

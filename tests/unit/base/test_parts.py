@@ -150,7 +150,11 @@ def test_what_cannot_be_built_is_one_line(small: Path) -> None:
     (small / "added.py").write_text("ADDED = object()\n")
     use = "import small\ntry:\n    small.weighted(1, 1.0, True)\nexcept Exception as error:\n    print(repr(error))"
     output = _python(small, "-c", use)
-    assert output.startswith("DetourError('native code cannot be built (--object small small): ")
+    assert "DetourError" in output
+    assert (
+        "native code cannot be built (--object small small): SyntaxError: Unknown attribute 'ADDED'"
+        in output.replace("\\", "")
+    )
     assert output.count("\n") == 1
     (small / "added.py").write_text("ADDED = 1\n")
     part = (small / "small.py").read_text()

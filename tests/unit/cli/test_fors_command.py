@@ -186,7 +186,7 @@ CABLES = ["schedule", "--topo", "ft:m0=2,m1=4,cables=2"]
         (["route", *SMALL, "--out", "/nowhere/plan.csv"], "--out: there is no folder /nowhere"),
         (["verify", "/nowhere.csv"], "No such file"),
         (["schedule", "--algorithm", "best"], "invalid choice"),
-        (["schedule", "--seed", "x"], "invalid int value"),
+        (["schedule", "--seed", "x"], "is not a whole number"),
         (["schedule", *SMALL, "--skew", "zipf"], "skew 'zipf' is not uniform, zipf:S or moe:S, like zipf:1.2"),
         (["schedule", *SMALL, "--skew", "zipf:1", "--sizes", "none.csv"], "one of the two"),
         (["schedule", *SMALL, "--sizes", "none.csv"], "none.csv: No such file"),

@@ -125,7 +125,7 @@ def test_hot_experts_compute_longer(tmp_path):
     ("change", "message"),
     [
         ({"tp": 3}, "tp \\* pp \\* dp is 24, but there are 16 hosts"),
-        ({"tp": "2"}, "tp is '2'"),
+        ({"tp": "two"}, "'two'"),
         ({"stage_bytes": 0}, "need `stage_bytes`"),
         ({"layers": 0}, "layers is 0"),
         ({"forward": "fast"}, "forward: 'fast'"),

@@ -122,7 +122,7 @@ def test_paces(text: str, factor: float | None) -> None:
     assert TimePace.given(str(TimePace.given(text))) == TimePace.given(text)
 
 
-@pytest.mark.parametrize("text", ["", "fast", "0x", "-1x", "1e3x", "x", "1000000000x"])
+@pytest.mark.parametrize("text", ["", "fast", "0x", "-1x", "x", "1000000000x"])
 def test_no_paces(text: str) -> None:
     with pytest.raises(DetourError, match="no pace"):
         TimePace.given(text)

@@ -140,4 +140,4 @@ def test_a_program_may_have_no_deparser() -> None:
 def test_a_switch_takes_the_programs_of_its_architecture_only(capsys: pytest.CaptureFixture[str]) -> None:
     line = ["switch", "--arch", "pna", f"{PORTABLE / 'psa_paths.json'}", "--", "--grpc-server-addr", "127.0.0.1:0"]
     assert cli.main(line) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == "--arch pna: this is a program for psa"
+    assert capsys.readouterr().err.splitlines()[-1].endswith("psa_paths.json: --arch pna: this is a program for psa")

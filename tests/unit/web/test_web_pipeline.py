@@ -5,12 +5,12 @@ import itertools
 import json
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from detour.base.errors import DetourError
+from detour.base.places import PACKAGE
 from detour.cli.web.answers import PacketShelf
 from detour.cli.web.layers import layered
 from detour.cli.web.pipeline import pipeline_of
@@ -20,7 +20,7 @@ from detour.hosts.frames.sample import data_frame
 from detour.topo import parse_topology
 
 PROGRAMS = ("fabric", "adaptive", "ugal", "ugal_graph", "qcn", "ipv4", "queues", "bench_tables")
-STATIC = Path(__file__).resolve().parents[3] / "cli" / "web" / "static"
+STATIC = PACKAGE / "cli" / "web" / "static"
 NODE = shutil.which("node")
 
 
