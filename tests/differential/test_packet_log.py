@@ -37,7 +37,15 @@ _OTHERS = (
     *("digest", "timestamps", "selector_crc16", "selector_crc32", "selector_identity"),
 )
 _CHOSEN = (
-    *("action_profile_shared", "advance", "copies_of_copies", "drop_rules", "exit_return", "hash_algorithms"),
+    *(
+        "action_if",
+        "action_profile_shared",
+        "advance",
+        "copies_of_copies",
+        "drop_rules",
+        "exit_return",
+        "hash_algorithms",
+    ),
     *("header_validity", "lookahead", "meter_indirect", "parser_loop", "parser_select", "parser_stack_next"),
     *("parser_subparser", "parser_verify", "recirculate", "register_egress", "resubmit", "switch_action_run"),
     *("table_const_entries", "union_basic", "varbit_options"),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from detour.engine import phv
-from detour.engine.compiler.model import MAX_PRIORITY, ActionIr, Json, Model, PipelineIr, TableIr
+from detour.engine.compiler.model import MAX_PRIORITY, ActionIr, Json, Model, PipelineIr, TableIr, parse_hex
 from detour.engine.compiler.tracing import source_of
 from detour.engine.trace import LOG_TRACE
 from detour.engine.trace.events import EventReader, RecordedEvent
@@ -326,9 +326,10 @@ class PacketLines:
         yield _trace(f"{_where(_source_in(action.json))}Action {action.name}")
         primitives = action.json["primitives"]
         if any(each["op"] in _JUMPS for each in primitives):
-            for event in events:
-                yield _trace(f"{_where(event.source)}Primitive {_text(event.source)}")
-                yield from self._own_lines(event)
+            for source, event in _executed(primitives, events):
+                yield _trace(f"{_where(source)}Primitive {_text(source)}")
+                if event is not None:
+                    yield from self._own_lines(event)
             return
         left = list(events)
         for primitive in primitives:
@@ -454,6 +455,41 @@ def _events_of(action: ActionIr, steps: deque[RecordedEvent]) -> list[Event]:
     while steps and steps[0].kind not in _NODES and (steps[0].source is None or steps[0].source in places):
         events.append(steps.popleft())
     return events
+
+
+def _executed(primitives: Sequence[Json], events: Sequence[Event]) -> list[tuple[SourcePlace | None, Event | None]]:
+    """Which primitives of an action with jumps have run, with their events. Traces do not record jumps: of all ways
+    through the action the first one that explains the events counts, and without one the events alone."""
+    dead: set[tuple[int, int]] = set()
+    ways: list[tuple[int, int, tuple[Any, ...]]] = [(0, 0, ())]  # next primitive, next event, what has run: a chain
+    while ways:
+        at, used, before = ways.pop()
+        if at >= len(primitives):
+            if used == len(events):
+                return _unchained(before)
+            continue
+        if (at, used) in dead:
+            continue
+        dead.add((at, used))
+        op, source = primitives[at]["op"], _source_in(primitives[at])
+        if op in _JUMPS:
+            chain = (before, (source, None))
+            ways.append((parse_hex(primitives[at]["parameters"][-1]["value"]), used, chain))
+            if op == "_jump_if_zero":
+                ways.append((at + 1, used, chain))
+        elif used < len(events) and events[used].source == source:
+            ways.append((at + 1, used + 1, (before, (source, events[used]))))
+        elif op == "no_op":
+            ways.append((at + 1, used, (before, (source, None))))
+    return [(event.source, event) for event in events]
+
+
+def _unchained(chain: tuple[Any, ...]) -> list[tuple[SourcePlace | None, Event | None]]:
+    steps = []
+    while chain:
+        chain, step = chain
+        steps.append(step)
+    return steps[::-1]
 
 
 _EXTERN_LINES = {
