@@ -85,7 +85,7 @@ def start(plan: Plan, kind: Kind) -> tuple[Pair, Network]:
     return pair, Network(pair.hs, plan.weather, plan.seed)
 
 
-@settings(COMMON, max_examples=270)
+@settings(COMMON, max_examples=120)
 @given(plans(), kinds())
 def test_every_message_arrives_whole_once_and_in_order(plan: Plan, kind: Kind) -> None:
     if kind.transport is Transport.GO_BACK_N:  # it needs the timeout for every repeat that is lost
@@ -126,7 +126,7 @@ def check_books(pair: Pair, plan: Plan, net: Network) -> None:
     assert not pair.hs.cq["reserved"][[pair.cq_a.index, pair.cq_b.index]].any()
 
 
-@settings(COMMON, max_examples=100)
+@settings(COMMON, max_examples=50)
 @given(plans(), kinds())
 def test_in_fair_weather_nothing_is_repeated(plan: Plan, kind: Kind) -> None:
     w = plan.weather
