@@ -222,7 +222,7 @@ def _expected(command: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", _run_blocks(), ids=str)
+@pytest.mark.parametrize("block", list(_run_blocks()), ids=str)
 def test_commands_do_what_they_are_shown_for(block: Block, shell: Shell) -> None:
     for (page, start), before in BEFORE.items():
         if block.page.name == page and block.commands[0].startswith(start):
