@@ -146,7 +146,7 @@ class HostConfig:
     and `spray` bar paths that lose packets"""
 
     swap_paths: int = 0
-    """MRC's rule: paths of a set; 0: seven, drawn by chance (`rivals.paths.swap`)"""
+    """MRC's rule: paths of a set; 0: seven, drawn by chance (`rivals.paths.mrc_like`)"""
 
     spritz_explore: int = 44
     """Spritz: after so many packets one path is drawn whatever is known of others (`spritz` has the source of all)"""

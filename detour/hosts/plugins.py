@@ -134,9 +134,7 @@ def hook_name(function: Any) -> str:
 class PluginRegistry(plugins.Registry[P]):
     """Plugins of a kind by name."""
 
-    def __init__(
-        self, plural: str, what: str, kind: type[P], built_in: Mapping[str, P | str], *, any_case: bool = False
-    ) -> None:
+    def __init__(self, plural: str, what: str, kind: type[P], built_in: Mapping[str, P | str], **names: Any) -> None:
         """`kind`: what others must bring; the rest as for `Registry`."""
 
         def adopt(name: str, plugin: Any) -> P:
@@ -144,7 +142,7 @@ class PluginRegistry(plugins.Registry[P]):
                 raise DetourError(f"it is a {type(plugin).__name__}, and not a {kind.__name__}")
             return replace(plugin, name=plugins.pinned(name))
 
-        super().__init__(plural, what, built_in, adopt, any_case=any_case)
+        super().__init__(plural, what, built_in, adopt, **names)
 
     def chosen(self, text: str) -> P:
         """The plugin of a name, with parameters if some follow it: `FILE.py:NAME:weight=3`.
@@ -195,7 +193,8 @@ def build_in(part: Part, plugin: Plugin, parameters: RecordType, sender: RecordT
     """The hooks of a plugin are compiled as entries of a part."""
     for one in plugin.hooks if COMPILED else ():
         if (one, sender) not in _BUILT_IN:
-            entry = _renamed(one, (parameters, plugin.row, sender), entry_of, f"{plugin.name}_{hook_name(one)}")
+            name = f"{plugin.name}_{hook_name(one)}".replace("-", "_")
+            entry = _renamed(one, (parameters, plugin.row, sender), entry_of, name)
             _BUILT_IN[one, sender] = part.entry(entry)
 
 

@@ -325,7 +325,7 @@ class Candidate(NativeRecord):
     packets: Int64
     asked: Int64
     answered: Int64
-    better: Int32  # probes in a row that found it better than the current path; `paths.sets` and `swap` say theirs
+    better: Int32  # probes in a row that found it better than the current path; `paths.pathset` and `swap` say theirs
     flying: Int32  # spraying: packets in flight on it
     # spraying: packets in flight on it (first, last), when the newest of those that have arrived was sent and how long
     # its round trip was (0: none has)

@@ -32,7 +32,7 @@ has `choose`; any other stays on a path until it calls `paths.move`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from detour.base.errors import DetourError
 from detour.base.jit import inner
@@ -68,10 +68,13 @@ class PathNews(NativeRecord):
 @dataclass(frozen=True)
 class PathScheme(Plugin):
     """`sprays`: every packet has a path of its own (LERP only). `watches`: when nothing comes back, others are asked,
-    and a path that alone is silent is left (`blackhole`)."""
+    and a path that alone is silent is left (`blackhole`). A fabric in virtual time gives it `ports` of these ways, or
+    so many `equal_paths` where there are no detours; without hooks only one."""
 
     sprays: bool = False
     watches: bool = False
+    ports: Literal["all", "shortest", "detours"] = "all"
+    equal_paths: int = 32
 
     HOOKS: ClassVar[tuple[str, ...]] = PATH_HOOKS
     TAKES: ClassVar[tuple[str, ...]] = ("hs", "i", "q", "p", "s", "news", "now")

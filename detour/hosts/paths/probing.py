@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PathChoice.PROBING: the sender probes, and leaves its path for a better one (non-shortest-path paper, section III;
+"""The sender probes, and leaves its path for a better one (non-shortest-path paper, section III;
 docs/facts.md, "Non-shortest paths: what the paper leaves open").
 
 A candidate path is a UDP source port (most significant bit 0: a shortest path, 1: a non-shortest one) and
@@ -214,10 +214,11 @@ def on_timer(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, news:
     _decide(hs, i, q, p, s, now)
 
 
-PROBING_PATHS = PathScheme(
+PROBING = PathScheme(
     None,
     ProbingState,
     (on_candidates, on_move, on_idle, on_new, on_sent, on_answer, on_probe_sent, on_probe, on_timeout, on_timer),
     name="probing",
+    equal_paths=8,
     watches=True,
 )

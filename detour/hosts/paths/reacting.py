@@ -89,4 +89,4 @@ def _leave(hs: Handle, i: int, q: QueuePair, p: Config, s: ReactingState, now: i
     paths.move(hs, i, q, best, now)
 
 
-REACTING_PATHS = PathScheme(None, ReactingState, (on_candidates, on_move, on_answer, on_timeout), name="reacting")
+REACTING = PathScheme(None, ReactingState, (on_candidates, on_move, on_answer, on_timeout), name="reacting")

@@ -13,7 +13,7 @@ from detour.hosts.cc import algorithm
 from detour.hosts.cc import control as native_control
 from detour.hosts.config import DCQCN_PAPER, DCQCN_VENDOR, HostConfig
 from detour.hosts.decode import decode
-from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, Transport, algorithms
+from detour.hosts.verbs import Path, QPInitAttr, Transport, algorithms
 from tests.native import FromPython, control_state, controlled
 from tests.property.lossy import US, Network, Weather, make_pair, transfer
 
@@ -226,7 +226,7 @@ def test_a_new_path_begins_at_a_tenth_and_recovers(preset: dict[str, Any]) -> No
 
 
 def dcqcn(transport: Transport = Transport.LERP) -> dict[str, Any]:
-    attr = QPInitAttr(psn=0, congestion_control=CongestionControl.DCQCN, transport=transport)
+    attr = QPInitAttr(psn=0, congestion_control="dcqcn", transport=transport)
     return {"attr_a": attr, "attr_b": attr}
 
 

@@ -14,13 +14,13 @@ from detour.hosts.decode import decode
 from detour.hosts.endpoint import make_hosts
 from detour.hosts.paths import delays as native_delays
 from detour.hosts.paths.delays import ProbingState
-from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, Transport, random_candidates
+from detour.hosts.verbs import Path, QPInitAttr, QPState, Transport, random_candidates
 from tests.native import FromPython
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
 CANDIDATES = [Path(0x0001), *(Path(0x8000 + k) for k in range(1, 8))]
 """one shortest path and seven non-shortest ones, as on D1"""
-FIXED_WINDOW = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, initial_cwnd=40)
+FIXED_WINDOW = QPInitAttr(psn=0, congestion_control="fixed", initial_cwnd=40)
 MTU_TICKS = 80  # 1000 bytes at 100 Gb/s, ticks of a nanosecond
 
 delays = FromPython(native_delays)
@@ -184,7 +184,7 @@ def test_no_path_is_left_for_one_that_is_hardly_better() -> None:
 
 @pytest.mark.parametrize(("window", "interval"), [(40, 100), (250, 250)])
 def test_a_probe_goes_out_every_max_cwnd_100_data_packets_round_robin(window: int, interval: int) -> None:
-    attr = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, initial_cwnd=window)
+    attr = QPInitAttr(psn=0, congestion_control="fixed", initial_cwnd=window)
     probes = Probes()
     config = HostConfig(initial_probes=0)
     pair, net = start(1000, Weather(), probes, attr_a=attr, config=config)
@@ -223,7 +223,7 @@ def test_go_back_n_waits_until_nothing_can_be_overtaken(waits: bool) -> None:
         return 30_000 if sport == 1 and now[0] > 30 * US else 0
 
     weather = Weather(queue_of=queue, delay_of=lambda sport: 5 * US + 1_000 * queue(sport))
-    attr = QPInitAttr(psn=0, initial_cwnd=40, transport=Transport.GO_BACK_N)
+    attr = QPInitAttr(psn=0, initial_cwnd=40, transport=Transport.GBN)
     pair, net = start(1000, weather, config=HostConfig(idle_wait=waits), attr_a=attr, attr_b=attr)
 
     def moved() -> bool:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from detour.hosts.config import HostConfig
-from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, SendWR, Transport, WCOpcode
+from detour.hosts.verbs import Path, QPInitAttr, SendWR, Transport, WCOpcode
 from tests.property.lossy import US, Network, Pair, Weather, make_pair, mark
 
 CANDIDATES = [Path(1 + k, (2 + k, 1, 0x8001)) for k in range(3)]
 """uSID lists by way of three spines; their source ports tell the simulator which is which"""
-WINDOW = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, initial_cwnd=40)
+WINDOW = QPInitAttr(psn=0, congestion_control="fixed", initial_cwnd=40)
 QUICK = HostConfig(react_hold_ps=15 * US)
 
 

@@ -21,7 +21,6 @@ from detour.hosts.verbs import (
     QP,
     SGE,
     AccessFlag,
-    CongestionControl,
     Context,
     Device,
     Endpoint,
@@ -171,7 +170,7 @@ def test_closed_qps_are_gone_and_rows_are_used_again() -> None:
 def test_qps_of_a_host_take_turns() -> None:
     """Round robin packet by packet, control first, whatever the sizes of the messages."""
     pair = make_pair(n_cqs=8)
-    attr = QPInitAttr(congestion_control=CongestionControl.FIXED, initial_cwnd=50)
+    attr = QPInitAttr(congestion_control="fixed", initial_cwnd=50)
     qps = []
     for number in range(5):
         qp = QP(pair.pd_a, pair.cq_a, attr)

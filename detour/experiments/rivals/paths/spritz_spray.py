@@ -88,7 +88,6 @@ def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: SpritzState, news:
         tokens.push(s, news.cand)
 
 
-RECYCLING_PATHS = PathScheme(
-    None, SpritzState, (on_candidates, on_idle, choose, on_answer), name="recycling", sprays=True
+SPRITZ_SPRAY = PathScheme(
+    None, SpritzState, (on_candidates, on_idle, choose, on_answer), name="spritz-spray", sprays=True
 )
-"""Spritz-Spray"""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spritz-Scout (`spritz`)."""
+"""Spritz-Scout (`spritz_spray`)."""
 
 from __future__ import annotations
 
-from detour.experiments.rivals.paths.spritz import SpritzState, draw_by_weight, on_candidates, on_idle
+from detour.experiments.rivals.paths.spritz_spray import SpritzState, draw_by_weight, on_candidates, on_idle
 from detour.hosts.paths import tokens
 from detour.hosts.paths.health import is_alive
 from detour.hosts.paths.plugin import PathNews, PathScheme, hook
@@ -68,6 +68,6 @@ def _forget(s: SpritzState, place: int) -> None:
     tokens.remove(s, place)
 
 
-SCOUTING_PATHS = PathScheme(
-    None, SpritzState, (on_candidates, on_idle, choose, on_answer, on_lost), name="scouting", sprays=True
+SPRITZ_SCOUT = PathScheme(
+    None, SpritzState, (on_candidates, on_idle, choose, on_answer, on_lost), name="spritz-scout", sprays=True
 )

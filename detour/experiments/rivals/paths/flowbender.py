@@ -20,7 +20,7 @@ from detour.hosts.records import Config, QueuePair
 from detour.hosts.state import Handle
 
 
-class BendingState(NativeRecord):
+class FlowbenderState(NativeRecord):
     """The scheme's state of a QP."""
 
     answers: Int64  # of this round, and marked ones
@@ -30,13 +30,13 @@ class BendingState(NativeRecord):
 
 
 @hook
-def on_candidates(hs: Handle, i: int, q: QueuePair, p: Config, s: BendingState, news: PathNews, now: int) -> None:
+def on_candidates(hs: Handle, i: int, q: QueuePair, p: Config, s: FlowbenderState, news: PathNews, now: int) -> None:
     s.rounds = 0
     _begin_round(q, s)
 
 
 @hook
-def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: BendingState, news: PathNews, now: int) -> None:
+def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: FlowbenderState, news: PathNews, now: int) -> None:
     s.answers += 1
     s.marks += news.marked
     if news.txn < s.end:
@@ -49,20 +49,20 @@ def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: BendingState, news
 
 
 @hook
-def _begin_round(q: QueuePair, s: BendingState) -> None:
+def _begin_round(q: QueuePair, s: FlowbenderState) -> None:
     s.answers = 0
     s.marks = 0
     s.end = q.next_txn
 
 
 @hook
-def on_timeout(hs: Handle, i: int, q: QueuePair, p: Config, s: BendingState, news: PathNews, now: int) -> None:
+def on_timeout(hs: Handle, i: int, q: QueuePair, p: Config, s: FlowbenderState, news: PathNews, now: int) -> None:
     health.bar(hs, i, q, now)
     _leave(hs, i, q, s, now)
 
 
 @hook
-def _leave(hs: Handle, i: int, q: QueuePair, s: BendingState, now: int) -> None:
+def _leave(hs: Handle, i: int, q: QueuePair, s: FlowbenderState, now: int) -> None:
     """Takes another candidate, with the window as it is."""
     s.rounds = 0
     if q.n_cand < 2:
@@ -71,4 +71,4 @@ def _leave(hs: Handle, i: int, q: QueuePair, s: BendingState, now: int) -> None:
     _begin_round(q, s)
 
 
-BENDING_PATHS = PathScheme(None, BendingState, (on_candidates, on_answer, on_timeout), name="bending")
+FLOWBENDER = PathScheme(None, FlowbenderState, (on_candidates, on_answer, on_timeout), name="flowbender")
