@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from detour.hosts.config import HostConfig
+from detour.hosts.parameters import host_config
 from detour.hosts.verbs import Path, SendWR, WCStatus
 from tests.property.lossy import US, Network, Pair, Weather
 
@@ -28,7 +28,7 @@ COMMON = settings(
     deadline=None, database=None, print_blob=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
-PATIENT = HostConfig(retry_ps=60_000_000 * US, probe_backlog=4, delta3=20, delta2=5)
+PATIENT = host_config(retry_ps=60_000_000 * US, probe_backlog=4, delta3=20, delta2=5)
 """a QP that does not give up at 30 % loss, and probes often"""
 SPRAYS = ("spray", "oblivious", "reps", "mrc-like", "spritz-scout", "spritz-spray", "pathset")
 STAYS = ("probing", "reacting", "flowbender")

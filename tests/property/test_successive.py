@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from detour.hosts.config import HostConfig
+from detour.hosts.parameters import host_config
 from detour.hosts.verbs import (
     MR,
     QP,
@@ -34,7 +34,7 @@ KINDS = {
     "holding": (Transport.GBN, True),
 }
 PATHS = [Path(0x0101), Path(0x8102), Path(0x8203), Path(0x0304), Path(0, (0x0005, 0xE003, 0x8001))]
-CONFIG = HostConfig(
+CONFIG = host_config(
     retry_ps=60_000_000 * US, probe_backlog=4, delta3=20, delta2=5, cnp_interval_ps=10 * US, dcqcn_decrease_ps=0
 )  # fmt: skip
 

@@ -33,9 +33,9 @@ PATH_SCHEMES = Part("paths", __name__)
 
 
 def build(part: Part, *schemes: PathScheme) -> None:
-    """Compiles schemes, of which the parameters are those of `HostConfig`, as entries of a part."""
+    """Compiles schemes as entries of a part."""
     for scheme in schemes:
-        build_in(part, scheme, Config.dtype, QueuePair.dtype, plugin.entry_of)
+        build_in(part, scheme, QueuePair.dtype, plugin.entry_of)
 
 
 build(PATH_SCHEMES, PROBING, REACTING, SPRAY, OBLIVIOUS, PATHSET)

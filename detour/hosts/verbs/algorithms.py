@@ -12,7 +12,7 @@ from detour.base.arrays import Int64Array
 from detour.hosts import rdma
 from detour.hosts.cc import algorithm
 from detour.hosts.cc.built_in import CONGESTION
-from detour.hosts.cc.plugin import HOST_PARAMETERS, CongestionAlgorithm
+from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.cc.plugin import entry_of as cc_entry_of
 from detour.hosts.paths import path_scheme
 from detour.hosts.paths.built_in import PATH_SCHEMES
@@ -41,7 +41,7 @@ def initial_window(hs: Hosts, chosen: CongestionAlgorithm) -> float:
 
 def give(hs: Hosts, rows: Int64Array, chosen: CongestionAlgorithm) -> None:
     """Rows of the table of QPs that are about to begin get their fields, all 0."""
-    hs.qp["rate_based"][rows], hs.qp["cc_told"][rows] = chosen.rate_based, chosen.parameters is not None
+    hs.qp["rate_based"][rows], hs.qp["cc_told"][rows] = chosen.rate_based, chosen.told and chosen.parameters is not None
     news = _give(hs, rows, chosen, "cc_row")
     for name in ("rtt", "delay", "hops"):
         news[name][...] = -1
@@ -113,12 +113,8 @@ def _bound(hs: Hosts, plugin: Plugin) -> Bound:
     for bound in hs.plugins:
         if bound.algorithm is plugin or bound.algorithm == plugin:
             return bound
-    of_paths = isinstance(plugin, PathScheme)
-    if plugin.parameters is None:
-        parameters = hs.cfg
-    else:
-        names = () if of_paths else HOST_PARAMETERS
-        parameters = plugin.parameter_record({name: hs.cfg[0][name].item() for name in names})
-    bound = Bound(plugin, parameters, path_entry_of if of_paths else cc_entry_of, QueuePair.dtype)
+    here = plugin.on_hosts(hs.plugin_values)
+    entry_of = path_entry_of if isinstance(plugin, PathScheme) else cc_entry_of
+    bound = Bound(plugin, here.parameter_record(lambda name: hs.cfg[0][name]), entry_of, QueuePair.dtype)
     hs.plugins.append(bound)
     return bound

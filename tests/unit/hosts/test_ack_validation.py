@@ -10,6 +10,7 @@ import pytest
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import expire
+from detour.hosts.parameters import host_config
 from detour.hosts.verbs import (
     MR,
     QP,
@@ -180,7 +181,7 @@ def to_the_sender(frame: bytes, pair: Pair) -> bytes:
 def test_go_back_n_does_not_wait_for_an_hour() -> None:
     """However long a delay the peer reports for the path that is left (here 4.3 s)."""
     attr = QPInitAttr(psn=P, transport=Transport.GBN)
-    config = HostConfig(initial_probes=0)
+    config = host_config(initial_probes=0)
     candidates = [Path(0x0001), Path(0x8123)]
     pair = make_pair(attr_a=attr, attr_b=attr, config=config, connect={"candidates": candidates})
     pair.write(10_000)

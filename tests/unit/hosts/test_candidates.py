@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from detour.base.errors import DetourError
-from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
+from detour.hosts.parameters import host_config
 from detour.hosts.verbs import Path, QPInitAttr, Transport
 from tests.property.lossy import US, Network, Pair, Weather, complete, make_pair, through_switches
 from tests.property.plans import SPRAYS, STAYS
@@ -115,7 +115,7 @@ def test_a_single_path_meanwhile(choice: str) -> None:
 
 def test_a_reacting_qp_judges_the_new_path_by_itself() -> None:
     """What packets waited on the path before is no measure, and nothing is judged at first."""
-    pair, net, seen = begin("reacting", config=HostConfig(react_hold_ps=30 * US))
+    pair, net, seen = begin("reacting", config=host_config(react_hold_ps=30 * US))
     q = pair.hs.qp[pair.qp_a.index]
     reroutes = q["st_reroutes"]
     net.weather.queue_of = lambda sport: 90_000 if sport == LISTED[0].sport else 0

@@ -11,6 +11,7 @@ from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.frames.wire import SYNDROME_SEQUENCE
+from detour.hosts.parameters import host_config
 from detour.hosts.verbs import Path, QPInitAttr, Transport
 from tests.property import lossy
 from tests.property.lossy import US, Network, Pair, Weather, check_cost, losing, make_pair
@@ -130,7 +131,7 @@ def reroute(transport: Transport, reordering: bool = False, cwnd: int = 1000) ->
     control = "fixed"
     attr = QPInitAttr(psn=0, transport=transport, reordering=reordering, congestion_control=control, initial_cwnd=cwnd)
     candidates = [Path(OLD), Path(NEW)]
-    config = HostConfig(delta3=1 << 30)
+    config = host_config(delta3=1 << 30)
     pair = make_pair(memory=1 << 20, config=config, attr_a=attr, attr_b=attr, connect={"candidates": candidates})
     sent: dict[str, list[int]] = {"old": [], "new": [], "ptr": []}
     weather = Weather(delay_of=lambda s: 2 * US + QUEUE[s] * 1000, queue_of=lambda s: QUEUE[s])

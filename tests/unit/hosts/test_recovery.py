@@ -13,6 +13,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.hosts.config import LITERAL_LOSS, HostConfig
 from detour.hosts.decode import decode
+from detour.hosts.parameters import real_time
 from detour.hosts.verbs import Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
 from tests.property.lossy import US, Network, Weather, check_cost, complete, ended, losing, make_pair, transfer
 
@@ -194,11 +195,11 @@ def test_a_timeout_in_a_row_does_not_lower_the_threshold_again() -> None:
 def test_in_real_time_an_outage_of_a_minute_is_survived(transport: Transport) -> None:
     """The controller shares a busy machine with the hosts and may take as long to mend paths (RFC 1122, 4.2.3.5)."""
     minute, attr = 60_000_000 * US, QPInitAttr(transport=transport)
-    pair = make_pair(attr_a=attr, attr_b=attr, config=HostConfig.real_time())
+    pair = make_pair(attr_a=attr, attr_b=attr, config=real_time())
     net = Network(pair.hs, Weather(rate_bps=20_000_000, dead=lambda sport, now: 10_000 * US < now < minute))
     pair.write(100_000)
     assert ended(pair, net, limit_ps=10 * minute) == [WCStatus.SUCCESS]
-    assert minute < net.now < minute + 2 * HostConfig.real_time().max_rto_ps
+    assert minute < net.now < minute + 2 * real_time().max_rto_ps
     # But not for ever.
     net.weather.dead = lambda sport, now: True
     pair.write(100_000, 2)

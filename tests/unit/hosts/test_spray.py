@@ -13,6 +13,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
+from detour.hosts.parameters import host_config
 from detour.hosts.state import NIL
 from detour.hosts.verbs import Path, QPInitAttr, Transport
 from detour.hosts.verbs.bulk import connect_many
@@ -314,7 +315,7 @@ def test_spritz_draws_shortest_paths_by_weight() -> None:
     """Everything is marked, so that nothing is remembered: 5 to 1 for long messages, 100 to 1 for short ones."""
     for packets, short_of, least, most in ((PACKETS, 1 << 19, 0.34, 0.49), (500, 1 << 19, 0.88, 0.97)):
         sent = Sent()
-        config = HostConfig(spritz_small_bytes=short_of)
+        config = host_config(spritz_small_bytes=short_of)
         pair, net = begin(Weather(mark=1.0), "spritz-spray", keep=sent, packets=packets, config=config)
         complete(pair, net, packets)
         counts = Counter(sent.sports)

@@ -9,7 +9,7 @@ Where the paper is silent the choice is that of docs/facts.md, "Non-shortest pat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from detour.base import plugins
@@ -21,6 +21,7 @@ from detour.control.policy import BY_LOAD, MAX_LOSSLESS, Amount, Ecn, Policy, Re
 from detour.engine.buffers import Buffers, headroom
 from detour.hosts import cc
 from detour.hosts.config import LITERAL_LOSS, HostConfig
+from detour.hosts.parameters import host_config, is_parameter, parameter_names
 from detour.topo.topology import Link, Topology
 
 TransportName: TypeAlias = Literal["lerp", "gbn"]
@@ -125,17 +126,16 @@ class Scheme:
     trims: bool = False
 
     def __post_init__(self) -> None:
-        known = [field.name for field in fields(HostConfig)]
         for kind, value, possible in (
             ("transport", self.transport, get_args(TransportName)),
             ("routing", self.routing, get_args(Routing)),
-            *(("parameter of hosts", name, known) for name, _ in self.hosts),
+            *(("parameter of hosts", name, parameter_names()) for name, _ in self.hosts if not is_parameter(name)),
         ):
             if value not in possible:
                 raise DetourError(f"scheme {self.name}: there is no {kind} {value!r}; {plugins.near(value, possible)}")
         if not isinstance(self.ecn, Ecn):
             raise DetourError(f"scheme {self.name}: ecn is {self.ecn!r:.60}, and no marking of `control.policy`")
-        HostConfig(**dict(self.hosts))
+        host_config(**dict(self.hosts))
         if not 1 <= self.channels <= MAX_LOSSLESS:
             raise DetourError(f"scheme {self.name}: {self.channels} virtual channels; 1 to {MAX_LOSSLESS} are possible")
         if self.threshold < 0:
@@ -309,4 +309,4 @@ class RunSettings:
             "line_rate_start": True,
             **LITERAL_LOSS,
         }
-        return HostConfig(**(values | dict(chosen.hosts)))
+        return host_config(**(values | dict(chosen.hosts)))
