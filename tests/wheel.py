@@ -23,7 +23,7 @@ from pathlib import Path
 
 import setuptools
 
-from detour.base import objects
+from detour.base.native import BASELINE
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
@@ -78,10 +78,10 @@ def build(folder: Path) -> Path:
 
 
 def with_native_code(wheel: Path, folder: Path) -> Path:
-    """The wheel for this platform and Python: with native code for `objects.BASELINE`, as `detour warm` makes it."""
+    """The wheel for this platform and Python: with native code for `BASELINE`, as `detour warm` makes it."""
     cache = folder / "cache"
     environment = os.environ | {
-        "NUMBA_CPU_NAME": objects.BASELINE,
+        "NUMBA_CPU_NAME": BASELINE,
         "NUMBA_CPU_FEATURES": "",
         "XDG_CACHE_HOME": str(cache),
     }

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from detour.base.parts import build_side_by_side
+from detour.base.native import build_side_by_side
 from detour.base.progress import COMPILING, Progress, silent
 from detour.control.native import COLOURING, EXPANDER, FORS_PART, PLACEMENT, VERIFIER
 from detour.engine.loop.entry import LOOP

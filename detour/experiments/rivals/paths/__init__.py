@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from detour.base.parts import Part
+from detour.base.native import Part
 from detour.experiments.rivals.paths.bend import BENDING_PATHS
 from detour.experiments.rivals.paths.reps import REPS_PATHS
 from detour.experiments.rivals.paths.scout import SCOUTING_PATHS

@@ -15,17 +15,16 @@ from typing import Any
 import llvmlite.binding as llvm
 import pytest
 
-from detour.base import elf, objects, parts
-from detour.base.elf import LoadedObject, UnsupportedObject
 from detour.base.errors import InternalError
 from detour.base.jit import COMPILED
-from detour.base.objects import NativeCode
-from detour.base.parts import stored
+from detour.base.native import NativeCode, elf, objects, parts
+from detour.base.native.elf import LoadedObject, UnsupportedObject
+from detour.base.native.parts import stored
 from detour.engine.compiler.program import Program
 from detour.fabric.warm import ALL_PARTS
 
 pytestmark = pytest.mark.timeout(1800)  # it compiles, on a machine that may be busy
-_ROOT = Path(__file__).resolve().parents[3]
+_ROOT = Path(__file__).resolve().parents[4]
 _PROGRAMS = sorted(
     path
     for folder in ("tests/programs", "detour/p4src/build")
@@ -265,7 +264,7 @@ def test_a_file_that_was_cut_is_refused_wherever_it_ends() -> None:
 
 def test_processors_are_known_without_llvm() -> None:
     """And a wheel's code is taken where LLVM says that it runs."""
-    code = "import sys; from detour.base.objects import processors; print('llvmlite' in sys.modules, processors())"
+    code = "import sys; from detour.base.native import processors; print('llvmlite' in sys.modules, processors())"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output.startswith("False ")
     features = llvm.get_host_cpu_features()
