@@ -6,7 +6,9 @@ Other packages take everything from here. What needs Numba is imported where som
 
 from detour.base.native.objects import BASELINE as BASELINE
 from detour.base.native.objects import COMPILER as COMPILER
+from detour.base.native.objects import MACHINE as MACHINE
 from detour.base.native.objects import NO_MEMORY as NO_MEMORY
+from detour.base.native.objects import TARGET as TARGET
 from detour.base.native.objects import NativeCode as NativeCode
 from detour.base.native.objects import processors as processors
 from detour.base.native.objects import to_object as to_object

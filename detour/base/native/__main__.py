@@ -14,18 +14,20 @@ import os
 import signal
 import sys
 import time
+from importlib.util import find_spec
 
-from detour.base.native import objects
-from detour.base.native.parts import PARTS, Part
+from detour.base.native.parts import NO_NUMBA, PARTS, Part
 
 _DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG: the LLVM compiler hears no other signal"""
 
 
 def _build(part: Part) -> tuple[bytes, bool]:
+    if find_spec("numba") is None:
+        sys.exit(NO_NUMBA)
     from detour.base.native import building, numba_private
 
-    numba_private.install(objects.other_machine())  # before any function is compiled
+    numba_private.install()  # before any function is compiled
 
     return building.build(part.name, part.entries.values())
 

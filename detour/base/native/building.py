@@ -17,7 +17,7 @@ from numba import types
 from numba.extending import typeof_impl
 
 from detour.base.jit import Intrinsic, Native, no_field
-from detour.base.native import numba_private, runtime
+from detour.base.native import numba_private, objects, runtime
 from detour.base.native.entries import ArgumentKind, NativeEntry, TupleKind
 from detour.base.places import PACKAGE
 
@@ -56,7 +56,7 @@ def build(name: str, entries: Iterable[NativeEntry]) -> tuple[bytes, bool]:
             _export(module, entry, result)
         for text in (str(module), *(runtime.modules() if any(one.arrays for one in entries) else ())):
             linked.add_text(text)
-        return linked.emit(), linked.lasting
+        return linked.emit(objects.other_machine()), linked.lasting
 
 
 def _type(kind: ArgumentKind) -> Any:

@@ -217,12 +217,15 @@ class Linked:
         """Whether it will do in other processes: nothing in it is an address in this one."""
         return not any(one._dynamic_globals for one in self._reached())
 
-    def emit(self) -> bytes:
-        """The object file; functions are not to be used in this process any more. Raises `DetourError`: it needs
-        something that only Numba has."""
+    def emit(self, machine: Any = None) -> bytes:
+        """The object file, for LLVM's `machine` if it is another one than this; functions are not to be used in this
+        process any more. Raises `DetourError`: it needs something that only Numba has."""
         library = self._library
         for one in self._reached():
             library._final_module.link_in(one._get_module_for_linking(), preserve=True)
+        if machine is not None:
+            library._codegen._tm = machine
+            library._final_module.triple, library._final_module.data_layout = machine.triple, str(machine.target_data)
         library._optimize_final_module()
         library._final_module.verify()
         declared = [one.name for one in library._final_module.functions if one.is_declaration]
@@ -259,24 +262,11 @@ class _OneLink(codegen.JITCodeLibrary):  # pyright: ignore[reportPrivateImportUs
 
 class _CodeGenerator(codegen.JITCPUCodegen):  # pyright: ignore[reportPrivateImportUsage]
     _library_class = _OneLink
-    machine: Any = None
-    """for which code is made, if that is another one than this"""
-
-    def _init(self, llvm_module: Any) -> None:
-        super()._init(llvm_module)
-        if self.machine is not None:
-            self._tm, self._data_layout = self.machine, str(self.machine.target_data)
-
-    def _create_empty_module(self, name: str) -> Any:
-        module = super()._create_empty_module(name)
-        module.triple = self._tm.triple if self._data_layout else module.triple
-        return module
 
     def set_env(self, env_name: str, env: Any) -> None:
         """Would tell code which Python objects it uses."""
 
 
-def install(machine: Any = None) -> None:
-    """Lets Numba's CPU target, which no function has used yet, link this way, and for another machine than this."""
-    _CodeGenerator.machine = machine
+def install() -> None:
+    """Lets Numba's CPU target, which no function has used yet, link this way."""
     codegen.JITCPUCodegen = _CodeGenerator  # pyright: ignore[reportPrivateImportUsage]

@@ -68,7 +68,7 @@ def other_machine() -> Any:
 
 
 def _machine() -> tuple[str, str]:
-    architecture, *rest = os.environ.get(TARGET, f"{os.uname().machine}-pc-{sys.platform}").split("-")
+    architecture, *rest = (os.environ.get(TARGET) or f"{os.uname().machine}-pc-{sys.platform}").split("-")
     return architecture, rest[1]
 
 

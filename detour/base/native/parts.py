@@ -84,18 +84,24 @@ FORMAT = 1
 """of objects: another number forgets all, for a change that no source of detour shows, such as a compiler's error"""
 
 
-def _require_numba(what: str) -> None:
+NO_NUMBA = 4
+"""exit code of the command: something has to be compiled, and Numba is not installed"""
+
+
+def require_numba(what: str) -> None:
+    """Raise `DetourError` if Numba is not installed: which extra has it."""
     require("numba", "Numba", "plugins", f"compiling {what}")
 
 
 def run_builder(*arguments: str) -> bytes:
     """Run the build command and return its output; it finds modules as this process does. Raises `DetourError` with the
-    last line of its errors if it fails, or if Numba is not installed."""
+    last line of its errors if it fails, and with nothing else if Numba is missing."""
     # Who debugs runs everything as Python, and must not leave objects without functions to those who do not.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), JIT_OFF: "0"}
     child = subprocess.run([*BUILD_COMMAND, *arguments], env=environment, capture_output=True, check=False)
+    if child.returncode == NO_NUMBA:
+        require_numba("native code")
     if child.returncode:
-        _require_numba("native code")
         lines = child.stderr.decode(errors="replace").strip().splitlines() or ["it says nothing"]
         raise DetourError(f"native code cannot be built ({' '.join(arguments)}): {lines[-1]}")
     return child.stdout
@@ -134,7 +140,7 @@ class Part:
         """The object, loaded; built before if it is not in the cache. Raises `DetourError`: it cannot be built."""
         data = stored(self.files)
         if data is None:
-            _require_numba(f"native code ({self.name})")
+            require_numba(f"native code ({self.name})")
             COMPILING.say(f"compiling native code ({self.name}), once on this machine (`detour warm` does it for all)")
             data = self.build(self._make)
         return objects.NativeCode(data)
@@ -190,6 +196,7 @@ class LocalPart(Part):
             self.files = []
 
     def _make(self) -> tuple[bytes, bool]:
+        require_numba(f"native code of {self.modules[0]}")
         from detour.base.native import building  # and Numba
 
         return building.build(self.name, self.entries.values())
@@ -216,7 +223,7 @@ def ensure(parts: Iterable[Part], progress: Progress = silent) -> None:
         return
     seconds = sum(_CPU_SECONDS.get(part.name, 2) for part in missing)
     names = ", ".join(part.name for part in missing)
-    _require_numba(f"native code ({names})")
+    require_numba(f"native code ({names})")
     progress(f"building native code, once on this machine: {names}, some {seconds} s on one core")
     COMPILING.hush()
     for number, _ in enumerate(build_side_by_side((part.name, *part.modules) for part in missing), 1):
