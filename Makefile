@@ -19,7 +19,7 @@ PYTEST_ARGS ?= -n auto --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 FAST_TESTS := tests/unit/topo tests/unit/expander tests/unit/test_layout.py tests/unit/test_names.py
 
-.PHONY: run test test-long check fast native venv tools lint wheel docs p4 coverage rivals results fuzz pins clean
+.PHONY: run test test-long check fast native venv tools lint wheel arm64 newest docs p4 coverage rivals results fuzz pins clean
 
 run: venv
 	@$(VENV)/bin/detour demo --target $(TARGET)
@@ -63,7 +63,7 @@ ifdef PINNED
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(PINS)
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 else
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -e .
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[plugins]'
 	@$(VENV)/bin/python -m pip uninstall --quiet --yes setuptools
 endif
 	@touch $(READY)
@@ -72,7 +72,7 @@ endif
 $(TOOLS): $(READY)
 ifndef PINNED
 	@echo "Installing linters, test tools and matplotlib (once)"
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,plan,plot]'
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,plan,plot,plugins]'
 	@$(VENV)/bin/python -m compileall -q -j 0 $(VENV)/lib
 endif
 	@touch $(TOOLS)
@@ -119,8 +119,21 @@ pins:
 	@$(PYTHON) -m venv build/pins
 	@build/pins/bin/python -m pip install --quiet --disable-pip-version-check uv
 	@build/pins/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	  --custom-compile-command "make pins" --extra dev --extra plan --extra plot --extra docs pyproject.toml \
+	  --custom-compile-command "make pins" --extra dev --extra plugins --extra plan --extra plot --extra docs pyproject.toml \
 	  requirements/build.in -o $(PINS)
+
+# The wheel for linux/arm64, built by cross target, under qemu-user.
+arm64: tools
+	@bash .ci/arm64
+
+# Numba's and llvmlite's newest releases, whatever pyproject.toml allows, in an environment of their own: whether their
+# private interfaces are those that detour uses, and whether native code is built and runs.
+newest: tools
+	@$(VENV)/bin/python -m venv --clear --system-site-packages build/newest
+	@echo "$(abspath $(VENV))/lib/$$(ls $(VENV)/lib)/site-packages" > build/newest/lib/$$(ls build/newest/lib)/site-packages/tools.pth
+	@build/newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --pre --ignore-installed numba llvmlite
+	@build/newest/bin/python -c "import llvmlite, numba; print('Numba', numba.__version__, 'and llvmlite', llvmlite.__version__)"
+	@XDG_CACHE_HOME=$(abspath build/newest/cache) build/newest/bin/python -m pytest -q tests/unit/base/native
 
 clean:
 	@rm -rf $(VENV) build *.egg-info .pytest_cache .hypothesis .ruff_cache

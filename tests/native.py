@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.jit import COMPILED, OPTIONS, Native
+from detour.base.jit import COMPILED, Native
 from detour.hosts.cc import algorithm, control
 from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.parameters import host_config
@@ -23,7 +23,10 @@ def compiled(function: Any) -> Any:
         return function
     import numba
 
-    options: Any = OPTIONS | {"no_cpython_wrapper": False}
+    from detour.base.native import building, numba_private
+
+    assert building  # it tells Numba of native functions
+    options: Any = numba_private.OPTIONS | {"no_cpython_wrapper": False}
     return numba.njit(function, **options)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel runs: `make wheel`, or `python -m tests.wheel [--python PYTHON]`.
+"""The wheel runs: `make wheel`, or `python -m tests.wheel [--python PYTHON | --target TRIPLE]`.
 
-Builds it, installs it in a virtual environment of its own, and runs from it, in an empty folder and without this
-checkout on any path, what people try first. What it depends on comes from the environment that runs this, if that has
-the same Python; else pip installs it.
+Builds it, installs it in a virtual environment of its own, and runs from it, in an empty folder, without Numba and
+without this checkout on any path, what people try first. What it depends on comes from the environment that runs this,
+if that has the same Python; else pip installs it. With `--target` it is for another machine, and is built only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 
 import setuptools
 
-from detour.base import objects
+from detour.base.native import TARGET
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
@@ -31,13 +31,33 @@ _BUILDS_WHEELS = (70, 1)
 """setuptools that needs no package `wheel`"""
 _DIGEST = 32
 """bytes in front of what the cache keeps"""
+_EVERY_PART = """
+import importlib, pkgutil, detour
+from detour.base.native import build_side_by_side
+from detour.base.native.parts import PARTS
+for module in pkgutil.walk_packages(detour.__path__, "detour."):
+    if not module.name.startswith("detour.base.native.") and not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+assert list(build_side_by_side((part.name, *part.modules) for part in PARTS.values()))
+print(*(part.files[0] for part in PARTS.values()))
+"""
+"""builds all native code, also of commands for which `detour warm` has none; prints the names of the objects"""
+_PLUGIN = """
+from detour.hosts.cc.plugin import CongestionAlgorithm, hook
+
+@hook
+def on_acked(p, s, q, packet, now):
+    q.cwnd = 10.0
+
+CC = CongestionAlgorithm(hooks=(on_acked,))
+"""
 COMMANDS: list[list[str]] = [
     ["up", "--detach", "--topo", "leaf-spine:leaves=2,spines=1,hosts=1", "--json"],
     ["send", "h0", "h1", "--bytes", "100000", "--json"],
     ["verify", "--json"],
     ["down", "--json"],
     ["reproduce", "deadlock", "--json"],
-    ["bench", "pipeline", "--json"],
+    ["sim", "--topo", "leaf-spine:leaves=2,spines=1,hosts=1", "--workload", "permutation:bytes=1e5", "--json"],
     ["fors", "route", "--topo", "ft:m0=4,m1=3", "--json"],
 ]
 
@@ -46,18 +66,20 @@ def main() -> int:
     """0 if everything worked; else what did not is shown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default=sys.executable, help="the Python to install it for")
+    parser.add_argument("--target", metavar="TRIPLE", default="", help="build it for aarch64-unknown-linux-gnu, say")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="detour-wheel-") as name:
         folder = Path(name)
-        wheel = with_native_code(build(folder / "pure"), folder)
+        wheel = with_native_code(build(folder / "pure"), folder, options.target)
         missing = absent(wheel)
         if missing:
             sys.exit(f"the wheel lacks {', '.join(missing[:5])} and {max(len(missing) - 5, 0)} more")
         dist = ROOT / "dist"
         dist.mkdir(exist_ok=True)
-        for old in dist.glob("detour_fabric-*.whl"):
-            old.unlink()
         wheel = Path(shutil.copy(wheel, dist))
+        if options.target:
+            print(wheel.relative_to(ROOT))
+            return 0
         detour = install(wheel, folder / "venv", options.python)
         away = folder / "away"
         away.mkdir()
@@ -77,27 +99,22 @@ def build(folder: Path) -> Path:
     return wheel
 
 
-def with_native_code(wheel: Path, folder: Path) -> Path:
-    """The wheel for this platform and Python: with native code for `objects.BASELINE`, as `detour warm` makes it."""
-    cache = folder / "cache"
-    environment = os.environ | {
-        "NUMBA_CPU_NAME": objects.BASELINE,
-        "NUMBA_CPU_FEATURES": "",
-        "XDG_CACHE_HOME": str(cache),
-    }
+def with_native_code(wheel: Path, folder: Path, target: str = "") -> Path:
+    """The wheel for a platform and any Python: with native code for the baseline of its processors."""
+    cache = ROOT / "build" / "objects"
+    environment = os.environ | {TARGET: target, "NUMBA_CPU_FEATURES": "", "XDG_CACHE_HOME": str(cache)}
     environment.pop("NUMBA_CACHE_DIR", None)
-    subprocess.run([sys.executable, "-m", "detour", "warm"], cwd=ROOT, env=environment, check=True)
+    command = [sys.executable, "-c", "from detour.base.native import BASELINE, MACHINE; print(BASELINE, *MACHINE)"]
+    baseline, architecture, system = run(command, ROOT, environment).split()
+    names = run([sys.executable, "-c", _EVERY_PART], ROOT, environment | {"NUMBA_CPU_NAME": baseline}).split()
     unpacked = folder / "unpacked"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(unpacked)
     native = unpacked / "detour" / "native"
     native.mkdir()
-    for path in (cache / "detour" / "numba").iterdir():
-        content = path.read_bytes()
-        if path.suffix != ".lock":
-            (native / path.name).write_bytes(content[_DIGEST:])
-    python = f"cp{sys.version_info[0]}{sys.version_info[1]}"
-    tag = f"{python}-{python}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+    for name in names:
+        (native / name).write_bytes((cache / "detour" / "numba" / name).read_bytes()[_DIGEST:])
+    tag = f"py3-none-{system}_{architecture}"
     (about,) = unpacked.glob("*.dist-info")
     metadata = (about / "WHEEL").read_text().replace("Root-Is-Purelib: true", "Root-Is-Purelib: false")
     (about / "WHEEL").write_text(metadata.replace("Tag: py3-none-any", f"Tag: {tag}"))
@@ -141,9 +158,18 @@ def install(wheel: Path, folder: Path, python: str) -> Path:
     subprocess.run([*pip, *(["--no-deps"] if shared else []), str(wheel)], check=True)
     if shared:  # after its own packages, so detour is that of the wheel
         (site,) = (folder / "lib").glob("python*/site-packages")
-        (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+        (site / "dependencies.pth").write_text(f"{_without_numba(folder / 'dependencies' / 'site-packages')}\n")
         _check_origin(folder)
     return folder / "bin" / "detour"
+
+
+def _without_numba(folder: Path) -> Path:
+    """The packages of this environment, as links, but for those of the extra `plugins` and for detour."""
+    folder.mkdir(parents=True)
+    for path in Path(sysconfig.get_paths()["purelib"]).iterdir():
+        if not path.name.startswith(("numba", "detour", "__editable__", "_detour")):
+            (folder / path.name).symlink_to(path)
+    return folder
 
 
 def _check_origin(folder: Path) -> None:
@@ -168,18 +194,48 @@ def try_it(detour: Path, folder: Path) -> None:
     version = run([str(detour), "--version"], folder, environment)
     if version != run([str(detour.with_name("python")), "-m", "detour", "--version"], folder, environment):
         sys.exit("`python -m detour` is not the same as `detour`")
-    warmed = json.loads(
-        run([str(detour), "warm", "--json"], folder, environment | {"XDG_CACHE_HOME": str(folder / "empty")})
-    )
-    built = [part["name"] for part in warmed["parts"] if not part["cached"]]
-    if built:
-        sys.exit(f"the wheel has no native code of {', '.join(built)}")
+    environment["XDG_CACHE_HOME"] = str(folder / "empty")
+    python = str(detour.with_name("python"))
+    if (
+        run([python, "-c", "from importlib.util import find_spec; print(find_spec('numba'))"], folder, environment)
+        != "None\n"
+    ):
+        sys.exit("Numba is there")
+    run([str(detour), "warm", "--json"], folder, environment)
+    run([python, "-c", _EVERY_PART], folder, environment)
+    _refuse_plugin(detour, folder, environment)
+    _try_switch(detour, folder, environment)
     try:
         for arguments in COMMANDS:
             json.loads(run([str(detour), *arguments], folder, environment))
             print("detour", *arguments)
     finally:  # a fabric that is still up because a command failed
         subprocess.run([str(detour), "down"], cwd=folder, env=environment, capture_output=True, check=False)
+
+
+def _refuse_plugin(detour: Path, folder: Path, environment: dict[str, str]) -> None:
+    """A plug-in of one's own has to be compiled: one line says what is missing."""
+    (folder / "own.py").write_text(_PLUGIN)
+    command = [str(detour), "sim", *COMMANDS[0][2:4], "--workload", "permutation:bytes=1e5", "--cc", "own.py:CC"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    lines = done.stderr.splitlines()
+    if done.returncode != 2 or len(lines) != 1 or "detour-fabric[plugins]" not in lines[0]:
+        sys.exit(f"a plug-in without Numba: {done.returncode}\n{done.stderr}")
+    print(lines[0])
+
+
+def _try_switch(detour: Path, folder: Path, environment: dict[str, str]) -> None:
+    """`detour switch` listens with a program of the wheel, which it compiles, and ends when it is told to."""
+    (program,) = (detour.parents[1] / "lib").glob("python*/site-packages/detour/p4src/build/fabric.json")
+    command = [str(detour), "switch", str(program), "--", "--grpc-server-addr", "127.0.0.1:0"]
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    said = process.stdout.readline()
+    process.terminate()
+    rest, _ = process.communicate(timeout=60)
+    if "127.0.0.1:" not in said + rest:
+        sys.exit(f"detour switch says {said}{rest}")
+    print("detour switch:", said.strip())
 
 
 def run(command: list[str], folder: Path, environment: dict[str, str]) -> str:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Native functions: Python functions that Numba compiles. Numba itself is loaded when something has to be compiled.
+"""Native functions: marks on Python functions that are compiled (`native`).
 
-`entry` marks what is called from Python or by address and belongs to a part (`detour.base.parts`), which is compiled,
-linked and stored as one object; `inner` and `allocating` what only native functions call.
+`Part.entry` marks what is called from Python or by address and belongs to a part, which is compiled, linked and stored
+as one object; `inner` and `allocating` what only native functions call.
 
 `NUMBA_DISABLE_JIT=1` runs everything as plain Python, for debugging.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from functools import cached_property, partial, update_wrapper, wraps
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, cast, overload
 
@@ -73,46 +72,30 @@ def _with_records(function: Callable[..., Any]) -> Callable[..., Any]:
 NATIVES: list[Native] = []
 
 
-def _numba() -> Any:
-    """Import the module that makes Numba functions, at first need: it takes half a second."""
-    return import_module("detour.base.linking")
-
-
 class Native:
-    """A native function. Numba takes it for its own kind of function, which it makes of it at the first need."""
+    """A native function. Numba is told of it, and its function made, where it is compiled (`native.building`)."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], *, arrays: bool, forceinline: bool = False) -> None:
+        """`arrays`: it may make arrays. `forceinline`: every call of it is replaced by its code."""
         update_wrapper(self, function)
-        self.py_func, self.options, self.name = function, options, function.__name__
+        self.py_func, self.arrays, self.forceinline = function, arrays, forceinline
+        self.name = function.__name__
         self.file = Path(function.__code__.co_filename)
         NATIVES.append(self)
-
-    @cached_property
-    def dispatcher(self) -> Any:
-        """Numba's."""
-        return _numba().dispatcher(self)
-
-    @property
-    def _numba_type_(self) -> Any:
-        return self.dispatcher._numba_type_
 
     def __call__(self, *arguments: Any) -> Any:
         raise TypeError(f"{self.name} is for native code only")
 
 
 class Intrinsic:
-    """An operation of native code that Numba cannot express: `make()` returns Numba's own object for it."""
+    """An operation of native code that Numba cannot express: `made` is Numba's own object for it."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
 
     @cached_property
-    def _made(self) -> Any:
+    def made(self) -> Any:
         return self._make()
-
-    @cached_property
-    def _numba_type_(self) -> Any:
-        return _numba().type_of(self._made)
 
 
 def intrinsic(python: _F) -> Callable[[Callable[[], Any]], _F]:
@@ -120,32 +103,21 @@ def intrinsic(python: _F) -> Callable[[Callable[[], Any]], _F]:
     return lambda make: cast("_F", Intrinsic(make)) if COMPILED else python
 
 
-OPTIONS: dict[str, Any] = {
-    "nogil": True,
-    "boundscheck": False,
-    "error_model": "numpy",  # nothing raises on a division by zero
-    "no_cpython_wrapper": True,  # wrappers are a third of the time to compile
-    "no_cfunc_wrapper": True,
-}
-NO_ARRAYS = {"_nrt": False}
-"""where no arrays are made: without Numba's reference counts, which cost more than all else that a packet does"""
-
-
 @overload
-def inner(function: _F, **options: Any) -> _F: ...
+def inner(function: _F, *, forceinline: bool = False) -> _F: ...
 @overload
-def inner(function: None = None, **options: Any) -> Callable[[_F], _F]: ...
-def inner(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def inner(function: None = None, *, forceinline: bool = False) -> Callable[[_F], _F]: ...
+def inner(function: Callable[..., Any] | None = None, *, forceinline: bool = False) -> Any:
     """For what only native functions call and makes no arrays. Constants as arguments are written `int64(...)` where
     Numba would otherwise compile the callee once per constant."""
     if function is None:
-        return partial(inner, **options)
-    return Native(function, OPTIONS | NO_ARRAYS | options) if COMPILED else _with_records(function)
+        return partial(inner, forceinline=forceinline)
+    return Native(function, arrays=False, forceinline=forceinline) if COMPILED else _with_records(function)
 
 
 def allocating(function: _F) -> _F:
     """For what only native functions call and may make arrays and lists."""
-    return cast("_F", Native(function, OPTIONS)) if COMPILED else function
+    return cast("_F", Native(function, arrays=True)) if COMPILED else function
 
 
 int64: Callable[[Any], int] = cast("Any", np.int64)

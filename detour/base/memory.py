@@ -19,21 +19,9 @@ from detour.base.jit import COMPILED, Intrinsic, inner, intrinsic
 
 def generated(arguments: int, generate: Callable[[Any, Any, list[Any]], Any], result: str = "int64") -> Any:
     """Numba's intrinsic of int64s whose code `generate(ir, builder, args)` writes."""
-    from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs]
-    from numba import types
-    from numba.extending import intrinsic
+    from detour.base.native import numba_private
 
-    i64 = types.int64
-    signature = getattr(types, result)(*[i64] * arguments)
-
-    def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        value = generate(ir, builder, args)
-        return context.get_dummy_value() if result == "void" else value
-
-    # Numba wants the number of parameters written out.
-    names = ", ".join(f"a{number}" for number in range(arguments))
-    define = eval(f"lambda code: lambda typing_context{', ' * bool(names)}{names}: code", {})
-    return intrinsic(define((signature, codegen)))
+    return numba_private.intrinsic_of_numbers(arguments, generate, result)
 
 
 def _address(ir: Any, builder: Any, number: Any, bits: int) -> Any:
@@ -104,9 +92,9 @@ def libc(name: str, result: str, *arguments: str) -> Callable[..., int]:
 
 
 def _external(name: str, result: str, *arguments: str) -> Any:
-    from numba import types
+    from detour.base.native import numba_private
 
-    return types.ExternalFunction(name, getattr(types, result)(*[getattr(types, a) for a in arguments]))
+    return numba_private.external(name, result, *arguments)
 
 
 _ATOMIC = threading.Lock()

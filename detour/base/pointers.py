@@ -32,22 +32,9 @@ def record_by_address(kind: type[NativeRecord] | np.dtype[Any]) -> Callable[[int
 
     @intrinsic(python)
     def at() -> Any:
-        import numba
-        from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs]
-        from numba import types
-        from numba.extending import intrinsic
+        from detour.base.native import numba_private
 
-        record = numba.from_dtype(dtype)
-
-        @intrinsic
-        def at(typing_context: Any, base: Any, index: Any) -> Any:
-            def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                address = builder.add(args[0], builder.mul(args[1], ir.Constant(ir.IntType(64), size)))
-                return builder.inttoptr(address, context.get_value_type(record))
-
-            return record(types.int64, types.int64), codegen
-
-        return at
+        return numba_private.record_at(dtype)
 
     return at
 
@@ -60,18 +47,9 @@ def _python_address(record: object) -> int:
 @intrinsic(_python_address)
 def record_address() -> Any:
     """`record_address(record)`: where a record is."""
-    from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs]
-    from numba import types
-    from numba.extending import intrinsic
+    from detour.base.native import numba_private
 
-    @intrinsic
-    def address(typing_context: Any, record: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.ptrtoint(args[0], ir.IntType(64))
-
-        return types.int64(record), codegen
-
-    return address
+    return numba_private.record_address()
 
 
 def row_of_table(tables: type[_T], kind: type[_S], name: str) -> Callable[[_T, int], _S]:

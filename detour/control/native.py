@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from detour.base.jit import allocating
-from detour.base.parts import Part
+from detour.base.native import Part
 
 
 def _part(name: str, package: str, *modules: str) -> Part:

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from detour.base import parts
-from detour.base.parts import Part
+from detour.base import native
+from detour.base.native import Part
 from detour.base.progress import COMPILING, Progress, silent
 from detour.engine.loop.entry import LOOP
 
@@ -14,6 +14,6 @@ def ensure(progress: Progress, *stacks: Part) -> None:
     loaded: later there may be no descriptor left for that."""
     if progress is not silent:
         COMPILING.progress = progress
-    parts.ensure((LOOP, *stacks), progress)
+    native.ensure((LOOP, *stacks), progress)
     for part in (LOOP, *stacks):
         part.load()

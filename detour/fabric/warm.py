@@ -7,7 +7,7 @@ import time
 from importlib.metadata import entry_points
 from typing import Any
 
-from detour.base.parts import build_side_by_side
+from detour.base.native import build_side_by_side
 from detour.base.progress import COMPILING, Progress, silent
 from detour.control.native import COLOURING, EXPANDER, FORS_PART, PLACEMENT, VERIFIER
 from detour.engine.loop.entry import LOOP

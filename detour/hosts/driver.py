@@ -32,7 +32,7 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.memory import call5, call6, load64, store64
-from detour.base.parts import Part
+from detour.base.native import Part
 from detour.base.unix_listener import OwnFile, UnixServerSocket
 from detour.hosts import rdma
 from detour.hosts.frames.headers import TYPE_IPV6

@@ -27,7 +27,7 @@ from detour.base import plugins
 from detour.base.errors import DetourError
 from detour.base.jit import COMPILED, Native, inner, int64
 from detour.base.memory import call4, load64
-from detour.base.parts import LocalPart, Part
+from detour.base.native import LocalPart, Part
 from detour.base.structs import NativeRecord
 
 P = TypeVar("P", bound="Plugin")

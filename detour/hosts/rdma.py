@@ -16,7 +16,7 @@ from detour.base.arrays import CACHE_LINE, Int64s1
 from detour.base.jit import inner, int64
 from detour.base.memory import load8, load32, load64, prefetch_lines, store64
 from detour.base.memory import prefetch as prefetch_line
-from detour.base.parts import Part
+from detour.base.native import Part
 from detour.base.pointers import record_address
 from detour.base.structs import offsets
 from detour.hosts import draws, nic, openloop, tasks, timers

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from detour.base.errors import DetourError
-from detour.base.parts import NATIVE_CACHE
+from detour.base.native import NATIVE_CACHE
 from detour.fabric.daemon.control_socket import call
 from detour.fabric.daemon.state_dir import StateDir
 from tests.fault.world import SMALL, World

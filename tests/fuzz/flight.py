@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Int64s1, Int64s2, UInt8s1, UInt8s2
 from detour.base.jit import inner
-from detour.base.parts import Part
+from detour.base.native import Part
 from detour.base.pointers import record_by_address
 from detour.engine import phv as fixed
 from detour.engine.loop.native import call2, call3, call4, call5, load8, load32, move_bytes, phv_at, store64

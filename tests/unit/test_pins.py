@@ -33,7 +33,13 @@ def test_pins_are_what_the_project_asks_for_on_every_python() -> None:
     """`make pins` renews them when they are not."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
-    asked = [*project["project"]["dependencies"], *extras["dev"], *extras["plot"], *project["build-system"]["requires"]]
+    asked = [
+        *project["project"]["dependencies"],
+        *extras["dev"],
+        *extras["plugins"],
+        *extras["plot"],
+        *project["build-system"]["requires"],
+    ]
     for python in PYTHONS:
         environment = {"python_version": python[:4], "python_full_version": python, "sys_platform": "linux"}
         pins: dict[str, str] = {}

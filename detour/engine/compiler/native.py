@@ -14,11 +14,10 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from detour.base import objects
 from detour.base.cache import Cache
 from detour.base.errors import DetourError, InternalError
-from detour.base.objects import NativeCode as NativeCode
-from detour.base.objects import to_object
+from detour.base.native import COMPILER, NO_MEMORY, processors, to_object
+from detour.base.native import NativeCode as NativeCode
 from detour.base.places import PACKAGE
 
 _programs = Cache("programs")
@@ -28,9 +27,9 @@ _programs = Cache("programs")
 def _source_digest() -> bytes:
     """Return a digest of everything that decides the generated code, but for the program itself."""
     digest = hashlib.sha256(f"llvmlite {version('llvmlite')}".encode())
-    digest.update(" ".join(objects.processors()[0]).encode())
+    digest.update(" ".join(processors()[0]).encode())
     engine = PACKAGE / "engine"
-    for path in sorted([*(engine / "compiler").glob("*.py"), Path(objects.__file__), engine / "phv.py"]):
+    for path in sorted([*(engine / "compiler").glob("*.py"), Path(COMPILER), engine / "phv.py"]):
         digest.update(path.read_bytes())
     return digest.digest()
 
@@ -66,7 +65,7 @@ def compile_apart(text: str, limits: CompileLimits | None = None) -> bytes:
     """The same in a child process that ends when it takes too much. Raises TooSlow beyond the limit of time, and
     MemoryError beyond the limit of memory or if the machine has no more."""
     limits = limits or CompileLimits()
-    command = [sys.executable, "-P", objects.__file__, str(limits.cpu_s), str(limits.memory_bytes)]
+    command = [sys.executable, "-P", COMPILER, str(limits.cpu_s), str(limits.memory_bytes)]
     try:
         # A session of its own: Ctrl-C is for detour, which decides.
         done = subprocess.run(
@@ -91,7 +90,7 @@ def _result(done: subprocess.CompletedProcess[bytes], limits: CompileLimits) -> 
         )
     # LLVM has no way to say that memory is short: it ends the process, or the kernel does.
     short = any(words in message for words in ("memory", "Memory", "bad_alloc", "failed to map"))
-    if done.returncode in (objects.NO_MEMORY, -signal.SIGKILL) or short:
+    if done.returncode in (NO_MEMORY, -signal.SIGKILL) or short:
         raise MemoryError(f"compiling a P4 program takes more than {limits.memory_bytes >> 20} MiB, or than there is")
     raise InternalError(
         f"internal error of detour while compiling a P4 program: LLVM ended with {done.returncode}: {message}"

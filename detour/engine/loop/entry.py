@@ -8,7 +8,7 @@ the wall clock says so, reading sockets and sleeping in between.
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.base.parts import Part
+from detour.base.native import Part
 from detour.engine.loop import channels, heap, pool, socket_io, switch, windows
 from detour.engine.loop.layout import CARD_RING, DRAIN, INBOX, MAX_TIME, UNLIMITED_PS, WOKEN, LoopGlobals
 from detour.engine.loop.log import must_drain

@@ -7,9 +7,8 @@ A frame that a socket does not take now (EAGAIN, ENOBUFS) waits in a bounded bac
 
 from __future__ import annotations
 
-import platform
-
 from detour.base.jit import inner
+from detour.base.native import MACHINE
 from detour.engine.loop import pool
 from detour.engine.loop.layout import (
     AT_CONTROL,
@@ -64,7 +63,7 @@ _SEND_FLAGS = 0x4000 | 0x40  # MSG_NOSIGNAL | MSG_DONTWAIT
 _RECEIVE_FLAGS = 0x40 | 0x20  # MSG_DONTWAIT | MSG_TRUNC: the result is the frame's real length
 _EPOLL_DELETE, _EPOLL_MODIFY = 2, 3
 _EPOLLIN, _POLLERR = 1, 8
-_EPOLL_EVENT_SIZE = 12 if platform.machine() == "x86_64" else 16  # packed there, aligned elsewhere
+_EPOLL_EVENT_SIZE = 12 if MACHINE[0] == "x86_64" else 16  # packed there, aligned elsewhere
 _EPOLL_DATA = _EPOLL_EVENT_SIZE - 8
 _SOL_PACKET, _PACKET_AUXDATA = 263, 8
 _SOL_SOCKET, _SO_ERROR = 1, 4

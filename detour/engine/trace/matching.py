@@ -15,7 +15,7 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.jit import inner
-from detour.base.parts import Part
+from detour.base.native import Part
 from detour.engine import phv
 from detour.engine.compiler import tracing as words
 from detour.engine.compiler.tracing import KEY_WORDS, RING_HEAD

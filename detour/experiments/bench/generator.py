@@ -19,7 +19,7 @@ import numpy as np
 from detour.base.arrays import Int32s1, Int64s1
 from detour.base.jit import allocating
 from detour.base.memory import INT, LONG, fetch_add, libc, load16, load_acquire, prefetch_lines
-from detour.base.parts import Part
+from detour.base.native import Part
 from detour.engine import sockets
 
 GENERATOR = Part("generator", __name__)

@@ -17,7 +17,7 @@ import numpy as np
 
 from detour.base.arrays import Int64s1
 from detour.base.memory import call2, call3, call5, call6, load64, store64
-from detour.base.parts import Part
+from detour.base.native import Part
 from detour.base.progress import Progress, silent
 from detour.experiments.bench.report import BenchReport, Goal
 from detour.fabric.monitoring.windows import FlowMonitor, receiver_counts

@@ -8,6 +8,7 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from importlib.util import find_spec
 from operator import itemgetter
 from pathlib import Path
 from textwrap import fill
@@ -109,7 +110,7 @@ def machine() -> str:
     if info.exists():
         models = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line]
         cpu = f"{models[0]}, {len(models)} CPUs" if models else cpu
-    tools = ", ".join(f"{name} {version(name)}" for name in ("numba", "llvmlite"))
+    tools = ", ".join(f"{name} {version(name)}" for name in ("numba", "llvmlite") if find_spec(name))
     return f"{cpu}; {platform.system()} {platform.release()}; Python {platform.python_version()}, {tools}"
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from detour.base.memory import load8, load16be, load32, load64, store8, store16be, store32
-from detour.base.parts import Part
+from detour.base.native import Part
 from detour.engine import phv
 from detour.hosts.stacks import address_of
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.memory import store64
-from detour.base.parts import Part
+from detour.base.native import Part
 from detour.base.pointers import record_by_address
 from detour.base.records import extended
 from detour.base.structs import offsets

@@ -4,7 +4,7 @@ compiled hook by hook."""
 
 from __future__ import annotations
 
-from detour.base.parts import Part
+from detour.base.native import Part
 from detour.base.structs import NativeRecord
 from detour.hosts.cc import plugin
 from detour.hosts.cc.cubic import CUBIC

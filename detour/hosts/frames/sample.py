@@ -9,7 +9,7 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.jit import int64
-from detour.base.parts import Part
+from detour.base.native import Part
 from detour.base.pointers import record_by_address
 from detour.base.structs import Int64, NativeRecord
 from detour.hosts.addresses import final_address, to_words

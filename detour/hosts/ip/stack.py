@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from detour.base.jit import inner, int64
 from detour.base.memory import load16be
-from detour.base.parts import Part
+from detour.base.native import Part
 from detour.hosts.frames.headers import ETHERNET_BYTES, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, load48
 from detour.hosts.ip import demux, icmp, layout, neighbours, raw, rings, timers, udp
 from detour.hosts.ip.frames import BAD_SUM, FRAGMENT, PARSED, parse_ipv4, parse_ipv6

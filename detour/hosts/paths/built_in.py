@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from detour.base.parts import Part
+from detour.base.native import Part
 from detour.base.structs import NativeRecord
 from detour.hosts.paths import plugin
 from detour.hosts.paths.pathset import PATHSET

@@ -34,6 +34,9 @@ _KEEP = 1
 def native(function: Any, arguments: int) -> Any:
     """The function with an `address` that native code may call."""
     if COMPILED:
+        from detour.base.native import building
+
+        assert building  # it tells Numba of native functions
         signature = types.int64(*[types.int64] * arguments)
         return numba.cfunc(signature)(function)
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from detour.base.parts import Part
+from detour.base.native import Part
 from detour.experiments.rivals.paths.flowbender import FLOWBENDER
 from detour.experiments.rivals.paths.mrc_like import MRC_LIKE
 from detour.experiments.rivals.paths.reps import REPS

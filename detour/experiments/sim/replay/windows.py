@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from detour.base.arrays import Int64Array, Int64s1, Int64s2
-from detour.base.parts import Part
+from detour.base.native import Part
 from detour.base.times import US
 from detour.engine.compiler.tracing import TraceForm
 from detour.engine.trace.recorder import Recorder

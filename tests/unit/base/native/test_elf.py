@@ -15,17 +15,16 @@ from typing import Any
 import llvmlite.binding as llvm
 import pytest
 
-from detour.base import elf, objects, parts
-from detour.base.elf import LoadedObject, UnsupportedObject
 from detour.base.errors import InternalError
 from detour.base.jit import COMPILED
-from detour.base.objects import NativeCode
-from detour.base.parts import stored
+from detour.base.native import NativeCode, elf, objects, parts
+from detour.base.native.elf import LoadedObject, UnsupportedObject
+from detour.base.native.parts import stored
 from detour.engine.compiler.program import Program
 from detour.fabric.warm import ALL_PARTS
 
 pytestmark = pytest.mark.timeout(1800)  # it compiles, on a machine that may be busy
-_ROOT = Path(__file__).resolve().parents[3]
+_ROOT = Path(__file__).resolve().parents[4]
 _PROGRAMS = sorted(
     path
     for folder in ("tests/programs", "detour/p4src/build")
@@ -142,7 +141,7 @@ class _Loaded:
     """One file, loaded both ways: sections that begin at `here` and at `there` are to be the same but for addresses."""
 
     def __init__(self, data: bytes) -> None:
-        self.file: Any = elf._Image(data)  # pyright: ignore[reportPrivateUsage]
+        self.file: Any = elf.Image(data)
         self.ours = LoadedObject(data)
         objects.to_object("")  # LLVM knows this machine
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine("jitdefault", "static"))
@@ -232,12 +231,19 @@ def _emitted(text: str, codemodel: str) -> bytes:
     return _machine(codemodel, "pic").emit_object(llvm.parse_assembly(text))
 
 
+def _for_arm(data: bytes) -> bytes:
+    return data[:18] + b"\xb7" + data[19:]
+
+
 @pytest.mark.parametrize(
     ("data", "why"),
     [
         (lambda: _emitted(_SQUARE, "small"), "a relocation of type"),
         (lambda: _emitted(_OF_EACH_THREAD, "large"), "a relocation of type"),
-        (lambda: _emitted(_SQUARE, "large")[:18] + b"\xb7" + _emitted(_SQUARE, "large")[19:], "no object file for x86"),
+        (
+            lambda: _emitted(_SQUARE, "large")[:18] + b"\xb7" + _emitted(_SQUARE, "large")[19:],
+            "an object file for aarch64",
+        ),
         (lambda: objects.to_object(_SAMPLE.replace("@pow(", "@no_such_function(")), "no_such_function"),
     ],
     ids=["relocation", "thread", "machine", "symbol"],
@@ -245,6 +251,35 @@ def _emitted(text: str, codemodel: str) -> bytes:
 def test_it_says_what_it_does_not_know(data: Callable[[], bytes], why: str) -> None:
     with pytest.raises(UnsupportedObject, match=why):
         LoadedObject(data())
+
+
+_ARM = "aarch64-unknown-linux-gnu"
+
+
+def test_relocations_of_aarch64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address in four instructions; a call of the C library by way of a trampoline; tables of functions."""
+    monkeypatch.setenv(objects.TARGET, _ARM)
+    monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
+    # LLVM addresses variables of other files by a table that this loader has not; native code has none.
+    sample = _SAMPLE.replace("@shared = common", "@shared = internal")
+    image, base = elf.Image(objects.to_object(sample)), 0x123456789000
+    functions = image.relocate(base)
+
+    def words(name: str, count: int) -> list[int]:
+        return list(struct.unpack_from(f"<{count}I", image.content, functions[name] - base))
+
+    moves = [word for word in words("square", 8) if word >> 24 in (0xF2, 0xD2)]
+    squares = sum((word >> 5 & 0xFFFF) << 16 * (word >> 21 & 3) for word in moves)
+    assert struct.unpack_from("<4Q", image.content, squares - base) == (0, 1, 4, 9)
+    ((at, branch),) = [(at, word) for at, word in enumerate(words("power", 16)) if word >> 26 in (0x25, 0x05)]
+    distance = ((branch & 0x3FFFFFF) ^ 0x2000000) - 0x2000000
+    trampoline = functions["power"] - base + 4 * (at + distance)
+    load, jump, pow_at = struct.unpack_from("<IIQ", image.content, trampoline)
+    assert (load, jump) == (0x58000050, 0xD61F0200), "ldr x16, .+8; br x16"
+    libm: Any = ctypes.CDLL(None)
+    assert pow_at == ctypes.cast(libm.pow, ctypes.c_void_p).value
+    assert trampoline < image.code
+    assert bytes(image.content).count(struct.pack("<QQ", functions["square"], functions["power"])) == 1
 
 
 def test_what_it_does_not_know_is_loaded_by_llvm() -> None:
@@ -265,7 +300,7 @@ def test_a_file_that_was_cut_is_refused_wherever_it_ends() -> None:
 
 def test_processors_are_known_without_llvm() -> None:
     """And a wheel's code is taken where LLVM says that it runs."""
-    code = "import sys; from detour.base.objects import processors; print('llvmlite' in sys.modules, processors())"
+    code = "import sys; from detour.base.native import processors; print('llvmlite' in sys.modules, processors())"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert output.startswith("False ")
     features = llvm.get_host_cpu_features()

@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba.core.runtime import nrtdynmod
 
-from detour.base.linking import context
+from detour.base.native import numba_private
 
 _I64 = ir.IntType(64)
 _AT = ir.IntType(8).as_pointer()
@@ -22,7 +21,7 @@ _HEADER_BYTES = 48
 
 def modules() -> list[str]:
     """IR of all of it: counting, which Numba writes itself, and memory."""
-    return [str(nrtdynmod.create_nrt_module(context())[0]), str(_memory())]
+    return [numba_private.counting(), str(_memory())]
 
 
 def _memory() -> ir.Module:

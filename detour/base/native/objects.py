@@ -23,6 +23,8 @@ from typing import Any
 _PASSES = ("sroa", "simplify_cfg", "instruction_combine", "mem_copy_opt", "dead_store_elimination", "simplify_cfg")
 INVALID, NO_MEMORY = 3, 4
 """Exit codes of the child: LLVM refused the text; there was no memory."""
+COMPILER = __file__
+"""the child"""
 
 
 @cache
@@ -36,24 +38,50 @@ def _llvm() -> Any:
 
 
 def _target_machine() -> Any:
-    """This machine, for code that is loaded right away."""
-    llvm = _llvm()
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=2,
-        reloc="static",
-        codemodel="jitdefault",
-        jit=True,
+    """This machine, for code that is loaded right away; or `TARGET`."""
+    llvm, chosen = _llvm(), os.environ.get("NUMBA_CPU_NAME")
+    cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    if chosen:
+        cpu, features = chosen, os.environ.get("NUMBA_CPU_FEATURES", "")
+    return _target().create_target_machine(
+        cpu=cpu, features=features, opt=2, reloc="static", codemodel="jitdefault", jit=True
     )
 
 
-BASELINE = "x86-64-v3"
-"""the processor that a wheel's code is made for: AVX2 and FMA, Intel since 2013, AMD since 2015"""
+TARGET = "DETOUR_TARGET"
+"""environment variable: the triple of another machine (`aarch64-unknown-linux-gnu`) that objects are made for, with
+`NUMBA_CPU_NAME`"""
+
+
+def _target() -> Any:
+    llvm, triple = _llvm(), os.environ.get(TARGET)
+    if not triple:
+        return llvm.Target.from_default_triple()
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(triple)
+
+
+def other_machine() -> Any:
+    """LLVM's machine for `TARGET`; None: objects are made for this one."""
+    return _target_machine() if os.environ.get(TARGET) else None
+
+
+def _machine() -> tuple[str, str]:
+    architecture, *rest = (os.environ.get(TARGET) or f"{os.uname().machine}-pc-{sys.platform}").split("-")
+    return architecture, rest[1]
+
+
+MACHINE = _machine()
+"""architecture and operating system that objects are made for, as this machine's are called"""
+BASELINE = {"x86_64": "x86-64-v3"}.get(MACHINE[0], "generic")
+"""the processor that a wheel's code is made for; x86-64-v3: AVX2 and FMA, Intel since 2013, AMD since 2015"""
 # What LLVM goes by, in Linux's words; `abm` has lzcnt.
-_BASELINE_FLAGS = {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"}
-_PROCESSOR = ("vendor_id", "cpu family", "model", "stepping", "flags")
+_BASELINE_FLAGS = {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"} if BASELINE != "generic" else set[str]()
+_PROCESSOR = {
+    "x86_64": ("vendor_id", "cpu family", "model", "stepping", "flags"),
+    "aarch64": ("CPU implementer", "CPU variant", "CPU part", "CPU revision", "Features"),
+}  # fmt: skip
 
 
 def processors() -> list[tuple[str, str]]:
@@ -73,7 +101,7 @@ def _processor() -> list[str]:
     with suppress(OSError, KeyError), open("/proc/cpuinfo") as file:
         lines = (line.partition(":") for line in takewhile(str.strip, file))  # of the first one
         about = {name.strip(): value.strip() for name, _, value in lines}
-        return [about[name] for name in _PROCESSOR]
+        return [about[name] for name in _PROCESSOR[MACHINE[0]]]
     return [_llvm().get_host_cpu_name(), _llvm().get_host_cpu_features().flatten()]
 
 
@@ -81,7 +109,7 @@ class NativeCode:
     """A loaded object file: addresses of its functions. It must live as long as anything calls them."""
 
     def __init__(self, data: bytes) -> None:
-        from detour.base import elf
+        from detour.base.native import elf
 
         try:
             self._find: Callable[[str], int] = elf.LoadedObject(data).address

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from detour.base import sources
 from detour.base.jit import COMPILED
-from detour.base.parts import BUILD_COMMAND
+from detour.base.native import BUILD_COMMAND, sources
 from detour.control.native import COLOURING, EXPANDER, FORS_PART, PLACEMENT, VERIFIER
 from detour.engine.loop.entry import LOOP
 from detour.fabric import warm
@@ -26,7 +25,7 @@ from __future__ import annotations
 from typing import NamedTuple
 import numpy as np
 from detour.base.arrays import Bools1, Floats1, Int32s2
-from detour.base.parts import Part
+from detour.base.native import Part
 from detour.base.jit import inner
 import {other}
 
@@ -130,11 +129,11 @@ def test_it_is_built_once_and_then_loaded_without_numba(small: Path) -> None:
 
 @native
 def test_a_process_that_runs_all_as_python_leaves_no_object_without_functions(small: Path) -> None:
-    build = "from detour.base.parts import ensure; import small; ensure([small.SMALL]); small.SMALL.load(); "
+    build = "from detour.base.native import ensure; import small; ensure([small.SMALL]); small.SMALL.load(); "
     as_python = _python(small, "-c", build + "print(small.weighted(3, 0.5, True))", NUMBA_DISABLE_JIT="1")
     assert as_python == "113.0\n"
     assert not list(small.glob("cache/**/*.o"))
-    building = "from detour.base.parts import build_side_by_side; print(*build_side_by_side([('small', 'small')]))"
+    building = "from detour.base.native import build_side_by_side; print(*build_side_by_side([('small', 'small')]))"
     assert "'name': 'small'" in _python(small, "-c", building, NUMBA_DISABLE_JIT="1")
     assert _python(small, "-c", _USE) == "True 113.0 0 False\n"
 

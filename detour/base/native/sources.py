@@ -15,6 +15,8 @@ import sysconfig
 from functools import cache
 from pathlib import Path
 
+import numpy
+
 from detour.base.places import PACKAGE
 
 _IMPORT = re.compile(
@@ -23,7 +25,8 @@ _IMPORT = re.compile(
 _NAMED = re.compile(rb'"(detour(?:\.\w+)+)"')
 _WORD = re.compile(rb"[\w.]+")
 _STANDARD = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))
-_INSTALLED = ("/site-packages/", "/dist-packages/")
+_INSTALLED = ("/site-packages/", "/dist-packages/", f"{Path(numpy.__file__).parents[1]}/")
+"""folders of packages: also the one of `pip install --target`"""
 
 
 def files(*modules: str) -> dict[Path, bytes]:
