@@ -107,7 +107,7 @@ class Round:
         self.control = rng.choice(("fixed", "dctcp", "dcqcn"))
         self.sealed = rng.choice((0.0, 0.8, 0.8))
         cnps = rng.choice((0, 10 * US))
-        config = HostConfig(
+        config = host_config(
             ack_every=rng.choice((1, 3)), cnp_interval_ps=cnps, probe_backlog=2, delta3=5, retry_ps=2_000 * US,
             initial_rto_ps=100 * US, min_rto_ps=50 * US, dcqcn_decrease_ps=rng.choice((0, 4 * US)),
         )  # fmt: skip

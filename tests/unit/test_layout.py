@@ -75,9 +75,7 @@ def _graph() -> dict[str, set[str]]:
     """Modules of the package and the modules that they import, anywhere in them, or name in a string."""
     names = {path: ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in places.modules()}
     ours = {name.removesuffix(".__init__"): path for path, name in names.items() if path.parent != places.PACKAGE}
-    # `base` starts the compiler as a process of its own.
-    texts = {name: set() if name.startswith("detour.base.") else named(path) for name, path in ours.items()}
-    return {name: set((imported(path) | texts[name]) & ours.keys()) for name, path in ours.items()}
+    return {name: set((imported(path) | named(path)) & ours.keys()) for name, path in ours.items()}
 
 
 def test_strings_that_name_modules_count(tmp_path: Path) -> None:
