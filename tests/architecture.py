@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -52,6 +53,19 @@ def imported(path: Path) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return frozenset(names)
+
+
+_MODULE = re.compile(r"detour(\.\w+)+(:\w+)?")
+
+
+@cache
+def named(path: Path) -> frozenset[str]:
+    """Names like `detour.x.y` in strings of the code, as in `detour.x.y:ATTRIBUTE`; docstrings do not count."""
+    tree = ast.parse(path.read_text())
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in alone)
+    found = (text for text in texts if isinstance(text, str) and _MODULE.fullmatch(text))
+    return frozenset(text.partition(":")[0] for text in found)
 
 
 def layers(graph: nx.DiGraph) -> list[list[str]]:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -153,14 +154,15 @@ def _without_long(config: pytest.Config) -> bool:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests marked `long` run only where `-m` names them. Tests marked `bmv2` need simple_switch_grpc and root; those
-    marked `kernel` need root and interfaces. Files with slow tests come first: at the end workers have short ones to
-    share."""
+    marked `kernel` need root and interfaces. Files with slow tests come first, then those with many: at the end workers
+    have short ones to share."""
     if _without_long(config):
         left_out = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("long")]
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    counts = Counter(item.path for item in items)
+    items.sort(key=lambda item: (item.path not in slow, -counts[item.path], item.path))
     reasons = {"bmv2": missing(), "kernel": _without_interfaces()}
     for item in items:
         for marker, reason in reasons.items():

@@ -11,7 +11,8 @@ import numpy as np
 from detour.base.jit import COMPILED, Native
 from detour.hosts.cc import algorithm, control
 from detour.hosts.cc.plugin import CongestionAlgorithm
-from detour.hosts.config import HostConfig
+from detour.hosts.parameters import host_config
+from detour.hosts.plugins import Plugin
 from detour.hosts.state import Hosts, make_hosts
 from detour.hosts.verbs import algorithms
 
@@ -53,11 +54,16 @@ _control = FromPython(control)
 
 def controlled(chosen: str | CongestionAlgorithm, window: float, *, rows: int = 1, **settings: Any) -> Hosts:
     """QPs that begin with a congestion control and a window."""
-    hs = make_hosts(1, rows, 64, config=HostConfig(**settings))
+    hs = make_hosts(1, rows, 64, config=host_config(**settings))
     control_all(hs, chosen)
     for row in range(rows):
         _control.on_path(hs.cfg[0], hs.qp[row], window, 0)
     return hs
+
+
+def parameters_of(hs: Hosts, plugin: Plugin) -> Any:
+    """Parameters that a plug-in's hooks are given on these hosts."""
+    return plugin.on_hosts(hs.plugin_values).parameter_record(lambda name: hs.cfg[0][name])[0]
 
 
 def control_all(hs: Hosts, chosen: str | CongestionAlgorithm) -> Any:

@@ -70,11 +70,14 @@ class Registry(Generic[T]):
         adopt: Callable[[str, Any], T],
         *,
         any_case: bool = False,
+        former: Mapping[str, str] | None = None,
     ) -> None:
         """`plural`: behind `detour.` in the name of the group; `what`: one of them, in errors. `adopt(name, found)`
-        turns what others bring into a T, or raises `DetourError`. `any_case`: names of detour's own count in any."""
+        turns what others bring into a T, or raises `DetourError`. `any_case`: names count in any. `former`: names that
+        were given before, in small letters, and those of today."""
         self.plural, self.what, self.group = plural, what, f"detour.{plural.replace(' ', '_')}"
         self._built_in, self._adopt, self._any_case = dict(built_in), adopt, any_case
+        self._former = former or {}
 
     @property
     def built_in(self) -> tuple[str, ...]:
@@ -87,7 +90,7 @@ class Registry(Generic[T]):
 
     def knows(self, name: str) -> bool:
         """Whether `find` would look at anything; it may still be wrong in itself."""
-        return in_file(name) or self._own_name(name) is not None or any(p.name == name for p in self._installed())
+        return in_file(name) or self._own_name(name) is not None or bool(self._points(name))
 
     def find(self, name: str) -> T:
         """Return the thing with that name. Raises `DetourError`: there is none; the file or package cannot be imported;
@@ -105,9 +108,15 @@ class Registry(Generic[T]):
         return self._of_package(name)
 
     def _own_name(self, name: str) -> str | None:
-        if not self._any_case:
-            return name if name in self._built_in else None
-        return next((own for own in self._built_in if own.casefold() == name.casefold()), None)
+        today = self._former.get(name.casefold(), name)
+        return next((own for own in self._built_in if self._same(own, today)), None)
+
+    def _same(self, one: str, other: str) -> bool:
+        return one == other or (self._any_case and one.casefold() == other.casefold())
+
+    def _points(self, name: str) -> dict[str, EntryPoint]:
+        """Entry points of a name, by what they name."""
+        return {point.value: point for point in self._installed() if self._same(point.name, name)}
 
     def _installed(self) -> tuple[EntryPoint, ...]:
         from importlib.metadata import entry_points
@@ -115,7 +124,7 @@ class Registry(Generic[T]):
         return tuple(entry_points(group=self.group))
 
     def _of_package(self, name: str) -> T:
-        points = {point.value: point for point in self._installed() if point.name == name}
+        points = self._points(name)
         if not points:
             raise DetourError(
                 f"there is no {self.what} {name!r}; {near(name, self.names())}, and FILE.py:NAME for one of your own"
@@ -129,7 +138,7 @@ class Registry(Generic[T]):
         with blaming(f"{self.what} {name!r}, {point.value} of {package}"):
             spec = importlib.util.find_spec(point.module)
             _FILES.add(str(spec.origin if spec else None))
-            return self._adopt(name, point.load())
+            return self._adopt(point.name, point.load())
 
 
 def in_file(text: str) -> bool:

@@ -33,7 +33,7 @@ from detour.cli.parser import (
 )
 
 if TYPE_CHECKING:
-    from detour.fabric.daemon.client import UpOptions
+    from detour.fabric.daemon.options import UpOptions
 
 
 def register(commands: Any) -> None:
@@ -124,7 +124,7 @@ def up_options(options: argparse.Namespace) -> UpOptions:
     """Convert the command's options."""
     from detour.control.graph_files import absolute
     from detour.control.p4runtime.pipeline import PipelineConfig
-    from detour.fabric.daemon.client import UpOptions
+    from detour.fabric.daemon.options import UpOptions
 
     pcap, topology = None if options.pcap is None else os.path.abspath(options.pcap), absolute(options.topo)
     program = options.program

@@ -62,6 +62,22 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"{error.message}{like}") from None
 
 
+def actions_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Return a parser's options and arguments, which argparse has no public name for. No other module asks for its
+    private ones."""
+    return parser._actions
+
+
+def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Return a parser's commands by name."""
+    return {
+        name: below
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction)
+        for name, below in action.choices.items()
+    }
+
+
 def grouped_help(groups: Mapping[str, Sequence[str]]) -> type[argparse.HelpFormatter]:
     """Help that lists commands in groups, by their titles; commands that are in none come last."""
 

@@ -21,7 +21,7 @@ from detour.base.interrupting import Interrupted
 from detour.base.tables import Table, left
 from detour.cli.asking import ANSWERED_BY
 from detour.cli.output import PRINTED_TO, Page
-from detour.cli.parser import Parser
+from detour.cli.parser import Parser, actions_of
 from detour.fabric.operations.session import Session
 from detour.topo import Topology
 
@@ -111,7 +111,7 @@ class Prompt:
 
     def _usage(self, name: str) -> str:
         """Return a command's positional arguments, optional ones in brackets."""
-        actions = [action for action in self._commands.choices[name]._actions if not action.option_strings]
+        actions = [action for action in actions_of(self._commands.choices[name]) if not action.option_strings]
         return " ".join(f"[{action.metavar}]" if action.nargs == "?" else str(action.metavar) for action in actions)
 
 
@@ -143,7 +143,7 @@ class CommandCompleter(Completer):
         parser = self._commands.get(before[0])
         if parser is None:
             return []
-        options = {text: action for action in parser._actions for text in action.option_strings}
+        options = {text: action for action in actions_of(parser) for text in action.option_strings}
         given, positionals = before[1:], 0
         wants: Any = None
         for word in given:
@@ -155,7 +155,7 @@ class CommandCompleter(Completer):
                 positionals += 1
         if wants is not None:
             return self._values(wants)
-        waiting = [action for action in parser._actions if not action.option_strings][positionals:]
+        waiting = [action for action in actions_of(parser) if not action.option_strings][positionals:]
         return (self._values(waiting[0]) if waiting else []) + [text for text in options if text.startswith("--")]
 
     def _values(self, action: argparse.Action) -> list[str]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from importlib.metadata import entry_points
 from typing import Any
 
 from detour.base.native import build_side_by_side
@@ -24,8 +25,6 @@ ALL_PARTS = (
     FLOW_WINDOWS, DRIVER,
 )  # fmt: skip
 """the largest ones first"""
-_RIVALS = ("rivals", "detour.experiments.rivals.paths")
-"""of a package above this one: its name and its module"""
 
 
 def warm(progress: Progress = silent) -> dict[str, Any]:
@@ -33,7 +32,8 @@ def warm(progress: Progress = silent) -> dict[str, Any]:
     DetourError: something cannot be built."""
     COMPILING.hush()
     began, done = time.monotonic(), list[dict[str, Any]]()
-    parts = [*((part.name, *part.modules) for part in ALL_PARTS), _RIVALS]
+    brought = ((point.name, point.value) for point in entry_points(group="detour.native_parts"))
+    parts = [*((part.name, *part.modules) for part in ALL_PARTS), *brought]
     progress("native code: building what is not in the cache")
     for part in build_side_by_side(parts):
         done.append(part)

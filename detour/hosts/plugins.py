@@ -18,7 +18,6 @@ import inspect
 import types as python
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
-from inspect import get_annotations
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -46,7 +45,7 @@ PACKET_AT = 8
 
 @dataclass(frozen=True)
 class Plugin:
-    """`parameters`: an instance of a dataclass of numbers (None: those of `HostConfig` as the hosts have them);
+    """`parameters`: an instance of a dataclass of numbers (None: it has none, and is given `HostConfig`);
     `fields`: of every sender, 0 at first, by name `int` or `float`, or a `NativeRecord`; `hooks`: native functions that
     are called like one of `HOOKS`."""
 
@@ -54,16 +53,19 @@ class Plugin:
     fields: Mapping[str, type] | type[NativeRecord] = field(default_factory=dict[str, type])
     hooks: tuple[Any, ...] = ()
     name: str = "plugin"
+    given: tuple[str, ...] = ()
+    """parameters that were given with the name, and so are not the hosts' to change"""
 
     HOOKS: ClassVar[tuple[str, ...]] = ()
     TAKES: ClassVar[tuple[str, ...]] = ()
     NEWS: ClassVar[type[NativeRecord]] = NativeRecord
     LEAST_HOOKS: ClassVar[int] = 1
+    OF_HOST: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         if self.parameters is not None and (not is_dataclass(self.parameters) or isinstance(self.parameters, type)):
             raise DetourError(f"parameters are an instance of a dataclass, not {self.parameters!r:.60}")
-        for name, value in self._values().items():
+        for name, value in self.values.items():
             if not isinstance(value, (int, float)):
                 raise DetourError(f"the parameter {name} is no number: {value!r:.60}")
         for name, kind in () if isinstance(self.fields, type) else self.fields.items():
@@ -81,7 +83,9 @@ class Plugin:
         if len(set(names)) < len(names) or len(names) < self.LEAST_HOOKS:
             raise DetourError("hooks are functions called on_..., each once; at least one is needed")
 
-    def _values(self) -> dict[str, Any]:
+    @property
+    def values(self) -> dict[str, Any]:
+        """Its own parameters by name."""
         return {} if self.parameters is None else asdict(self.parameters)
 
     def with_values(self: P, values: Mapping[str, Any]) -> P:
@@ -92,7 +96,7 @@ class Plugin:
         """
         if not values:
             return self
-        before = self._values()
+        before = self.values
         for name, value in values.items():
             if name not in before:
                 raise DetourError(f"{self.name}: there is no parameter {name}; allowed: {', '.join(before) or 'none'}")
@@ -100,7 +104,13 @@ class Plugin:
                 kind = "whole number" if isinstance(before[name], int) else "number"
                 raise DetourError(f"{self.name}: {name} is a {kind}, not {value!r}")
         typed = {name: type(before[name])(value) for name, value in values.items()}
-        return replace(self, parameters=replace(self.parameters, **typed))
+        return replace(self, parameters=replace(self.parameters, **typed), given=(*self.given, *typed))
+
+    def on_hosts(self: P, values: Mapping[str, Any]) -> P:
+        """The same with those parameters of hosts (`HostConfig.plugins`) that are its own and were not given with its
+        name."""
+        own = self.values.keys() - set(self.given)
+        return self.with_values({name: value for name, value in values.items() if name in own})
 
     @property
     def row(self) -> RecordType:
@@ -111,18 +121,17 @@ class Plugin:
             own = [(name, np.int64 if kind is int else np.float64) for name, kind in self.fields.items()]
         return np.dtype([("table", np.int64), ("packet", self.NEWS.dtype), *own])
 
-    def parameter_type(self, of_host: type) -> RecordType:
-        """The record of its own parameters behind the integers that `of_host` annotates."""
-        own = [(name, np.float64 if isinstance(value, float) else np.int64) for name, value in self._values().items()]
-        return np.dtype([*((name, np.int64) for name in get_annotations(of_host)), *own])
+    @property
+    def parameter_type(self) -> RecordType:
+        """The record of its own parameters behind the integers `OF_HOST`."""
+        own = [(name, np.float64 if isinstance(value, float) else np.int64) for name, value in self.values.items()]
+        return np.dtype([*((name, np.int64) for name in self.OF_HOST if name not in self.values), *own])
 
-    def parameter_record(self, host_values: Mapping[str, Any]) -> np.ndarray[Any, RecordType]:
+    def parameter_record(self, host_values: Callable[[str], Any]) -> np.ndarray[Any, RecordType]:
         """Return one record: the host's parameters, then the plug-in's own."""
-        values = {**host_values, **self._values()}
-        formats = [(name, np.float64 if isinstance(value, float) else np.int64) for name, value in values.items()]
-        record = np.zeros(1, formats)
-        for name, value in values.items():
-            record[name] = value
+        record, own = np.zeros(1, self.parameter_type), self.values
+        for name in record.dtype.names or ():
+            record[name] = own[name] if name in own else host_values(name)
         return record
 
 
@@ -134,9 +143,7 @@ def hook_name(function: Any) -> str:
 class PluginRegistry(plugins.Registry[P]):
     """Plugins of a kind by name."""
 
-    def __init__(
-        self, plural: str, what: str, kind: type[P], built_in: Mapping[str, P | str], *, any_case: bool = False
-    ) -> None:
+    def __init__(self, plural: str, what: str, kind: type[P], built_in: Mapping[str, P | str], **names: Any) -> None:
         """`kind`: what others must bring; the rest as for `Registry`."""
 
         def adopt(name: str, plugin: Any) -> P:
@@ -144,7 +151,7 @@ class PluginRegistry(plugins.Registry[P]):
                 raise DetourError(f"it is a {type(plugin).__name__}, and not a {kind.__name__}")
             return replace(plugin, name=plugins.pinned(name))
 
-        super().__init__(plural, what, built_in, adopt, any_case=any_case)
+        super().__init__(plural, what, built_in, adopt, **names)
 
     def chosen(self, text: str) -> P:
         """The plugin of a name, with parameters if some follow it: `FILE.py:NAME:weight=3`.
@@ -191,11 +198,12 @@ _BUILT_IN: dict[tuple[Any, RecordType], Any] = {}
 """by hook and kind of sender: entries of parts"""
 
 
-def build_in(part: Part, plugin: Plugin, parameters: RecordType, sender: RecordType, entry_of: MakeEntry) -> None:
+def build_in(part: Part, plugin: Plugin, sender: RecordType, entry_of: MakeEntry) -> None:
     """The hooks of a plugin are compiled as entries of a part."""
     for one in plugin.hooks if COMPILED else ():
         if (one, sender) not in _BUILT_IN:
-            entry = _renamed(one, (parameters, plugin.row, sender), entry_of, f"{plugin.name}_{hook_name(one)}")
+            name = f"{plugin.name}_{hook_name(one)}".replace("-", "_")
+            entry = _renamed(one, (plugin.parameter_type, plugin.row, sender), entry_of, name)
             _BUILT_IN[one, sender] = part.entry(entry)
 
 

@@ -7,14 +7,13 @@ with a row per packet in flight. Indices that mean "none" are `NIL`.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from detour.base.arrays import CACHE_LINE
 from detour.base.structs import Float64, Int16, Int32, Int64, NativeRecord, UInt8, UInt16, UInt32
-from detour.hosts.config import HostConfig
+from detour.hosts.config import HOST_NUMBERS, HostConfig
 from detour.hosts.scheduling import ScheduledHost
 
 
@@ -35,7 +34,7 @@ class Sizes(NativeRecord):
 class _Options(NativeRecord):
     """`HostConfig` as native code has it; truth values are numbers."""
 
-    dtype = np.dtype([(f.name, np.float64 if str(f.type) == "float" else np.int64) for f in fields(HostConfig)])
+    dtype = np.dtype([(name, np.int64) for name in HOST_NUMBERS])
 
 
 if TYPE_CHECKING:
@@ -325,7 +324,7 @@ class Candidate(NativeRecord):
     packets: Int64
     asked: Int64
     answered: Int64
-    better: Int32  # probes in a row that found it better than the current path; `paths.sets` and `swap` say theirs
+    better: Int32  # probes in a row that found it better than the current path; `paths.pathset` and `swap` say theirs
     flying: Int32  # spraying: packets in flight on it
     # spraying: packets in flight on it (first, last), when the newest of those that have arrived was sent and how long
     # its round trip was (0: none has)

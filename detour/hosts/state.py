@@ -9,8 +9,8 @@ is the low 24 (`wire`).
 from __future__ import annotations
 
 import mmap
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import fields
 from inspect import get_annotations
 from typing import Annotated, Any
 
@@ -25,7 +25,7 @@ from detour.base.structs import NativeRecord, row_type
 from detour.base.times import MAX_TIME as MAX_TIME
 from detour.hosts import records
 from detour.hosts.addresses import to_words
-from detour.hosts.config import HostConfig
+from detour.hosts.config import HOST_NUMBERS, HostConfig
 from detour.hosts.plugins import Bound
 from detour.hosts.scheduling import NIL as NIL
 from detour.topo.address import GATEWAY_MAC
@@ -151,6 +151,7 @@ class Hosts(HostTables):
         self.native = self._natives[0][0]
         self.listing = self._natives[0].ctypes.data
         self.plugins: list[Bound] = []
+        self.plugin_values: Mapping[str, float] = {}
         for name in DTYPES:
             table = _table(name, shapes[name])
             self.native[f"{name}_length"] = table.strides[0] // table.itemsize
@@ -280,8 +281,9 @@ def make_hosts(
         hs.cfg[0][name] = value
     hs.cfg[0]["qpn_mask"] = (1 << (n_qps - 1).bit_length()) - 1
     hs.cfg[0]["mr_mask"] = (1 << (n_mrs - 1).bit_length()) - 1
-    for field in fields(HostConfig):
-        hs.cfg[0][field.name] = getattr(config, field.name)
+    for name in HOST_NUMBERS:
+        hs.cfg[0][name] = getattr(config, name)
+    hs.plugin_values = config.plugins
     hs.host["active_head"] = NIL
     hs.host["active_tail"] = NIL
     hs.host["events_when"] = MAX_TIME

@@ -73,9 +73,9 @@ def switch(priorities: int = PRIORITIES, drop_port: int = DROP_PORT) -> Iterator
                 yield EngineSwitch(network, client)
 
 
-def run(case: Case, priorities: int = PRIORITIES, drop_port: int = DROP_PORT) -> Result:
-    """Sets the engine up and lets the frames through."""
-    return _run(case, None, priorities, drop_port)
+def run(case: Case, priorities: int = PRIORITIES, drop_port: int = DROP_PORT, digests: int | None = None) -> Result:
+    """Sets the engine up and lets the frames through. `digests`: as of `reference.run`."""
+    return _run(case, None, priorities, drop_port, digests)
 
 
 def run_traced(case: Case) -> tuple[Result, list[Visit]]:
@@ -84,7 +84,13 @@ def run_traced(case: Case) -> tuple[Result, list[Visit]]:
     return _run(case, visits), visits
 
 
-def _run(case: Case, visits: list[Visit] | None, priorities: int = PRIORITIES, drop_port: int = DROP_PORT) -> Result:
+def _run(
+    case: Case,
+    visits: list[Visit] | None,
+    priorities: int = PRIORITIES,
+    drop_port: int = DROP_PORT,
+    digests: int | None = None,
+) -> Result:
     with switch(priorities, drop_port) as under_test:
         client = under_test.client
         client.set_pipeline(case.schema.config(case.json))
@@ -94,6 +100,5 @@ def _run(case: Case, visits: list[Visit] | None, priorities: int = PRIORITIES, d
         with under_test.recorded(visits):
             for at in range(0, len(case.frames), 1000):
                 outputs += under_test.run(case.frames[at : at + 1000])
-        expected = None if case.schema.p4info.digests else 0
-        digests = observe.digests(client, expected, 0.5)
-        return Result(outputs, observe.counters(client, case.schema), digests)
+        expected = digests if case.schema.p4info.digests else 0
+        return Result(outputs, observe.counters(client, case.schema), observe.digests(client, expected, 0.5))

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from finsy.proto import p4d, p4i, p4r
 
 from tests.ptf.p4rt import Client, Schema
+from tests.waiting import PATIENCE_S
 
 
 def counters(client: Client, schema: Schema) -> list[str]:
@@ -44,14 +45,16 @@ def _key(entry: p4r.TableEntry) -> str:
     return f"{entry.priority}/" + ",".join(m.SerializeToString(deterministic=True).hex() for m in fields)
 
 
-def digests(client: Client, expected: int | None, timeout: float) -> list[str]:
-    """Different digests that have come: `expected` many, or those that come until `timeout` seconds bring no more.
+def digests(client: Client, expected: int | None, quiet: float) -> list[str]:
+    """Different digests: those that have come once `expected` many have, or until `quiet` seconds bring no more.
 
     How often the same one comes depends on when it was acknowledged, so that is left out."""
     lines: set[str] = set()
-    while expected is None or len(lines) < expected:
+    while True:
+        missing = expected is not None and len(lines) < expected
+        wait = quiet if expected is None else PATIENCE_S if missing else 0.0
         try:
-            message = client.digests.get(timeout=timeout)
+            message = client.digests.get(wait > 0, wait)
         except queue.Empty:
             break
         lines |= {f"{message.digest_id}: {_data(d)}" for d in message.data}

@@ -28,7 +28,7 @@ def _is_valid(program: programs.Program) -> bool:
 
 def _record(program: programs.Program) -> str:
     run = program.case(FRAMES)
-    refused = reference.drop_refused(run)
+    updates = len(run.updates)
     first, second = reference.run(run), reference.run(run)
     problems = case.differences(run, first, second)
     if problems:
@@ -36,7 +36,7 @@ def _record(program: programs.Program) -> str:
     case.save(program.golden, run, first)
     leaving = sum(1 for o in first.outputs if o)
     changed = sum(1 for f, o in zip(run.frames, first.outputs, strict=True) if o and o != [f])
-    notes = f", {refused} updates refused" if refused else ""
+    notes = f", {refused} updates refused" if (refused := updates - len(run.updates)) else ""
     return f"{program.name}: {FRAMES} frames in, {leaving} leave, {changed} changed{notes}"
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from finsy.proto import p4r
 
 from tests.differential import observe
@@ -22,39 +24,28 @@ def missing() -> str | None:
     return bmv2_missing(interfaces=False)
 
 
-def run(case: Case, priorities: int = PRIORITIES, drop_port: int = DROP_PORT) -> Result:
-    """Starts a switch, sets it up, lets the frames through. Port 510 is a port like any other here."""
+def run(case: Case, priorities: int = PRIORITIES, drop_port: int = DROP_PORT, digests: int | None = None) -> Result:
+    """Starts a switch, sets it up, lets the frames through. Port 510 is a port like any other here. Updates that the
+    switch does not accept leave the case (PI checks some keys too strictly, and exact keys that are masked in the
+    program may coincide). `digests`: how many different ones are to come; None: those until none comes for a while."""
     with Bmv2(priorities=priorities, drop_port=drop_port) as switch, Client(switch.address) as client:
         client.set_pipeline(case.schema.config(case.json))
         stream = PacketStream(switch)
         try:
+            accepted = []
             for kind, entity in case.updates:
-                _apply(switch, client, case, kind, entity)
+                with suppress(WriteError):
+                    _apply(switch, client, case, kind, entity)
+                    accepted.append((kind, entity))
+            case.updates[:] = accepted
             outputs = []
             for at in range(0, len(case.frames), case.batch):
                 outputs += stream.run(case.frames[at : at + case.batch])
-            wait = DIGEST_QUIET_SECONDS if case.schema.p4info.digests else 0.0
-            digests = observe.digests(client, None, wait) if wait else []
-            return Result(outputs, observe.counters(client, case.schema), digests)
+            expected = digests if case.schema.p4info.digests else 0
+            seen = observe.digests(client, expected, DIGEST_QUIET_SECONDS)
+            return Result(outputs, observe.counters(client, case.schema), seen)
         finally:
             stream.close()
-
-
-def drop_refused(case: Case) -> int:
-    """Takes updates out of the case that the switch does not accept (PI checks some keys too strictly, and exact keys
-    that are masked in the program may coincide); returns how many."""
-    accepted = []
-    with Bmv2(priorities=PRIORITIES) as switch, Client(switch.address) as client:
-        client.set_pipeline(case.schema.config(case.json))
-        for kind, entity in case.updates:
-            try:
-                _apply(switch, client, case, kind, entity)
-            except WriteError:
-                continue
-            accepted.append((kind, entity))
-    refused = len(case.updates) - len(accepted)
-    case.updates[:] = accepted
-    return refused
 
 
 def _apply(switch: Bmv2, client: Client, case: Case, kind: str, entity: p4r.Entity) -> None:

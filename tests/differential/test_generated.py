@@ -13,6 +13,8 @@ from tests.differential.generated.judge import Verdict, judge
 from tests.differential.generated.play import engine, play
 from tests.differential.generated.suite import PROGRAMS, blob, stored
 
+pytestmark = pytest.mark.slow
+
 NO_BMV2 = missing()
 NO_TESTGEN = NO_BMV2 or testgen.missing()
 NEW = int(os.environ.get("DETOUR_GENERATED", "40"))

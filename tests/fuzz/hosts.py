@@ -31,7 +31,6 @@ from detour.hosts.verbs import (
     MR,
     QP,
     AccessFlag,
-    CongestionControl,
     Path,
     QPInitAttr,
     QPState,
@@ -54,7 +53,7 @@ _MEMORY, _WINDOW, _POOL, _ARCHIVE = 1 << 14, 32, 24, 64
 _BOTH = AccessFlag.LOCAL_WRITE | AccessFlag.REMOTE_WRITE
 _PATHS = [Path(1), Path(0x8001), Path(0x8002)]
 _SILENCE = 400 * US
-_KINDS = [(Transport.LERP, False), (Transport.GO_BACK_N, False), (Transport.GO_BACK_N, True)]
+_KINDS = [(Transport.LERP, False), (Transport.GBN, False), (Transport.GBN, True)]
 _CODEC = {
     "data": "sport opcode solicited qpn psn count va rkey length imm payload ce has_delay delay",
     "ack": "sport opcode qpn psn syndrome msn trigger count base bitmap has_delay delay ce",
@@ -105,7 +104,7 @@ class Round:
     def __init__(self, board: Board, rng: random.Random, totals: Counter[str], name: str) -> None:
         self.board, self.rng, self.totals, self.name = board, rng, totals, name
         self.kind = rng.choice(_KINDS)
-        self.control = rng.choice(list(CongestionControl))
+        self.control = rng.choice(("fixed", "dctcp", "dcqcn"))
         self.sealed = rng.choice((0.0, 0.8, 0.8))
         cnps = rng.choice((0, 10 * US))
         config = HostConfig(
@@ -137,7 +136,7 @@ class Round:
 
     def _begin(self) -> None:
         """The model of a new connection, whose QPs are there."""
-        ends, in_order = [self.pair.qp_a, self.pair.qp_b], self.kind == (Transport.GO_BACK_N, False)
+        ends, in_order = [self.pair.qp_a, self.pair.qp_b], self.kind == (Transport.GBN, False)
         self.ends = [
             End(
                 qp,

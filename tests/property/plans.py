@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from detour.hosts.config import HostConfig
-from detour.hosts.verbs import Path, PathChoice, SendWR, WCStatus
+from detour.hosts.parameters import host_config
+from detour.hosts.verbs import Path, SendWR, WCStatus
 from tests.property.lossy import US, Network, Pair, Weather
 
 MEMORY = 1 << 18
@@ -28,12 +28,13 @@ COMMON = settings(
     deadline=None, database=None, print_blob=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )  # fmt: skip
-PATIENT = HostConfig(retry_ps=60_000_000 * US, probe_backlog=4, delta3=20, delta2=5)
+PATIENT = host_config(retry_ps=60_000_000 * US, probe_backlog=4, delta3=20, delta2=5)
 """a QP that does not give up at 30 % loss, and probes often"""
-SPRAYS = tuple(choice for choice in PathChoice if choice >= PathChoice.SPRAYING)
-STAYS = (PathChoice.PROBING, PathChoice.REACTING, PathChoice.BENDING)
+SPRAYS = ("spray", "oblivious", "reps", "mrc-like", "spritz-scout", "spritz-spray", "pathset")
+STAYS = ("probing", "reacting", "flowbender")
 """on one path at a time"""
-CHOICES = (PathChoice.FIXED, PathChoice.FIXED, PathChoice.FIXED, PathChoice.PROBING, *STAYS, *SPRAYS)
+CONTROLS = ("fixed", "dctcp", "dcqcn")
+CHOICES = ("fixed", "fixed", "fixed", "probing", *STAYS, *SPRAYS)
 
 
 @dataclass
@@ -45,7 +46,7 @@ class Plan:
     sizes: list[int]
     imms: list[bool]
     psn: int
-    choice: PathChoice
+    choice: str
     black_hole: tuple[int, int] | None
     moves: list[int] = field(default_factory=list)
     gray: str | None = None
@@ -53,7 +54,7 @@ class Plan:
     @property
     def auto(self) -> bool:
         """Whether the sender has several paths."""
-        return self.choice is not PathChoice.FIXED
+        return self.choice != "fixed"
 
 
 GRAY: dict[str, Callable[[str, int], bool]] = {
@@ -139,7 +140,7 @@ def run_with_moves(pair: Pair, net: Network, plan: Plan, done: list[int]) -> boo
                 break
             net.note("path change")
             turn = (number + 1) % len(PATHS)
-            if plan.choice is PathChoice.FIXED:
+            if plan.choice == "fixed":
                 pair.qp_a.set_path(PATHS[turn], now_ps=net.now)
             else:
                 some = PATHS[turn:] + PATHS[:turn][:2]

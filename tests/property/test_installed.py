@@ -23,6 +23,8 @@ from detour.topo.expander import Expander, fcplus, jellyfish
 from detour.topo.failures import Failure
 from tests.unit.expander.installed import Fabric, has_cycle
 
+pytestmark = pytest.mark.slow
+
 SHAPES = st.sampled_from([(12, 6, 3), (16, 6, 4), (16, 8, 5), (14, 4, 0), (16, 6, 0)])
 """switches, links of a switch, virtual switches; 0: Jellyfish"""
 
@@ -31,7 +33,7 @@ def fabric_of(network: Expander, priorities: int) -> ExpanderFabric:
     return ExpanderFabric(network, scheme_of("x", priorities), RunSettings(), queue_pairs=1)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(shape=SHAPES, seed=st.integers(1, 1000), priorities=st.integers(1, 3), failed=st.integers(1, 3))
 def test_no_cycle_of_waits_when_links_fail(
     shape: tuple[int, int, int], seed: int, priorities: int, failed: int
@@ -128,7 +130,7 @@ def walk(network: Expander, switches: list[int], rising: list[set[tuple[int, int
     return priorities
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(shape=RISING_SHAPES, seed=st.integers(1, 1000), priorities=st.integers(2, 3))
 def test_switches_raise_the_priority_where_the_routes_do(
     shape: tuple[int, int, int], seed: int, priorities: int

@@ -12,30 +12,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from detour.hosts.config import HostConfig
+from detour.hosts.parameters import host_config
 from detour.hosts.verbs import (
     MR,
     QP,
     AccessFlag,
-    CongestionControl,
     Path,
-    PathChoice,
     QPInitAttr,
     SendWR,
     Transport,
     WCStatus,
 )
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
+from tests.property.plans import CONTROLS, SPRAYS, STAYS
 
 MEMORY = 1 << 15
 BOTH = AccessFlag.LOCAL_WRITE | AccessFlag.REMOTE_WRITE
 KINDS = {
     "lerp": (Transport.LERP, False),
-    "go-back-n": (Transport.GO_BACK_N, False),
-    "holding": (Transport.GO_BACK_N, True),
+    "go-back-n": (Transport.GBN, False),
+    "holding": (Transport.GBN, True),
 }
 PATHS = [Path(0x0101), Path(0x8102), Path(0x8203), Path(0x0304), Path(0, (0x0005, 0xE003, 0x8001))]
-CONFIG = HostConfig(
+CONFIG = host_config(
     retry_ps=60_000_000 * US, probe_backlog=4, delta3=20, delta2=5, cnp_interval_ps=10 * US, dcqcn_decrease_ps=0
 )  # fmt: skip
 
@@ -67,15 +66,15 @@ class Succession:
 
     def _attr(self) -> QPInitAttr:
         transport, reordering = self.kind
-        control = self.rng.choice(list(CongestionControl))
+        control = self.rng.choice(CONTROLS)
         return QPInitAttr(transport=transport, reordering=reordering, congestion_control=control, **self.first)
 
     def _paths(self) -> dict[str, Any]:
         """What `connect` is told of paths."""
-        some, last = PATHS[:3], PathChoice.SPRAYING if self.kind[0] is Transport.GO_BACK_N else len(PathChoice)
+        some = PATHS[:3]
         if self.changes == 0:
             return {"candidates": some}
-        choice = self.rng.choice([each for each in PathChoice if PathChoice.FIXED < each < last])
+        choice = self.rng.choice(STAYS if self.kind[0] is Transport.GBN else (*STAYS, *SPRAYS))
         return {"candidates": self._some(), "choice": choice}
 
     def _some(self) -> list[Path]:

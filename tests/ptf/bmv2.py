@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -140,8 +141,11 @@ class Bmv2:
                 time.sleep(0.01)
 
     def close(self) -> None:
-        """Ends the process; the kernel removes namespace and interfaces."""
+        """Ends the process; the kernel removes namespace and interfaces, which nobody has to wait for."""
         self.process.kill()  # it has nothing to save
+        threading.Thread(target=self._clean).start()
+
+    def _clean(self) -> None:
         self.process.wait()
         if self.namespace is not None:
             self.namespace.close()

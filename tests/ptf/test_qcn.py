@@ -24,6 +24,7 @@ from tests.ptf.base_test import Switch, send_packet, verify_forwarded, verify_no
 from tests.ptf.conftest import BACKENDS, switch_with
 from tests.ptf.p4rt import clone_session
 from tests.ptf.packets import frame, host, ip, udp, usids
+from tests.waiting import until
 
 DIRECT, LOCAL, HOSTS = 1, 2, 6
 PORTS = {1: 3, 2: 4, 3: 5, 4: 3}
@@ -302,14 +303,13 @@ def test_a_queue_sends_packets_round_until_it_is_empty(qcn: Switch, choices: boo
     """One packet has left, at most three wait, and the others find the other ports empty."""
     judgement = QueueRule(t=2, choices=choices)
     qcn.set_default("condition", call(judgement.action()))
-    qcn.platform.slow_down(DIRECT, RATE // 5)
+    qcn.platform.slow_down(DIRECT, 1)
     began = time.monotonic()
-    for _ in range(12):
+    for count in range(1, 13):  # each is decided before the next one comes
         send_packet(qcn, HOSTS, data((0, 0)))
-    while (straight := qcn.counter("decisions", MIN)[0]) + qcn.counter("decisions", VAL)[0] < 12:
-        pass
-    left = 1 + (time.monotonic() - began) * RATE / 5
-    assert 3 <= straight <= 4 + left, "on a busy machine some leave meanwhile"
+        until(lambda count=count: sum(qcn.counter("decisions", way)[0] for way in (MIN, VAL)) == count)
+    straight, left = qcn.counter("decisions", MIN)[0], 1 + (time.monotonic() - began)
+    assert 3 <= straight <= 4 + left, "one leaves each second"
     assert qcn.counter("decisions", VAL)[0] == 12 - straight
     qcn.platform.slow_down(DIRECT, 1_000_000)
     qcn.barrier()

@@ -18,7 +18,9 @@ SOURCES = [p4build.SOURCES / f"{program}.p4" for program in p4build.programs()] 
 
 
 @pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="p4c-bm2-ss is not on PATH")
-@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+@pytest.mark.parametrize(
+    "source", [pytest.param(p, id=p.stem, marks=pytest.mark.long if p.stem != "fabric" else ()) for p in SOURCES]
+)
 def test_rebuild_gives_the_same(source, tmp_path):
     p4build.compile_to(source.stem, tmp_path, source.parent)
     build = source.parent / "build"

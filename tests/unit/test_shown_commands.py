@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -207,13 +208,21 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     shell.clean()
 
 
+def _run_blocks() -> Iterator[Any]:
+    """README.md each time; the other pages, whose commands have tests of their own, in `make test-long`."""
+    for block in BLOCKS:
+        if not all(map(_why_not, block.commands)):
+            marks = () if block.page.name == "README.md" and block.page.parent == ROOT else pytest.mark.long
+            yield pytest.param(block, marks=marks)
+
+
 def _expected(command: str) -> int:
     comment = re.search(r"#.*exit code (\d)", command)
     return int(comment[1]) if comment else 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", [block for block in BLOCKS if not all(map(_why_not, block.commands))], ids=str)
+@pytest.mark.parametrize("block", list(_run_blocks()), ids=str)
 def test_commands_do_what_they_are_shown_for(block: Block, shell: Shell) -> None:
     for (page, start), before in BEFORE.items():
         if block.page.name == page and block.commands[0].startswith(start):

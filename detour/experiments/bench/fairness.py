@@ -40,7 +40,7 @@ from detour.experiments.running import jain
 from detour.experiments.tcp.dumbbell import Bottleneck, Dumbbell, address
 from detour.fabric.backends.virtual import scheme as schemes
 from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
-from detour.hosts.config import DCQCN_PAPER
+from detour.hosts.cc.dcqcn import DCQCN_PAPER
 from detour.hosts.ip.arrival_process import Spacing
 from detour.hosts.ip.tcp.config import TcpConfig
 from detour.topo import parse_topology

@@ -26,13 +26,13 @@ from detour.base.progress import Progress, silent
 from detour.base.times import US
 from detour.experiments.bench.report import BenchReport, Goal, report_of_rows
 from detour.experiments.columns import row, shown
-from detour.fabric.backends.virtual.fabric import PATH_CHOICES, TRANSPORT_KINDS
-from detour.fabric.backends.virtual.scheme import OTHERS, SCHEMES, SPRAY_LERP, RunSettings, Scheme
+from detour.fabric.backends.virtual.scheme import SCHEME_REGISTRY, SPRAY_LERP, RunSettings, Scheme
 from detour.hosts.cc import algorithm
 from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, deadline, expire, make_hosts, receive, transmit
 from detour.hosts.frames.wire import OP_ACK, PORT_PROBE
+from detour.hosts.paths import path_scheme
 from detour.hosts.state import QPS_RTS, set_host
-from detour.hosts.verbs import Device, PathChoice
+from detour.hosts.verbs import Device, Transport
 from detour.hosts.verbs.bulk import connect_many, post_many
 
 SHORTEST, DETOURS = (0x0001, 0x0002, 0x0003, 0x0004), (0x8001, 0x8002, 0x8003, 0x8004)
@@ -99,15 +99,16 @@ class MessageOutcome:
 class GrayRun:
     """One connection of a scheme, and the frames that are under way."""
 
-    def __init__(self, scheme: Scheme, fault: Fault, seed: int, choice: PathChoice | None = None) -> None:
+    def __init__(self, scheme: Scheme, fault: Fault, seed: int, choice: str | None = None) -> None:
         """`choice`: who chooses paths, if that is not as the scheme says."""
         config = RunSettings(seed=seed).host_config(scheme)
         self.hs = make_hosts(2, 2, 1 << 30, config=config, seed=seed, window=1024)
         set_host(self.hs, 0, "fd00:0:0:1::1")
         set_host(self.hs, 1, "fd00:0:1:2::1")
-        ports = DETOURS if scheme.paths == "valiant" else SHORTEST + DETOURS
-        chosen = {"ports": np.array([ports]), "choice": PATH_CHOICES[scheme.paths] if choice is None else choice}
-        terms = {"transport": TRANSPORT_KINDS[scheme.transport], "congestion_control": algorithm(scheme.control)}
+        paths = path_scheme(choice or scheme.paths)
+        ports = DETOURS if paths.ports == "detours" else SHORTEST + DETOURS
+        chosen = {"ports": np.array([ports]), "choice": paths}
+        terms = {"transport": Transport[scheme.transport.upper()], "congestion_control": algorithm(scheme.control)}
         self.flows = connect_many(Device(self.hs), [0], [1], reordering=scheme.reorder, seed=seed, **terms, **chosen)
         self.now, self._gap, self._last = 0, 0, 0
         self._fault, self._rate = fault, config.link_rate_bps
@@ -187,11 +188,11 @@ class GrayRow:
     worst_gap_rtt: float = shown("longest gap, round trips", ",.2f")
 
 
-def contenders() -> dict[str, tuple[Scheme, PathChoice]]:
+def contenders() -> dict[str, tuple[Scheme, str]]:
     """All in which the sender has a choice of paths, by name."""
-    schemes = (*SCHEMES.values(), *OTHERS)
-    choices = {scheme.name: (scheme, PATH_CHOICES[scheme.paths]) for scheme in schemes if scheme.paths in PATH_CHOICES}
-    return choices | {REACTING: (SPRAY_LERP, PathChoice.REACTING)}
+    schemes = map(SCHEME_REGISTRY.find, SCHEME_REGISTRY.names())
+    choices = {each.name: (each, each.paths) for each in schemes if path_scheme(each.paths).hooks}
+    return choices | {REACTING: (SPRAY_LERP, "reacting")}
 
 
 def gray_row(name: str, kind: str, seeds: Sequence[int]) -> GrayRow:

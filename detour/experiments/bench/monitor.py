@@ -26,7 +26,7 @@ from detour.hosts.frames.sizes import MAX_FRAME
 from detour.hosts.rdma import stack_of
 from detour.hosts.stacks import WIRE_MASK, stack_at
 from detour.hosts.state import Hosts, make_hosts, set_host
-from detour.hosts.verbs import CongestionControl, Device
+from detour.hosts.verbs import Device
 from detour.hosts.verbs.bulk import connect_many, post_many
 
 BENCH_MONITOR = Part("bench-monitor", __name__)
@@ -78,7 +78,7 @@ class _Pair:
         self._stack, self._code = stack_of(self.hs)
         device = Device(self.hs)
         ends = np.zeros(flows, np.int64), np.ones(flows, np.int64)
-        self.flows = connect_many(device, *ends, congestion_control=CongestionControl.FIXED, initial_cwnd=64.0)
+        self.flows = connect_many(device, *ends, congestion_control="fixed", initial_cwnd=64.0)
         post_many(self.flows, _ENDLESS)
         self.buffer = np.zeros(4096, np.uint8)
         self.now = 0

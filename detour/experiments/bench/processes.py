@@ -77,7 +77,7 @@ class Child:
 Kind = Literal["engine", "bmv2"]
 
 BMV2_COMMAND = "simple_switch_grpc"
-ENGINE_COMMAND = (sys.executable, "-m", "detour.cli", "switch")
+ENGINE_COMMAND = (sys.executable, "-m", "detour", "switch")
 _START_SECONDS = 60.0
 _FIRST_THRIFT_PORT = 19090
 _PRIORITIES = 8

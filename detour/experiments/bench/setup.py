@@ -28,6 +28,7 @@ from detour.experiments.bench.report import BenchReport, Goal
 from detour.hosts.config import HostConfig
 from detour.hosts.driver import Driver, open_unix
 from detour.hosts.endpoint import make_hosts
+from detour.hosts.parameters import real_time
 from detour.hosts.state import set_host
 from detour.hosts.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, Endpoint, SendWR, WCStatus
 from detour.hosts.verbs.bulk import connect_many, post_many
@@ -111,7 +112,7 @@ class _Station:
     """One host with arrays and a driver of its own."""
 
     def __init__(self, number: int) -> None:
-        self.hs = make_hosts(1, 1, 2 * _MESSAGE, config=HostConfig.real_time(), seed=number)
+        self.hs = make_hosts(1, 1, 2 * _MESSAGE, config=real_time(), seed=number)
         set_host(self.hs, 0, f"fd00::{number + 1}", mac=0x020000000000 | number)
         self.driver = Driver(self.hs)
         self.pd = PD(Context(Device(self.hs, self.driver.call, self.driver.kick), 0))

@@ -30,7 +30,7 @@ from detour.experiments.fcplus.results import PRIORITIES_OF, PacketsPoint, Perce
 from detour.experiments.running import mean_and_percentiles
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, lists_of, scheme_of
-from detour.hosts.config import DCQCN_PAPER
+from detour.hosts.cc.dcqcn import DCQCN_PAPER
 from detour.topo.expander import Expander
 
 RATE_BPS = 25_000_000_000

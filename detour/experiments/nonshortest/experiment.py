@@ -43,7 +43,7 @@ from detour.fabric.backends.virtual.scheme import (
 )
 from detour.fabric.backends.virtual.scheme import scheme as scheme_named
 from detour.hosts.cc import pinned
-from detour.hosts.config import HostConfig, host_changes
+from detour.hosts.parameters import host_changes, host_config
 from detour.topo import Topology
 
 PREAMBLE_BYTES = 20
@@ -209,7 +209,7 @@ def select(what: NonshortestSelection) -> list[NonshortestPoint]:
         raise DetourError(f"{what.seeds} seeds; at least 1 is needed")
     if min(what.delays_us) < 0:
         raise DetourError("delays of links cannot be negative")
-    HostConfig(**given(what.hosts, {}))
+    host_config(**given(what.hosts, {}))
     if not 0 <= given(what.loss, 0.0) < 1:
         raise DetourError(f"a loss of {what.loss} is no probability below 1")
     for count in what.pairs:

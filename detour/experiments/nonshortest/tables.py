@@ -89,7 +89,8 @@ def by_scheme(points: Sequence[NonshortestRun]) -> list[SchemeRuns]:
     """Runs by traffic and scheme, those of the same pairs side by side."""
 
     def place(run: NonshortestRun) -> tuple[int, int, int]:
-        return (*PATTERNS, *HOLD_OUTS).index(run.pattern), run.pairs, _ORDER.index(run.scheme)
+        order = [*_ORDER, run.scheme]  # of a plug-in: behind ours
+        return (*PATTERNS, *HOLD_OUTS).index(run.pattern), run.pairs, order.index(run.scheme)
 
     return [SchemeRuns(runs) for _, runs in sorted(grouped(points, place).items())]
 

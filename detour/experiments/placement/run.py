@@ -34,6 +34,7 @@ from detour.fabric.operations.path_placement import Rerouter
 from detour.fabric.operations.results import ReroutedFlow
 from detour.fabric.operations.session import Session
 from detour.fabric.traffic.flows import Choice, Flow, PatternSink, PatternSource
+from detour.hosts.parameters import host_config
 from detour.hosts.verbs import Path
 from detour.topo import parse_topology
 from detour.topo.paths import path_usids, usid_list_text
@@ -63,7 +64,7 @@ def make(how: scenario.Backend, footing: str) -> Fabric:
 def _settings(how: scenario.Backend, base: BackendSettings) -> BackendSettings:
     # What waits in the throttled link's queue must not look lost: it would be sent again.
     full_queue_ps = base.queue_packets * PACKET_BYTES * 8 * PS // base.rate_bps
-    hosts = replace(
+    hosts = host_config(
         base.hosts,
         react_delay_ps=ps(how.delay_s),
         react_hold_ps=ps(how.hold_s),

@@ -24,12 +24,12 @@ from detour.base.times import US
 from detour.experiments.nonshortest import workloads
 from detour.experiments.nonshortest.experiment import find_topology
 from detour.experiments.nonshortest.workloads import ceiling
+from detour.experiments.rivals.schemes import RIVAL_SCHEMES
 from detour.experiments.running import RunTimes
 from detour.experiments.steady import draws_of
 from detour.experiments.store import archived
 from detour.fabric.backends.virtual.scheme import (
     BENCHMARK_DCTCP,
-    RIVAL_SCHEMES,
     SPRAY_LERP,
     TELEMETRY_LERP,
     LinkSettings,

@@ -17,6 +17,7 @@ from detour.base.times import MS
 from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.control.policy import Amount, Policy, StepMarking
 from detour.fabric.linux.interface import QUEUE_PACKETS
+from detour.hosts import parameters
 from detour.hosts.config import HostConfig
 from detour.hosts.state import Hosts, make_hosts
 from detour.topo import Topology
@@ -66,7 +67,7 @@ class BackendSettings:
     delay_ps: int
     queue_packets: int
     ecn_packets: int
-    hosts: HostConfig = field(default_factory=HostConfig.real_time)
+    hosts: HostConfig = field(default_factory=parameters.real_time)
     window: int = 1024
     message_bytes: int = 16_000
     demo_pairs: int = 0
@@ -156,7 +157,7 @@ def real_time(rate_bps: int, scale: int = 1, queue_packets: int | None = None, *
     queue = QUEUE_PACKETS // scale if queue_packets is None else queue_packets
     # A packet that waits in a full queue must not look lost.
     full_queue_ps = queue * PACKET_BYTES * 8 * 1_000_000_000_000 // rate_bps
-    hosts = HostConfig.real_time(
+    hosts = parameters.real_time(
         rate_bps,
         payload=PAYLOAD,
         mtu=PAYLOAD,

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from detour.base import descriptors
@@ -16,46 +16,12 @@ from detour.base.errors import DetourError, error_of
 from detour.base.progress import Progress, silent
 from detour.base.records import from_json
 from detour.fabric.daemon.control_socket import call
+from detour.fabric.daemon.options import UpOptions
 from detour.fabric.daemon.state_dir import StateDir
 
 DOWN_SECONDS = 30.0
 _ASKED_S = 10.0  # to answer `down`; then it is told by signals
 _KILLED_S = 10.0
-
-
-@dataclass(frozen=True)
-class UpOptions:
-    """Options of `detour up`."""
-
-    target: str = "engine"
-    topology: str = "d1"
-    pcap: str | None = None
-    grpc: str | None = None
-    grpc_tls: dict[str, str] | None = None
-    """see `make_fabric`"""
-    rate_bps: int | None = None
-    delay_ps: int | None = None
-    queue_packets: int | None = None
-    loss: float | None = None
-    """see `BackendChanges`"""
-    program: str | None = None
-    """see `PipelineConfig.given`"""
-    load: str | None = None
-    """see `Operations.load`"""
-    linux: str | None = None
-    netns: str | None = None
-    mtu: int | None = None
-    """see `linux.hosts.request`"""
-    lab: str | None = None
-    """a P4 lab's folder instead of a topology (`fabric.labs`)"""
-    solution: bool = False
-    lab_args: str | None = None
-    ports: str | None = None
-    """see `labs.ports.with_ports`"""
-    pace: str | None = None
-    """of virtual time; see `make_fabric`"""
-    coverage: str | None = None
-    """file for what packets reach of the P4 programs (`engine.coverage`)"""
 
 
 def down(state: StateDir | None = None) -> bool:

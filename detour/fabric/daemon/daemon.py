@@ -31,8 +31,8 @@ from detour.control.p4runtime.pipeline import PipelineConfig
 from detour.fabric.backends.settings import BackendChanges
 from detour.fabric.backends.targets import choose, make_fabric
 from detour.fabric.daemon import log
-from detour.fabric.daemon.client import UpOptions as UpOptions
 from detour.fabric.daemon.control_socket import ControlServer
+from detour.fabric.daemon.options import UpOptions as UpOptions
 from detour.fabric.daemon.state_dir import StateDir
 from detour.fabric.linux.hosts import request
 from detour.fabric.operations.registry import OPERATIONS

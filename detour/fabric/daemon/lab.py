@@ -13,8 +13,8 @@ from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.fabric.backends.virtual.pace import TimePace
 from detour.fabric.daemon import log
-from detour.fabric.daemon.client import UpOptions
 from detour.fabric.daemon.control_socket import ControlServer
+from detour.fabric.daemon.options import UpOptions
 from detour.fabric.daemon.state_dir import StateDir, about_this_fabric
 from detour.fabric.labs.boot import LinkDefaults
 from detour.fabric.labs.controllers import fill_build

@@ -46,7 +46,7 @@ from detour.fabric.traffic.tasks import TaskResult
 from detour.fabric.traffic.workload import load_pairs
 from detour.fabric.workloads.ideal import group_ideals_ps, wire_terms
 from detour.fabric.workloads.jobs import JobRun, read_job_run
-from detour.hosts.verbs import CQ, PD, QP, Path, PathChoice
+from detour.hosts.verbs import CQ, PD, QP, Path
 from detour.topo import Host
 from detour.topo.paths import directed_links
 from detour.topo.topology import HostPair
@@ -172,11 +172,11 @@ class Transfers:
     def _spraying(self, a: Host, b: Host) -> Choice:
         """All lists of the placement, a set of paths over several planes, or else what is probed."""
         if placed := self._placement.placed_paths(a.index, b.index):
-            return Choice(placed, spray=PathChoice.SPRAYING)
+            return Choice(placed, spray="spray")
         if self._topology.planes > 1:
             paths = path_set(self._topology, a, b, SET_PATHS, self._rng)
-            return Choice(tuple(Path(one.sport, usids=one.usids) for one in paths), spray=PathChoice.WEIGHTED)
-        return replace(probing_choice(self._topology, a, b, self._rng), spray=PathChoice.SPRAYING)
+            return Choice(tuple(Path(one.sport, usids=one.usids) for one in paths), spray="pathset")
+        return replace(probing_choice(self._topology, a, b, self._rng), spray="spray")
 
     def _sent(self, a: Host, b: Host, seconds: float, flow: Flow) -> SentMessage:
         stats = flow.stats()

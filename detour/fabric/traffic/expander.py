@@ -30,7 +30,7 @@ from detour.fabric.backends.virtual.fabric import VirtualFabric, program
 from detour.fabric.backends.virtual.load import read_back, write
 from detour.fabric.backends.virtual.scheme import PATIENT, RunSettings, Scheme
 from detour.hosts.addresses import final_words, to_words
-from detour.hosts.verbs import PathChoice, algorithms
+from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.bulk import lead
 from detour.topo.address import usid_address
 from detour.topo.expander.network import Expander
@@ -150,7 +150,7 @@ class ExpanderFabric(VirtualFabric):
         fresh["final_hi"] = final_words(hosts[b].node_id for _, b in pairs)[:, None]
         self.hs.candidate[rows, :width] = fresh
         self.hs.qp["n_cand"][rows], self.hs.qp["n_short"][rows] = counts, shortest
-        algorithms.give_paths(self.hs, rows, algorithms.scheme_of(PathChoice.SPRAYING))
+        algorithms.give_paths(self.hs, rows, algorithms.scheme_of("spray"))
 
     def connect_by(self, routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[int]) -> None:
         """The same by paths `rows` of routes (or `BY_ADDRESS`), so that `change` can lead them around what fails.

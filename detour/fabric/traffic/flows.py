@@ -167,7 +167,7 @@ class Choice:
 
     paths: tuple[verbs.Path, ...]
     react: bool = False
-    spray: verbs.PathChoice | None = None
+    spray: str | None = None
 
     def connect(self, qp: verbs.QP, remote: verbs.Endpoint) -> None:
         """Connects the sender's verbs.QP accordingly."""

@@ -32,7 +32,6 @@ from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import SPRAY_LERP, LinkSettings, RunSettings, Scheme
 from detour.hosts import rdma
 from detour.hosts.addresses import final_words, to_words
-from detour.hosts.verbs import PathChoice
 from detour.hosts.verbs.bulk import Flows, connect_many, draw_ports, lead
 from detour.topo.address import adjacency_function, usid_address
 from detour.topo.clos import leaf_spine, three_levels
@@ -166,7 +165,7 @@ class PinnedFabric(VirtualFabric):
         if (path != INSIDE).any():
             raise DetourError("messages whose packets are sprayed have no way of their own")
         ports = draw_ports(len(src), _SPRAY_PORTS, 0, self.settings.seed)
-        return connect_many(self.device, src, dst, choice=PathChoice.SPRAYING, ports=ports, seed=self.settings.seed)
+        return connect_many(self.device, src, dst, choice="spray", ports=ports, seed=self.settings.seed)
 
     def pin(self, senders: Int64Array, dst: Int64Array, path: Int64Array) -> None:
         """The senders' packets go by these paths from the next one on. What is under way is not touched."""

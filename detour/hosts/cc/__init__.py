@@ -8,7 +8,7 @@ from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.plugins import PluginRegistry
 
 # pyright: reportUnsupportedDunderAll=false
-__all__ = ["built_in"]
+__all__ = ["built_in", "dcqcn"]
 
 CC_REGISTRY = PluginRegistry(
     "congestion_control",

@@ -12,14 +12,13 @@ from detour.hosts.cc.dcqcn import DCQCN
 from detour.hosts.cc.dctcp import DCTCP
 from detour.hosts.cc.newreno import NEWRENO
 from detour.hosts.cc.nscc import NSCC
-from detour.hosts.cc.plugin import CongestionAlgorithm, Packet, hook
-from detour.hosts.config import HostConfig
+from detour.hosts.cc.plugin import CongestionAlgorithm, HostParameters, Packet, hook
 from detour.hosts.plugins import build_in
-from detour.hosts.records import Config, QueuePair, Sender
+from detour.hosts.records import QueuePair, Sender
 
 
 @hook
-def on_path(p: HostConfig, s: NativeRecord, q: Sender, packet: Packet, now: int) -> None:
+def on_path(p: HostParameters, s: NativeRecord, q: Sender, packet: Packet, now: int) -> None:
     """The first path's window, on every other one too."""
     q.cwnd = max(float(p.min_cwnd), q.cwnd_initial)
 
@@ -30,5 +29,4 @@ FIXED = CongestionAlgorithm(hooks=(on_path,), name="fixed")
 CONGESTION = Part("cc", __name__)
 
 for _each in (DCTCP, DCQCN, FIXED, NEWRENO, CUBIC, NSCC):
-    _parameters = Config.dtype if _each.parameters is None else _each.parameter_type(plugin.HostParameters)
-    build_in(CONGESTION, _each, _parameters, QueuePair.dtype, plugin.entry_of)
+    build_in(CONGESTION, _each, QueuePair.dtype, plugin.entry_of)

@@ -22,12 +22,48 @@ nothing but time, so it is made up for then (`_catch_up`), or when a notificatio
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from detour.base.jit import float64, int64
 from detour.base.structs import Float64, Int64, NativeRecord
-from detour.base.times import MAX_TIME
-from detour.hosts.cc.plugin import CongestionAlgorithm, Packet, hook
-from detour.hosts.config import HostConfig
+from detour.base.times import MAX_TIME, US
+from detour.hosts.cc.plugin import CongestionAlgorithm, HostParameters, Packet, hook
+from detour.hosts.config import check_numbers
 from detour.hosts.records import Sender
+
+MBPS = 1_000_000
+
+
+@dataclass(frozen=True)
+class DcqcnParameters(HostParameters):
+    """Parameters; the defaults are `DCQCN_VENDOR`. Beside them counts `HostConfig.cnp_interval_ps`."""
+
+    dcqcn_alpha_ps: int = 1 * US
+    """time between updates of alpha"""
+    dcqcn_decrease_ps: int = 4 * US
+    """time between checks whether a notification came, which cut the rate; 0: the notification itself cuts it"""
+    dcqcn_increase_ps: int = 300 * US
+    """time from a cut, or an increase, to the next increase"""
+    dcqcn_bytes: int = 0
+    """bytes from a cut, or an increase, to the next increase; 0: only time counts"""
+    dcqcn_g: float = 1 / 256
+    """gain of alpha"""
+    dcqcn_recovery: int = 1
+    """F: increases that are fast recovery"""
+    dcqcn_ai_bps: int = 20 * MBPS
+    """step of the additive increase"""
+    dcqcn_hai_bps: int = 200 * MBPS
+    """step of the hyper increase"""
+    dcqcn_min_bps: int = 1000 * MBPS
+    """floor of the rate, if the link has as much"""
+    dcqcn_clamp_target: bool = False
+    """every cut lowers the target to the rate, not only the first one after an increase by time"""
+    dcqcn_reroute_share: float = 0.1
+    """fraction of the link's rate at which a new path begins; the target is all of it (section III: "slow-start")"""
+
+    def __post_init__(self) -> None:
+        check_numbers(self, ("dcqcn_decrease_ps", "dcqcn_bytes"), ("dcqcn_g", "dcqcn_reroute_share"))
 
 
 class DcqcnState(NativeRecord):
@@ -47,7 +83,7 @@ class DcqcnState(NativeRecord):
 
 
 @hook
-def on_path(p: HostConfig, s: DcqcnState, q: Sender, packet: Packet, now: int) -> None:
+def on_path(p: DcqcnParameters, s: DcqcnState, q: Sender, packet: Packet, now: int) -> None:
     """Starts afresh, on a path after the first one as after a cut. The window stays as it is."""
     q.cwnd = max(float64(p.min_cwnd), q.cwnd_initial)
     line = float64(p.link_rate_bps)
@@ -64,7 +100,7 @@ def on_path(p: HostConfig, s: DcqcnState, q: Sender, packet: Packet, now: int) -
 
 
 @hook
-def on_sent(p: HostConfig, s: DcqcnState, q: Sender, packet: Packet, now: int) -> None:
+def on_sent(p: DcqcnParameters, s: DcqcnState, q: Sender, packet: Packet, now: int) -> None:
     """A frame of `length` bytes goes out: says when the next one may."""
     _catch_up(p, s, now)
     if p.dcqcn_bytes:
@@ -77,19 +113,19 @@ def on_sent(p: HostConfig, s: DcqcnState, q: Sender, packet: Packet, now: int) -
 
 
 @hook
-def on_ecn(p: HostConfig, s: DcqcnState, q: Sender, packet: Packet, now: int) -> None:
+def on_ecn(p: DcqcnParameters, s: DcqcnState, q: Sender, packet: Packet, now: int) -> None:
     """An ACK says that a packet was marked, and stands for a CNP if there are none."""
     if p.cnp_interval_ps == 0:
         _notify(p, s, now)
 
 
 @hook
-def on_cnp(p: HostConfig, s: DcqcnState, q: Sender, packet: Packet, now: int) -> None:
+def on_cnp(p: DcqcnParameters, s: DcqcnState, q: Sender, packet: Packet, now: int) -> None:
     _notify(p, s, now)
 
 
 @hook
-def _notify(p: HostConfig, s: DcqcnState, now: int) -> None:
+def _notify(p: DcqcnParameters, s: DcqcnState, now: int) -> None:
     """A CNP, or an ACK that stands for one, came in."""
     _catch_up(p, s, now)
     if p.dcqcn_decrease_ps == 0:
@@ -106,7 +142,7 @@ def _notify(p: HostConfig, s: DcqcnState, now: int) -> None:
 
 
 @hook
-def _catch_up(p: HostConfig, s: DcqcnState, now: int) -> None:
+def _catch_up(p: DcqcnParameters, s: DcqcnState, now: int) -> None:
     """Does what the timers would have done until `now`. At most one check finds a notification to act on, for
     nothing came in since the last call."""
     period = p.dcqcn_decrease_ps
@@ -128,7 +164,7 @@ def _catch_up(p: HostConfig, s: DcqcnState, now: int) -> None:
 
 
 @hook
-def _update_alpha_until(p: HostConfig, s: DcqcnState, now: int) -> None:
+def _update_alpha_until(p: DcqcnParameters, s: DcqcnState, now: int) -> None:
     if s.alpha_at > now:
         return
     times = (now - s.alpha_at) // p.dcqcn_alpha_ps + 1
@@ -146,7 +182,7 @@ def _update_alpha_until(p: HostConfig, s: DcqcnState, now: int) -> None:
 
 
 @hook
-def _rise_until(p: HostConfig, s: DcqcnState, now: int) -> None:
+def _rise_until(p: DcqcnParameters, s: DcqcnState, now: int) -> None:
     line = float64(p.link_rate_bps)
     while s.rise_at <= now:
         if s.rate > line * (1.0 - 1e-9):  # there is nowhere to go; an idle QP must not count for hours
@@ -161,7 +197,7 @@ def _rise_until(p: HostConfig, s: DcqcnState, now: int) -> None:
 
 
 @hook
-def _increase(p: HostConfig, s: DcqcnState) -> None:
+def _increase(p: DcqcnParameters, s: DcqcnState) -> None:
     most = max(s.by_time, s.by_bytes)
     least = min(s.by_time, s.by_bytes) if p.dcqcn_bytes else s.by_time
     if most >= p.dcqcn_recovery:
@@ -171,7 +207,7 @@ def _increase(p: HostConfig, s: DcqcnState) -> None:
 
 
 @hook
-def _cut(p: HostConfig, s: DcqcnState, now: int) -> None:
+def _cut(p: DcqcnParameters, s: DcqcnState, now: int) -> None:
     if p.dcqcn_clamp_target or s.by_time > 0:
         s.target = s.rate
     s.rate = _at_least_floor(p, s.rate * (1.0 - s.alpha / 2))
@@ -180,7 +216,7 @@ def _cut(p: HostConfig, s: DcqcnState, now: int) -> None:
 
 
 @hook
-def _at_least_floor(p: HostConfig, rate: float) -> float:
+def _at_least_floor(p: DcqcnParameters, rate: float) -> float:
     return max(rate, float64(min(p.dcqcn_min_bps, p.link_rate_bps)))
 
 
@@ -191,4 +227,18 @@ def _restart_counts(s: DcqcnState) -> None:
     s.sent = 0
 
 
-DCQCN = CongestionAlgorithm(None, DcqcnState, (on_path, on_sent, on_ecn, on_cnp), name="dcqcn", rate_based=True)
+DCQCN = CongestionAlgorithm(
+    DcqcnParameters(), DcqcnState, (on_path, on_sent, on_ecn, on_cnp), name="dcqcn", rate_based=True, told=False
+)
+
+DCQCN_VENDOR: dict[str, Any] = {
+    "cnp_interval_ps": 0, "dcqcn_alpha_ps": 1 * US, "dcqcn_decrease_ps": 4 * US, "dcqcn_increase_ps": 300 * US,
+    "dcqcn_bytes": 0, "dcqcn_g": 1 / 256, "dcqcn_recovery": 1, "dcqcn_ai_bps": 20 * MBPS, "dcqcn_hai_bps": 200 * MBPS,
+    "dcqcn_min_bps": 1000 * MBPS, "dcqcn_clamp_target": False,
+}  # fmt: skip
+"""DCQCN as HPCC's ns-3 has it for 100 Gb/s (`rdma-hw.cc`, `run.py --cc dcqcn`; no byte counter there); the defaults"""
+DCQCN_PAPER: dict[str, Any] = DCQCN_VENDOR | {
+    "cnp_interval_ps": 50 * US, "dcqcn_alpha_ps": 55 * US, "dcqcn_decrease_ps": 0, "dcqcn_increase_ps": 55 * US,
+    "dcqcn_bytes": 10_000_000, "dcqcn_recovery": 5, "dcqcn_clamp_target": True,
+}  # fmt: skip
+"""DCQCN of SIGCOMM 2015, sections 3.1 to 3.3 and 5: alpha's timer must be longer than the interval of CNPs"""

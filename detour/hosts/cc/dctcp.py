@@ -20,13 +20,31 @@ included, are numbered in order, `txn` tells.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from detour.base.errors import DetourError
 from detour.base.jit import float64
 from detour.base.structs import Float64, Int64, NativeRecord
-from detour.hosts.cc.plugin import CongestionAlgorithm, Packet, hook
-from detour.hosts.config import HostConfig
+from detour.hosts.cc.plugin import CongestionAlgorithm, HostParameters, Packet, hook
+from detour.hosts.config import check_numbers
 from detour.hosts.records import Sender
+
+
+@dataclass(frozen=True)
+class DctcpParameters(HostParameters):
+    """Parameters of queue pairs."""
+
+    dctcp_g: float = 1 / 16
+    """gain of the marked fraction's estimate (RFC 8257, 3.3)"""
+    empty_gain: float = 0.0
+    """fraction that the window grows by a round trip while the path is empty (not in RFC 8257; 0: one packet)"""
+
+    def __post_init__(self) -> None:
+        check_numbers(self, shares=("dctcp_g",))
+        if not 0 <= self.empty_gain <= 1:
+            raise DetourError(f"host parameter empty_gain is {self.empty_gain:g}; it must be from 0 to 1")
 
 
 class DctcpState(NativeRecord):
@@ -67,7 +85,7 @@ def measure(s: DctcpState | TcpDctcpState, q: Sender, packet: Packet, g: float) 
 
 
 @hook
-def on_path(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
+def on_path(p: DctcpParameters, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
     """Starts afresh; whatever is sent from now on belongs to the first window."""
     s.alpha = 1.0
     s.hold = q.next_txn
@@ -75,7 +93,7 @@ def on_path(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -
 
 
 @hook
-def on_move(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
+def on_move(p: DctcpParameters, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
     _begin_window(s, q)
 
 
@@ -88,7 +106,7 @@ def _begin_window(s: DctcpState, q: Sender) -> None:
 
 
 @hook
-def on_idle(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
+def on_idle(p: DctcpParameters, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
     """The window restarts, remembering three quarters of where it was (RFC 5681, 4.1; RFC 2861)."""
     if q.cwnd > q.cwnd_initial:
         q.ssthresh = max(q.ssthresh, 0.75 * q.cwnd) if q.ssthresh < np.inf else 0.75 * q.cwnd
@@ -96,7 +114,7 @@ def on_idle(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -
 
 
 @hook
-def on_acked(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
+def on_acked(p: DctcpParameters, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
     """Counts, grows the window, and at its end takes a new alpha (section 3.3, steps 3 to 8)."""
     if packet.txn >= s.hold and 2 * q.inflight >= q.cwnd:
         step = 1.0 if q.cwnd < q.ssthresh else 1.0 / q.cwnd
@@ -107,7 +125,7 @@ def on_acked(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) 
 
 
 @hook
-def on_ecn(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
+def on_ecn(p: DctcpParameters, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
     """Counts the mark; the first one of a window shrinks it (section 3.3, step 9)."""
     s.marked += packet.bytes
     if packet.txn >= s.hold:
@@ -116,7 +134,7 @@ def on_ecn(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) ->
 
 
 @hook
-def on_lost(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
+def on_lost(p: DctcpParameters, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
     """Halves the window, if a queue was full, unless it was cut since the packet was sent (section 3.5, RFC 5681)."""
     if packet.congested and packet.txn >= s.hold:
         _remember(s, q)
@@ -125,7 +143,7 @@ def on_lost(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -
 
 
 @hook
-def on_spurious(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
+def on_spurious(p: DctcpParameters, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
     """Undoes the last cut if all losses since then were spurious and no mark has cut the window besides (RFC 4015)."""
     s.doubt -= 1
     if s.doubt <= 0:
@@ -133,13 +151,13 @@ def on_spurious(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: in
 
 
 @hook
-def on_spurious_timeout(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
+def on_spurious_timeout(p: DctcpParameters, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
     """The last cut was for nothing."""
     _undo(p, s, q)
 
 
 @hook
-def _undo(p: HostConfig, s: DctcpState, q: Sender) -> None:
+def _undo(p: DctcpParameters, s: DctcpState, q: Sender) -> None:
     if p.every_loss_cuts or s.before == 0:
         return
     q.cwnd = max(q.cwnd, s.before)
@@ -148,7 +166,7 @@ def _undo(p: HostConfig, s: DctcpState, q: Sender) -> None:
 
 
 @hook
-def on_rto(p: HostConfig, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
+def on_rto(p: DctcpParameters, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
     """Slow start again, up to half of the window before the first timeout in a row (RFC 5681, 3.1; the floor is
     `min_cwnd`)."""
     if packet.timeouts <= 1:
@@ -168,16 +186,17 @@ def _remember(s: DctcpState, q: Sender) -> None:
 
 
 @hook
-def _shrink(p: HostConfig, s: DctcpState, q: Sender, factor: float) -> None:
+def _shrink(p: DctcpParameters, s: DctcpState, q: Sender, factor: float) -> None:
     q.cwnd = max(q.cwnd * factor, float64(p.min_cwnd))
     q.ssthresh = q.cwnd
     s.hold = q.next_txn
 
 
 DCTCP = CongestionAlgorithm(
-    None,
+    DctcpParameters(),
     DctcpState,
     (on_path, on_move, on_idle, on_acked, on_ecn, on_lost, on_spurious, on_spurious_timeout, on_rto),
     name="dctcp",
+    told=False,
 )
 """of queue pairs"""

@@ -64,6 +64,8 @@ class HostParameters:
     min_cwnd: int
     max_cwnd: int
     tick_ps: int
+    every_loss_cuts: int
+    cnp_interval_ps: int
 
 
 HOST_PARAMETERS = tuple(HostParameters.__annotations__)
@@ -71,13 +73,16 @@ HOST_PARAMETERS = tuple(HostParameters.__annotations__)
 
 @dataclass(frozen=True)
 class CongestionAlgorithm(Plugin):
-    """An algorithm. `rate_based`: it is the rate that limits a sender, and receivers send CNPs (DCQCN)."""
+    """An algorithm. `rate_based`: it is the rate that limits a sender, and receivers send CNPs (DCQCN). `told`: it is
+    told of each packet what its answer says, if it has parameters."""
 
     rate_based: bool = False
+    told: bool = True
 
     HOOKS: ClassVar[tuple[str, ...]] = CONTROL_HOOKS
     TAKES: ClassVar[tuple[str, ...]] = ("p", "s", "q", "packet", "now")
     NEWS: ClassVar[type[NativeRecord]] = Packet
+    OF_HOST: ClassVar[tuple[str, ...]] = HOST_PARAMETERS
 
 
 def entry_of(_hook: Any, records: tuple[RecordType, ...]) -> Any:

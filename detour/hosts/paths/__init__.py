@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choice of paths by the sender. Schemes by name; how one is written is in `own`, what transports call in `paths`."""
+"""Choice of paths by the sender: schemes by name. `plugin` says how one is written, `paths` has what is called."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ PATH_REGISTRY = PluginRegistry(
     PathScheme,
     {
         "fixed": PathScheme(name="fixed"),
-        "probing": "detour.hosts.paths.probing:PROBING_PATHS",
-        "reacting": "detour.hosts.paths.reacting:REACTING_PATHS",
-        "spraying": "detour.hosts.paths.spray:SPRAYING_PATHS",
-        "weighted": "detour.hosts.paths.sets:WEIGHTED_PATHS",
-        "oblivious": "detour.hosts.paths.built_in:OBLIVIOUS_PATHS",
-        "bending": "detour.experiments.rivals.paths:BENDING_PATHS",
-        "reps": "detour.experiments.rivals.paths:REPS_PATHS",
-        "swapping": "detour.experiments.rivals.paths:SWAPPING_PATHS",
-        "scouting": "detour.experiments.rivals.paths:SCOUTING_PATHS",
-        "recycling": "detour.experiments.rivals.paths:RECYCLING_PATHS",
+        "shortest": PathScheme(name="shortest", ports="shortest"),
+        "detour": PathScheme(name="detour", ports="detours"),
+        "pinned": PathScheme(name="pinned", ports="shortest"),
+        "probing": "detour.hosts.paths.probing:PROBING",
+        "reacting": "detour.hosts.paths.reacting:REACTING",
+        "spray": "detour.hosts.paths.spray:SPRAY",
+        "pathset": "detour.hosts.paths.pathset:PATHSET",
+        "oblivious": "detour.hosts.paths.built_in:OBLIVIOUS",
+        "valiant": "detour.hosts.paths.built_in:VALIANT",
     },
+    any_case=True,
+    former={"telemetry": "probing", "spraying": "spray", "set": "pathset", "weighted": "pathset"},
 )
 
 

@@ -13,14 +13,51 @@ paper change either side of the comparison; docs/experiments.md has what each is
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from detour.base.jit import float64, inner, int64
 from detour.base.structs import Int64, NativeRecord
+from detour.hosts.config import check_numbers
 from detour.hosts.frames.sizes import DATA_OVERHEAD
+from detour.hosts.paths.plugin import PathParameters
 from detour.hosts.records import Config, QueuePair
 from detour.hosts.state import NIL
 
+_MAY_BE_ZERO = (
+    "delta2", "confirmations", "delta2_empty", "empty_confirmations", "probe_backlog",
+)  # fmt: skip
 _LEAST_WINDOW = 16.0
 """packets of which the least delay says something, however small the window"""
+
+
+@dataclass(frozen=True)
+class Parameters(PathParameters):
+    """Parameters of `probing`."""
+
+    delta1: float = 0.8
+    """a better path's delay is below this fraction of the current one's (section III)"""
+    delta2: int = 75
+    """and below it by more than this many MTU transmission times"""
+    delta3: int = 100
+    """a PTM is sent every max(cwnd, delta3) data packets"""
+    own_share: bool = False
+    """what a connection's own packets add to its path's delay does not count (not in the paper; see `delays`)"""
+    standing_delay: bool = False
+    """the current path is judged by the least delay of its last one to two windows of data packets instead of the last
+    packet's, and not before it has carried a window (not in the paper; see `delays`)"""
+    confirmations: int = 0
+    """further PTMs in a row that must find a path better before the connection moves to it (section III: none)"""
+    delta2_empty: int = 0
+    """`delta2` for paths that are empty, if that is smaller (not in the paper; 0: no difference)"""
+    empty_confirmations: int = 8
+    """`confirmations` where only `delta2_empty` makes a path better"""
+    crowded_probes: int = 1
+    """PTMs at a time while an empty path, if there were one, would be better than the current one"""
+    probe_backlog: int = 16
+    """packets to send that make a connection busy ("many packets to send", section III)"""
+
+    def __post_init__(self) -> None:
+        check_numbers(self, _MAY_BE_ZERO, ("delta1",))
 
 
 class ProbingState(NativeRecord):
@@ -52,7 +89,7 @@ def is_empty(cfg: Config, delay: int) -> bool:
 
 
 @inner
-def is_better(cfg: Config, delay: int, current: int) -> bool:
+def is_better(cfg: Parameters, delay: int, current: int) -> bool:
     """Whether a path with `delay` ticks is to be preferred to the current one with `current`."""
     if delay >= cfg.delta1 * current:
         return False
@@ -69,7 +106,7 @@ def _is_shorter(cfg: Config, delay: int, current: int, count: int) -> bool:
 
 
 @inner
-def confirmations(cfg: Config, delay: int, current: int) -> int:
+def confirmations(cfg: Parameters, delay: int, current: int) -> int:
     """How many further probes must find the path with `delay` ticks better before it is taken."""
     if _is_shorter(cfg, delay, current, cfg.delta2):
         return cfg.confirmations
@@ -77,13 +114,13 @@ def confirmations(cfg: Config, delay: int, current: int) -> int:
 
 
 @inner
-def is_crowded(cfg: Config, q: QueuePair, s: ProbingState) -> bool:
+def is_crowded(cfg: Parameters, q: QueuePair, s: ProbingState) -> bool:
     """Whether the sender would leave its path, which it can judge by now, for an empty one."""
     return s.low_before >= 0 and is_better(cfg, 0, compared(cfg, q, s))
 
 
 @inner
-def compared(cfg: Config, q: QueuePair, s: ProbingState) -> int:
+def compared(cfg: Parameters, q: QueuePair, s: ProbingState) -> int:
     """The current path's delay in ticks as it is compared with those of others.
 
     Section III compares whole delays. With `own_share` the part that the connection's own packets cause does not
@@ -112,7 +149,7 @@ def standing(s: ProbingState) -> int:
 
 
 @inner
-def begin(cfg: Config, s: ProbingState, delay: int) -> None:
+def begin(cfg: Parameters, s: ProbingState, delay: int) -> None:
     """A path begins, of which a probe said `delay` (-1: nothing is known)."""
     s.low = NIL
     s.low_before = NIL if cfg.standing_delay else delay
@@ -120,7 +157,7 @@ def begin(cfg: Config, s: ProbingState, delay: int) -> None:
 
 
 @inner
-def note(cfg: Config, s: ProbingState, delay: int, window: float) -> None:
+def note(cfg: Parameters, s: ProbingState, delay: int, window: float) -> None:
     """A packet on the current path, which carries `window` packets a round trip, waited for `delay` ticks."""
     if s.low < 0 or delay < s.low:
         s.low = delay

@@ -8,9 +8,9 @@
 
     ROUND_ROBIN = PathScheme(None, {"turn": int}, (choose,), sprays=True)
 
-A hook gets the tables `hs` (`hosts.rows`) and the QP's number in them `i`, the QP `q`, the parameters `p` (None: those
-of `HostConfig`), the fields `s` of its own, what it is about (`PathNews`) and the time in ps. A scheme that `sprays`
-has `choose`; any other stays on a path until it calls `paths.move`.
+A hook gets the tables `hs` (`hosts.rows`) and the QP's number in them `i`, the QP `q`, the parameters `p` (its own
+and those of `HostConfig`), the fields `s` of its own, what it is about (`PathNews`) and the time in ps. A scheme that
+`sprays` has `choose`; any other stays on a path until it calls `paths.move`.
 
 | hook | is called when |
 |---|---|
@@ -32,7 +32,7 @@ has `choose`; any other stays on a path until it calls `paths.move`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from detour.base.errors import DetourError
 from detour.base.jit import inner
@@ -42,7 +42,7 @@ from detour.base.structs import Int64, NativeRecord
 from detour.hosts import plugins
 from detour.hosts.plugins import PACKET_AT, Plugin, RecordType, hook_name
 from detour.hosts.plugins import hook as hook
-from detour.hosts.records import QueuePair
+from detour.hosts.records import Config, QueuePair
 from detour.hosts.rows import qp_row
 from detour.hosts.state import Handle, hosts_at
 
@@ -68,15 +68,19 @@ class PathNews(NativeRecord):
 @dataclass(frozen=True)
 class PathScheme(Plugin):
     """`sprays`: every packet has a path of its own (LERP only). `watches`: when nothing comes back, others are asked,
-    and a path that alone is silent is left (`blackhole`)."""
+    and a path that alone is silent is left (`blackhole`). A fabric in virtual time gives it `ports` of these ways, or
+    so many `equal_paths` where there are no detours; without hooks only one."""
 
     sprays: bool = False
     watches: bool = False
+    ports: Literal["all", "shortest", "detours"] = "all"
+    equal_paths: int = 32
 
     HOOKS: ClassVar[tuple[str, ...]] = PATH_HOOKS
     TAKES: ClassVar[tuple[str, ...]] = ("hs", "i", "q", "p", "s", "news", "now")
     NEWS: ClassVar[type[NativeRecord]] = PathNews
     LEAST_HOOKS: ClassVar[int] = 0
+    OF_HOST: ClassVar[tuple[str, ...]] = Config.dtype.names or ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -101,6 +105,13 @@ def entry_of(_hook: Any, records: tuple[RecordType, ...]) -> Any:
 
 
 _news_at = record_by_address(PathNews)
+
+if TYPE_CHECKING:
+    PathParameters = Config
+else:
+
+    class PathParameters:
+        """A scheme's parameters extend it: its hooks are given those of the hosts as well."""
 
 
 @inner

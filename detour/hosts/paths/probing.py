@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PathChoice.PROBING: the sender probes, and leaves its path for a better one (non-shortest-path paper, section III;
+"""The sender probes, and leaves its path for a better one (non-shortest-path paper, section III;
 docs/facts.md, "Non-shortest paths: what the paper leaves open").
 
 A candidate path is a UDP source port (most significant bit 0: a shortest path, 1: a non-shortest one) and
@@ -27,10 +27,10 @@ from detour.base.jit import float64, int64
 from detour.hosts import rtt, timers
 from detour.hosts.cc import control
 from detour.hosts.paths import delays, health, paths
-from detour.hosts.paths.delays import ProbingState
+from detour.hosts.paths.delays import Parameters, ProbingState
 from detour.hosts.paths.plugin import PathNews, PathScheme, hook
 from detour.hosts.paths.probes import probe_others, send_ptm
-from detour.hosts.records import Config, QueuePair
+from detour.hosts.records import QueuePair
 from detour.hosts.rows import candidate_row
 from detour.hosts.state import MAX_TIME, NIL, Handle
 
@@ -39,7 +39,7 @@ ROUND_NONE, ROUND_FIRST, ROUND_ALL = 0, 1, 2
 
 
 @hook
-def on_candidates(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, news: PathNews, now: int) -> None:
+def on_candidates(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ProbingState, news: PathNews, now: int) -> None:
     delays.begin(p, s, int64(NIL))
     s.low_before = NIL
     s.rr_next = 0
@@ -48,26 +48,26 @@ def on_candidates(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, 
 
 
 @hook
-def on_move(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, news: PathNews, now: int) -> None:
+def on_move(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ProbingState, news: PathNews, now: int) -> None:
     delays.begin(p, s, q.delay)
     s.since_ptm = 0
     _end_round(q, s)
 
 
 @hook
-def on_idle(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, news: PathNews, now: int) -> None:
+def on_idle(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ProbingState, news: PathNews, now: int) -> None:
     s.probed = 0
 
 
 @hook
-def on_new(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, news: PathNews, now: int) -> None:
+def on_new(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ProbingState, news: PathNews, now: int) -> None:
     if not s.probed and q.snd_end - q.snd_una >= p.probe_backlog:
         s.probed = 1
         _start_round(hs, i, q, p, s, now)
 
 
 @hook
-def on_sent(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, news: PathNews, now: int) -> None:
+def on_sent(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ProbingState, news: PathNews, now: int) -> None:
     """Every max(cwnd, delta3) data packets the next candidate is probed, or the next `crowded_probes` of them by a
     sender that would leave its path if it knew an empty one."""
     s.since_ptm += 1
@@ -80,7 +80,7 @@ def on_sent(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, news: 
 
 
 @hook
-def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, news: PathNews, now: int) -> None:
+def on_answer(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ProbingState, news: PathNews, now: int) -> None:
     delays.note(p, s, news.delay, control.window(q))
     if s.round != ROUND_NONE and s.round_done == s.round_open:
         _decide(hs, i, q, p, s, now)
@@ -90,7 +90,7 @@ def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, news
 
 
 @hook
-def on_probe_sent(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, news: PathNews, now: int) -> None:
+def on_probe_sent(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ProbingState, news: PathNews, now: int) -> None:
     """A round begins when its first PTM leaves the host."""
     if s.round == ROUND_FIRST and news.seq == s.round_first:
         s.round_start = now
@@ -98,7 +98,7 @@ def on_probe_sent(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, 
 
 
 @hook
-def _start_round(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, now: int) -> None:
+def _start_round(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ProbingState, now: int) -> None:
     """Probes up to `initial_probes` random candidates other than the current one."""
     others = q.n_cand - 1
     probes = min(p.initial_probes, others)
@@ -121,7 +121,7 @@ def _end_round(q: QueuePair, s: ProbingState) -> None:
 
 
 @hook
-def on_probe(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, news: PathNews, now: int) -> None:
+def on_probe(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ProbingState, news: PathNews, now: int) -> None:
     if news.cand == q.cand:
         delays.note(p, s, news.delay, control.window(q))
     if s.round == ROUND_NONE:
@@ -141,7 +141,7 @@ def on_probe(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, news:
 
 
 @hook
-def _consider(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, cand: int, now: int) -> None:
+def _consider(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ProbingState, cand: int, now: int) -> None:
     """A PTR outside a round came in on `cand`: moves there if that is better and has been so often enough in a row."""
     c = candidate_row(hs, i, cand)
     current = delays.compared(p, q, s)
@@ -174,7 +174,7 @@ def _best(hs: Handle, i: int, q: QueuePair, answered: int, now: int) -> int:
 
 
 @hook
-def _decide(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, now: int) -> None:
+def _decide(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ProbingState, now: int) -> None:
     """Ends the round: moves to the best path that answered if it is better than the current one, or if
     nothing is known of the current one although others answered.
 
@@ -194,7 +194,7 @@ def _decide(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, now: i
 
 
 @hook
-def on_timeout(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, news: PathNews, now: int) -> None:
+def on_timeout(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ProbingState, news: PathNews, now: int) -> None:
     """Nothing comes back on the current path: takes another and probes."""
     if q.epoch_rtos < p.dead_path_rtos or q.n_cand < 2:
         return
@@ -209,15 +209,16 @@ def on_timeout(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, new
 
 
 @hook
-def on_timer(hs: Handle, i: int, q: QueuePair, p: Config, s: ProbingState, news: PathNews, now: int) -> None:
+def on_timer(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ProbingState, news: PathNews, now: int) -> None:
     """Ends a round that has lasted long enough."""
     _decide(hs, i, q, p, s, now)
 
 
-PROBING_PATHS = PathScheme(
-    None,
+PROBING = PathScheme(
+    Parameters(),
     ProbingState,
     (on_candidates, on_move, on_idle, on_new, on_sent, on_answer, on_probe_sent, on_probe, on_timeout, on_timer),
     name="probing",
+    equal_paths=8,
     watches=True,
 )

@@ -17,12 +17,31 @@ overtakes, and the sender goes back.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from detour.base.structs import Int64, NativeRecord
+from detour.base.times import US
+from detour.hosts.config import check_numbers
 from detour.hosts.paths import paths
-from detour.hosts.paths.plugin import PathNews, PathScheme, hook
-from detour.hosts.records import Config, QueuePair
+from detour.hosts.paths.plugin import PathNews, PathParameters, PathScheme, hook
+from detour.hosts.records import QueuePair
 from detour.hosts.rows import candidate_row
 from detour.hosts.state import NIL, Handle
+
+
+@dataclass(frozen=True)
+class Parameters(PathParameters):
+    """Parameters of the scheme."""
+
+    react_delay_ps: int = 5 * US
+    """a packet that waits for so much longer than before is a sign of congestion, as its mark is"""
+    react_answers: int = 8
+    """bad answers in a row that make the sender leave a path"""
+    react_hold_ps: int = 20 * US
+    """time after a move in which nothing is judged (two round trips at least)"""
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
 
 
 class ReactingState(NativeRecord):
@@ -36,17 +55,17 @@ class ReactingState(NativeRecord):
 
 
 @hook
-def on_candidates(hs: Handle, i: int, q: QueuePair, p: Config, s: ReactingState, news: PathNews, now: int) -> None:
+def on_candidates(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ReactingState, news: PathNews, now: int) -> None:
     s.bad = 0
 
 
 @hook
-def on_move(hs: Handle, i: int, q: QueuePair, p: Config, s: ReactingState, news: PathNews, now: int) -> None:
+def on_move(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ReactingState, news: PathNews, now: int) -> None:
     s.hold = now + max(p.react_hold_ps, 2 * q.srtt)
 
 
 @hook
-def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: ReactingState, news: PathNews, now: int) -> None:
+def on_answer(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ReactingState, news: PathNews, now: int) -> None:
     lost = q.st_lost != s.lost
     s.lost = q.st_lost
     if now < s.hold:
@@ -63,14 +82,14 @@ def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: ReactingState, new
 
 
 @hook
-def on_timeout(hs: Handle, i: int, q: QueuePair, p: Config, s: ReactingState, news: PathNews, now: int) -> None:
+def on_timeout(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ReactingState, news: PathNews, now: int) -> None:
     """Timeouts in a row: nothing comes back at all."""
     if q.epoch_rtos >= p.dead_path_rtos:
         _leave(hs, i, q, p, s, now)
 
 
 @hook
-def _leave(hs: Handle, i: int, q: QueuePair, p: Config, s: ReactingState, now: int) -> None:
+def _leave(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ReactingState, now: int) -> None:
     """Moves to the path that was left longest ago, if there is one that may be taken."""
     penalty = p.react_penalty_ps
     best = NIL
@@ -89,4 +108,4 @@ def _leave(hs: Handle, i: int, q: QueuePair, p: Config, s: ReactingState, now: i
     paths.move(hs, i, q, best, now)
 
 
-REACTING_PATHS = PathScheme(None, ReactingState, (on_candidates, on_move, on_answer, on_timeout), name="reacting")
+REACTING = PathScheme(Parameters(), ReactingState, (on_candidates, on_move, on_answer, on_timeout), name="reacting")

@@ -13,9 +13,6 @@
   the message's last packet all the same. A path that all of a host's short messages take fills as well (`crowd`).
 * What shortest paths and detours lose alike is lost on the link of a host, and leaving a path is no help. Two shortest
   paths that lose share something.
-
-Rivals of which the rules are known as well: `built_in.OBLIVIOUS_PATHS`, and in `experiments.rivals.paths` REPS, MRC and
-Spritz.
 """
 
 from __future__ import annotations
@@ -229,6 +226,4 @@ def _another_left(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> bool
     return left
 
 
-SPRAYING_PATHS = PathScheme(
-    None, SprayState, (on_candidates, on_idle, choose, on_answer, on_lost), name="spraying", sprays=True
-)
+SPRAY = PathScheme(None, SprayState, (on_candidates, on_idle, choose, on_answer, on_lost), name="spray", sprays=True)

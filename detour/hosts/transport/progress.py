@@ -87,7 +87,7 @@ def acked(hs: Handle, i: int, q: QueuePair, seq: int, count: int, now: int) -> i
         q.tail_probe = PROBE_NONE
     current = in_flight and s.epoch == q.epoch
     if current:
-        empty = cfg_row(hs).empty_gain > 0 and is_empty(cfg_row(hs), q.delay)
+        empty = is_empty(cfg_row(hs), q.delay)
         if q.cc_told:
             f = frame_row(hs)
             caused = seq == unwrap(f.trigger, q.snd_una) and s.count == f.count

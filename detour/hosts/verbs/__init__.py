@@ -23,10 +23,8 @@ from detour.hosts.verbs.types import (
     SGE,
     WC,
     AccessFlag,
-    CongestionControl,
     Endpoint,
     Path,
-    PathChoice,
     QPState,
     SendWR,
     Transport,
@@ -36,7 +34,7 @@ from detour.hosts.verbs.types import (
 
 # pyright: reportUnsupportedDunderAll=false
 __all__ = [
-    "CQ", "MR", "PD", "QP", "SGE", "WC", "AccessFlag", "CongestionControl", "Context", "Device", "Endpoint", "Path",
-    "PathChoice", "QPInitAttr", "QPState", "SendWR", "Transport", "WCOpcode", "WCStatus", "algorithms", "bulk",
+    "CQ", "MR", "PD", "QP", "SGE", "WC", "AccessFlag", "Context", "Device", "Endpoint", "Path",
+    "QPInitAttr", "QPState", "SendWR", "Transport", "WCOpcode", "WCStatus", "algorithms", "bulk",
     "random_candidates",
 ]  # fmt: skip

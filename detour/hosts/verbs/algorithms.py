@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
 from detour.hosts import rdma
-from detour.hosts.cc import CC_REGISTRY
+from detour.hosts.cc import algorithm
 from detour.hosts.cc.built_in import CONGESTION
-from detour.hosts.cc.plugin import HOST_PARAMETERS, CongestionAlgorithm
+from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.cc.plugin import entry_of as cc_entry_of
-from detour.hosts.paths import PATH_REGISTRY
+from detour.hosts.paths import path_scheme
 from detour.hosts.paths.built_in import PATH_SCHEMES
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.paths.plugin import entry_of as path_entry_of
@@ -25,9 +25,9 @@ from detour.hosts.state import MAX_TIME, Hosts
 rdma.RDMA.companions = (CONGESTION, PATH_SCHEMES)
 
 
-def algorithm_of(chosen: Any) -> CongestionAlgorithm:
-    """Return the algorithm of an enumeration's member, or the algorithm itself."""
-    return chosen if isinstance(chosen, CongestionAlgorithm) else CC_REGISTRY.find(chosen.name.lower())
+def algorithm_of(chosen: str | CongestionAlgorithm) -> CongestionAlgorithm:
+    """Return the algorithm of a name (`hosts.cc.algorithm`), or the algorithm itself."""
+    return algorithm(chosen) if isinstance(chosen, str) else chosen
 
 
 def initial_window(hs: Hosts, chosen: CongestionAlgorithm) -> float:
@@ -41,22 +41,22 @@ def initial_window(hs: Hosts, chosen: CongestionAlgorithm) -> float:
 
 def give(hs: Hosts, rows: Int64Array, chosen: CongestionAlgorithm) -> None:
     """Rows of the table of QPs that are about to begin get their fields, all 0."""
-    hs.qp["rate_based"][rows], hs.qp["cc_told"][rows] = chosen.rate_based, chosen.parameters is not None
+    hs.qp["rate_based"][rows], hs.qp["cc_told"][rows] = chosen.rate_based, chosen.told and chosen.parameters is not None
     news = _give(hs, rows, chosen, "cc_row")
     for name in ("rtt", "delay", "hops"):
         news[name][...] = -1
 
 
-def start(hs: Hosts, rows: Int64Array, chosen: Any, window: float | None) -> None:
+def start(hs: Hosts, rows: Int64Array, chosen: str | CongestionAlgorithm, window: float | None) -> None:
     """Connections begin, with an algorithm (`algorithm_of`) and a window in packets (default: `initial_window`)."""
     control = algorithm_of(chosen)
     give(hs, rows, control)
     rdma.begin(hs.listing, np.ascontiguousarray(rows, np.int64), float(window or initial_window(hs, control)))
 
 
-def scheme_of(chosen: Any) -> PathScheme:
-    """Return the scheme of an enumeration's member, or the scheme itself."""
-    return chosen if isinstance(chosen, PathScheme) else PATH_REGISTRY.find(chosen.name.lower())
+def scheme_of(chosen: str | PathScheme) -> PathScheme:
+    """Return the scheme of a name (`hosts.paths.path_scheme`), or the scheme itself."""
+    return path_scheme(chosen) if isinstance(chosen, str) else chosen
 
 
 def give_paths(hs: Hosts, rows: Int64Array, chosen: PathScheme) -> None:
@@ -113,12 +113,8 @@ def _bound(hs: Hosts, plugin: Plugin) -> Bound:
     for bound in hs.plugins:
         if bound.algorithm is plugin or bound.algorithm == plugin:
             return bound
-    of_paths = isinstance(plugin, PathScheme)
-    if plugin.parameters is None:
-        parameters = hs.cfg
-    else:
-        names = () if of_paths else HOST_PARAMETERS
-        parameters = plugin.parameter_record({name: hs.cfg[0][name].item() for name in names})
-    bound = Bound(plugin, parameters, path_entry_of if of_paths else cc_entry_of, QueuePair.dtype)
+    here = plugin.on_hosts(hs.plugin_values)
+    entry_of = path_entry_of if isinstance(plugin, PathScheme) else cc_entry_of
+    bound = Bound(plugin, here.parameter_record(lambda name: hs.cfg[0][name]), entry_of, QueuePair.dtype)
     hs.plugins.append(bound)
     return bound

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tens of thousands of connections at once, for experiments with elided payload: made, posted to and read as arrays.
 
-    flows = connect_many(device, sources, destinations, transport=Transport.GO_BACK_N, shortest=1, non_shortest=7)
+    flows = connect_many(device, sources, destinations, transport=Transport.GBN, shortest=1, non_shortest=7)
     post_many(flows, 1 << 30)
     ...
     bytes_so_far = counters(hs, flows.receiver)["rx_delivered"]
@@ -30,7 +30,7 @@ from detour.hosts.state import Hosts, qp_numbers
 from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.device import CQ, MR, PD, Context, Device
 from detour.hosts.verbs.qp import FIXED_PATH, REFUSALS, check_receiver, check_scheme, reset, set_candidates, takes_order
-from detour.hosts.verbs.types import AccessFlag, CongestionControl, PathChoice, Transport
+from detour.hosts.verbs.types import AccessFlag, Transport
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def connect_many(
     destinations: Sequence[int] | Int64Array,
     *,
     transport: Transport = Transport.LERP,
-    congestion_control: CongestionControl | CongestionAlgorithm = CongestionControl.DCTCP,
+    congestion_control: str | CongestionAlgorithm = "dctcp",
     reordering: bool = False,
     telemetry: bool = True,
     ports: NDArray[Any] | None = None,
@@ -81,7 +81,7 @@ def connect_many(
     shortest: int = 1,
     non_shortest: int = 0,
     auto: bool | None = None,
-    choice: PathChoice | PathScheme = PathChoice.PROBING,
+    choice: str | PathScheme = "probing",
     initial_cwnd: float | None = None,
     seed: int = 0,
 ) -> Flows:

@@ -23,9 +23,9 @@ from detour.hosts.state import MAX_TIME, NIL, Hosts, qp_numbers
 from detour.hosts.transport import queues
 from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.device import CQ, PD, Context, assign
-from detour.hosts.verbs.types import SGE, CongestionControl, Endpoint, Path, PathChoice, QPState, SendWR, Transport
+from detour.hosts.verbs.types import SGE, Endpoint, Path, QPState, SendWR, Transport
 
-FIXED_PATH = algorithms.scheme_of(PathChoice.FIXED)
+FIXED_PATH = algorithms.scheme_of("fixed")
 REFUSALS = {
     queues.NOT_CONNECTED: "it is not connected",
     queues.SEND_QUEUE_FULL: "its send queue is full; poll completions first",
@@ -48,7 +48,7 @@ class QPInitAttr:
 
     recv_cq: CQ | None = None
     psn: int | None = None
-    congestion_control: CongestionControl | CongestionAlgorithm = CongestionControl.DCTCP
+    congestion_control: str | CongestionAlgorithm = "dctcp"
     transport: Transport = Transport.LERP
     reordering: bool = False
     telemetry: bool = True
@@ -136,11 +136,11 @@ class QP:
         candidates: Sequence[Path] | None = None,
         *,
         react: bool = False,
-        choice: PathChoice | PathScheme | None = None,
+        choice: str | PathScheme | None = None,
     ) -> None:
         """Connects to the QP behind `remote` (RESET to RTS). `path`: all packets take this one. `candidates`: the
         sender chooses among these by itself, beginning with the first. Neither: one random shortest path. `choice`: how
-        it chooses, by probing if nothing is said; `react`: short for `PathChoice.REACTING`."""
+        it chooses, by probing if nothing is said; `react`: short for `choice="reacting"`."""
         hs = self.context.hs
         q = self._row()
         if q["state"] != state.QPS_RESET:
@@ -156,7 +156,7 @@ class QP:
             raise DetourError("connect takes a path or candidates, not both")
         peer_hi, peer_lo = to_words(remote.address)
         if choice is None:
-            choice = PathChoice.REACTING if react else PathChoice.PROBING
+            choice = "reacting" if react else "probing"
         scheme = algorithms.scheme_of(choice)
         check_scheme(scheme, self.attr.transport)
         some = [path] if path else list(candidates or [])
@@ -356,7 +356,7 @@ def random_candidates(context: Context, shortest: int, non_shortest: int) -> lis
 
 def check_receiver(transport: Transport, reordering: bool) -> None:
     """Raises `DetourError` for a transport that has no choice of receiver."""
-    if reordering and transport is not Transport.GO_BACK_N:
+    if reordering and transport is not Transport.GBN:
         raise DetourError("a reordering receiver is for go-back-N; LERP takes packets in any order as it is")
 
 
@@ -368,7 +368,7 @@ def check_scheme(scheme: PathScheme, transport: Transport) -> None:
 
 def takes_order(transport: Transport, reordering: bool) -> bool:
     """Whether the receiver drops what comes early."""
-    return transport is Transport.GO_BACK_N and not reordering
+    return transport is Transport.GBN and not reordering
 
 
 def _fresh() -> Any:

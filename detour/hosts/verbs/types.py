@@ -45,46 +45,11 @@ class QPState(IntEnum):
     ERR = state.QPS_ERR
 
 
-class CongestionControl(IntEnum):
-    """algorithms of `detour.hosts.cc`"""
-
-    FIXED = 0
-    DCTCP = 1
-    DCQCN = 2
-
-
 class Transport(IntEnum):
     """how losses are found and repaired: selective repeat (LERP), or RoCEv2's go-back-N"""
 
     LERP = state.TR_LERP
-    GO_BACK_N = state.TR_GBN
-
-
-class PathChoice(IntEnum):
-    """who chooses among candidate paths: the built-in schemes of `detour.hosts.paths`"""
-
-    FIXED = 0
-    """nobody: the first one is taken"""
-    PROBING = 1
-    """the sender probes, and leaves its path for a better one (non-shortest-path paper, section III)"""
-    REACTING = 2
-    """the sender leaves a path that is congested for the next (SRv6 path placement paper, section III)"""
-    BENDING = 3
-    """the sender leaves a path at random when enough of its packets were marked (FlowBender, PLB)"""
-    SPRAYING = 4
-    """every packet has a path of its own, chosen by the delays that answers bring (SprayLERP)"""
-    OBLIVIOUS = 5
-    """every packet has a random path"""
-    REPS = 6
-    """every packet has a path that answered without a mark, or a random one (arXiv 2407.21625)"""
-    SWAPPING = 7
-    """packets take turns on a set of paths, of which a mark swaps one (as in MRC, arXiv 2605.04333)"""
-    SCOUTING = 8
-    """packets take the shortest path that answered without marks (Spritz-Scout, arXiv 2602.19567)"""
-    RECYCLING = 9
-    """every packet has a path that answered without a mark, or one drawn by its length (Spritz-Spray)"""
-    WEIGHTED = 10
-    """packets take turns on a weighted set of paths; a loss retires one, probes restore it (MRC 1.0)"""
+    GBN = state.TR_GBN
 
 
 MAX_WEIGHT = 255

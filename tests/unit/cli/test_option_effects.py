@@ -17,7 +17,7 @@ from detour.base.p4build import BUILD
 from detour.cli import main, make_parser
 from detour.cli.asking import ANSWERED_BY
 from detour.cli.lifecycle import up_options
-from detour.cli.parser import Parser
+from detour.cli.parser import Parser, actions_of, commands_of
 from detour.experiments import reproduce
 from detour.experiments.bench import fairness, gray
 from detour.experiments.bench.report import BenchReport
@@ -232,11 +232,10 @@ def test_parts_of_a_benchmark(options, parts, monkeypatch, capsys):
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for below in action.choices.values():
-                yield from _options(below)
-        elif action.option_strings:
+    for below in commands_of(parser).values():
+        yield from _options(below)
+    for action in actions_of(parser):
+        if action.option_strings:
             yield action.option_strings[-1]
 
 

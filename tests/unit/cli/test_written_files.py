@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from detour import cli
-from detour.cli.parser import output_file, output_folder, output_path
+from detour.cli.parser import actions_of, commands_of, output_file, output_folder, output_path
 from tests.full_disk import small_files
 
 OPTIONS = {"--plot", "--out", "--store", "--write"}
@@ -16,11 +16,10 @@ OPTIONS = {"--plot", "--out", "--store", "--write"}
 
 def written(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[tuple[str, argparse.Action]]:
     """Every such option with the words of its command."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for name, below in action.choices.items():
-                yield from written(below, (*path, name))
-        elif OPTIONS & set(action.option_strings):
+    for name, below in commands_of(parser).items():
+        yield from written(below, (*path, name))
+    for action in actions_of(parser):
+        if OPTIONS & set(action.option_strings):
             yield " ".join(path), action
 
 

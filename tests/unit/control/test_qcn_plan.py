@@ -60,8 +60,9 @@ def test_minimal_rules_lead_to_the_direct_link_or_the_switch_that_has_it():
 def test_congestion_points_are_at_transit_ports_only():
     for where, table in (("input", qcn.INPUT_POINTS), ("output", qcn.OUTPUT_POINTS)):
         mechanism = Mechanism("test", points=CongestionPoints(where=where, kinds=("global",)))  # type: ignore[arg-type]
+        planned = plan_qcn(D1, mechanism)
         for switch in D1.switches:
-            entries = [e for e in plan_qcn(D1, mechanism)[switch.device_id] if isinstance(e, TableEntry)]
+            entries = [e for e in planned[switch.device_id] if isinstance(e, TableEntry)]
             ports = [e.match[0][1] for e in entries if e.table == table]
             assert ports == [p for p, peer in enumerate(switch.ports, 1) if peer is not None and peer.kind == "global"]
             assert Counter(e.table for e in entries)[qcn.OWN_HOSTS] == len(D1.hosts_of[switch.index])

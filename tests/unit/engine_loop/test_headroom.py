@@ -14,6 +14,8 @@ from scripted_networks import Bench
 
 from detour.engine.buffers import Buffers, headroom
 
+pytestmark = pytest.mark.slow
+
 NS, US = 1000, 1_000_000
 GBIT = 1_000_000_000
 RESERVE = 4096

@@ -15,6 +15,7 @@ from detour.engine.clock import Clock, RealTime, Virtual
 from detour.engine.network import Network
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import make_hosts
+from detour.hosts.parameters import real_time
 from detour.hosts.verbs import CQ, MR, PD, QP, AccessFlag, Context, Device, SendWR, WCStatus
 from tests.waiting import until
 
@@ -109,7 +110,7 @@ def test_same_seed_same_bytes(tmp_path):
 
 def test_a_message_in_real_time():
     rate = 200_000_000
-    pair = Pair(RealTime(), HostConfig.real_time(rate), rate_bps=rate)
+    pair = Pair(RealTime(), real_time(rate), rate_bps=rate)
     with pair.net as net:
         net.start()
         pair.post()

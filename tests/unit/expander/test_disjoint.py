@@ -13,6 +13,8 @@ from detour.control.expander.counts import examined
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
 from detour.topo.expander import Expander, fc, fcplus, jellyfish
 
+pytestmark = pytest.mark.slow
+
 
 def admitted(network: Expander, source: int, target: int, priorities: int, most: int) -> list[list[int]]:
     """All simple paths of at most so many links that the priorities admit, by length, then in the order of columns."""

@@ -32,6 +32,8 @@ from tests.unit.experiments.test_fors import RESULTS as FORS_RESULTS
 from tests.unit.experiments.test_nonshortest import run as nonshortest_run
 from tests.unit.experiments.test_sim_runs import simulated
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("matplotlib")
 
 

@@ -30,7 +30,7 @@ from detour.experiments.running import CompletionTimes, Series, SteadyRun
 from detour.experiments.store import canonical
 from detour.experiments.sweep import FailedPoint
 from detour.fabric.backends.virtual.scheme import scheme
-from detour.hosts.config import host_changes
+from detour.hosts.parameters import host_changes
 from tests.unit.experiments.sweep_workers import Side, Square, area
 
 

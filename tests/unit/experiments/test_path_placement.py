@@ -29,6 +29,8 @@ from detour.experiments.placement.scenario import (
 from detour.experiments.placement.tables import ComparedRun
 from detour.experiments.reproduce import PATH_PLACEMENT, Means, reproduce
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def points(tmp_path_factory: pytest.TempPathFactory) -> Path:

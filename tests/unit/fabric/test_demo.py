@@ -26,8 +26,8 @@ def idle_share(before: list[int], after: list[int]) -> float:
     return spent[3] / sum(spent)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("target", ["engine", pytest.param("bmv2", marks=[pytest.mark.bmv2, pytest.mark.long])])
+@pytest.mark.long
+@pytest.mark.parametrize("target", ["engine", pytest.param("bmv2", marks=pytest.mark.bmv2)])
 def test_probing_is_worth_four_times(target: str) -> None:
     command = [sys.executable, "-m", "detour.cli", "demo", "--target", target, "--json"]
     before = processor_times()

@@ -19,6 +19,8 @@ from detour.fabric.traffic.open_loop import OPEN_LOOP_BYTES, OpenLoop, reference
 from detour.hosts.openloop import configure
 from detour.topo import parse_topology
 
+pytestmark = pytest.mark.slow
+
 SMALL = parse_topology("dragonfly:p=2,a=4,h=2")
 US = 1_000_000
 

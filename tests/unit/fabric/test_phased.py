@@ -15,6 +15,8 @@ from detour.fabric.traffic.outage import Break, Breaks, Delays, OutageController
 from detour.fabric.traffic.phased import Pace, PhasedExchange, PhasedMessages, split
 from detour.fabric.traffic.pinned import PinnedFabric
 
+pytestmark = pytest.mark.slow
+
 FABRIC = FatTree(4, 3)
 PACE = Pace(message=200_000)
 QUICKLY = Delays(plan_ps=20 * US)

@@ -10,11 +10,11 @@ import pytest
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import expire
+from detour.hosts.parameters import host_config
 from detour.hosts.verbs import (
     MR,
     QP,
     AccessFlag,
-    CongestionControl,
     Path,
     QPInitAttr,
     QPState,
@@ -48,7 +48,7 @@ def change(frame: bytes, places: dict[str, tuple[int, int]] = PLACES, /, **field
 
 def connection(transport: Transport, **options: Any) -> tuple[Pair, list[bytes], bytes]:
     """A pair, the first five data packets of ten, and the ACK of the first two: PSN and trigger P + 1."""
-    attr = QPInitAttr(psn=P, transport=transport, congestion_control=CongestionControl.FIXED, initial_cwnd=40)
+    attr = QPInitAttr(psn=P, transport=transport, congestion_control="fixed", initial_cwnd=40)
     pair = make_pair(attr_a=attr, attr_b=attr, window=WINDOW, **options)
     pair.write(10_000)
     data = [next_frame(pair, 0) for _ in range(SENT)]
@@ -98,7 +98,7 @@ ONLY_GBN: dict[str, dict[str, int]] = {
     "a sequence error behind the window": {"syndrome": 0x60, "psn": P - WINDOW - 1},
 }
 CASES = [(Transport.LERP, name) for name in NOT_ANSWERS | ONLY_LERP]
-CASES += [(Transport.GO_BACK_N, name) for name in NOT_ANSWERS | ONLY_GBN]
+CASES += [(Transport.GBN, name) for name in NOT_ANSWERS | ONLY_GBN]
 
 
 @pytest.mark.parametrize(("transport", "name"), CASES)
@@ -118,7 +118,7 @@ def test_what_is_no_answer_changes_nothing(transport: Transport, name: str) -> N
 def test_the_last_one_of_a_window_is_believed(transport: Transport) -> None:
     """An ACK may be as late as a window, name any message and, with go-back-N, have any bitmap."""
     pair, _, ack = connection(transport)
-    late = {"psn": P - WINDOW, "msn": 0xABCDEF} | ({"bitmap": -1} if transport is Transport.GO_BACK_N else {})
+    late = {"psn": P - WINDOW, "msn": 0xABCDEF} | ({"bitmap": -1} if transport is Transport.GBN else {})
     deliver(pair, 0, change(ack, **late, trigger=P - WINDOW), US)
     assert pair.qp_a.stats()["answers_dropped"] == 0
     assert books(pair)["snd_una"] == P, "and acknowledges nothing any more"
@@ -143,7 +143,7 @@ def test_nothing_is_complete_by_an_ack_of_what_was_never_sent(transport: Transpo
 
 def test_a_refused_packet_is_named_again() -> None:
     """What was sent behind it and what comes late about it is no lie."""
-    attr = QPInitAttr(psn=P, congestion_control=CongestionControl.FIXED, initial_cwnd=40)
+    attr = QPInitAttr(psn=P, congestion_control="fixed", initial_cwnd=40)
     pair = make_pair(attr_a=attr, attr_b=attr, window=WINDOW)
     pair.write(2000)
     pair.qp_a.post_send(SendWR(2, pair.mr_a.sge(0, 2000), pair.mr_b.addr, pair.mr_b.rkey ^ 1))
@@ -180,8 +180,8 @@ def to_the_sender(frame: bytes, pair: Pair) -> bytes:
 
 def test_go_back_n_does_not_wait_for_an_hour() -> None:
     """However long a delay the peer reports for the path that is left (here 4.3 s)."""
-    attr = QPInitAttr(psn=P, transport=Transport.GO_BACK_N)
-    config = HostConfig(initial_probes=0)
+    attr = QPInitAttr(psn=P, transport=Transport.GBN)
+    config = host_config(initial_probes=0)
     candidates = [Path(0x0001), Path(0x8123)]
     pair = make_pair(attr_a=attr, attr_b=attr, config=config, connect={"candidates": candidates})
     pair.write(10_000)
@@ -202,9 +202,9 @@ def test_go_back_n_does_not_wait_for_an_hour() -> None:
 # -- notifications and probes -----------------------------------------------------------------------------------
 
 
-def with_cnp(control: CongestionControl = CongestionControl.DCQCN) -> tuple[Pair, bytes]:
+def with_cnp(control: str = "dcqcn") -> tuple[Pair, bytes]:
     """A pair and a CNP about its first packet; the sender runs `control`."""
-    attr = QPInitAttr(psn=P, congestion_control=CongestionControl.DCQCN)
+    attr = QPInitAttr(psn=P, congestion_control="dcqcn")
     pair = make_pair(
         attr_a=QPInitAttr(psn=P, congestion_control=control), attr_b=attr, config=HostConfig(cnp_interval_ps=US)
     )
@@ -219,7 +219,7 @@ def test_a_notification_is_believed_by_who_has_sent_what_it_is_about_and_has_dcq
     pair, cnp = with_cnp()
     idle = QP(pair.pd_a, pair.cq_a, pair.qp_a.attr)
     idle.connect(pair.qp_b.endpoint)
-    other, unknown = with_cnp(CongestionControl.DCTCP)
+    other, unknown = with_cnp("dctcp")
     for at, frame, qp, believed in (
         (pair, change(cnp, psn=7), pair.qp_a, False),
         (pair, change(cnp, qpn=idle.qp_num), idle, False),
@@ -260,7 +260,7 @@ DATA = {"flags": (71, 1), "psn": (79, 3), "va": (82, 8), "rkey": (90, 4), "lengt
 
 
 def test_a_marked_packet_outside_of_the_window_notifies_nobody() -> None:
-    attr = QPInitAttr(psn=P, congestion_control=CongestionControl.DCQCN)
+    attr = QPInitAttr(psn=P, congestion_control="dcqcn")
     pair = make_pair(attr_a=attr, attr_b=attr, config=HostConfig(cnp_interval_ps=US), window=WINDOW)
     pair.write(1000)
     deliver(pair, 1, mark(change(next_frame(pair, 0), DATA, psn=P + WINDOW)))

@@ -10,6 +10,7 @@ import pytest
 
 from detour.hosts.config import LITERAL_LOSS, HostConfig
 from detour.hosts.decode import decode
+from detour.hosts.parameters import host_config
 from detour.hosts.verbs import Path, QPInitAttr
 from tests.property.lossy import US, Network, Pair, Weather, complete, make_pair, through_switches
 
@@ -24,7 +25,7 @@ Keep = Callable[[int, bytes], bytes | None]
 
 def begin(weather: Weather, config: HostConfig | None = None, keep: Keep | None = None) -> tuple[Pair, Network]:
     """A sender with four paths, of which it begins on the first, in the middle of a long message."""
-    config = config or HostConfig(**STAYS)
+    config = config or host_config(**STAYS)
     pair = make_pair(memory=1 << 20, config=config, attr_a=QPInitAttr(psn=0), connect={"candidates": PATHS})
     net = Network(pair.hs, weather, filter=keep)
     pair.write(PACKETS * 1000)
@@ -66,7 +67,7 @@ def test_a_dead_path_is_left_within_three_round_trips(way: str) -> None:
 
 def test_by_the_letter_it_takes_two_timeouts() -> None:
     weather = Weather(dead=lambda sport, now: sport == 1 and now > BREAK)
-    pair, net = begin(weather, HostConfig(**STAYS, **LITERAL_LOSS))
+    pair, net = begin(weather, host_config(**STAYS, **LITERAL_LOSS))
     assert silence(pair, net) > 2 * HostConfig().min_rto_ps
     assert complete(pair, net, PACKETS)["failovers"] == 0
 
@@ -88,7 +89,7 @@ def test_a_lost_tail_on_a_living_path_is_sent_again_there_and_soon() -> None:
     pair, net = begin(Weather(), keep=keep)
     stats = complete(pair, net, PACKETS)
     assert (stats["failovers"], stats["reroutes"], stats["rtos"]) == (0, 0, 0), net.schedule()
-    literal, slow = begin(Weather(), HostConfig(**STAYS, **LITERAL_LOSS), keep)
+    literal, slow = begin(Weather(), host_config(**STAYS, **LITERAL_LOSS), keep)
     assert complete(literal, slow, PACKETS)["rtos"] == 0
     assert net.now <= slow.now
 

@@ -118,7 +118,7 @@ import numpy as np
 chosen = algorithm({own!r} + ":MINE")
 import ctypes
 for sender in (QueuePair.dtype, ConnRecord.dtype):
-    bound = Bound(chosen, chosen.parameter_record({{{{}}}}), plugin.entry_of, sender)
+    bound = Bound(chosen, chosen.parameter_record(lambda name: 0), plugin.entry_of, sender)
     q, row = np.zeros(1, sender), np.zeros(1, chosen.row)
     call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 4)(int(bound.table[4]))
     row["table"] = bound.table.ctypes.data
@@ -153,7 +153,7 @@ def test_what_names_no_algorithm_is_one_line(own: str, text: str, reason: str) -
 
 def test_names_of_those_that_are_built_in() -> None:
     assert [algorithm(name).name for name in ("fixed", "dctcp", "DCQCN")] == ["fixed", "dctcp", "dcqcn"]
-    with pytest.raises(DetourError, match="there is no parameter g; allowed: none"):
+    with pytest.raises(DetourError, match="there is no parameter g; allowed: dctcp_g, empty_gain"):
         algorithm("dctcp:g=1")
 
 

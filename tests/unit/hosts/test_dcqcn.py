@@ -11,9 +11,10 @@ import pytest
 
 from detour.hosts.cc import algorithm
 from detour.hosts.cc import control as native_control
-from detour.hosts.config import DCQCN_PAPER, DCQCN_VENDOR, HostConfig
+from detour.hosts.cc.dcqcn import DCQCN, DCQCN_PAPER, DCQCN_VENDOR, DcqcnParameters
 from detour.hosts.decode import decode
-from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, Transport, algorithms
+from detour.hosts.parameters import host_config
+from detour.hosts.verbs import Path, QPInitAttr, Transport, algorithms
 from tests.native import FromPython, control_state, controlled
 from tests.property.lossy import US, Network, Weather, make_pair, transfer
 
@@ -31,11 +32,17 @@ def rate_of(pair: Any) -> float:
     return float(algorithms.state_of(pair.hs, algorithm("dcqcn"))[pair.qp_a.index]["rate"])
 
 
+def dcqcn_of(preset: dict[str, Any]) -> DcqcnParameters:
+    """DCQCN's own parameters."""
+    parameters: DcqcnParameters = DCQCN.on_hosts(host_config(**preset).plugins).parameters
+    return parameters
+
+
 class Flow:
     """The hooks of a QP."""
 
     def __init__(self, preset: dict[str, Any], **changes: Any) -> None:
-        self.config = HostConfig(**(preset | changes))
+        self.config = dcqcn_of(preset | changes)
         self.hs = controlled("dcqcn", 64.0, **(preset | changes))
         self.cfg, self.q, self.s = self.hs.cfg[0], self.hs.qp[0], control_state(self.hs)[0]
 
@@ -51,7 +58,7 @@ class Flow:
 class Model:
     """The algorithm as its authors wrote it, an event for every timer."""
 
-    def __init__(self, c: HostConfig) -> None:
+    def __init__(self, c: DcqcnParameters) -> None:
         self.c = c
         self.rate = self.target = LINE
         self.alpha, self.first = 1.0, True
@@ -226,13 +233,13 @@ def test_a_new_path_begins_at_a_tenth_and_recovers(preset: dict[str, Any]) -> No
 
 
 def dcqcn(transport: Transport = Transport.LERP) -> dict[str, Any]:
-    attr = QPInitAttr(psn=0, congestion_control=CongestionControl.DCQCN, transport=transport)
+    attr = QPInitAttr(psn=0, congestion_control="dcqcn", transport=transport)
     return {"attr_a": attr, "attr_b": attr}
 
 
 @pytest.mark.parametrize("transport", list(Transport))
 def test_a_paced_flow_sends_at_its_rate(transport: Transport) -> None:
-    config = HostConfig(dcqcn_reroute_share=0.05, dcqcn_increase_ps=10**12)
+    config = host_config(dcqcn_reroute_share=0.05, dcqcn_increase_ps=10**12)
     pair = make_pair(config=config, **dcqcn(transport))
     net = Network(pair.hs, Weather())
     pair.qp_a.set_path(Path(2))  # 5 Gb/s from now on
@@ -256,7 +263,7 @@ def test_a_flow_at_line_rate_leaves_no_gaps() -> None:
 
 
 def test_marks_make_a_cnp_every_interval() -> None:
-    pair = make_pair(memory=1 << 20, config=HostConfig(**DCQCN_PAPER), **dcqcn())
+    pair = make_pair(memory=1 << 20, config=host_config(**DCQCN_PAPER), **dcqcn())
     net = Network(pair.hs, Weather(mark=1.0))
     cnps: list[int] = []
 
@@ -285,7 +292,7 @@ def test_without_cnps_the_bit_of_the_ack_is_the_notification() -> None:
 
 
 def test_cnps_are_for_dcqcn_only_and_those_of_an_old_path_are_ignored() -> None:
-    config = HostConfig(**DCQCN_PAPER)
+    config = host_config(**DCQCN_PAPER)
     pair = make_pair(config=config, connect={"path": Path(1)})
     transfer(pair, Network(pair.hs, Weather(mark=1.0)), 100)
     assert pair.qp_b.stats()["rx_cnps"] == 0, "DCTCP"

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from detour.base.errors import DetourError
-from detour.hosts.config import HostConfig
 from detour.hosts.driver import Driver, open_interface, open_unix
 from detour.hosts.endpoint import make_hosts
+from detour.hosts.parameters import real_time
 from detour.hosts.state import set_host
 from detour.hosts.verbs import CQ, MR, PD, QP, WC, AccessFlag, Context, Device, Endpoint, SendWR, WCStatus
 from tests.waiting import until
@@ -29,7 +29,7 @@ class Station:
     """One host with arrays and a driver of its own, as in a process of its own."""
 
     def __init__(self, number: int) -> None:
-        self.hs = make_hosts(1, 4, 4 * MEGABYTE, config=HostConfig.real_time(), seed=number)
+        self.hs = make_hosts(1, 4, 4 * MEGABYTE, config=real_time(), seed=number)
         set_host(self.hs, 0, f"fd00::{number + 1}", mac=0x020000000000 | number)
         self.driver = Driver(self.hs)
         self.device = Device(self.hs, self.driver.call, self.driver.kick)

@@ -11,15 +11,16 @@ from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.frames.wire import SYNDROME_SEQUENCE
-from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, Transport
+from detour.hosts.parameters import host_config
+from detour.hosts.verbs import Path, QPInitAttr, Transport
 from tests.property import lossy
 from tests.property.lossy import US, Network, Pair, Weather, check_cost, losing, make_pair
 
 
 def gbn(cwnd: float = 40, **changes: Any) -> dict[str, Any]:
     """Attributes for both ends: go-back-N, a fixed window, PSN 0."""
-    values = {"psn": 0, "congestion_control": CongestionControl.FIXED, "initial_cwnd": cwnd} | changes
-    attr = QPInitAttr(transport=Transport.GO_BACK_N, **values)
+    values = {"psn": 0, "congestion_control": "fixed", "initial_cwnd": cwnd} | changes
+    attr = QPInitAttr(transport=Transport.GBN, **values)
     return {"attr_a": attr, "attr_b": attr}
 
 
@@ -109,7 +110,7 @@ def test_the_receive_window_bounds_what_is_sent() -> None:
 
 
 def test_dctcp_halves_once_a_gap() -> None:
-    pair = make_pair(**gbn(congestion_control=CongestionControl.DCTCP, initial_cwnd=40))
+    pair = make_pair(**gbn(congestion_control="dctcp", initial_cwnd=40))
     net = Network(pair.hs, Weather(), filter=losing(data={(7, 0)}))
     pair.write(60_000)
     q = pair.hs.qp[pair.qp_a.index]
@@ -127,10 +128,10 @@ QUEUE = {OLD: 50_000, NEW: 10_000}
 def reroute(transport: Transport, reordering: bool = False, cwnd: int = 1000) -> tuple[Any, Any, dict[str, list[int]]]:
     """A transfer that finds the second path better; its queues delay as they say. Statistics, and when packets of
     the two paths were sent."""
-    control = CongestionControl.FIXED
+    control = "fixed"
     attr = QPInitAttr(psn=0, transport=transport, reordering=reordering, congestion_control=control, initial_cwnd=cwnd)
     candidates = [Path(OLD), Path(NEW)]
-    config = HostConfig(delta3=1 << 30)
+    config = host_config(delta3=1 << 30)
     pair = make_pair(memory=1 << 20, config=config, attr_a=attr, attr_b=attr, connect={"candidates": candidates})
     sent: dict[str, list[int]] = {"old": [], "new": [], "ptr": []}
     weather = Weather(delay_of=lambda s: 2 * US + QUEUE[s] * 1000, queue_of=lambda s: QUEUE[s])
@@ -150,13 +151,13 @@ def reroute(transport: Transport, reordering: bool = False, cwnd: int = 1000) ->
 
 def test_go_back_n_waits_for_the_difference_and_loses_nothing() -> None:
     # The window is full before the old path's delay is known: without that it must not be left.
-    stats, received, sent = reroute(Transport.GO_BACK_N, cwnd=200)
+    stats, received, sent = reroute(Transport.GBN, cwnd=200)
     assert (received["rx_early_dropped"], stats["retransmitted"], stats["rtos"]) == (0, 0, 0)
     assert min(sent["new"]) - max(sent["old"]) >= (QUEUE[OLD] - QUEUE[NEW]) * 1000
 
 
 def test_selective_repeat_and_a_reordering_receiver_do_not_wait() -> None:
-    for kind in ((Transport.LERP, False), (Transport.GO_BACK_N, True)):
+    for kind in ((Transport.LERP, False), (Transport.GBN, True)):
         stats, received, sent = reroute(*kind)
         assert stats["retransmitted"] == 0
         assert min(sent["new"]) - max(sent["old"]) < (QUEUE[OLD] - QUEUE[NEW]) * 1000
@@ -176,9 +177,9 @@ def time_of(transport: Transport, loss: float, seed: int) -> int:
 
 
 def test_the_transports_are_equal_without_loss_and_lerp_is_ahead_with_it() -> None:
-    assert time_of(Transport.LERP, 0.0, 1) == time_of(Transport.GO_BACK_N, 0.0, 1)
+    assert time_of(Transport.LERP, 0.0, 1) == time_of(Transport.GBN, 0.0, 1)
     lerp = [time_of(Transport.LERP, 0.01, seed) for seed in range(5)]
-    gbn_times = [time_of(Transport.GO_BACK_N, 0.01, seed) for seed in range(5)]
+    gbn_times = [time_of(Transport.GBN, 0.01, seed) for seed in range(5)]
     assert sum(gbn_times) > 1.3 * sum(lerp), (lerp, gbn_times)
 
 

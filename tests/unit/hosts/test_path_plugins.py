@@ -10,7 +10,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.base.jit import COMPILED
 from detour.hosts.paths import PATH_REGISTRY, path_scheme
-from detour.hosts.verbs import Path, PathChoice, QPInitAttr, Transport
+from detour.hosts.verbs import Path, QPInitAttr, Transport
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
 OWN = """
@@ -94,6 +94,15 @@ def test_a_number_is_no_scheme(own: str) -> None:
         path_scheme(f"{own}:number")
 
 
-def test_all_choices_are_in_the_registry() -> None:
-    assert set(PATH_REGISTRY.built_in) == {choice.name.lower() for choice in PathChoice}
-    assert all(path_scheme(name).name == name for name in PATH_REGISTRY.built_in)
+RIVALS = {"flowbender", "mrc-like", "reps", "spritz-scout", "spritz-spray"}
+
+
+def test_a_scheme_has_one_name_and_is_a_plugin_wherever_it_comes_from() -> None:
+    assert set(PATH_REGISTRY.names()) - set(PATH_REGISTRY.built_in) >= RIVALS
+    assert all(path_scheme(name).name == name for name in PATH_REGISTRY.names())
+    assert path_scheme("Spritz-Scout") == path_scheme("spritz-scout")
+
+
+@pytest.mark.parametrize(("former", "name"), [("telemetry", "probing"), ("spraying", "spray"), ("set", "pathset")])
+def test_names_that_were_given_before_are_understood(former: str, name: str) -> None:
+    assert path_scheme(former) == path_scheme(name)

@@ -12,24 +12,31 @@ import pytest
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import make_hosts
+from detour.hosts.parameters import host_config
 from detour.hosts.paths import delays as native_delays
 from detour.hosts.paths.delays import ProbingState
-from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, Transport, random_candidates
-from tests.native import FromPython
+from detour.hosts.paths.probing import PROBING
+from detour.hosts.verbs import Path, QPInitAttr, QPState, Transport, random_candidates
+from tests.native import FromPython, parameters_of
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
 CANDIDATES = [Path(0x0001), *(Path(0x8000 + k) for k in range(1, 8))]
 """one shortest path and seven non-shortest ones, as on D1"""
-FIXED_WINDOW = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, initial_cwnd=40)
+FIXED_WINDOW = QPInitAttr(psn=0, congestion_control="fixed", initial_cwnd=40)
 MTU_TICKS = 80  # 1000 bytes at 100 Gb/s, ticks of a nanosecond
 
 delays = FromPython(native_delays)
 
 
+def probing(config: HostConfig) -> Any:
+    """What the hooks of `probing` are given on such hosts."""
+    return parameters_of(make_hosts(1, 1, 0, config=config), PROBING)
+
+
 def test_own_packets_count_as_delay_unless_told_otherwise() -> None:
     for own_share in (False, True):
-        hs = make_hosts(1, 1, 0, config=HostConfig(own_share=own_share))
-        q, cfg, s = hs.qp[0], hs.cfg[0], np.zeros(1, ProbingState.dtype)[0]
+        hs = make_hosts(1, 1, 0, config=host_config(own_share=own_share))
+        q, cfg, s = hs.qp[0], parameters_of(hs, PROBING), np.zeros(1, ProbingState.dtype)[0]
         delays.begin(cfg, s, 10_000)
         q["srtt"] = 20 * US
         # A packet of 1102 bytes takes 88.16 ns; the path carries 226.9 of them a round trip.
@@ -43,13 +50,13 @@ def test_own_packets_count_as_delay_unless_told_otherwise() -> None:
 
 
 def test_for_an_empty_path_a_smaller_difference_is_enough() -> None:
-    cfg = make_hosts(1, 1, 0, config=HostConfig(delta2_empty=40, empty_mtus=5, confirmations=3)).cfg[0]
+    cfg = probing(host_config(delta2_empty=40, empty_mtus=5, confirmations=3))
     above, limit = 40 * MTU_TICKS + 1, 5 * MTU_TICKS
     assert delays.is_better(cfg, 0, above)
     assert not delays.is_better(cfg, 0, above - 1)
     assert delays.is_better(cfg, limit, limit + above)
     assert not delays.is_better(cfg, limit + 1, limit + 1 + above), "there is a queue"
-    assert not delays.is_better(make_hosts(1, 1, 0, config=HostConfig()).cfg[0], 0, above), "the paper's rule"
+    assert not delays.is_better(probing(HostConfig()), 0, above), "the paper's rule"
     assert delays.confirmations(cfg, 0, above) == 8
     assert delays.confirmations(cfg, 0, 75 * MTU_TICKS + 1) == 3
 
@@ -92,14 +99,14 @@ def current(pair: Pair) -> int:
 
 
 def test_better_means_below_four_fifths_and_75_mtu_times_less() -> None:
-    cfg = make_hosts(1, 1, 0, config=HostConfig()).cfg[0]
+    cfg = probing(HostConfig())
     gap = 75 * MTU_TICKS
     assert delays.is_better(cfg, 0, gap + 1)
     assert not delays.is_better(cfg, 0, gap), "the difference must be above 75 MTU times"
     assert delays.is_better(cfg, 79_999, 100_000)
     assert not delays.is_better(cfg, 80_000, 100_000), "the delay must be below 0.8 of the current one"
     assert not delays.is_better(cfg, 100_000, 80_000)
-    slow = make_hosts(1, 1, 0, config=HostConfig(link_rate_bps=10_000_000, tick_ps=1_000_000)).cfg[0]
+    slow = probing(HostConfig(link_rate_bps=10_000_000, tick_ps=1_000_000))
     assert delays.is_better(slow, 0, 75 * 800 + 1), "at 10 Mb/s an MTU takes 800 us"
     assert not delays.is_better(slow, 0, 75 * 800)
 
@@ -119,7 +126,7 @@ def test_a_busy_connection_probes_four_random_alternatives() -> None:
 
 def test_a_connection_with_little_to_send_does_not_probe() -> None:
     probes = Probes()
-    pair, net = start(HostConfig().probe_backlog - 1, Weather(), probes)
+    pair, net = start(PROBING.parameters.probe_backlog - 1, Weather(), probes)
     finish(pair, net)
     assert probes.seen == []
 
@@ -135,7 +142,7 @@ def test_a_fixed_path_is_never_probed_nor_left() -> None:
 
 
 # one-way delays (us) and queuing delays (ticks) of the paths in the tests of the round
-ALL = HostConfig(initial_probes=7, delta3=1 << 30)
+ALL = host_config(initial_probes=7, delta3=1 << 30)
 
 
 def test_the_best_of_all_is_taken_when_all_have_answered() -> None:
@@ -178,15 +185,15 @@ def test_without_any_answer_the_connection_stays() -> None:
 def test_no_path_is_left_for_one_that_is_hardly_better() -> None:
     for other in (50_000 * 0.81, 50_000 - 75 * MTU_TICKS):
         weather = Weather(queue_of=lambda s, other=other: 50_000 if s == 1 else int(other))
-        pair, net = start(900, weather, config=HostConfig(initial_probes=7))
+        pair, net = start(900, weather, config=host_config(initial_probes=7))
         assert finish(pair, net)["reroutes"] == 0
 
 
 @pytest.mark.parametrize(("window", "interval"), [(40, 100), (250, 250)])
 def test_a_probe_goes_out_every_max_cwnd_100_data_packets_round_robin(window: int, interval: int) -> None:
-    attr = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, initial_cwnd=window)
+    attr = QPInitAttr(psn=0, congestion_control="fixed", initial_cwnd=window)
     probes = Probes()
-    config = HostConfig(initial_probes=0)
+    config = host_config(initial_probes=0)
     pair, net = start(1000, Weather(), probes, attr_a=attr, config=config)
     stats = finish(pair, net)
     expected = [(k + 1) % len(CANDIDATES) for k in range(1000 // interval)]
@@ -223,7 +230,7 @@ def test_go_back_n_waits_until_nothing_can_be_overtaken(waits: bool) -> None:
         return 30_000 if sport == 1 and now[0] > 30 * US else 0
 
     weather = Weather(queue_of=queue, delay_of=lambda sport: 5 * US + 1_000 * queue(sport))
-    attr = QPInitAttr(psn=0, initial_cwnd=40, transport=Transport.GO_BACK_N)
+    attr = QPInitAttr(psn=0, initial_cwnd=40, transport=Transport.GBN)
     pair, net = start(1000, weather, config=HostConfig(idle_wait=waits), attr_a=attr, attr_b=attr)
 
     def moved() -> bool:
@@ -237,8 +244,8 @@ def test_go_back_n_waits_until_nothing_can_be_overtaken(waits: bool) -> None:
 
 
 def test_a_path_is_judged_by_the_least_delay_of_its_last_packets() -> None:
-    hs = make_hosts(1, 1, 0, config=HostConfig(standing_delay=True))
-    q, cfg, s = hs.qp[0], hs.cfg[0], np.zeros(1, ProbingState.dtype)[0]
+    hs = make_hosts(1, 1, 0, config=host_config(standing_delay=True))
+    q, cfg, s = hs.qp[0], parameters_of(hs, PROBING), np.zeros(1, ProbingState.dtype)[0]
     q["cwnd"] = 20
     delays.begin(cfg, s, 500)
     seen = []
@@ -253,7 +260,7 @@ def test_a_path_is_judged_by_the_least_delay_of_its_last_packets() -> None:
 
 def test_by_the_letter_a_path_is_judged_by_its_last_packet() -> None:
     hs = make_hosts(1, 1, 0, config=HostConfig())
-    q, cfg, s = hs.qp[0], hs.cfg[0], np.zeros(1, ProbingState.dtype)[0]
+    q, cfg, s = hs.qp[0], parameters_of(hs, PROBING), np.zeros(1, ProbingState.dtype)[0]
     delays.begin(cfg, s, 500)
     assert delays.standing(s) == 500
     for delay in (900, 800, 1000):
@@ -269,7 +276,7 @@ def test_a_burst_moves_only_those_who_look_at_single_packets(standing: bool) -> 
         data[0] += sport == 1
         return 30_000 if sport == 1 and data[0] % 30 < 20 else 0
 
-    config = HostConfig(initial_probes=0, delta3=20, standing_delay=standing)
+    config = host_config(initial_probes=0, delta3=20, standing_delay=standing)
     pair, net = start(1000, Weather(queue_of=queue), config=config)
     assert (finish(pair, net)["reroutes"] > 0) != standing
 
@@ -277,7 +284,7 @@ def test_a_burst_moves_only_those_who_look_at_single_packets(standing: bool) -> 
 @pytest.mark.parametrize("confirmations", [0, 2])
 def test_a_better_path_is_probed_again_as_often_as_asked(confirmations: int) -> None:
     probes = Probes()
-    config = HostConfig(initial_probes=0, confirmations=confirmations)
+    config = host_config(initial_probes=0, confirmations=confirmations)
     pair, net = start(700, Weather(queue_of=lambda s: 30_000 if s == 1 else 0), probes, config=config)
     assert finish(pair, net)["reroutes"] == 1
     first = next(cand for cand in probes.ptms() if cand != 0)
@@ -288,7 +295,7 @@ def test_a_better_path_is_probed_again_as_often_as_asked(confirmations: int) -> 
 @pytest.mark.parametrize("queue", [30_000, 3_000])
 def test_who_would_leave_for_an_empty_path_probes_several_at_a_time(queue: int) -> None:
     probes = Probes()
-    config = HostConfig(initial_probes=0, crowded_probes=3)
+    config = host_config(initial_probes=0, crowded_probes=3)
     pair, net = start(700, Weather(queue_of=lambda s: queue if s == 1 else queue - 1), probes, config=config)
     assert finish(pair, net)["reroutes"] == 0
     assert len(probes.ptms()) == (3 if queue == 30_000 else 1) * (700 // 100)
@@ -299,7 +306,7 @@ def test_a_path_that_was_better_only_once_is_not_taken() -> None:
     answers = iter([0] + [29_000] * 1000)
     queue = {1: lambda: 30_000, 0x8001: lambda: next(answers)}
     weather = Weather(queue_of=lambda s: queue[s]() if s in queue else 29_000)
-    pair, net = start(1000, weather, config=HostConfig(initial_probes=0, confirmations=1))
+    pair, net = start(1000, weather, config=host_config(initial_probes=0, confirmations=1))
     assert finish(pair, net)["reroutes"] == 0
 
 

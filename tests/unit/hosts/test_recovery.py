@@ -13,10 +13,11 @@ import pytest
 from detour.base.errors import DetourError
 from detour.hosts.config import LITERAL_LOSS, HostConfig
 from detour.hosts.decode import decode
-from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
+from detour.hosts.parameters import real_time
+from detour.hosts.verbs import Path, QPInitAttr, QPState, SendWR, Transport, WCStatus
 from tests.property.lossy import US, Network, Weather, check_cost, complete, ended, losing, make_pair, transfer
 
-FIXED_WINDOW = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, initial_cwnd=40)
+FIXED_WINDOW = QPInitAttr(psn=0, congestion_control="fixed", initial_cwnd=40)
 SLOW, FAST = Path(0x0001), Path(0x0002)
 
 
@@ -138,7 +139,7 @@ def test_a_dead_connection_fails_and_flushes(transport: Transport) -> None:
     assert net.run(lambda: False) is False, "and then it is silent"
 
 
-@pytest.mark.parametrize("transport", [Transport.LERP, Transport.GO_BACK_N])
+@pytest.mark.parametrize("transport", [Transport.LERP, Transport.GBN])
 def test_timeouts_double_up_to_eight_initial_ones(transport: Transport) -> None:
     """From the one that the round trip says (RFC 6298), for as long as the connection tries."""
     config, attr = HostConfig(), QPInitAttr(transport=transport)
@@ -162,7 +163,7 @@ def test_timeouts_double_up_to_eight_initial_ones(transport: Transport) -> None:
     assert pair.qp_a.state is QPState.ERR
 
 
-@pytest.mark.parametrize("transport", [Transport.LERP, Transport.GO_BACK_N])
+@pytest.mark.parametrize("transport", [Transport.LERP, Transport.GBN])
 @pytest.mark.parametrize("seed", [0, 1, 3, 4])
 def test_a_path_that_loses_nine_of_ten_acks(transport: Transport, seed: int) -> None:
     """Nothing that was sent is lost, and timeouts that find that out do not cost the window (RFC 5682)."""
@@ -190,15 +191,15 @@ def test_a_timeout_in_a_row_does_not_lower_the_threshold_again() -> None:
     assert net.run(lambda: bool(pair.cq_a.poll())), net.schedule()
 
 
-@pytest.mark.parametrize("transport", [Transport.LERP, Transport.GO_BACK_N])
+@pytest.mark.parametrize("transport", [Transport.LERP, Transport.GBN])
 def test_in_real_time_an_outage_of_a_minute_is_survived(transport: Transport) -> None:
     """The controller shares a busy machine with the hosts and may take as long to mend paths (RFC 1122, 4.2.3.5)."""
     minute, attr = 60_000_000 * US, QPInitAttr(transport=transport)
-    pair = make_pair(attr_a=attr, attr_b=attr, config=HostConfig.real_time())
+    pair = make_pair(attr_a=attr, attr_b=attr, config=real_time())
     net = Network(pair.hs, Weather(rate_bps=20_000_000, dead=lambda sport, now: 10_000 * US < now < minute))
     pair.write(100_000)
     assert ended(pair, net, limit_ps=10 * minute) == [WCStatus.SUCCESS]
-    assert minute < net.now < minute + 2 * HostConfig.real_time().max_rto_ps
+    assert minute < net.now < minute + 2 * real_time().max_rto_ps
     # But not for ever.
     net.weather.dead = lambda sport, now: True
     pair.write(100_000, 2)
@@ -207,7 +208,7 @@ def test_in_real_time_an_outage_of_a_minute_is_survived(transport: Transport) ->
     assert minute < net.now - begun < 2 * minute
 
 
-@pytest.mark.parametrize("transport", [Transport.LERP, Transport.GO_BACK_N])
+@pytest.mark.parametrize("transport", [Transport.LERP, Transport.GBN])
 @pytest.mark.parametrize("outage_ms", [50, 200])
 def test_an_outage_of_a_fixed_path_is_survived(transport: Transport, outage_ms: int) -> None:
     attr, end = QPInitAttr(transport=transport), outage_ms * 1000 * US
@@ -245,7 +246,7 @@ def test_budgets_that_verbs_do_not_have(wrong: dict[str, Any]) -> None:
 
 def test_psn_wraps_in_the_middle_of_a_message_with_losses() -> None:
     first = (1 << 24) - 20
-    attr = QPInitAttr(psn=first, congestion_control=CongestionControl.FIXED, initial_cwnd=40)
+    attr = QPInitAttr(psn=first, congestion_control="fixed", initial_cwnd=40)
     pair = make_pair(attr_a=attr, attr_b=QPInitAttr(psn=(1 << 24) - 1))
     lost = {((first + k) & 0xFFFFFF, 0) for k in (3, 19, 20, 21, 44)}
     net = Network(pair.hs, Weather(), filter=losing(lost))

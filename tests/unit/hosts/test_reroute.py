@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from detour.hosts.config import HostConfig
-from detour.hosts.verbs import CongestionControl, Path, QPInitAttr, SendWR, Transport, WCOpcode
+from detour.hosts.parameters import host_config
+from detour.hosts.verbs import Path, QPInitAttr, SendWR, Transport, WCOpcode
 from tests.property.lossy import US, Network, Pair, Weather, make_pair, mark
 
 CANDIDATES = [Path(1 + k, (2 + k, 1, 0x8001)) for k in range(3)]
 """uSID lists by way of three spines; their source ports tell the simulator which is which"""
-WINDOW = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, initial_cwnd=40)
-QUICK = HostConfig(react_hold_ps=15 * US)
+WINDOW = QPInitAttr(psn=0, congestion_control="fixed", initial_cwnd=40)
+QUICK = host_config(react_hold_ps=15 * US)
 
 
 def start(weather: Weather, messages: int = 12, size: int = 60_000, **options: Any) -> tuple[Pair, Network]:
@@ -74,7 +75,7 @@ def test_marks_make_it_move_and_when_all_are_marked_it_stays() -> None:
     pair, net = start(Weather(mark=1.0))
     stats = finish(pair, net)
     assert stats["reroutes"] == 2, "all three paths were tried, none of them again so soon"
-    one, other = start(Weather(mark=1.0), config=HostConfig(react_hold_ps=15 * US, react_penalty_ps=30 * US))
+    one, other = start(Weather(mark=1.0), config=host_config(react_hold_ps=15 * US, react_penalty_ps=30 * US))
     assert finish(one, other)["reroutes"] > 2
 
 
@@ -109,7 +110,7 @@ def test_a_loss_makes_it_move() -> None:
 def test_messages_survive_rerouting_in_bad_weather(seed: int, transport: Transport) -> None:
     weather = Weather(loss=0.01, duplicate=0.01, corrupt=0.005, mark=0.3, queue_of=lambda sport: 900 * sport)
     attr = QPInitAttr(psn=0xFFFFF0, transport=transport)
-    config = HostConfig(react_hold_ps=20 * US, react_penalty_ps=20 * US, react_answers=3)
+    config = host_config(react_hold_ps=20 * US, react_penalty_ps=20 * US, react_answers=3)
     pair, net = start(weather, seed=seed, attr_a=attr, attr_b=QPInitAttr(transport=transport), config=config)
     assert finish(pair, net)["reroutes"] > 1
 

@@ -14,7 +14,7 @@ from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.state import MAX_TIME
-from detour.hosts.verbs import CongestionControl, Path, PathChoice, QPInitAttr, Transport
+from detour.hosts.verbs import Path, QPInitAttr, Transport
 from tests.property.lossy import US, Network, Pair, Weather, complete, through_switches
 from tests.unit.hosts.test_spray import PACKETS, ROUND_TRIP, Sent, begin
 
@@ -22,7 +22,7 @@ SET = [Path(k) for k in range(1, 9)]
 
 
 def sending(weather: Weather, **options: Any) -> tuple[Pair, Network]:
-    return begin(weather, PathChoice.WEIGHTED, paths=options.pop("paths", SET), **options)
+    return begin(weather, "pathset", paths=options.pop("paths", SET), **options)
 
 
 def candidate(pair: Pair, sport: int) -> Any:
@@ -62,7 +62,7 @@ def test_shares_are_as_weights() -> None:
 def test_shares_are_as_weights_also_with_few_packets_in_flight(weights: list[int], window: int) -> None:
     """Within 2 % of the largest share; a round trip lasts for longer than the packets in flight take."""
     sent, packets = Sent(), 768
-    attr = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, initial_cwnd=window)
+    attr = QPInitAttr(psn=0, congestion_control="fixed", initial_cwnd=window)
     paths = [Path(k, weight=weight) for k, weight in enumerate(weights, 1)]
     complete(*sending(Weather(), keep=sent, paths=paths, attr_a=attr, packets=packets), packets)
     counts, largest = Counter(sent.sports), max(weights)
@@ -96,8 +96,8 @@ class Trims(Sent):
         return bytes(cut)
 
 
-@pytest.mark.parametrize("choice", [PathChoice.WEIGHTED, PathChoice.SPRAYING, PathChoice.FIXED])
-def test_trimmed_packets_are_sent_again_and_retire_no_path(choice: PathChoice) -> None:
+@pytest.mark.parametrize("choice", ["pathset", "spray", "fixed"])
+def test_trimmed_packets_are_sent_again_and_retire_no_path(choice: str) -> None:
     dctcp = QPInitAttr(psn=0)
     stats = complete(*begin(Weather(), choice, keep=Trims(), paths=SET, attr_a=dctcp, attr_b=dctcp), PACKETS)
     assert stats["retransmitted"] == stats["lost"] == pytest.approx(PACKETS / 9, abs=PACKETS / 60)
@@ -106,8 +106,8 @@ def test_trimmed_packets_are_sent_again_and_retire_no_path(choice: PathChoice) -
 
 
 def test_trimmed_packets_cost_go_back_n_what_lost_ones_do() -> None:
-    gbn = QPInitAttr(psn=0, transport=Transport.GO_BACK_N)
-    stats = complete(*begin(Weather(), PathChoice.FIXED, keep=Trims(), paths=SET[:1], attr_a=gbn, attr_b=gbn), PACKETS)
+    gbn = QPInitAttr(psn=0, transport=Transport.GBN)
+    stats = complete(*begin(Weather(), "fixed", keep=Trims(), paths=SET[:1], attr_a=gbn, attr_b=gbn), PACKETS)
     assert stats["naks"] > 0
 
 

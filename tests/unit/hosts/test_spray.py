@@ -13,8 +13,9 @@ import pytest
 from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
+from detour.hosts.parameters import host_config
 from detour.hosts.state import NIL
-from detour.hosts.verbs import CongestionControl, Path, PathChoice, QPInitAttr, Transport
+from detour.hosts.verbs import Path, QPInitAttr, Transport
 from detour.hosts.verbs.bulk import connect_many
 from tests.property.lossy import US, Network, Pair, Weather, complete, make_pair, through_switches
 
@@ -25,13 +26,11 @@ PACKETS = 2000
 ROUND_TRIP = 10 * US
 WINDOW = 40
 BREAK = 60 * US
-FIXED = QPInitAttr(psn=0, congestion_control=CongestionControl.FIXED, initial_cwnd=WINDOW)
+FIXED = QPInitAttr(psn=0, congestion_control="fixed", initial_cwnd=WINDOW)
 Keep = Callable[[int, bytes], bytes | None]
 
 
-def begin(
-    weather: Weather, choice: PathChoice = PathChoice.SPRAYING, *, keep: Keep | None = None, **options: Any
-) -> tuple[Pair, Network]:
+def begin(weather: Weather, choice: str = "spray", *, keep: Keep | None = None, **options: Any) -> tuple[Pair, Network]:
     """A sender in the middle of a long message."""
     packets = options.pop("packets", PACKETS)
     paths = options.pop("paths", PATHS)
@@ -150,7 +149,7 @@ def test_a_detour_that_waits_for_longer_than_others_is_used_less() -> None:
 
 def test_paths_of_different_delay_lose_nothing() -> None:
     delay = {0x8000 + k: (5 + 7 * k) * US for k in range(1, 1 + DETOURS)}
-    for choice in (PathChoice.SPRAYING, PathChoice.OBLIVIOUS, PathChoice.REPS):
+    for choice in ("spray", "oblivious", "reps"):
         weather = Weather(delay_of=lambda sport: delay.get(sport, 5 * US), queue_of=lambda s: 20_000 * (s == 1))
         stats = complete(*begin(weather, choice), PACKETS)
         assert (stats["lost"], stats["retransmitted"], stats["rtos"]) == (0, 0, 0), choice
@@ -158,7 +157,7 @@ def test_paths_of_different_delay_lose_nothing() -> None:
 
 def test_a_loss_shows_by_the_next_packet_on_its_path() -> None:
     sent = Sent(lambda f, number: f["kind"] == "data" and number == 500)
-    pair, net = begin(Weather(), PathChoice.OBLIVIOUS, keep=sent)
+    pair, net = begin(Weather(), "oblivious", keep=sent)
     stats = complete(pair, net, PACKETS)
     assert (stats["lost"], stats["retransmitted"], stats["spurious"], stats["rtos"]) == (1, 1, 0, 0)
 
@@ -171,7 +170,7 @@ def test_a_lost_answer_is_no_lost_packet() -> None:
         answers += f["kind"] == "ack"
         return f["kind"] == "ack" and answers % 50 == 0
 
-    pair, net = begin(Weather(), PathChoice.OBLIVIOUS, keep=Sent(loses))
+    pair, net = begin(Weather(), "oblivious", keep=Sent(loses))
     stats = complete(pair, net, PACKETS)
     assert stats["rtos"] == 0
     assert stats["retransmitted"] <= 2, "what was sent at the very end may be"
@@ -179,7 +178,7 @@ def test_a_lost_answer_is_no_lost_packet() -> None:
 
 def test_a_dead_path_costs_less_than_three_round_trips() -> None:
     weather = Weather(dead=lambda sport, now: sport == 0x8003 and now > BREAK)
-    pair, net = begin(weather, PathChoice.OBLIVIOUS)
+    pair, net = begin(weather, "oblivious")
     c = pair.hs.candidate[pair.qp_a.index]
     dead = next(k for k in range(len(PATHS)) if c[k]["sport"] == 0x8003)
     assert net.run(lambda: int(c[dead]["silent"]) > 0), net.schedule()
@@ -214,7 +213,7 @@ def test_a_path_that_becomes_slow_is_not_dead(wait: int) -> None:
     """A queue of several round trips that comes at once, as where others begin to send: in doubt, but it answers."""
     slow: list[bool] = [False]
     weather = Weather(queue_of=lambda sport: wait * 10_000 if sport == 0x8003 and slow[0] else 0)
-    pair, net = begin(weather, PathChoice.OBLIVIOUS)
+    pair, net = begin(weather, "oblivious")
     net.run(lambda: net.now > BREAK)
     slow[0] = True
     stats = complete(pair, net, PACKETS)
@@ -225,7 +224,7 @@ def test_a_path_that_becomes_slow_is_not_dead(wait: int) -> None:
 @pytest.mark.parametrize(("heard", "soon"), [(1 * BREAK, True), (4 * BREAK, False)], ids=["long ago", "just now"])
 def test_an_old_round_trip_says_little_of_a_path_that_breaks(heard: int, soon: bool) -> None:
     """A path that had 50 us waiting once is missed as others are when that was long ago."""
-    pair, net = begin(Weather(dead=lambda sport, now: sport == 0x8003 and now > 4 * BREAK), PathChoice.OBLIVIOUS)
+    pair, net = begin(Weather(dead=lambda sport, now: sport == 0x8003 and now > 4 * BREAK), "oblivious")
     c = pair.hs.candidate[pair.qp_a.index]
     place = next(k for k in range(len(PATHS)) if c[k]["sport"] == 0x8003)
     net.run(lambda: net.now > 4 * BREAK + 1.1 * ROUND_TRIP)  # the last answer is there
@@ -238,7 +237,7 @@ def test_a_path_whose_answers_are_lost_still_carries_data() -> None:
     """Answers that come by other paths say that everything has arrived."""
     nets: list[Network] = []
     lost = Sent(lambda f, _: f["kind"] == "ack" and f["sport"] == 0x8003 and nets[0].now > BREAK)
-    pair, net = begin(Weather(), PathChoice.OBLIVIOUS, keep=lost)
+    pair, net = begin(Weather(), "oblivious", keep=lost)
     nets.append(net)
     stats = complete(pair, net, PACKETS)
     assert stats["retransmitted"] <= 2, net.schedule()
@@ -249,7 +248,7 @@ def test_a_path_that_comes_back_is_used_again() -> None:
     config = HostConfig(spray_dead_ps=100 * US)
     sent = Sent()
     weather = Weather(dead=lambda sport, now: sport == 0x8003 and BREAK < now < 2 * BREAK)
-    pair, net = begin(weather, PathChoice.OBLIVIOUS, keep=sent, config=config)
+    pair, net = begin(weather, "oblivious", keep=sent, config=config)
     complete(pair, net, PACKETS)
     assert 0x8003 in sent.sports[-200:]
 
@@ -263,13 +262,13 @@ def test_where_nobody_answers_it_is_no_path() -> None:
 @pytest.mark.parametrize(
     ("choice", "marked", "most"),
     [
-        (PathChoice.REPS, {0x8001, 0x8002, 0x8003, 0x8004, 0x8005}, 0.05),
-        (PathChoice.SCOUTING, {0x0001}, 0.1),
+        ("reps", {0x8001, 0x8002, 0x8003, 0x8004, 0x8005}, 0.05),
+        ("spritz-scout", {0x0001}, 0.1),
         # what is drawn every 44 packets, and instead of what came back with a mark then, may be any
-        (PathChoice.RECYCLING, {0x8001, 0x8002, 0x8003, 0x8004, 0x0001}, 0.15),
+        ("spritz-spray", {0x8001, 0x8002, 0x8003, 0x8004, 0x0001}, 0.15),
     ],
 )
-def test_paths_that_mark_everything_are_hardly_used(choice: PathChoice, marked: set[int], most: float) -> None:
+def test_paths_that_mark_everything_are_hardly_used(choice: str, marked: set[int], most: float) -> None:
     sent = Sent()
     pair, net = begin(Weather(), choice)
 
@@ -286,19 +285,19 @@ def test_paths_that_mark_everything_are_hardly_used(choice: PathChoice, marked: 
 
 def test_oblivious_spraying_uses_all_paths_alike() -> None:
     sent = Sent()
-    complete(*begin(Weather(), PathChoice.OBLIVIOUS, keep=sent), PACKETS)
+    complete(*begin(Weather(), "oblivious", keep=sent), PACKETS)
     counts = Counter(sent.sports)
     assert len(counts) == 1 + DETOURS
     assert min(counts.values()) > 0.7 * PACKETS / len(counts)
 
 
 def test_go_back_n_cannot_spray() -> None:
-    attr = QPInitAttr(transport=Transport.GO_BACK_N)
+    attr = QPInitAttr(transport=Transport.GBN)
     with pytest.raises(DetourError, match="only LERP"):
-        make_pair(attr_a=attr, attr_b=attr, connect={"candidates": PATHS, "choice": PathChoice.SPRAYING})
+        make_pair(attr_a=attr, attr_b=attr, connect={"candidates": PATHS, "choice": "spray"})
     pair = make_pair()
     with pytest.raises(DetourError, match="only LERP"):
-        connect_many(pair.device, [0], [1], transport=Transport.GO_BACK_N, choice=PathChoice.REPS)
+        connect_many(pair.device, [0], [1], transport=Transport.GBN, choice="reps")
 
 
 # -- Spritz ---------------------------------------------------------------------------------------------------
@@ -306,7 +305,7 @@ def test_go_back_n_cannot_spray() -> None:
 
 def test_scout_stays_on_the_shortest_path_that_is_not_marked() -> None:
     sent = Sent()
-    complete(*begin(Weather(), PathChoice.SCOUTING, keep=sent), PACKETS)
+    complete(*begin(Weather(), "spritz-scout", keep=sent), PACKETS)
     late = Counter(sent.sports[PACKETS // 2 :])
     assert late[0x0001] > 0.9 * sum(late.values())
     assert len(late) > 1, "every 44 packets another one is drawn"
@@ -316,8 +315,8 @@ def test_spritz_draws_shortest_paths_by_weight() -> None:
     """Everything is marked, so that nothing is remembered: 5 to 1 for long messages, 100 to 1 for short ones."""
     for packets, short_of, least, most in ((PACKETS, 1 << 19, 0.34, 0.49), (500, 1 << 19, 0.88, 0.97)):
         sent = Sent()
-        config = HostConfig(spritz_small_bytes=short_of)
-        pair, net = begin(Weather(mark=1.0), PathChoice.RECYCLING, keep=sent, packets=packets, config=config)
+        config = host_config(spritz_small_bytes=short_of)
+        pair, net = begin(Weather(mark=1.0), "spritz-spray", keep=sent, packets=packets, config=config)
         complete(pair, net, packets)
         counts = Counter(sent.sports)
         assert least < counts[0x0001] / sum(counts.values()) < most
@@ -333,7 +332,7 @@ def test_a_spritz_path_that_loses_a_packet_is_forgotten() -> None:
             lost.append(number)
         return hit
 
-    stats = complete(*begin(Weather(), PathChoice.SCOUTING, keep=Sent(loses)), PACKETS)
+    stats = complete(*begin(Weather(), "spritz-scout", keep=Sent(loses)), PACKETS)
     assert lost
     assert stats["retransmitted"] >= 1
 

@@ -13,6 +13,7 @@ from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, deadline, make_hosts, transmit
+from detour.hosts.parameters import host_config
 from detour.hosts.state import set_host
 from detour.hosts.verbs import (
     CQ,
@@ -21,7 +22,6 @@ from detour.hosts.verbs import (
     QP,
     SGE,
     AccessFlag,
-    CongestionControl,
     Context,
     Device,
     Endpoint,
@@ -79,9 +79,9 @@ def test_regions_give_and_take_bytes() -> None:
         (lambda d: make_hosts(1, 1, max_candidates=300), "max_candidates"),
         (lambda d: HostConfig(payload=0), "payload is 0"),
         (lambda d: HostConfig(payload=5000), "at most 4096"),
-        (lambda d: HostConfig(delta1=1.5), "delta1"),
+        (lambda d: host_config(delta1=1.5), "delta1"),
         (lambda d: HostConfig(max_rto_ps=1), "max_rto_ps is below"),
-        (lambda d: HostConfig(empty_gain=1.5), "empty_gain is 1.5; it must be from 0 to 1"),
+        (lambda d: host_config(empty_gain=1.5), "empty_gain is 1.5; it must be from 0 to 1"),
     ],
 )
 def test_errors_name_what_is_wrong(call: object, message: str) -> None:
@@ -171,7 +171,7 @@ def test_closed_qps_are_gone_and_rows_are_used_again() -> None:
 def test_qps_of_a_host_take_turns() -> None:
     """Round robin packet by packet, control first, whatever the sizes of the messages."""
     pair = make_pair(n_cqs=8)
-    attr = QPInitAttr(congestion_control=CongestionControl.FIXED, initial_cwnd=50)
+    attr = QPInitAttr(congestion_control="fixed", initial_cwnd=50)
     qps = []
     for number in range(5):
         qp = QP(pair.pd_a, pair.cq_a, attr)

@@ -450,7 +450,8 @@ def test_a_table_says_how_many_checks_have_which_verdict(tmp_path: Path, capsys:
 @pytest.mark.parametrize(
     ("options", "sections", "failing", "packets"),
     [
-        (["--cpu-port", "510"], None, 0, "pass"),
+        (["--cpu-port", "510"], ["5", "9.2", "9.5", "16", "17"], 0, "pass"),
+        pytest.param(["--cpu-port", "510"], None, 0, "pass", marks=pytest.mark.long),
         (["--cpu-port", "510", "--promote-backup"], ["5", "16.2"], 8, "pass"),
         ([], ["5", "9.2", "9.5", "16", "17"], 0, "not_offered"),
     ],

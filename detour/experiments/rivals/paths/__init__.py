@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from detour.base.native import Part
-from detour.experiments.rivals.paths.bend import BENDING_PATHS
-from detour.experiments.rivals.paths.reps import REPS_PATHS
-from detour.experiments.rivals.paths.scout import SCOUTING_PATHS
-from detour.experiments.rivals.paths.spritz import RECYCLING_PATHS
-from detour.experiments.rivals.paths.swap import SWAPPING_PATHS
+from detour.experiments.rivals.paths.flowbender import FLOWBENDER
+from detour.experiments.rivals.paths.mrc_like import MRC_LIKE
+from detour.experiments.rivals.paths.reps import REPS
+from detour.experiments.rivals.paths.spritz_scout import SPRITZ_SCOUT
+from detour.experiments.rivals.paths.spritz_spray import SPRITZ_SPRAY
 from detour.hosts.paths.built_in import build
 
 RIVAL_SCHEMES_PART = Part("rivals", __name__)
-build(RIVAL_SCHEMES_PART, BENDING_PATHS, REPS_PATHS, SCOUTING_PATHS, RECYCLING_PATHS, SWAPPING_PATHS)
+build(RIVAL_SCHEMES_PART, FLOWBENDER, REPS, SPRITZ_SCOUT, SPRITZ_SPRAY, MRC_LIKE)

@@ -66,6 +66,4 @@ def on_timeout(hs: Handle, i: int, q: QueuePair, p: Config, s: RepsState, news: 
     s.frozen_until = now + p.spray_dead_ps
 
 
-REPS_PATHS = PathScheme(
-    None, RepsState, (on_candidates, on_idle, choose, on_answer, on_timeout), name="reps", sprays=True
-)
+REPS = PathScheme(None, RepsState, (on_candidates, on_idle, choose, on_answer, on_timeout), name="reps", sprays=True)

@@ -53,7 +53,6 @@ from detour.fabric.backends.virtual.pace import PacedClock, TimePace
 from detour.fabric.backends.virtual.path_sets import SET_PATHS, path_set
 from detour.fabric.backends.virtual.scheme import (
     LERP_WITHOUT_PFC,
-    ONE_PATH,
     LinkSettings,
     RunSettings,
     Scheme,
@@ -67,7 +66,7 @@ from detour.hosts.frames.sizes import DATA_OVERHEAD
 from detour.hosts.paths import path_scheme
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.state import Hosts, make_hosts
-from detour.hosts.verbs import Device, PathChoice, Transport, algorithms
+from detour.hosts.verbs import Device, Transport
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
@@ -82,7 +81,6 @@ ENDLESS = 1 << 36
 PRIORITIES = 8
 _ARENA, _ARENA_WITH_PAYLOAD = 1 << 40, 1 << 28
 _STARTS = 64
-_ECMP_CANDIDATES = 8
 
 # Rings that wrap touch all of their memory, so they are no longer than they must be: a host sends its answers first,
 # and one answer goes out in a tenth of the time that a data packet takes to come in.
@@ -104,14 +102,6 @@ _LEAST_BDP = 64
 PACED_RATE_BPS = 1_000_000_000
 """of links, unless it is said: what a laptop keeps up with at a pace of 1x"""
 _PACED_QUEUE_PAIRS = 1024
-
-TRANSPORT_KINDS = {"lerp": Transport.LERP, "gbn": Transport.GO_BACK_N}
-PATH_CHOICES = {
-    "telemetry": PathChoice.PROBING, "spray": PathChoice.SPRAYING, "oblivious": PathChoice.OBLIVIOUS,
-    "valiant": PathChoice.OBLIVIOUS, "reps": PathChoice.REPS, "swap": PathChoice.SWAPPING,
-    "scout": PathChoice.SCOUTING, "spritz": PathChoice.RECYCLING, "bend": PathChoice.BENDING,
-    "set": PathChoice.WEIGHTED,
-}  # fmt: skip
 
 
 def program(name: str) -> Program:
@@ -156,7 +146,7 @@ class VirtualFabric(NetworkFabric):
         self.scheme, self.settings = scheme, replace(settings, links=settings.links.of(topology))
         config = self.settings.host_config(scheme)
         self.config = replace(config, line_rate_cwnd=config.line_rate_cwnd * topology.planes)
-        if scheme.paths == "spray":
+        if self._choice.sprays:
             self.config = replace(self.config, bdp_packets=_bdp_packets(topology, self.settings.links))
         terms = FabricTerms(scheme.policy, self.config, self.settings.links.rate_bps, self.settings.seed)
         hs = _make_hosts(topology, self.config, self.settings, queue_pairs)
@@ -304,29 +294,26 @@ class VirtualFabric(NetworkFabric):
             self.device,
             ends[:, 0],
             ends[:, 1],
-            transport=TRANSPORT_KINDS[self.scheme.transport],
+            transport=Transport[self.scheme.transport.upper()],
             congestion_control=algorithm(self.scheme.control),
             reordering=self.scheme.reorder,
             ports=ports,
             lists=lists,
-            auto=self._choice is not PathChoice.FIXED,
+            auto=bool(self._choice.hooks),
             choice=self._choice,
             seed=self.settings.seed,
         )
         self._posted_ps = np.zeros(len(ends), np.int64)
 
     @cached_property
-    def _choice(self) -> PathChoice | PathScheme:
+    def _choice(self) -> PathScheme:
         """Return the path scheme that chooses among candidates."""
-        paths = self.scheme.paths
-        if paths in ONE_PATH:
-            return PathChoice.FIXED
-        return PATH_CHOICES[paths] if paths in PATH_CHOICES else path_scheme(paths)
+        return path_scheme(self.scheme.paths)
 
     def _candidates(self, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Source ports of connections, and, of senders that spray over several planes, words of uSID lists."""
         hosts = self.topology.hosts
-        if self.topology.planes == 1 or not algorithms.scheme_of(self._choice).sprays:
+        if self.topology.planes == 1 or not self._choice.sprays:
             return np.array([self._source_ports(int(a), int(b)) for a, b in ends], np.uint16), None
         sets = [path_set(self.topology, hosts[a], hosts[b], SET_PATHS, self._rng) for a, b in ends.tolist()]
         most = max(map(len, sets), default=1)
@@ -336,8 +323,8 @@ class VirtualFabric(NetworkFabric):
 
     def _source_ports(self, source: int, target: int) -> tuple[int, ...]:
         """The candidates of a connection; as many for every one of a scheme."""
-        if self._choice is PathChoice.FIXED:
-            detour = DETOUR_BIT if self.scheme.paths == "detour" else 0
+        if not self._choice.hooks:
+            detour = DETOUR_BIT if self._choice.ports == "detours" else 0
             return (self._rng.randrange(PATHS) | detour,)
         a, b = self.topology.hosts[source], self.topology.hosts[target]
         groups = self.topology.valiant_groups
@@ -346,9 +333,9 @@ class VirtualFabric(NetworkFabric):
             start = self._rng.randrange(_STARTS) * (PATHS // _STARTS)
             ports = probe_ports(a.group, b.group, groups, start)
         else:
-            ecmp = _ECMP_CANDIDATES if self.scheme.paths == "telemetry" else SET_PATHS
-            ports = tuple(self._rng.sample(range(PATHS), groups - 1 if groups > 2 else ecmp))
-        return ports[1:] if self.scheme.paths == "valiant" else ports
+            count = groups - 1 if groups > 2 else self._choice.equal_paths
+            ports = tuple(self._rng.sample(range(PATHS), count))
+        return ports[1:] if self._choice.ports == "detours" else ports
 
     @property
     def flows(self) -> Flows:

@@ -9,7 +9,7 @@ Where the paper is silent the choice is that of docs/facts.md, "Non-shortest pat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from detour.base import plugins
@@ -21,15 +21,14 @@ from detour.control.policy import BY_LOAD, MAX_LOSSLESS, Amount, Ecn, Policy, Re
 from detour.engine.buffers import Buffers, headroom
 from detour.hosts import cc
 from detour.hosts.config import LITERAL_LOSS, HostConfig
+from detour.hosts.parameters import host_config, is_parameter, parameter_names
 from detour.topo.topology import Link, Topology
 
 TransportName: TypeAlias = Literal["lerp", "gbn"]
 Control: TypeAlias = str
 """what `hosts.cc.algorithm` knows: `dctcp`, `dcqcn`, `fixed`, or one of one's own"""
 PathControl: TypeAlias = str
-"""one of those that `Scheme` lists, or a path scheme of one's own (docs/extending.md)"""
-ONE_PATH = ("shortest", "detour", "pinned")
-"""by which a connection has one path"""
+"""what `hosts.paths.path_scheme` knows, also one of one's own (docs/extending.md)"""
 
 
 @dataclass(frozen=True)
@@ -100,10 +99,9 @@ class SwitchMemory:
 class Scheme:
     """How packets find their way, how losses are handled or prevented, and how senders slow down.
 
-    `paths`: how the sender picks source ports: `telemetry` (it probes), `shortest` (one that means a shortest path),
-    `detour` (one that means a random non-shortest one), `pinned` (any; uSID lists say the path), or another one for
-    every packet (`hosts.paths.spray`, `experiments.rivals.paths`): `spray`, `oblivious`, `valiant` (of the detours
-    alone), `set` (`hosts.paths.sets`), `reps`, `swap`, `scout` or `spritz`; with `bend` it leaves a path by its marks.
+    `paths`: how the sender picks source ports: `probing` (it probes), `shortest` (one that means a shortest path),
+    `detour` (one that means a random non-shortest one), `pinned` (any; uSID lists say the path), another one for every
+    packet (`spray`, `oblivious`, `valiant`: of the detours alone, `pathset`), or a plug-in (`hosts.paths`).
     `routing`: what switches make of that (`Policy.routing`).
     `channels`: virtual channels, one more with every global hop, or in FC+ the lossless priorities; `guarded`: a single
     one as well has a class behind it for packets that would close a cycle (`routes.queueing`). `reorder`: the receiver
@@ -128,17 +126,16 @@ class Scheme:
     trims: bool = False
 
     def __post_init__(self) -> None:
-        known = [field.name for field in fields(HostConfig)]
         for kind, value, possible in (
             ("transport", self.transport, get_args(TransportName)),
             ("routing", self.routing, get_args(Routing)),
-            *(("parameter of hosts", name, known) for name, _ in self.hosts),
+            *(("parameter of hosts", name, parameter_names()) for name, _ in self.hosts if not is_parameter(name)),
         ):
             if value not in possible:
                 raise DetourError(f"scheme {self.name}: there is no {kind} {value!r}; {plugins.near(value, possible)}")
         if not isinstance(self.ecn, Ecn):
             raise DetourError(f"scheme {self.name}: ecn is {self.ecn!r:.60}, and no marking of `control.policy`")
-        HostConfig(**dict(self.hosts))
+        host_config(**dict(self.hosts))
         if not 1 <= self.channels <= MAX_LOSSLESS:
             raise DetourError(f"scheme {self.name}: {self.channels} virtual channels; 1 to {MAX_LOSSLESS} are possible")
         if self.threshold < 0:
@@ -195,15 +192,15 @@ STEADY: tuple[tuple[str, Any], ...] = (
 by the letter of section III, a sender flees from its own queue (`TelemetryLERP-literal`). docs/experiments.md says what
 each part is"""
 
-TELEMETRY_LERP = Scheme("TelemetryLERP", "lerp", "dctcp", "telemetry", STEADY_STEP, hosts=STEADY)
-TELEMETRY_GBN = Scheme("TelemetryGBN", "gbn", "dcqcn", "telemetry", LOW_RED_MARKING, hosts=STEADY)
+TELEMETRY_LERP = Scheme("TelemetryLERP", "lerp", "dctcp", "probing", STEADY_STEP, hosts=STEADY)
+TELEMETRY_GBN = Scheme("TelemetryGBN", "gbn", "dcqcn", "probing", LOW_RED_MARKING, hosts=STEADY)
 """Section IV: "an ECN-based congestion control protocol, which is similar to DCQCN"."""
 BENCHMARK = Scheme(
     "Benchmark", "gbn", "dcqcn", "shortest", LOW_RED_MARKING, routing="adaptive", pfc=True, channels=3, reorder=True,
     threshold=10, hosts=PATIENT,
 )  # fmt: skip
 SHORTEST_PATH = replace(BENCHMARK, name="ShortestPath", routing="minimal", threshold=0)
-TELEMETRY_LERP_LITERAL = Scheme("TelemetryLERP-literal", "lerp", "dctcp", "telemetry", STEP_MARKING)
+TELEMETRY_LERP_LITERAL = Scheme("TelemetryLERP-literal", "lerp", "dctcp", "probing", STEP_MARKING)
 """section III with nothing added"""
 TELEMETRY_GBN_DCTCP = replace(TELEMETRY_GBN, name="TelemetryGBN-DCTCP", control="dctcp", ecn=STEADY_STEP)
 """Section III: "each connection uses an ECN-based congestion control, which is very similar to DCTCP", whichever
@@ -227,34 +224,13 @@ OBLIVIOUS = replace(SPRAY_LERP, name="Oblivious", paths="oblivious")
 """every packet on a random candidate, shortest or not"""
 VALIANT = replace(SPRAY_LERP, name="Valiant", paths="valiant")
 """every packet on a random detour (Valiant, 1982)"""
-REPS = replace(SPRAY_LERP, name="REPS", paths="reps")
-"""arXiv 2407.21625, with LERP and DCTCP below it"""
-MRC_LIKE = replace(SPRAY_LERP, name="MRC-like", paths="swap")
-"""arXiv 2605.04333, its choice of paths, with LERP and DCTCP below it"""
-MRC_LIKE_32 = replace(
-    MRC_LIKE, name="MRC-like-32", hosts=(*MRC_LIKE.hosts, ("swap_paths", 32), ("spray_dead_ps", 20 * US))
-)
-"""with sets of 32 paths, as many of each plane. Size (7, 8, 16, 32) and the time for which a loss bars a path (10, 20,
-35, 50, 100, 300 us, 1, 10 ms) were chosen on the first topology of `reproduce planes`"""
-PATH_SET = replace(SPRAY_LERP, name="PathSet", paths="set")
-"""every packet on the next path of a set, with MRC's path health (`hosts.paths.sets`)"""
+PATH_SET = replace(SPRAY_LERP, name="PathSet", paths="pathset")
+"""every packet on the next path of a set, with MRC's path health (`hosts.paths.pathset`)"""
 PATH_SET_ENCAPS = replace(PATH_SET, name="PathSet-encaps", hosts=(*PATH_SET.hosts, ("encapsulates", True)))
-PATH_SET_TRIM, MRC_LIKE_32_TRIM = (
-    replace(each, name=f"{each.name}-trim", trims=True) for each in (PATH_SET, MRC_LIKE_32)
-)
-FLOWBENDER = replace(SPRAY_LERP, name="FlowBender", paths="bend")
-"""Kabbani et al., CoNEXT 2014: T = 5 %, N = 1"""
-PLB = replace(FLOWBENDER, name="PLB", hosts=(*FLOWBENDER.hosts, ("bend_share", 0.5), ("bend_rounds", 12)))
-"""Qureshi et al., SIGCOMM 2022; Linux' defaults"""
-SPRITZ_SCOUT = replace(SPRAY_LERP, name="Spritz-Scout", paths="scout")
-SPRITZ_SPRAY = replace(SPRAY_LERP, name="Spritz-Spray", paths="spritz")
-"""arXiv 2602.19567 (`rivals.paths.spritz`), which has DCTCP as well"""
+PATH_SET_TRIM = replace(PATH_SET, name="PathSet-trim", trims=True)
 NSCC_MARKING = RedMarking(Amount(30_000, "bytes"), Amount(120_000, "bytes"), 1.0)
 """for NSCC: from a fifth to four fifths of 150 kB, the bandwidth-delay product of its reference network of 100 Gb/s and
 12 us, as its authors' simulator marks"""
-MRC_NSCC = replace(MRC_LIKE, name="MRC-like-NSCC", control="nscc", ecn=NSCC_MARKING)
-"""MRC-like spraying under the congestion control of Ultra Ethernet (`hosts.cc.nscc`)"""
-REPS_NSCC = replace(REPS, name="REPS-NSCC", control="nscc", ecn=NSCC_MARKING)
 OBLIVIOUS_NSCC = replace(OBLIVIOUS, name="Oblivious-NSCC", control="nscc", ecn=NSCC_MARKING)
 """what uet-htsim has as well, to compare the two simulators"""
 UGAL_L = replace(BENCHMARK_DCTCP, name="UGAL-L", routing="ugal-local", threshold=0)
@@ -263,20 +239,13 @@ UGAL_G = replace(UGAL_L, name="UGAL-G", routing="ugal-global")
 """ideal knowledge: it compares the queues of the group's two global links wherever they are"""
 TELEMETRY_LERP_EVIDENCE = replace(TELEMETRY_LERP, name="TelemetryLERP-evidence", hosts=(*STEADY, *EVIDENCE))
 """with the loss recovery that hosts have by default, instead of the paper's"""
-RIVAL_SCHEMES = (
-    TELEMETRY_LERP_EVIDENCE, SHORTEST_LERP, OBLIVIOUS, VALIANT, REPS, MRC_LIKE, MRC_NSCC, SPRITZ_SCOUT, SPRITZ_SPRAY,
-    UGAL_L, UGAL_G, FLOWBENDER, PLB,
-)  # fmt: skip
-
 SCHEMES = {s.name: s for s in (TELEMETRY_LERP, TELEMETRY_GBN, BENCHMARK, SHORTEST_PATH)}
 """the four schemes that section IV compares"""
 OTHERS = (
-    TELEMETRY_GBN_DCTCP, TELEMETRY_LERP_LITERAL, BENCHMARK_DCTCP, SPRAY_LERP, *RIVAL_SCHEMES, REPS_NSCC, OBLIVIOUS_NSCC,
-    PATH_SET, PATH_SET_ENCAPS, PATH_SET_TRIM, MRC_LIKE_32, MRC_LIKE_32_TRIM,
+    TELEMETRY_GBN_DCTCP, TELEMETRY_LERP_LITERAL, BENCHMARK_DCTCP, SPRAY_LERP, TELEMETRY_LERP_EVIDENCE, SHORTEST_LERP,
+    OBLIVIOUS, VALIANT, UGAL_L, UGAL_G, OBLIVIOUS_NSCC, PATH_SET, PATH_SET_ENCAPS, PATH_SET_TRIM,
 )  # fmt: skip
 """for comparison, by name only"""
-_ALIASES = {"telemetrygbn-dcqcn": TELEMETRY_GBN}
-"""names that were given before"""
 
 
 def _adopt(name: str, value: Any) -> Scheme:
@@ -288,16 +257,18 @@ def _adopt(name: str, value: Any) -> Scheme:
 
 
 SCHEME_REGISTRY: plugins.Registry[Scheme] = plugins.Registry(
-    "schemes", "scheme", {s.name: s for s in (*SCHEMES.values(), *OTHERS)}, _adopt, any_case=True
+    "schemes",
+    "scheme",
+    {s.name: s for s in (*SCHEMES.values(), *OTHERS)},
+    _adopt,
+    any_case=True,
+    former={"telemetrygbn-dcqcn": TELEMETRY_GBN.name},
 )
 
 
 def scheme(name: str) -> Scheme:
     """One of the four schemes, or one of `OTHERS`, by its name, in any case; of an installed package, or
     `FILE.py:NAME`. Raises DetourError if there is no such scheme."""
-    former = _ALIASES.get(name.lower())
-    if former is not None:
-        return former
     if not SCHEME_REGISTRY.knows(name):
         raise DetourError(f"there is no scheme {name!r}; {plugins.near(name, ('all', *SCHEME_REGISTRY.names()))}")
     return SCHEME_REGISTRY.find(name)
@@ -338,4 +309,4 @@ class RunSettings:
             "line_rate_start": True,
             **LITERAL_LOSS,
         }
-        return HostConfig(**(values | dict(chosen.hosts)))
+        return host_config(**(values | dict(chosen.hosts)))

@@ -21,7 +21,7 @@ def chosen(text: str) -> CongestionAlgorithm:
     if name.casefold() == DCTCP_OF_TCP.name:
         return DCTCP_OF_TCP.with_values(plugins.values_of(text, rest))
     control = algorithm(text)
-    if control.parameters is None:
+    if control.parameters is None or control.rate_based:
         raise DetourError(f"{control.name} is not for TCP; newreno, cubic, dctcp and FILE.py:NAME are")
     if control.row.itemsize > CC_BYTES:
         raise DetourError(
@@ -39,4 +39,4 @@ def bind(control: CongestionAlgorithm, link_rate_bps: int, mss: int, most: int) 
     """Return the algorithm's hooks, compiled for connections."""
     values: dict[str, Any] = dict.fromkeys(HOST_PARAMETERS, 0)
     values |= {"link_rate_bps": link_rate_bps, "payload": mss, "min_cwnd": 1, "max_cwnd": most, "tick_ps": 1}
-    return Bound(control, control.parameter_record(values), plugin.entry_of, ConnRecord.dtype)
+    return Bound(control, control.parameter_record(values.__getitem__), plugin.entry_of, ConnRecord.dtype)

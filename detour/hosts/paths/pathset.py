@@ -176,10 +176,10 @@ def on_probe(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: Pat
         _restore(s, c, now)
 
 
-WEIGHTED_PATHS = PathScheme(
+PATHSET = PathScheme(
     None,
     SetState,
     (on_candidates, choose, on_answer, on_lost, on_silent, on_timer, on_new, on_probe),
-    name="weighted",
+    name="pathset",
     sprays=True,
 )

@@ -13,14 +13,31 @@ Both were made for equal-cost paths. Here the candidates are those of the other 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from detour.base.structs import Int64, NativeRecord
+from detour.hosts.config import check_numbers
 from detour.hosts.paths import health, paths
-from detour.hosts.paths.plugin import PathNews, PathScheme, hook
-from detour.hosts.records import Config, QueuePair
+from detour.hosts.paths.plugin import PathNews, PathParameters, PathScheme, hook
+from detour.hosts.records import QueuePair
 from detour.hosts.state import Handle
 
 
-class BendingState(NativeRecord):
+@dataclass(frozen=True)
+class Parameters(PathParameters):
+    """Parameters of the scheme."""
+
+    bend_share: float = 0.05
+    """a round trip in which more than this fraction of packets is marked is congested (FlowBender's
+    T)"""
+    bend_rounds: int = 1
+    """congested round trips in a row that make the sender take another path (FlowBender's N)"""
+
+    def __post_init__(self) -> None:
+        check_numbers(self, shares=("bend_share",))
+
+
+class State(NativeRecord):
     """The scheme's state of a QP."""
 
     answers: Int64  # of this round, and marked ones
@@ -30,13 +47,13 @@ class BendingState(NativeRecord):
 
 
 @hook
-def on_candidates(hs: Handle, i: int, q: QueuePair, p: Config, s: BendingState, news: PathNews, now: int) -> None:
+def on_candidates(hs: Handle, i: int, q: QueuePair, p: Parameters, s: State, news: PathNews, now: int) -> None:
     s.rounds = 0
     _begin_round(q, s)
 
 
 @hook
-def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: BendingState, news: PathNews, now: int) -> None:
+def on_answer(hs: Handle, i: int, q: QueuePair, p: Parameters, s: State, news: PathNews, now: int) -> None:
     s.answers += 1
     s.marks += news.marked
     if news.txn < s.end:
@@ -49,20 +66,20 @@ def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: BendingState, news
 
 
 @hook
-def _begin_round(q: QueuePair, s: BendingState) -> None:
+def _begin_round(q: QueuePair, s: State) -> None:
     s.answers = 0
     s.marks = 0
     s.end = q.next_txn
 
 
 @hook
-def on_timeout(hs: Handle, i: int, q: QueuePair, p: Config, s: BendingState, news: PathNews, now: int) -> None:
+def on_timeout(hs: Handle, i: int, q: QueuePair, p: Parameters, s: State, news: PathNews, now: int) -> None:
     health.bar(hs, i, q, now)
     _leave(hs, i, q, s, now)
 
 
 @hook
-def _leave(hs: Handle, i: int, q: QueuePair, s: BendingState, now: int) -> None:
+def _leave(hs: Handle, i: int, q: QueuePair, s: State, now: int) -> None:
     """Takes another candidate, with the window as it is."""
     s.rounds = 0
     if q.n_cand < 2:
@@ -71,4 +88,4 @@ def _leave(hs: Handle, i: int, q: QueuePair, s: BendingState, now: int) -> None:
     _begin_round(q, s)
 
 
-BENDING_PATHS = PathScheme(None, BendingState, (on_candidates, on_answer, on_timeout), name="bending")
+FLOWBENDER = PathScheme(Parameters(), State, (on_candidates, on_answer, on_timeout), name="flowbender")

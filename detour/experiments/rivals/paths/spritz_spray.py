@@ -22,15 +22,37 @@ which there is one for each pair of hosts. Loss recovery and DCTCP are those of 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from detour.base.structs import Int64, NativeRecord
+from detour.hosts.config import check_numbers
 from detour.hosts.draws import random_below
 from detour.hosts.paths import tokens
 from detour.hosts.paths.health import is_alive
-from detour.hosts.paths.plugin import PathNews, PathScheme, hook
+from detour.hosts.paths.plugin import PathNews, PathParameters, PathScheme, hook
 from detour.hosts.paths.tokens import DRAW_TRIES, TOKENS
-from detour.hosts.records import Config, QueuePair
+from detour.hosts.records import QueuePair
 from detour.hosts.rows import host_row, wqe_row
 from detour.hosts.state import Handle
+
+
+@dataclass(frozen=True)
+class Parameters(PathParameters):
+    """Parameters of the scheme."""
+
+    spritz_explore: int = 44
+    """after so many packets one path is drawn whatever is known of others"""
+    spritz_marks: int = 8
+    """of Spritz-Scout: more marks than that make it forget a path"""
+    spritz_weight: int = 5
+    """times that a shortest path is likelier to be drawn than a detour"""
+    spritz_small_bytes: int = 1 << 19
+    """messages shorter than that have another weight"""
+    spritz_small_weight: int = 100
+    """and this is it"""
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
 
 
 class SpritzState(NativeRecord):
@@ -43,19 +65,19 @@ class SpritzState(NativeRecord):
 
 
 @hook
-def on_candidates(hs: Handle, i: int, q: QueuePair, p: Config, s: SpritzState, news: PathNews, now: int) -> None:
+def on_candidates(hs: Handle, i: int, q: QueuePair, p: Parameters, s: SpritzState, news: PathNews, now: int) -> None:
     tokens.forget(s)
     s.sent = 0
     s.marked = 0
 
 
 @hook
-def on_idle(hs: Handle, i: int, q: QueuePair, p: Config, s: SpritzState, news: PathNews, now: int) -> None:
+def on_idle(hs: Handle, i: int, q: QueuePair, p: Parameters, s: SpritzState, news: PathNews, now: int) -> None:
     tokens.forget(s)
 
 
 @hook
-def draw_by_weight(hs: Handle, i: int, q: QueuePair, p: Config, now: int) -> int:
+def draw_by_weight(hs: Handle, i: int, q: QueuePair, p: Parameters, now: int) -> int:
     """A candidate by weight; shortest paths are the first ones."""
     h = host_row(hs, q.host)
     message = wqe_row(hs, i, q.sq_nxt & (p.sq_depth - 1)).length
@@ -70,7 +92,7 @@ def draw_by_weight(hs: Handle, i: int, q: QueuePair, p: Config, now: int) -> int
 
 
 @hook
-def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SpritzState, news: PathNews, now: int) -> int:
+def choose(hs: Handle, i: int, q: QueuePair, p: Parameters, s: SpritzState, news: PathNews, now: int) -> int:
     if s.sent > p.spritz_explore:
         s.sent = 0
         return draw_by_weight(hs, i, q, p, now)
@@ -83,12 +105,11 @@ def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SpritzState, news: Pa
 
 
 @hook
-def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: SpritzState, news: PathNews, now: int) -> None:
+def on_answer(hs: Handle, i: int, q: QueuePair, p: Parameters, s: SpritzState, news: PathNews, now: int) -> None:
     if not news.marked and s.n_tokens < TOKENS:
         tokens.push(s, news.cand)
 
 
-RECYCLING_PATHS = PathScheme(
-    None, SpritzState, (on_candidates, on_idle, choose, on_answer), name="recycling", sprays=True
+SPRITZ_SPRAY = PathScheme(
+    Parameters(), SpritzState, (on_candidates, on_idle, choose, on_answer), name="spritz-spray", sprays=True
 )
-"""Spritz-Spray"""

@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spritz-Scout (`spritz`)."""
+"""Spritz-Scout (`spritz_spray`)."""
 
 from __future__ import annotations
 
-from detour.experiments.rivals.paths.spritz import SpritzState, draw_by_weight, on_candidates, on_idle
+from detour.experiments.rivals.paths.spritz_spray import (
+    Parameters,
+    SpritzState,
+    draw_by_weight,
+    on_candidates,
+    on_idle,
+)
 from detour.hosts.paths import tokens
 from detour.hosts.paths.health import is_alive
 from detour.hosts.paths.plugin import PathNews, PathScheme, hook
 from detour.hosts.paths.tokens import TOKENS
-from detour.hosts.records import Config, QueuePair
+from detour.hosts.records import QueuePair
 from detour.hosts.state import NIL, Handle
 
 
 @hook
-def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SpritzState, news: PathNews, now: int) -> int:
+def choose(hs: Handle, i: int, q: QueuePair, p: Parameters, s: SpritzState, news: PathNews, now: int) -> int:
     if s.sent > p.spritz_explore:
         s.sent = 0
         return draw_by_weight(hs, i, q, p, now)
@@ -34,7 +40,7 @@ def _place_of(s: SpritzState, cand: int) -> int:
 
 
 @hook
-def on_answer(hs: Handle, i: int, q: QueuePair, p: Config, s: SpritzState, news: PathNews, now: int) -> None:
+def on_answer(hs: Handle, i: int, q: QueuePair, p: Parameters, s: SpritzState, news: PathNews, now: int) -> None:
     place = _place_of(s, news.cand)
     if not news.marked:
         if place == NIL and s.n_tokens < TOKENS:
@@ -55,7 +61,7 @@ def _rank(s: SpritzState, cand: int) -> int:
 
 
 @hook
-def on_lost(hs: Handle, i: int, q: QueuePair, p: Config, s: SpritzState, news: PathNews, now: int) -> None:
+def on_lost(hs: Handle, i: int, q: QueuePair, p: Parameters, s: SpritzState, news: PathNews, now: int) -> None:
     place = _place_of(s, news.cand)
     if place != NIL:
         _forget(s, place)
@@ -68,6 +74,10 @@ def _forget(s: SpritzState, place: int) -> None:
     tokens.remove(s, place)
 
 
-SCOUTING_PATHS = PathScheme(
-    None, SpritzState, (on_candidates, on_idle, choose, on_answer, on_lost), name="scouting", sprays=True
+SPRITZ_SCOUT = PathScheme(
+    Parameters(),
+    SpritzState,
+    (on_candidates, on_idle, choose, on_answer, on_lost),
+    name="spritz-scout",
+    sprays=True,
 )
