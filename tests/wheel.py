@@ -95,6 +95,7 @@ def build(folder: Path) -> Path:
     shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)  # what an earlier build left goes into every later wheel
     subprocess.run([sys.executable, *BUILD, *isolated, "--wheel-dir", str(folder), str(ROOT)], check=True)
     shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)
+    shutil.rmtree(ROOT / "detour_fabric.egg-info", ignore_errors=True)  # would hide entry points that are added later
     (wheel,) = folder.glob("*.whl")
     return wheel
 

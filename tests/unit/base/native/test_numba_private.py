@@ -168,7 +168,7 @@ def test_compiling_waits_for_other_threads() -> None:
 
 
 def test_a_field_that_a_record_has_not_is_told() -> None:
-    record = numba.from_dtype(np.dtype([("size", np.int64)]))
+    record: Any = numba.from_dtype(np.dtype([("size", np.int64)]))
     numba_private.report_fields(lambda name, names: f"no {name} but {', '.join(names)}")
     try:
         with using("numba.core.types.Record.typeof and fields"):
@@ -185,7 +185,7 @@ def test_a_field_that_a_record_has_not_is_told() -> None:
 def _called(made: Any, *arguments: int) -> int:
     """The result of an operation, out of compiled code."""
     names = ", ".join(f"a{number}" for number in range(len(arguments)))
-    function = numba.njit(eval(f"lambda {names}: made({names})", {"made": made}))
+    function: Any = numba.njit(eval(f"lambda {names}: made({names})", {"made": made}))
     return function(*arguments)
 
 
