@@ -23,9 +23,9 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.hosts import state
-from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import MAX_FRAME, deadline, expire, receive, transmit
+from detour.hosts.parameters import host_config
 from detour.hosts.records import QP_COUNTERS
 from detour.hosts.verbs import (
     MR,
