@@ -17,7 +17,7 @@ PINS := requirements/ci.txt
 PYTEST_ARGS ?= -n auto --dist loadfile --no-loadscope-reorder
 # Tests start hundreds of processes: without bytecode on disk each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
-FAST_TESTS := tests/unit/topo tests/unit/expander tests/unit/test_layout.py tests/unit/test_names.py
+FAST_TESTS := tests/unit/topo tests/unit/expander tests/unit/test_layout.py
 
 .PHONY: run test test-long check fast native venv tools lint wheel arm64 newest docs p4 coverage rivals results fuzz pins clean
 
