@@ -53,23 +53,16 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
         "packets a second through one switch, in process and over veth",
         {"sizes": _count("BYTES", None, several=True), **_lasting("time for each load (0.15)")},
     ),
-    "linux": (
-        "iperf3's TCP between Linux hosts over one switch and five (root)",
-        {**_lasting("for each connection (4)"), "rounds": CommandOption("how often, by turns (2)", "N", kind=draws)},
-    ),
     "fabric": ("packet-hops a second of 36 switches in real time", _lasting("time for each load (3)")),
     "tables": (
         "lookups in exact, LPM and ternary tables of growing size",
         {"entries": _count("N", "sizes (10 to 100000)", several=True), **_lasting("time for each size (0.5)")},
     ),
-    "pipeline": ("time from a new pipeline to its first packet", {"times": _count("N", "how often (3)")}),
     "p4runtime": (
         "entries a second over gRPC",
         {"entries": _count("N", "in each table (100000)"), "batch": _count("N", "updates a message (2000)")},
     ),
     "sai": ("packets a second through a router of the shape of SAI P4's", _lasting("time for each load (1)")),
-    "p4rt-soak": ("memory that a P4Runtime server takes when clients do their worst", _lasting("how long (60)")),
-    "memory": ("bytes a switch and bytes an entry", {}),
     "sim": (
         "packet-hops a second in virtual time, and memory of 32,768 connections",
         {
@@ -116,8 +109,6 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
         "what a switch, a fabric, a small simulation and a question cost to start",
         {"times": CommandOption("how often each (3)", "N", kind=draws)},
     ),
-    "setup": ("time to build, prove and connect large fabrics; frames a second of socket drivers", {}),
-    "monitor": ("what monitoring costs, beside the host stack's own time", {}),
     "trace": ("what tracing costs, and traces a second, beside BMv2's log", {}),
     "fors": (
         "planning of all-to-all exchanges with failed links, against its goals",
@@ -143,7 +134,7 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
     ),
 }
 """by name: what it measures, and its options by the parameters that its module's `run` has"""
-_OF_ALL = ("switch", "sai", "fabric", "pipeline", "p4runtime", "memory", "tables", "sim", "parallel", "growth", "setup")
+_OF_ALL = ("switch", "sai", "fabric", "p4runtime", "tables", "sim", "parallel", "growth")
 _PARTS = {"transport": ("gray", "fairness"), "all": _OF_ALL}  # those that are several
 _THOROUGH: dict[str, dict[str, Any]] = {
     "switch": {"seconds": 1.0},

@@ -113,13 +113,13 @@ def _run(options: argparse.Namespace) -> int:
     if options.fail_at:
         breaks = _breaks(_parts(fabric, options.fail), options.fail_at, options.silent)
     elif options.silent:
-        raise DetourError("--silent needs --fail-at: links that have failed before are known to everybody")
+        raise DetourError("--silent needs --fail-at: every server already avoids links that failed before the exchange")
     else:
         fabric = fabric.with_failed(parse_links(fabric, options.fail))
     sizes = None
     if has_sizes(options):
         if options.phases:
-            raise DetourError("--phases executes some phases for all; those of messages of unlike size are unlike")
+            raise DetourError("--phases samples phases of equal messages; leave it out with --sizes and --skew")
         if fabric.cores:
             raise DetourError(f"--sizes and --skew are for two levels (ft:...); {options.topo!r} has three")
         sizes = sizes_of(options, fabric)

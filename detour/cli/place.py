@@ -122,7 +122,7 @@ def _check_output(options: argparse.Namespace) -> None:
     if options.format and out is None:
         raise DetourError("--format needs a folder to write to: --out DIR")
     if options.format and out.exists() and not out.is_dir():
-        raise DetourError(f"argument --out: {out} is no folder; --format writes several files")
+        raise DetourError(f"argument --out: {out} is a file; --format writes several files, so give a folder")
     if out and out.is_dir() and not options.format:
         raise DetourError(f"argument --out: {out} is a folder; wanted is a file")
 

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from scapy.layers.inet import UDP
@@ -21,7 +20,7 @@ from detour.engine.clock import Virtual
 from detour.engine.compiler.program import Program
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
-from detour.experiments.bench import acl, dragonfly, fabric, inprocess, namespace, setup, switch, tables
+from detour.experiments.bench import acl, dragonfly, fabric, inprocess, namespace, switch, tables
 from detour.experiments.bench.dragonfly import BenchFabric
 from detour.experiments.bench.fabric import LoadPoint
 from detour.experiments.bench.report import Goal, ratio
@@ -232,30 +231,10 @@ def test_access_lists() -> None:
     assert 450 <= len(tables.acl_entries(tables.acl_rules(500, "prefix"), "prefix")) <= 500
 
 
-def test_pipeline() -> None:
-    result = bench("pipeline", "--times", "1")
-    assert result["cached_s"] > 0
-    assert result["new_s"] > 0
-
-
-def test_setup() -> None:
-    numbers: dict[str, Any] = dict(setup.run("dragonfly:p=1,a=2,h=1", connections=1 << 10).numbers)
-    assert set(numbers.pop("proof_s")) == {"d1", "dragonfly:p=1,a=2,h=1"}
-    assert numbers.pop("connections") == 1 << 10
-    assert all(value > 0 for value in numbers.values())
-
-
 def test_p4runtime() -> None:
     result = bench("p4runtime", "--entries", "1000", "--batch", "100")
     assert result["written_per_s"] == min(table["insert_per_s"] for table in result["tables"])
     assert all(table["entries"] == 1000 for table in result["tables"])
-
-
-@pytest.mark.long
-def test_memory() -> None:
-    result = bench("memory")
-    assert result["switches"] == 264
-    assert result["total_bytes"] < 1 << 30
 
 
 @pytest.mark.long

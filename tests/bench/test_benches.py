@@ -4,12 +4,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -96,30 +93,6 @@ def test_only_these_rows_are_printed(monkeypatch: pytest.MonkeyPatch, capsys: py
         assert (row["failed"], row["runs"]) == (0, 4)
 
 
-# -- bench monitor: not compiled, so that it says nothing of speed -------------------------------------------
-
-
-_RUN = """
-import json
-from detour.experiments.bench import monitor
-report = monitor.run(packets=40, turns=1, windows=2)
-print(json.dumps(report.numbers))
-"""
-
-
-def test_monitoring_beside_the_host_stack() -> None:
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run([sys.executable, "-c", _RUN], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    numbers = json.loads(done.stdout)
-    assert [point["flows"] for point in numbers["points"]] == [1, 16, 64]
-    for point in numbers["points"]:
-        assert point["packet_ns"] > 0
-        assert point["window_us"] > 0
-        assert point["share_percent"] > 0
-    assert numbers["share_percent"] == max(point["share_percent"] for point in numbers["points"])
-
-
 # -- bench growth --------------------------------------------------------------------------------------------
 
 
@@ -142,6 +115,13 @@ def test_rows_are_in_order_of_size_and_say_what_was_measured(tmp_path: Path) -> 
 def test_the_command_prints_them(run_json: Callable[..., Any]) -> None:
     numbers = run_json("bench", "growth", "--hosts", "72", "--message", "1000")
     assert [row["hosts"] for row in numbers["rows"]] == [72]
+
+
+@pytest.mark.long
+def test_d3_takes_less_than_a_gibibyte() -> None:
+    (row,) = cast("Any", growth.run(hosts=(1056,)).numbers)["rows"]
+    assert row["switches"] == 264
+    assert row["peak_mib"] < 1024
 
 
 def test_sizes_are_those_of_topologies() -> None:

@@ -55,7 +55,7 @@ _TEXTS = (
     ("11.2", "Link Failure Convergence", "yes", "a leaf's uplink and a spine; new routes 1 ms later"),
     ("11.3", "Zero-Impact Failover Measurement", "yes", "against the longest of 4 iterations without failure"),
     ("12.1", "24-Hour Sustained Load", "in part", "12 collectives in turn, by the virtual clock"),
-    ("12.2", "Resource Leak Detection", "no", "switches are no processes; `detour bench p4rt-soak` has one"),
+    ("12.2", "Resource Leak Detection", "no", "all switches are one process"),
 )  # fmt: skip
 TESTS = tuple(
     DraftTest(section=section, test=test, done=done, differs=differs) for section, test, done, differs in _TEXTS

@@ -19,15 +19,13 @@ _ANSWER_SECONDS = 30.0
 class Client:
     """Primary controller of one switch; a context manager."""
 
-    def __init__(self, address: str, device: int, role: str = "") -> None:
-        self._device, self._role = device, role
+    def __init__(self, address: str, device: int) -> None:
+        self._device = device
         self._channel = grpc.insecure_channel(address, options=_UNLIMITED)
         self._stub = p4r_grpc.P4RuntimeStub(self._channel)
         self._requests: queue.Queue[p4r.StreamMessageRequest | None] = queue.Queue()
         self._answers: Iterator[p4r.StreamMessageResponse] = self._stub.StreamChannel(iter(self._requests.get, None))
         arbitration = p4r.MasterArbitrationUpdate(device_id=device, election_id=_ELECTION)
-        if role:
-            arbitration.role.name = role
         self.send(p4r.StreamMessageRequest(arbitration=arbitration))
         if not self.receive().HasField("arbitration"):
             raise DetourError(f"the switch at {address} does not answer the arbitration")
@@ -53,7 +51,7 @@ class Client:
     def requests(self, updates: Sequence[p4r.Update], batch: int) -> list[p4r.WriteRequest]:
         """Writes in batches."""
         parts = [updates[start : start + batch] for start in range(0, len(updates), batch)]
-        terms = {"device_id": self._device, "role": self._role, "election_id": _ELECTION}
+        terms = {"device_id": self._device, "election_id": _ELECTION}
         return [p4r.WriteRequest(**terms, updates=part) for part in parts]
 
     def write(self, requests: Iterable[p4r.WriteRequest]) -> None:

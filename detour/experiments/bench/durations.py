@@ -46,14 +46,10 @@ def _amount(name: str, value: Any) -> float:
 
 DURATIONS = {
     "switch": BenchDuration(10, 95, 50, ("sizes", "seconds"), interfaces=True),
-    "linux": BenchDuration(10, 25, 25, ("seconds", "rounds")),
     "fabric": BenchDuration(10, 25, 25, ("seconds",)),
     "tables": BenchDuration(5, 20, 0, ("entries", "seconds")),
-    "pipeline": BenchDuration(0, 8, 0, ("times",)),
     "p4runtime": BenchDuration(5, 25, 0, ("entries",)),
     "sai": BenchDuration(5, 2, 15, ("seconds",)),
-    "p4rt-soak": BenchDuration(10, 60, 0, ("seconds",)),
-    "memory": BenchDuration(15),
     "sim": BenchDuration(20, 15, 0, ("message",)),
     "parallel": BenchDuration(10, 100, 0, ("turns", "message")),
     "growth": BenchDuration(0, 75, 0, ("hosts",)),
@@ -61,8 +57,6 @@ DURATIONS = {
     "fairness": BenchDuration(85),
     "lab": BenchDuration(10, 40, 0, ("speeds", "seconds", "turns")),
     "start": BenchDuration(0, 20, 0, ("times",)),
-    "setup": BenchDuration(10),
-    "monitor": BenchDuration(20),
     "trace": BenchDuration(20),
     "fors": BenchDuration(20),
     "ai-fabric": BenchDuration(5, 90, 0, ("scheme", "sizes", "draws", "procedures")),

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Switch processes to measure: simple_switch_grpc, and `detour switch` in its place; and processes of a
-benchmark's own, modules that are talked to in lines."""
+"""Switch processes to measure: simple_switch_grpc, and `detour switch` in its place."""
 
 from __future__ import annotations
 
@@ -24,12 +23,6 @@ from detour.control.p4runtime.reconcile import reconcile
 from detour.engine import phv
 
 MIB = 1 << 20
-_PAGE = 4096
-
-
-def resident(process: int | str = "self") -> int:
-    """Bytes of memory of a process that are resident."""
-    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * _PAGE
 
 
 def peak_resident() -> int:
@@ -37,41 +30,6 @@ def peak_resident() -> int:
     process that started it.)"""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
-
-
-class Child:
-    """`python -m module arguments`; ends with the context."""
-
-    def __init__(self, module: str, *arguments: str) -> None:
-        self._module, self._arguments = module, arguments
-
-    def __enter__(self) -> Child:
-        command = [sys.executable, "-m", self._module, *self._arguments]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    @property
-    def pid(self) -> int:
-        """The process's number."""
-        return self._process.pid
-
-    def nudge(self) -> None:
-        """A line, which means what the module says."""
-        assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-
-    def answer(self) -> str:
-        """The next line that it prints. Raises `DetourError`: it has ended."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise DetourError(f"{' '.join((self._module, *self._arguments[:1]))}: the process has ended")
-        return line
 
 
 Kind = Literal["engine", "bmv2"]

@@ -50,7 +50,7 @@ class CommandOption:
 _SOURCE, _TARGET = CommandOption("host, like h0", "SRC"), CommandOption("host, like h71", "DST")
 _SWITCH = CommandOption("like s3 (default: all)", "SWITCH")
 SPORT_OPTION = CommandOption(
-    "UDP source port: most significant bit 0 a shortest path, 1 a non-shortest one; the others choose which",
+    "UDP source port: below 0x8000 takes a shortest path, from 0x8000 a non-shortest one; the value selects which",
     "N", "--sport", "port", group="path",
 )  # fmt: skip
 USID_OPTION = CommandOption(

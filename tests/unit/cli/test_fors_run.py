@@ -123,7 +123,7 @@ def test_links_that_failed_before_and_a_table(capsys):
         (("--straggler", "3:soon"), "--straggler: 'soon' is not a time up to 10000s with its unit"),
         (("--jitter", "1"), "not a time up to 10000s with its unit"),
         (("--rate", "100k"), "less than 1 Mb/s"),
-        (("--skew", "zipf:1", "--phases", "3"), "those of messages of unlike size are unlike"),
+        (("--skew", "zipf:1", "--phases", "3"), "--phases samples phases of equal messages"),
         (("--topo", "ft:m0=2,m1=2,speed=2", "--routing", "ftree-ar"), "ftree-ar needs one cable"),
         (("--topo", "fat-tree:k=4", "--routing", "ftree"), "routing ftree is for two levels"),
         (("--topo", "fat-tree:k=4", "--skew", "zipf:1"), "--sizes and --skew are for two levels"),

@@ -88,7 +88,7 @@ SELECTED = {
 NOT_FOR_A_TEST = {
     "--primary": "shell: needs p4runtime-shell, which is not installed for tests",
     "--source": "coverage: where P4 sources are that are not detour's",
-    "--rounds": "bench linux: how often it is repeated",
+    "--times": "bench start: how often each is repeated",
     "--turns": "bench lab and parallel: how often they are repeated",
     "--sets": "bench fors: size of its sample",
     "--speeds": "bench lab: what it measures",

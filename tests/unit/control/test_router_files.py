@@ -200,7 +200,7 @@ def test_what_failed_is_no_part_of_a_lab(jobs):
     [
         (["--format", "frr"], "--format needs a folder to write to: --out DIR"),
         (["--format", "junos", "--out", "x"], "invalid choice: 'junos'"),
-        (["--format", "frr", "--out", "JOBS"], "is no folder"),
+        (["--format", "frr", "--out", "JOBS"], "is a file; --format writes several files"),
         (["--format", "frr", "--out", "nothere/x"], "argument --out: there is no folder"),
         (["--out", "FOLDER"], "is a folder; wanted is a file"),
         (["--apply", "--format", "frr"], "--format is for --topo, not for --apply"),
