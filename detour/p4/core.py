@@ -550,5 +550,3 @@ class Break(Statement):
 @dataclass(frozen=True, slots=True, eq=False)
 class Continue(Statement):
     pass
-
-

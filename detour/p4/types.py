@@ -216,9 +216,7 @@ class Callable(Type):
 def underlying(kind: Type) -> Type:
     """The type whose values these are: of `type` declarations and enums with values, their base."""
     while True:
-        if isinstance(kind, NewType):
-            kind = kind.base
-        elif isinstance(kind, Enum) and kind.base is not None:
+        if isinstance(kind, NewType) or (isinstance(kind, Enum) and kind.base is not None):
             kind = kind.base
         else:
             return kind
