@@ -185,6 +185,8 @@ class Table(Declaration):
     size: int | None = None
     properties: dict[str, Expression] = field(default_factory=dict)
     """All others: `implementation`, `counters`, `meters`, `psa_idle_timeout`, `largest_priority_first`..."""
+    property_annotations: dict[str, tuple[Annotation, ...]] = field(default_factory=dict)
+    """Annotations of any properties that have some: `@name("ap") implementation = action_profile(8);`."""
 
 
 @dataclass(eq=False, slots=True)
