@@ -95,8 +95,8 @@ class _Elaborator:
         self.messages = messages
         self.top: dict[core.Instance, Block] = {}
         self.blocks: list[Block] = []
-        self.inner: dict[core.Declaration, tuple[core.Construct, ...]] = {}
-        """Unnamed instances in the bodies of declarations: the same for all instances of one."""
+        self.inner: dict[core.Declaration, tuple[tuple[core.Construct, str], ...]] = {}
+        """Unnamed instances in the bodies of declarations, with names: the same for all instances of one."""
         self.open: list[core.Declaration] = []
         """Declarations whose instances are being built, outermost first."""
 
@@ -116,11 +116,12 @@ class _Elaborator:
     def _declared(
         kind: types.Type,
     ) -> tuple[core.Parser | core.Control | core.Extern | core.BlockType, types.Type]:
-        assert isinstance(kind, (types.Extern, types.Block)) and kind.declaration is not None
+        assert isinstance(kind, (types.Extern, types.Block))
+        assert kind.declaration is not None
         return kind.declaration, kind
 
     def _at_top(self, instance: core.Instance) -> Block:
-        """An instance at top level. Parsers and controls are known by the names of their types, externs by their own."""
+        """An instance at top level. Parsers and controls are known by the names of their types, externs by theirs."""
         if instance not in self.top:
             kind, of = self._declared(instance.type)
             if isinstance(kind, core.Extern):
@@ -146,9 +147,8 @@ class _Elaborator:
         for instance in _locals(block.declaration):
             if isinstance(instance, core.Instance):
                 self._child(block, instance, given_name(instance))
-        for node in self._constructs(block.declaration):
-            kind, _ = self._declared(node.type)
-            self._child(block, node, kind.name)
+        for node, name in self._constructs(block.declaration):
+            self._child(block, node, name)
         self.open.pop()
 
     def _child(self, block: Block, node: Node, name: str) -> Block:
@@ -186,7 +186,7 @@ class _Elaborator:
         self._build(child)
         return child
 
-    def _constructs(self, declaration: core.Declaration) -> tuple[core.Construct, ...]:
+    def _constructs(self, declaration: core.Declaration) -> tuple[tuple[core.Construct, str], ...]:
         if declaration not in self.inner:
             self.inner[declaration] = tuple(_unnamed(declaration))
         return self.inner[declaration]
@@ -259,11 +259,23 @@ def bodies(declaration: core.Declaration) -> Iterator[object]:
         yield declaration.body
 
 
-def _unnamed(declaration: core.Declaration) -> Iterator[core.Construct]:
+def _unnamed(declaration: core.Declaration) -> Iterator[tuple[core.Construct, str]]:
+    """Constructor calls in the code of a declaration. That of a table's property has the property's `@name`, which is
+    absolute; `C.apply()` has the name of the type.
+    """
+    names: dict[core.Expression, str] = {}
+    for table in _locals(declaration):
+        if isinstance(table, core.Table):
+            for key, notes in table.property_annotations.items():
+                if (note := core.annotation(notes, "name")) and key in table.properties:
+                    names[table.properties[key]] = "." + str(note.values[0]).removeprefix(".")
+    inside: set[core.Expression] = set()
     for body in bodies(declaration):
         for node in walk(body):
             if isinstance(node, core.Construct):
-                yield node
+                if node not in inside:
+                    yield node, names.get(node) or str(node.type).partition("<")[0]
+                inside.update(node.arguments)
 
 
 # ---------------------------------------------------------------- folding
