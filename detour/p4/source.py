@@ -16,6 +16,8 @@ class SourceFile:
         self.text = text
         self.standard = standard
         """True for declarations of the language and the architectures that come with the compiler."""
+        self.shift = 0
+        """What `#line` adds to line numbers."""
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -24,11 +26,17 @@ class SourceFile:
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column of an offset, both from 1."""
         line = bisect_right(self._starts, offset)
-        return line, offset - self._starts[line - 1] + 1
+        return line + self.shift, offset - self._starts[line - 1] + 1
+
+    def renumbered(self, name: str, offset: int, number: int) -> SourceFile:
+        """The same text under another name, with `number` for the line of `offset` (`#line`)."""
+        other = SourceFile(name, self.text, standard=self.standard)
+        other.shift = number - (self.position(offset)[0] - self.shift)
+        return other
 
     def line(self, number: int) -> str:
         """Text of a line (from 1) without its end."""
-        start = self._starts[number - 1]
+        start = self._starts[number - 1 - self.shift]
         end = self.text.find("\n", start)
         return self.text[start : end if end >= 0 else len(self.text)]
 
