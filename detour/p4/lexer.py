@@ -44,7 +44,7 @@ _TOKEN = re.compile(
     r"|(?P<pragma>@pragma\b)"
     r"|(?P<sign>" + "|".join(map(re.escape, _SIGNS)).replace("/", "/(?![*])") + ")"
     r"|(?P<number>[0-9][A-Za-z0-9_]*)"
-    r'|(?P<string>"(?:[^"\\\n]|\\(?s:.))*")'
+    r'|(?P<string>"(?:[^"\\]|\\(?s:.))*")'
     r"|(?P<end>\Z)"
     r"|(?P<unexpected>/\*|.))"
 )
@@ -95,7 +95,7 @@ def _complain(file: SourceFile, at: int, word: str, messages: Messages) -> None:
     if word == "/*":
         messages.error(span, "this comment does not end", "a comment that begins with /* ends with */")
     elif word == '"':
-        messages.error(span, "this string does not end on its line", 'strings stand between ": write \\" for a quote')
+        messages.error(span, "this string does not end", 'strings stand between ": write \\" for a quote')
 
 
 class NumberParts(NamedTuple):
