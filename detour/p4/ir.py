@@ -38,11 +38,9 @@ class Truth(Value):
 
 @dataclass(frozen=True, slots=True)
 class Field(Value):
-    """A field of a header or of metadata; `$valid$` is whether the header is valid. `header` may be an element of a
-    stack that is chosen at run time, then the field can only be `$valid$`.
-    """
+    """A field of a header or of metadata; `$valid$` is whether the header is valid."""
 
-    header: str | Op
+    header: str
     name: str
 
 
@@ -111,8 +109,6 @@ def parts(value: Value) -> Iterator[Value]:
     elif isinstance(value, Vector):
         for part in value.values:
             yield from parts(part)
-    elif isinstance(value, Field) and isinstance(value.header, Op):
-        yield from parts(value.header)
 
 
 # ---------------------------------------------------------------- blocks

@@ -243,5 +243,3 @@ def _frozen_value(ctx: Context, value: Value) -> Value:
     assert value.left is not None
     inner = _frozen_value(ctx, value.left)
     return value if inner is value.left else ir.Op(value.operator, inner, value.right)
-
-

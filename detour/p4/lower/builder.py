@@ -124,6 +124,7 @@ def _join(order: list[Block], entry: Block, keep: frozenset[Block]) -> None:
             if count[target] != 1 or target is entry or target is block or target in keep:
                 break
             block.calls.extend(target.calls)
+            block.name = block.name or target.name
             block.end = target.end
             gone.add(target)
 
@@ -169,5 +170,3 @@ def sorted_blocks(entry: Block) -> list[Block]:
             raise ValueError(target)
     order.reverse()
     return order
-
-

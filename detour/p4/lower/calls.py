@@ -339,5 +339,3 @@ def arguments_of(ctx: Context, e: core.CallFunction | core.CallMethod) -> list[O
             operand = ctx.evaluate(argument)
             values.append(saved(ctx, operand, argument) if number < last else operand)
     return values
-
-

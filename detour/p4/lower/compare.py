@@ -56,7 +56,9 @@ def _equal_headers(ctx: Context, kind: Header, left: Operand, right: Operand) ->
     same = operators.both(a, b)
     if not (isinstance(same, Truth) and not same.value):
         for field in kind.fields:
-            same = operators.both(same, equal(ctx, field.type, part(ctx, left, field.name), part(ctx, right, field.name)))
+            same = operators.both(
+                same, equal(ctx, field.type, part(ctx, left, field.name), part(ctx, right, field.name))
+            )
     return operators.either(neither, same)
 
 

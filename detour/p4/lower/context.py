@@ -183,9 +183,7 @@ class Context:
         """An element of a stack has changed, no one knows which."""
         names = {part.name for part in ir.parts(chosen) if type(part) is ir.Named}
         known = self.builder.known
-        self.builder.known = {
-            field: value for field, value in known.items() if str(field.header).split("[")[0] not in names
-        }
+        self.builder.known = {field: value for field, value in known.items() if field.header.split("[")[0] not in names}
 
     def call(self, op: str, *arguments: ir.Value, span: Span | None = None) -> None:
         """A primitive; conditions among the arguments become numbers."""

@@ -373,9 +373,7 @@ def _conditional(ctx: Context, e: core.Conditional) -> Operand:
             return ctx.value(e.yes if choice.value else e.no)
         yes, no = ctx.value(e.yes), ctx.value(e.no)
         if underlying(e.type) == BOOL:
-            return operators.either(
-                operators.both(choice, yes), operators.both(operators.invert(choice), no)
-            )
+            return operators.either(operators.both(choice, yes), operators.both(operators.invert(choice), no))
         return operators.choose(choice, yes, no)
     place = ctx.temporary(e.type)
     yes_block, no_block, join = Block(), Block(), Block()

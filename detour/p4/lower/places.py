@@ -118,17 +118,10 @@ def header_field(place: HeaderPlace, name: str) -> ScalarPlace:
 
 def validity(place: HeaderPlace) -> ir.Value:
     """Whether a header is valid, as a condition."""
-    return ir.Op("d2b", None, valid_field(place))
-
-
-def valid_field(place: HeaderPlace) -> ir.Field:
     ref = place.ref
     if type(ref) is ir.Named:
-        return ir.Field(ref.name, "$valid$")
-    if type(ref) is ir.LastField:
-        ref = last_element(ref)
-    assert isinstance(ref, ir.Op)
-    return ir.Field(ref, "$valid$")
+        return ir.Op("d2b", None, ir.Field(ref.name, "$valid$"))
+    return ir.Op("valid", None, last_element(ref) if type(ref) is ir.LastField else ref)
 
 
 def last_element(ref: ir.LastField) -> ir.Op:
