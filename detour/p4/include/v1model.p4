@@ -70,7 +70,6 @@ extern direct_counter {
 
 enum MeterType { packets, bytes }
 
-
 extern meter DETOUR_INDEXED {
     meter(bit<32> size, MeterType type);
     void execute_meter<T>(in DETOUR_INDEX index, out T result);
