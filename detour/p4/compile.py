@@ -143,7 +143,7 @@ def _passes(
     wanted: tuple[bool, bool],
 ) -> None:
     from detour.p4.bmv2.lowering import lower
-    from detour.p4.check import check
+    from detour.p4.check import check_program
     from detour.p4.elaborate import elaborate
     from detour.p4.parser import parse
 
@@ -151,7 +151,7 @@ def _passes(
     tree = parse(tokens, messages)
     _in_order(messages.errors, list(dict.fromkeys(token.span.file for token in tokens)))
     _stop_at_errors(messages)
-    program = check(tree, messages)
+    program = check_program(tree, messages)
     _stop_at_errors(messages)
     elaboration = elaborate(program, messages)
     _stop_at_errors(messages)
