@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of match fields: those that `@name` gives, or the expressions as a control plane writes them."""
+
+from __future__ import annotations
+
+from detour.p4 import core
+from detour.p4.elaborate import Block
+
+_OPERATORS = frozenset({"&"})
+
+
+def field_name(key: core.Key, block: Block) -> str | None:
+    """The name of a match field; None for an expression that needs `@name` (P4_16, section 14.2.1.1)."""
+    note = core.annotation(key.annotations, "name")
+    if note and note.values:
+        return str(note.values[0]).removeprefix(".")
+    return written(key.expression, block)
+
+
+def written(node: core.Expression, block: Block) -> str | None:
+    """An expression as text: `h.ipv4.src`, `h.vlan[1].id`, `m.x[7:4]`, `h.ipv4.$valid$`."""
+    if isinstance(node, core.Ref):
+        return node.declaration.name
+    if isinstance(node, core.Literal):
+        return node.span.text or str(node.value)
+    if isinstance(node, core.Slice):
+        low = block.number(node.low)
+        base = written(node.base, block)
+        return f"{base}[{low + node.width - 1}:{low}]" if base and low is not None else None
+    if isinstance(node, core.Index):
+        base, index = written(node.base, block), block.number(node.index)
+        return f"{base}[{index}]" if base and index is not None else None
+    if isinstance(node, (core.Member, core.StackMember)):
+        base = written(node.base, block)
+        return f"{base}.{node.name}" if base else None
+    if isinstance(node, core.CallBuiltin) and node.name == "isValid":
+        base = written(node.receiver, block)
+        return f"{base}.$valid$" if base else None
+    if isinstance(node, core.Binary) and node.operator in _OPERATORS:
+        left, right = written(node.left, block), written(node.right, block)
+        return f"{left} {node.operator} {right}" if left and right else None
+    return None
