@@ -261,14 +261,14 @@ def bodies(declaration: core.Declaration) -> Iterator[object]:
 
 def _unnamed(declaration: core.Declaration) -> Iterator[tuple[core.Construct, str]]:
     """Constructor calls in the code of a declaration. That of a table's property has the property's `@name`, which is
-    absolute; `C.apply()` has the name of the type.
+    absolute, or that of the table and the property; `C.apply()` has the name of the type.
     """
     names: dict[core.Expression, str] = {}
     for table in _locals(declaration):
-        if isinstance(table, core.Table):
-            for key, notes in table.property_annotations.items():
-                if (note := core.annotation(notes, "name")) and key in table.properties:
-                    names[table.properties[key]] = "." + str(note.values[0]).removeprefix(".")
+        for key, value in table.properties.items() if isinstance(table, core.Table) else ():
+            note = core.annotation(table.property_annotations.get(key, ()), "name")
+            absolute = "." + str(note.values[0]).removeprefix(".") if note else None
+            names[value] = absolute or f"{given_name(table)}.{key}"
     inside: set[core.Expression] = set()
     for body in bodies(declaration):
         for node in walk(body):

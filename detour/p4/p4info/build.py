@@ -22,6 +22,8 @@ from detour.p4.p4info.typeinfo import TypeInfo, as_bytes, bitwidth
 DEFAULT_SIZE = 1024
 """Entries of a table that does not say how many it can hold."""
 
+_ARCHITECTURES = {"V1Switch": "v1model", "PSA_Switch": "psa", "PNA_NIC": "pna"}
+"""What P4Info calls the architectures, by the package that `main` is an instance of."""
 _MATCH_TYPES = {
     "exact": p4i.MatchField.EXACT,
     "lpm": p4i.MatchField.LPM,
@@ -57,9 +59,9 @@ class TableIn(NamedTuple):
 class Builder:
     """Collects objects, gives them ids, then writes them. `entries` uses what it has collected."""
 
-    def __init__(self, program: core.Program, elaboration: Elaboration, arch: str, messages: Messages) -> None:
+    def __init__(self, program: core.Program, elaboration: Elaboration, messages: Messages) -> None:
         self.program = program
-        self.arch = arch
+        self.arch = _ARCHITECTURES.get(elaboration.main.declaration.name, "")
         self.messages = messages
         self.info = p4i.P4Info()
         self.types = TypeInfo(self.info.type_info, program.errors)
@@ -100,7 +102,7 @@ class Builder:
         for declaration in self.program.declarations:
             note = core.annotation(declaration.annotations, "controller_header")
             if note and note.values and isinstance(declaration, core.TypeDeclaration):
-                self.objects["controller_packet_metadata"].add(str(note.values[0]), declaration, self.messages)
+                self.objects["controller_packet_metadata"].add(declaration.name, declaration, self.messages)
         for objects in self.objects.values():
             objects.number(self.messages)
 
@@ -132,8 +134,10 @@ class Builder:
                     one.name, local, self.messages
                 ):
                     self.tables.append(one)
-        for child in block.children.values():
-            if child in self.live.called:
+            elif isinstance(local, core.Instance) and (child := block.children.get(local)) in self.live.called:
+                self._collect_control(child)
+        for node, child in block.children.items():
+            if isinstance(node, core.Construct) and child in self.live.called:
                 self._collect_control(child)
 
     def _table_actions(self, block: Block) -> set[core.Declaration]:
@@ -184,12 +188,6 @@ class Builder:
             field = externs.FIELDS.get(value.declaration.name) if isinstance(value, Block) else None
             if name not in externs.PROPERTIES or not field or not isinstance(value, Block):
                 continue
-            if isinstance(value.node, core.Construct) and name not in one.table.property_annotations:
-                self.messages.error(
-                    value.node.span,
-                    f"P4Runtime needs a name for the {name} of table {one.name}",
-                    f'Write @name("...") before {name}.',
-                )
             if field == "action_profiles":
                 self.profiles.setdefault(value, []).append(one)
                 self._collect_extern(field, value)
@@ -221,9 +219,9 @@ class Builder:
             self.preamble(message, "digests", name, ())
         for name, value_set, block in self.value_sets:
             self._value_set(name, value_set, block)
-        for name, declaration in self.objects["controller_packet_metadata"].names.items():
+        for declaration in self.objects["controller_packet_metadata"].names.values():
             assert isinstance(declaration, core.TypeDeclaration)
-            self._controller_header(name, declaration)
+            self._controller_header(declaration)
         # Any type that was looked at, or call of an extern function, makes the field present.
         if self.types.used or self.live.functions:
             self.info.type_info.SetInParent()
@@ -355,9 +353,12 @@ class Builder:
         match.match_type = _MATCH_TYPES.get(note.text.strip() if note else "exact", p4i.MatchField.EXACT)
         return match
 
-    def _controller_header(self, name: str, declaration: core.TypeDeclaration) -> None:
+    def _controller_header(self, declaration: core.TypeDeclaration) -> None:
+        """Adds what `packet_in` or `packet_out` carry. The id is that of the header, the name the annotation's."""
         message = self.info.controller_packet_metadata.add()
-        self.preamble(message, "controller_packet_metadata", name, declaration.annotations)
+        self.preamble(message, "controller_packet_metadata", declaration.name, declaration.annotations)
+        note = core.annotation(declaration.annotations, "controller_header")
+        message.preamble.name = message.preamble.alias = str(note.values[0]) if note else declaration.name
         fields = declaration.fields
         for identifier, one in zip(numbered(one.annotations for one in fields), fields, strict=True):
             metadata = message.metadata.add(id=identifier, name=one.name)
@@ -370,9 +371,9 @@ def controlled(action: core.Action) -> tuple[core.Variable, ...]:
     return tuple(one for one in action.parameters if not one.direction)
 
 
-def build(program: core.Program, elaboration: Elaboration, arch: str, messages: Messages) -> p4i.P4Info:
-    """P4Info of a program for `v1model`, `psa` or `pna`. Names that clash are errors in `messages`."""
-    return Builder(program, elaboration, arch, messages).build()
+def build(program: core.Program, elaboration: Elaboration, messages: Messages) -> p4i.P4Info:
+    """P4Info of a program. Names that clash, and objects that need a name, are errors in `messages`."""
+    return Builder(program, elaboration, messages).build()
 
 
 def as_text(message: p4i.P4Info | p4r.WriteRequest) -> str:

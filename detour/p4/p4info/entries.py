@@ -15,9 +15,9 @@ from detour.p4.p4info.typeinfo import as_bytes, bitwidth
 _WITH_PRIORITY = frozenset({"ternary", "range", "optional"})
 
 
-def entries(program: core.Program, elaboration: Elaboration, arch: str, messages: Messages) -> p4r.WriteRequest:
+def entries(program: core.Program, elaboration: Elaboration, messages: Messages) -> p4r.WriteRequest:
     """All entries of the program's tables, in the order of the source."""
-    builder = Builder(program, elaboration, arch, messages)
+    builder = Builder(program, elaboration, messages)
     request = p4r.WriteRequest()
     for one in builder.tables:
         needs_priority = any(key.match_kind in _WITH_PRIORITY for key in one.table.keys)
