@@ -12,8 +12,8 @@ from detour.p4.source import SourceFile, Span
 
 
 class Token(NamedTuple):
-    """A token: `kind` is the text of a keyword or sign, else "name", "number", "string", "pragma" (`@pragma`), "end"
-    or "unexpected".
+    """A token: `kind` is the text of a keyword or sign, else "name", "number", "text" (a string), "pragma"
+    (`@pragma`), "end" or "unexpected".
     """
 
     kind: str
@@ -44,7 +44,7 @@ _TOKEN = re.compile(
     r"|(?P<pragma>@pragma\b)"
     r"|(?P<sign>" + "|".join(map(re.escape, _SIGNS)).replace("/", "/(?![*])") + ")"
     r"|(?P<number>[0-9][A-Za-z0-9_]*)"
-    r'|(?P<string>"(?:[^"\\]|\\(?s:.))*")'
+    r'|(?P<text>"(?:[^"\\]|\\(?s:.))*")'
     r"|(?P<end>\Z)"
     r"|(?P<unexpected>/\*|.))"
 )

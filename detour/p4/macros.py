@@ -78,7 +78,7 @@ class Macros:
             elif macro.name in _BUILT_IN:
                 line = token.text == "__LINE__"
                 text = str(token.span.line) if line else f'"{token.span.file.name}"'
-                result.append(Token("number" if line else "string", text, token.span))
+                result.append(Token("number" if line else "text", text, token.span))
             elif macro.parameters is None:
                 self._push(macro, {}, token.span, makers, pending)
             elif not pending or pending[-1][0].kind != "(":
@@ -142,7 +142,7 @@ class Macros:
             follower = body[at + 1] if at + 1 < len(body) else None
             if token.kind == "#" and macro.parameters is not None and follower and follower.text in arguments:
                 text = _text(arguments[follower.text]).replace("\\", "\\\\").replace('"', '\\"')
-                result.append(Token("string", f'"{text}"', span))
+                result.append(Token("text", f'"{text}"', span))
                 at += 2
             elif token.kind == "##" and result and follower:
                 right = arguments.get(follower.text, [follower])

@@ -58,7 +58,8 @@ class BlockParser(StatementParser):
                 return syntax.BlockType(self.until(start), annotations, name, "parser", types, parameters)
             constructor = self.parameters() if self.kind == "(" else ()
             self.expect("{")
-            elements = self.repeated(self._parser_element)
+            with self.statements_of(parser=True):
+                elements = self.repeated(self._parser_element)
             self.expect("}")
         states = tuple(one for one in elements if isinstance(one, syntax.State))
         others = tuple(one for one in elements if not isinstance(one, syntax.State))

@@ -86,8 +86,12 @@ class Cursor:
     def unexpected(self, expected: str, hint: str = "") -> ParseError:
         """An error at the present token: `raise self.unexpected("a type")`."""
         token = self.token
-        what = token.text if token.kind == "end" else f"`{token.text}`"
-        self.messages.error(token.span, f"expected {expected}, not {what}", hint)
+        what, span = f"`{token.text}`", token.span
+        if token.kind == "end":
+            what = token.text
+            if self.at and (last := self.tokens[self.at - 1].span).file is span.file:
+                span = Span(span.file, last.end, last.end)
+        self.messages.error(span, f"expected {expected}, not {what}", hint)
         return ParseError()
 
     def until(self, start: Span) -> Span:
@@ -98,7 +102,7 @@ class Cursor:
         """A name that is declared or is a member: an identifier, a type's name or a soft keyword."""
         if self.kind not in NAMES:
             hint = f"`{self.kind}` is a keyword of P4" if self.kind.isidentifier() and self.kind != "end" else ""
-            raise self.unexpected(what, hint if self.kind not in ("number", "string", "unexpected") else "")
+            raise self.unexpected(what, hint if self.kind not in ("number", "text", "unexpected") else "")
         token = self.advance()
         return syntax.Name(token.span, token.text)
 

@@ -196,6 +196,9 @@ class Parser(BlockParser):
         self.expect("{")
         members = self.separated(self.name, "}", trailing=token.kind == "match_kind")
         self.expect("}")
+        for index, member in enumerate(members):
+            if any(member.text == other.text for other in members[:index]):
+                self.messages.error(member.span, f"{member.text} stands here twice")
         node = syntax.Errors if token.kind == "error" else syntax.MatchKinds
         return node(self.until(token.span), annotations, syntax.Name(token.span, token.text), members)
 

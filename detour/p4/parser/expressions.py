@@ -33,7 +33,12 @@ class ExpressionParser(TypeParser):
     def expression(self) -> syntax.Expression:
         return self._binary(_CONDITIONAL, self.unary())
 
-    annotated_expression = expression
+    def annotated_expression(self) -> syntax.Expression:
+        """An expression in an annotation, or a type as in `@p4runtime_translation("", bit<32>)`."""
+        if self.starts_type() and self.kind not in NAMES:
+            node = self.type()
+            return syntax.TypeExpression(node.span, node)
+        return self.expression()
 
     def width(self) -> syntax.Expression:
         """A width between `<` and `>`. The specification wants brackets around computed ones; p4c does not."""
@@ -76,12 +81,11 @@ class ExpressionParser(TypeParser):
             return reader(self)
         if kind in NAMES or kind == ".":
             return self._name_or_type()
-        if self.starts_type():
-            return self._type_expression()
         if kind == "error":
             token = self.advance()
-            return syntax.TypeExpression(token.span, syntax.SimpleType(token.span, "error"))
-        raise self.unexpected("an expression")
+            return self._of_type(syntax.SimpleType(token.span, "error"))
+        hint = f"a cast stands in brackets: ({kind}<8>) x" if kind in ("bit", "int") else ""
+        raise self.unexpected("an expression", hint)
 
     def _name_or_type(self) -> syntax.Expression:
         start = self.token.span
@@ -93,15 +97,14 @@ class ExpressionParser(TypeParser):
         if self._types.get(name, False):
             named = syntax.NamedType(span, name, absolute)
             if self.kind == "<" and self._type_arguments_follow(any_name=True):
-                specialized = syntax.SpecializedType(self.until(start), named, self.type_arguments())
-                return syntax.TypeExpression(self.until(start), specialized)
-            return syntax.TypeExpression(span, named)
+                arguments = self.type_arguments()
+                return self._of_type(syntax.SpecializedType(self.until(start), named, arguments))
+            return self._of_type(named)
         return syntax.NameExpression(span, name, absolute)
 
-    def _type_expression(self) -> syntax.Expression:
-        node = self.type()
+    def _of_type(self, node: syntax.TypeNode) -> syntax.Expression:
         if self.kind not in (".", "("):
-            raise self.unexpected("an expression", f"{node.span.text} is a type")
+            raise self.unexpected("`.` or `(`", f"`{node.span.text}` is a type, not a value")
         return syntax.TypeExpression(node.span, node)
 
     def _number(self) -> syntax.Number:
@@ -167,6 +170,9 @@ class ExpressionParser(TypeParser):
                 dots = True
             else:
                 fields.append(self.key_value())
+                name = fields[-1].name
+                if any(name.text == other.name.text for other in fields[:-1]):
+                    self.messages.error(name.span, f"{name.text} has two values")
             if not self.take(","):
                 break
         self.expect("}")
@@ -195,6 +201,8 @@ class ExpressionParser(TypeParser):
                 node = self._index(node)
             elif self.kind == "(":
                 node = self._call(node, ())
+                if statement:
+                    break
             elif self._type_arguments_follow(any_name=statement):
                 types = self.type_arguments()
                 if self.kind != "(":
@@ -302,7 +310,7 @@ class ExpressionParser(TypeParser):
 
 _PRIMARIES: dict[str, Callable[[ExpressionParser], syntax.Expression]] = {
     "number": ExpressionParser._number,
-    "string": ExpressionParser._string,
+    "text": ExpressionParser._string,
     "true": ExpressionParser._boolean,
     "false": ExpressionParser._boolean,
     "this": ExpressionParser._this,

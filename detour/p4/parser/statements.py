@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from detour.p4 import syntax
 from detour.p4.parser.cursor import NAMES
@@ -16,6 +17,7 @@ _ASSIGNMENTS = {
     "=": "",
     **{f"{operator}=": operator for operator in ("*", "/", "%", "+", "-", "|+|", "|-|", "<<", ">>", "&", "|", "^")},
 }
+_NOT_IN_PARSERS = frozenset(("return", "exit", "switch"))
 _PLACES = (
     syntax.NameExpression,
     syntax.Member,
@@ -29,6 +31,18 @@ _PLACES = (
 class StatementParser(ExpressionParser):
     """Reads statements."""
 
+    in_parser = False
+    """Whether the statements are those of a parser's state."""
+
+    @contextmanager
+    def statements_of(self, *, parser: bool) -> Iterator[None]:
+        """Where statements are those of a parser, or not."""
+        before, self.in_parser = self.in_parser, parser
+        try:
+            yield
+        finally:
+            self.in_parser = before
+
     def block(self, annotations: _Annotations = ()) -> syntax.Block:
         """`{...}`, a scope of its own."""
         start = self.expect("{").span
@@ -39,6 +53,8 @@ class StatementParser(ExpressionParser):
 
     def statement(self) -> syntax.Statement | syntax.Declaration:
         """A statement, or a variable, constant or instance."""
+        if self.in_parser and self.kind in _NOT_IN_PARSERS:
+            raise self.unexpected("a statement of a parser", f"`{self.kind}` stands in controls, actions and functions")
         reader = _STATEMENTS.get(self.kind)
         if reader is not None:
             return reader(self)
@@ -110,7 +126,7 @@ class StatementParser(ExpressionParser):
         initializer = None
         if self.take("="):
             self.expect("{")
-            with self.scope():
+            with self.scope(), self.statements_of(parser=False):
                 initializer = self.repeated(self.abstract_method)
             self.expect("}")
         self.expect(";")

@@ -203,7 +203,7 @@ class TypeParser(Cursor):
         if not body:
             raise self.unexpected("a name after @pragma")
         name, rest = body[0].text, body[1:]
-        values = tuple(syntax.String(one.span, unquote(one.text)) for one in rest if one.kind == "string")
+        values = tuple(syntax.String(one.span, unquote(one.text)) for one in rest if one.kind == "text")
         return syntax.Annotation(
             self.until(start), name, "(" if rest else "", values, (), _text(rest), tuple(token.text for token in rest)
         )
