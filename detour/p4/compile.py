@@ -22,8 +22,7 @@ from detour.p4.preprocess import Preprocessor
 from detour.p4.source import NOWHERE, Span
 
 if TYPE_CHECKING:
-    from p4.config.v1 import p4info_pb2
-    from p4.v1 import p4runtime_pb2
+    from finsy.proto import p4i, p4r
 
     from detour.p4 import core
     from detour.p4.elaborate import Elaboration
@@ -42,8 +41,8 @@ class Result:
     """What compiling made. `json` is None if there are errors."""
 
     json: dict[str, Any] | None = None
-    p4info: p4info_pb2.P4Info | None = None
-    entries: p4runtime_pb2.WriteRequest | None = None
+    p4info: p4i.P4Info | None = None
+    entries: p4r.WriteRequest | None = None
     """Entries in the source, as a controller would write them."""
     errors: list[Message] = field(default_factory=list)
     warnings: list[Message] = field(default_factory=list)
@@ -173,7 +172,7 @@ def _describe(
 
     result.p4info = p4info.build(program, elaboration, messages)
     if entries and not messages.errors:
-        result.entries = p4info.entries(elaboration, result.p4info)
+        result.entries = p4info.entries(program, elaboration, messages)
 
 
 def _stop_at_errors(messages: Messages) -> None:

@@ -108,8 +108,13 @@ class Cursor:
 
     # ---------------------------------------------------------------- names of types
 
-    def is_type(self, name: str) -> bool:
-        """Whether the name is a type here."""
+    def is_type(self, name: str, absolute: bool = False) -> bool:
+        """Whether the name is a type here; with `absolute`, at the top level."""
+        if absolute:
+            for scope in self._scopes:
+                for other, outside in scope:
+                    if other == name:
+                        return bool(outside)
         return self._types.get(name, False)
 
     def declare(self, name: str, is_type: bool = False) -> None:

@@ -94,7 +94,7 @@ class ExpressionParser(TypeParser):
             raise self.unexpected("a name")
         token = self.advance()
         name, span = token.text, self.until(start)
-        if self._types.get(name, False):
+        if self.is_type(name, absolute):
             named = syntax.NamedType(span, name, absolute)
             if self.kind == "<" and self._type_arguments_follow(any_name=True):
                 arguments = self.type_arguments()
@@ -222,7 +222,7 @@ class ExpressionParser(TypeParser):
             if kind == "error" or self.is_type(self.tokens[self.at + 1].text) or (kind == "list" and after == "<"):
                 return after != "."
             return any_name
-        return kind == "." and self.is_type(self.tokens[self.at + 2].text) and self.peek(3) != "."
+        return kind == "." and self.is_type(self.tokens[self.at + 2].text, True) and self.peek(3) != "."
 
     def _index(self, node: syntax.Expression) -> syntax.Expression:
         self.advance()

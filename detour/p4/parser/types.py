@@ -42,7 +42,7 @@ class TypeParser(Cursor):
             return self.peek() != "."
         if kind in NAMES:
             return (kind == "list" and self.peek() == "<") or (self.is_type(kind) and self.peek() != ".")
-        return kind == "." and self.peek() in NAMES and self.is_type(self.tokens[self.at + 1].text)
+        return kind == "." and self.peek() in NAMES and self.is_type(self.tokens[self.at + 1].text, True)
 
     def type(self) -> syntax.TypeNode:
         """A type."""
