@@ -27,6 +27,8 @@ def check_program(tree: syntax.Program, messages: Messages) -> core.Program:
     declarations = declare_all(c, tree.declarations)
     main = c.top.symbols.get("main")
     if not isinstance(main, core.Instance) or not isinstance(main.type, Block):
+        if main is not None and len(messages.errors) == before:
+            c.error(main.span, "main must be an instance of a package")
         main = None
     if len(messages.errors) > before:
         raise CompileError

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from detour.p4 import core, syntax
 from detour.p4.check.checker import Checker
 from detour.p4.check.constants import ARITHMETIC, value_of
+from detour.p4.check.scope import MatchKind
 from detour.p4.messages import CompileError
 
 STRINGS = frozenset({"name", "deprecated"})
@@ -18,28 +19,51 @@ def annotations(c: Checker, nodes: Sequence[syntax.Annotation]) -> tuple[core.An
     """Annotations of a declaration."""
     if not nodes:
         return ()
-    structured: dict[str, syntax.Annotation] = {}
+    seen: dict[str, syntax.Annotation] = {}
     for node in nodes:
-        if node.bracket == "[":
-            if node.name in structured:
-                c.fail(node.span, f"@{node.name} stands twice")
-            structured[node.name] = node
+        old = seen.get(node.name)
+        if old is not None and "[" in (node.bracket, old.bracket):
+            c.fail(node.span, f"@{node.name} stands twice")
+        seen[node.name] = node
     return tuple(_annotation(c, node) for node in nodes)
 
 
 def _annotation(c: Checker, node: syntax.Annotation) -> core.Annotation:
-    worth = _checked if node.bracket == "[" else _worth
+    worth = _checked if node.bracket == "[" else _string if node.name in STRINGS and node.bracket else _worth
     values = tuple(worth(c, value) for value in node.values)
     pairs = tuple((pair.name.text, worth(c, pair.value)) for pair in node.pairs)
-    if node.name in STRINGS and node.bracket == "(" and node.values and type(values[0]) is not str:
-        c.fail(node.values[0].span, f"@{node.name} needs a string", f'Write @{node.name}("...").')
-    if node.name in STRINGS and node.bracket == "(" and node.values and _is_name(node.values[0]):
-        c.fail(node.values[0].span, f"@{node.name} needs a string", f'Write @{node.name}("...").')
+    check = CHECKS.get(node.name)
+    if check is not None:
+        check(c, node)
     return core.Annotation(node.name, values, pairs, node.text, node.bracket == "[", node.span)
 
 
-def _is_name(node: syntax.Expression) -> bool:
-    return isinstance(node, syntax.NameExpression)
+def _match(c: Checker, node: syntax.Annotation) -> None:
+    """`@match(kind)` on a field of a value set's structure."""
+    for value in node.values:
+        if not isinstance(value, syntax.NameExpression) or not isinstance(c.top.symbols.get(value.name), MatchKind):
+            c.fail(value.span, "@match needs a match kind", "Write @match(exact), @match(ternary) or the like.")
+
+
+def _translation(c: Checker, node: syntax.Annotation) -> None:
+    """`@p4runtime_translation("uri", bit<w> | string | number)`."""
+    if "," in node.tokens:
+        word = node.tokens[node.tokens.index(",") + 1]
+        if word not in ("bit", "string") and not word[:1].isdigit():
+            c.fail(node.span, f"@{node.name} cannot translate to {word}", "It translates to bit<w> or string.")
+
+
+CHECKS: dict[str, Callable[[Checker, syntax.Annotation], None]] = {
+    "match": _match,
+    "p4runtime_translation": _translation,
+}
+
+
+def _string(c: Checker, node: syntax.Expression) -> object:
+    value = value_of(c.expression(node))
+    if not isinstance(value, str):
+        c.fail(node.span, "the annotation needs a string", 'Write "...".')
+    return value
 
 
 def _checked(c: Checker, node: syntax.Expression) -> object:

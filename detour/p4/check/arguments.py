@@ -14,7 +14,7 @@ from detour.p4.check.generics import Inference, agree, mentions, specialize, sub
 from detour.p4.check.places import require_place
 from detour.p4.check.typenames import check_argument, describe, resolve
 from detour.p4.source import Span
-from detour.p4.types import ANYTHING, Block, Extern, Record, Stack, Type, TypeVariable
+from detour.p4.types import ANYTHING, STRING, Block, Callable, Extern, Record, SetOf, Stack, Type, TypeVariable
 
 Parameters = tuple[core.Variable, ...]
 
@@ -183,6 +183,8 @@ def _infer(
                     _write(signature),
                 )
             kind = ANYTHING
+        if signature.run_time and isinstance(kind, Block | Callable | SetOf):
+            c.fail(span, f"{describe(kind)} cannot be an argument of {signature.name}")
         if signature.run_time and has_unsized(kind):
             at = _argument_with(signature, variable, values) or span
             c.fail(at, f"the width of {at.text} does not follow from the call", "Write a width, like 8w1, or a cast.")
@@ -219,11 +221,16 @@ def _check(
     c: Checker, signature: Signature, parameter: core.Variable, value: core.Expression | None, span: Span
 ) -> core.Expression | None:
     """Converts an argument, or requires an l-value, as the direction of its parameter says."""
-    if value is None:
-        default = parameter.default
-        return default if default is None or default.type == parameter.type else convert(c, default, parameter.type)
     what = f"argument {parameter.name} of {signature.name}"
     kind = parameter.type
+    if value is None:
+        value = parameter.default
+        if value is None or value.type == kind:
+            return value
+    if kind == ANYTHING:
+        c.fail(value.span, f"the type of {what} is not known", "Write the type instead of _.")
+    if parameter.direction and kind == STRING:
+        c.fail(value.span, f"{what} has a direction and cannot be a string")
     if parameter.direction in ("out", "inout"):
         if not agree(value.type, kind):
             c.fail(value.span, f"{what} must have the type {describe(kind)}, not {describe(value.type)}")

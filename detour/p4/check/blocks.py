@@ -49,16 +49,27 @@ def _body(c: Checker, node: syntax.Parser | syntax.Control, result: core.Parser 
     kind = "parser" if isinstance(node, syntax.Parser) else "control"
     if name in c.top.symbols:
         c.declare(name, result, node.name.span)
-    with c.inner_scope():
+    c.open_names.add(name)
+    with c.inner_scope(parameters=True):
         variables = c.type_variables(node.type_parameters)
         c.variables[result] = variables
         result.type_parameters = tuple(parameter.text for parameter in node.type_parameters)
-        with c.inner_scope(parameters=True):
-            result.parameters = parameters(c, node.parameters, Owner.BLOCK)
-            result.constructor_parameters = parameters(c, node.constructor_parameters, Owner.CONSTRUCTOR)
-            with c.inner_scope(), c.inside(Place.PARSER if kind == "parser" else Place.CONTROL):
-                yield
+        result.parameters = parameters(c, node.parameters, Owner.BLOCK)
+        result.constructor_parameters = parameters(c, node.constructor_parameters, Owner.CONSTRUCTOR)
+        _check_constructor(c, node, kind, result)
+        with c.inner_scope(), c.inside(Place.PARSER if kind == "parser" else Place.CONTROL):
+            yield
+    c.open_names.discard(name)
     c.declare(name, TypeName(Block(kind, name, variables, result), variables, node.name.span), node.name.span)
+
+
+def _check_constructor(
+    c: Checker, node: syntax.Parser | syntax.Control, kind: str, result: core.Parser | core.Control
+) -> None:
+    for parameter in result.constructor_parameters:
+        if isinstance(parameter.type, Block) and parameter.type.kind != kind:
+            span = parameter.span if kind == "parser" else node.name.span
+            c.fail(span, f"{parameter.name}: a {parameter.type.kind} cannot be a parameter of a {kind}'s constructor")
 
 
 def _locals(c: Checker, nodes: Sequence[syntax.Declaration]) -> tuple[core.Declaration | core.Declare, ...]:
@@ -182,9 +193,18 @@ def _select(c: Checker, node: syntax.Select, states: dict[str, core.State]) -> c
                 c.warn("unreachable", case.span, "this case is never reached: a case before it matches everything")
             state = _target(c, case.state, states)
             labels = product(c, case.set, kinds, "the label")
+            _check_labels(c, labels)
             cases.append(core.SelectCase(labels, state, case.span))
             complete = complete or isinstance(labels, core.Anything) or _matches_all(labels)
     return core.Select(expressions, tuple(cases), node.span)
+
+
+def _check_labels(c: Checker, labels: core.Expression) -> None:
+    for one in labels.elements if isinstance(labels, core.TupleValue) else ():
+        if not is_known(one) and not isinstance(one.type, SetOf):
+            c.fail(one.span, "a label of select must be known at compile time")
+        if isinstance(one, core.MaskSet | core.RangeSet) and not is_known(one):
+            c.fail(one.span, "a label of select must be known at compile time")
 
 
 def _matches_all(labels: core.Expression) -> bool:

@@ -189,8 +189,8 @@ def _apply_block(c: Checker, receiver: core.Expression, kind: Block, node: synta
         c.fail(node.span, f"{describe(kind)} cannot be applied")
     wanted = Place.STATE if kind.kind == "parser" else Place.APPLY
     if c.place is not wanted:
-        where = "actions" if c.place is Place.ACTION else c.place.value
-        c.fail(node.span, f"a {kind.kind} cannot be applied from {where}", f"Apply it {wanted.value}.")
+        where = "from actions" if c.place is Place.ACTION else c.place.value
+        c.fail(node.span, f"a {kind.kind} cannot be applied {where}", f"Apply it {wanted.value}.")
     bound = bind(c, Signature(f"{kind.name}.apply", parameters), node.type_arguments, node.arguments, node.span)
     return core.Apply(VOID, node.span, receiver, bound.arguments)
 
@@ -305,7 +305,7 @@ def construct(
     signature = Signature(kind.name, parameters, kind, variables, run_time=False)
     bound = bind(c, signature, written, arguments, span, expected)
     kind = substitute(kind, bound.bindings) if variables else kind
-    if isinstance(kind, Extern) and is_open_argument(kind):
+    if isinstance(kind, Extern) and is_open_argument(kind) and not written:
         c.fail(span, f"the type arguments of {kind.name} do not follow from the call", f"Write {kind.name}<...>(...).")
     return core.Construct(kind, span, bound.arguments)  # type: ignore[arg-type]
 

@@ -57,7 +57,9 @@ class Checker:
         self.assigned: set[object] = set()
         """Variables that are written."""
         self.open_names: set[str] = set()
-        """Parsers and controls whose bodies are being checked: these cannot instantiate themselves."""
+        """Declarations that are being checked: these cannot use themselves."""
+        self.field_spans: dict[tuple[core.Declaration, str], Span] = {}
+        """Where fields of structures are declared."""
         self._serial = 0
 
     def expression(self, node: syntax.Expression, expected: Type | None = None) -> core.Expression:
@@ -129,8 +131,10 @@ class Checker:
             self.fail(span, f"{name} is declared already", f"The other declaration is at {old.span}.")
         outer = scope.outer
         if outer is not None:
-            if outer.parameters and name in outer.symbols and not isinstance(symbol, core.State):
-                self.fail(span, f"{name} has the name of a parameter", "Give one of them another name.")
+            around = outer.outer if isinstance(symbol, core.Variable) and not outer.parameters else None
+            for nearby in (outer, around):
+                if nearby is not None and nearby.parameters and not scope.parameters and name in nearby.symbols:
+                    self.fail(span, f"{name} has the name of a parameter", "Give one of them another name.")
             if isinstance(symbol, core.Variable | core.Constant | core.Instance):
                 shadowed = outer.find(name)
                 if shadowed is not None and not isinstance(shadowed, Broken):
@@ -159,6 +163,8 @@ class Checker:
     def find(self, name: str, absolute: bool, span: Span) -> Symbol:
         """Meaning of a name at its use."""
         symbol = self.top.symbols.get(name) if absolute else self.scope.find(name)
+        if symbol is None and name in self.open_names:
+            self.fail(span, f"{name} cannot be used inside of itself")
         if symbol is None:
             self.fail(span, f"{'.' if absolute else ''}{name} is not declared", self._similar(name))
         if type(symbol) is Broken:

@@ -83,6 +83,8 @@ def _implicit(c: Checker, value: core.Expression, target: Type) -> core.Expressi
         result = rule(c, value, target)
         if result is not None:
             return result
+    if target == INTEGER and isinstance(value, core.Literal) and isinstance(value.type, Bits):
+        return core.Literal(INTEGER, value.span, value.value)
     if isinstance(target, Bits):
         if value.type == INTEGER:
             return sized(c, value, target)
@@ -273,10 +275,9 @@ def _castable_new(source: Type, target: Type) -> bool:
         return True
     if isinstance(source, NewType) and source.base == target:
         return True
-    if isinstance(target, NewType):
+    if isinstance(target, NewType) and (isinstance(target.base, NewType) or source == INTEGER):
         return _castable(source, target.base)
-    assert isinstance(source, NewType)
-    return _castable(source.base, target)
+    return isinstance(source, NewType) and isinstance(source.base, NewType) and _castable_new(source.base, target)
 
 
 def _cast_hint(source: Type, target: Type) -> str:

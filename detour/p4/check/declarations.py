@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from detour.p4 import core, syntax
 from detour.p4.check.annotations import annotations
 from detour.p4.check.calls import construct
-from detour.p4.check.checker import DECLARATIONS, Checker, rule
+from detour.p4.check.checker import DECLARATIONS, Checker, rule, same_call
 from detour.p4.check.constants import as_integer, limits
+from detour.p4.check.generics import agree
 from detour.p4.check.operators import plain
 from detour.p4.check.parameters import Owner, parameters
-from detour.p4.check.scope import MatchKind, Place, TypeName
+from detour.p4.check.scope import MatchKind, Place, Scope, TypeName
 from detour.p4.check.statements import always_returns, block, constant
 from detour.p4.check.typenames import check_field, describe, resolve
 from detour.p4.messages import CompileError
@@ -63,16 +64,21 @@ def record(c: Checker, node: syntax.RecordType) -> core.Declaration:
     name, container = node.name.text, RECORDS[node.kind]
     with c.inner_scope():
         variables = c.type_variables(node.type_parameters)
-        fields = _fields(c, node, container)
+        fields, spans = _fields(c, node, container)
     declaration = core.TypeDeclaration(name, node.name.span, annotations(c, node.annotations), node.kind)
     declaration.fields = fields
+    if variables:
+        c.field_spans.update({(declaration, part): span for part, span in spans.items()})
     declaration.type = container(name, variables, fields, declaration)
     c.declare(name, TypeName(declaration.type, variables, node.name.span), node.name.span)
     return declaration
 
 
-def _fields(c: Checker, node: syntax.RecordType, container: type[Record]) -> tuple[FieldOf, ...]:
+def _fields(
+    c: Checker, node: syntax.RecordType, container: type[Record]
+) -> tuple[tuple[FieldOf, ...], dict[str, Span]]:
     fields: dict[str, FieldOf] = {}
+    spans: dict[str, Span] = {}
     varbit = ""
     for part in node.fields:
         name = part.name.text
@@ -82,10 +88,11 @@ def _fields(c: Checker, node: syntax.RecordType, container: type[Record]) -> tup
             c.fail(part.name.span, f"field {name} of {node.kind} {node.name.text} is declared already")
         if container is Header and isinstance(kind, Varbits):
             if varbit:
-                c.fail(node.span, f"header {node.name.text} has two varbit fields, {varbit} and {name}")
+                c.fail(part.span, f"header {node.name.text} has two varbit fields, {varbit} and {name}")
             varbit = name
+        spans[name] = part.span
         fields[name] = FieldOf(name, kind, annotations(c, part.annotations))
-    return tuple(fields.values())
+    return tuple(fields.values()), spans
 
 
 @rule(DECLARATIONS, syntax.Enum)
@@ -173,15 +180,14 @@ def match_kinds(c: Checker, node: syntax.MatchKinds) -> core.Declaration:
 def function(c: Checker, node: syntax.Function) -> core.Declaration:
     declaration = core.Function(node.name.text, node.name.span, annotations(c, node.annotations))
     owner = Owner.EXTERN if node.body is None else Owner.FUNCTION
-    with c.inner_scope():
+    with c.inner_scope(parameters=True):
         c.variables[declaration] = c.type_variables(node.type_parameters)
         declaration.type_parameters = tuple(name.text for name in node.type_parameters)
         declaration.returns = _result(c, node.returns)
-        with c.inner_scope(parameters=True):
-            declaration.parameters = parameters(c, node.parameters, owner)
-            if node.body is not None:
-                with c.inside(Place.FUNCTION, declaration.returns):
-                    declaration.body = block(c, node.body)
+        declaration.parameters = parameters(c, node.parameters, owner)
+        if node.body is not None:
+            with c.inside(Place.FUNCTION, declaration.returns):
+                declaration.body = block(c, node.body)
     if node.body is not None and declaration.returns != VOID and not always_returns(declaration.body):
         if not c.has_errors_in(node.span):
             c.error(node.name.span, f"function {node.name.text} does not return a value on all paths")
@@ -201,13 +207,14 @@ def extern(c: Checker, node: syntax.Extern) -> core.Declaration:
     name = node.name.text
     declaration = core.Extern(name, node.name.span, annotations(c, node.annotations))
     declaration.type_parameters = tuple(parameter.text for parameter in node.type_parameters)
-    symbol = TypeName(Extern(name, (), declaration), (), node.name.span)
-    c.declare(name, symbol, node.name.span)
+    c.open_names.add(name)
     with c.inner_scope():
         variables = c.type_variables(node.type_parameters)
-        c.variables[declaration] = symbol.parameters = variables
-        symbol.type = Extern(name, variables, declaration)
+        c.variables[declaration] = variables
         methods = [_method(c, method, name) for method in node.methods]
+    c.open_names.discard(name)
+    _check_overloads(c, methods)
+    c.declare(name, TypeName(Extern(name, variables, declaration), variables, node.name.span), node.name.span)
     declaration.constructors = tuple(
         m for m, written in zip(methods, node.methods, strict=True) if written.returns is None
     )
@@ -215,6 +222,13 @@ def extern(c: Checker, node: syntax.Extern) -> core.Declaration:
         m for m, written in zip(methods, node.methods, strict=True) if written.returns is not None
     )
     return declaration
+
+
+def _check_overloads(c: Checker, methods: list[core.Method]) -> None:
+    for at, method in enumerate(methods):
+        for other in methods[:at]:
+            if method.name == other.name and same_call(method.parameters, other.parameters):
+                c.fail(method.span, f"{method.name} is declared already with the same parameters")
 
 
 def _method(c: Checker, node: syntax.Method, owner: str) -> core.Method:
@@ -290,9 +304,33 @@ def _check_place(c: Checker, kind: Type, name: str, span: Span) -> None:
 
 
 def _check_abstract(c: Checker, kind: Type, node: syntax.Instance) -> None:
+    """Checks implementations of abstract methods (10.3.1), then refuses them: no target here calls them."""
     declaration = kind.declaration if isinstance(kind, Extern) else None
-    abstract = [method.name for method in declaration.methods if method.abstract] if declaration is not None else []
+    abstract = {m.name: m for m in declaration.methods if m.abstract} if declaration is not None else {}
+    implemented = [_implementation(c, one, abstract) for one in node.initializer or ()]
+    if node.initializer is not None and not abstract:
+        c.fail(node.span, f"{describe(kind)} has no abstract methods to implement")
+    for name in abstract:
+        if name not in implemented:
+            c.fail(node.span, f"{node.name.text} does not implement the abstract method {name}")
     if abstract:
         c.fail(node.span, f"{describe(kind)} has abstract methods ({', '.join(abstract)}), which no target here calls")
-    if node.initializer is not None:
-        c.fail(node.span, f"{describe(kind)} has no abstract methods to implement")
+
+
+def _implementation(c: Checker, node: syntax.Declaration, abstract: dict[str, core.Method]) -> str:
+    outer, c.scope = c.scope, Scope(c.top)
+    try:
+        made = DECLARATIONS[type(node)](c, node)
+    finally:
+        c.scope = outer
+    if not isinstance(made, core.Function) or not abstract:
+        return node.name.text
+    method = abstract.get(made.name)
+    if method is None:
+        c.fail(node.name.span, f"{made.name} is not an abstract method of the extern")
+    if made.returns != method.returns or len(made.parameters) != len(method.parameters):
+        c.fail(node.name.span, f"{made.name} does not have the type of the abstract method, declared at {method.span}")
+    for mine, theirs in zip(made.parameters, method.parameters, strict=True):
+        if mine.direction != theirs.direction or not agree(mine.type, theirs.type):
+            c.fail(mine.span, f"{mine.name} must be {theirs.direction} {describe(theirs.type)} {theirs.name}")
+    return made.name

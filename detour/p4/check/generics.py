@@ -115,7 +115,7 @@ class Inference:
         if argument == ANYTHING or parameter == ANYTHING:
             return
         if isinstance(parameter, TypeVariable):
-            if parameter in self.variables:
+            if parameter in self.variables and argument != parameter:
                 self._bind(parameter, argument)
             return
         if isinstance(parameter, Block):

@@ -92,7 +92,7 @@ def _logic(c: Checker, sign: str, left: core.Expression, right: core.Expression,
 
 
 def _equality(c: Checker, sign: str, left: core.Expression, right: core.Expression, span: Span) -> core.Expression:
-    if left.type != right.type:
+    if left.type != right.type or _is_nameless(left):
         left, right = _same_for_equality(c, sign, left, right, span)
     kind = left.type
     if not comparable(kind):
@@ -109,6 +109,8 @@ def _equality(c: Checker, sign: str, left: core.Expression, right: core.Expressi
 def _same_for_equality(
     c: Checker, sign: str, left: core.Expression, right: core.Expression, span: Span
 ) -> tuple[core.Expression, core.Expression]:
+    if _is_nameless(left) and _is_nameless(right):
+        c.fail(span, "the type of the structures does not follow from the comparison", "Write a cast: (S){...}.")
     if _is_open_value(left) and not _is_open_value(right):
         return convert(c, left, right.type, "the left side"), right
     if _is_open_value(right) and not _is_open_value(left):
@@ -120,7 +122,11 @@ def _is_open_value(value: core.Expression) -> bool:
     """Whether the context must tell the type: a list, a structure without a name, `{#}`, `...`."""
     if isinstance(value, core.TupleValue) and isinstance(value.type, Tuple):
         return True
-    return value.type == ANYTHING or (isinstance(value.type, Record) and not value.type.name)
+    return value.type == ANYTHING or _is_nameless(value)
+
+
+def _is_nameless(value: core.Expression) -> bool:
+    return isinstance(value.type, Record) and not value.type.name
 
 
 def same_numbers(
@@ -156,17 +162,17 @@ def _order(c: Checker, sign: str, left: core.Expression, right: core.Expression,
 
 def _arithmetic(c: Checker, sign: str, left: core.Expression, right: core.Expression, span: Span) -> core.Expression:
     left, right = plain(left), plain(right)
+    if sign in ("/", "%"):
+        _check_division(c, sign, left, right, span)
     for operand in (left, right):
         if not isinstance(operand.type, Bits) and operand.type != INTEGER:
             hint = "Strings are joined by ++." if operand.type == STRING and sign == "+" else _operand_hint(operand)
             c.fail(span, f"{sign} is not defined on {describe(operand.type)}", hint)
     left, right = same_numbers(c, sign, left, right, span)
     kind = left.type
-    if kind == INTEGER and sign in ("&", "|", "^", "|+|", "|-|"):
+    if kind == INTEGER and sign in ("|+|", "|-|"):
         c.fail(span, f"{sign} is not defined on numbers without a width", "Write the width, like 8w1.")
     one, other = as_integer(left), as_integer(right)
-    if sign in ("/", "%"):
-        _check_division(c, sign, kind, (one, other), span)
     if one is not None and other is not None:
         return core.Literal(kind, span, arithmetic(sign, one, other, kind))
     return core.Binary(kind, span, sign, left, right)
@@ -178,14 +184,14 @@ def _operand_hint(operand: core.Expression) -> str:
     return "Use && and ||." if operand.type == BOOL else ""
 
 
-def _check_division(c: Checker, sign: str, kind: Type, numbers: tuple[int | None, int | None], span: Span) -> None:
-    one, other = numbers
-    if isinstance(kind, Bits) and kind.signed:
-        c.fail(span, f"{sign} is not defined on signed numbers")
-    if other == 0:
+def _check_division(c: Checker, sign: str, left: core.Expression, right: core.Expression, span: Span) -> None:
+    if as_integer(right) == 0:
         c.fail(span, "division by zero")
-    if (one is not None and one < 0) or (other is not None and other < 0):
-        c.fail(span, f"{sign} is not defined on negative numbers")
+    for operand in (left, right):
+        if isinstance(operand.type, Bits) and operand.type.signed:
+            c.fail(span, f"{sign} is not defined on signed numbers")
+        if (as_integer(operand) or 0) < 0:
+            c.fail(span, f"{sign} is not defined on negative numbers")
 
 
 def _shift(c: Checker, sign: str, left: core.Expression, right: core.Expression, span: Span) -> core.Expression:

@@ -95,11 +95,11 @@ def _check_type(c: Checker, node: syntax.Parameter, kind: Type, owner: Owner) ->
     if isinstance(kind, Block):
         if kind.kind == "package" and owner is not Owner.PACKAGE:
             c.fail(node.span, f"{name}: a package cannot be a parameter of {owner.value}")
-        if not owner.constructs:
+        if not owner.constructs or owner is Owner.EXTERN_CONSTRUCTOR:
             c.fail(
                 node.span,
                 f"{name}: {describe(kind)} cannot be a parameter of {owner.value}",
-                "Make it a parameter of a constructor.",
+                "Constructors of parsers, controls and packages have such parameters.",
             )
     if isinstance(kind, Extern) and owner is Owner.ACTION:
         c.fail(node.span, f"{name}: actions cannot have parameters of extern types")

@@ -11,6 +11,8 @@ from detour.p4.types import Tuple
 def require_place(c: Checker, value: core.Expression, purpose: str) -> None:
     """Reports an expression that is not an l-value, and notes that its variable is written."""
     reason = _why_not(value)
+    if isinstance(value, core.Index) and isinstance(value.base.type, Tuple):
+        reason = "elements of a tuple cannot be changed one by one"
     if reason is not None:
         c.fail(value.span, f"{value.span.text} cannot be {purpose}: {reason}")
     root = root_of(value)
@@ -35,8 +37,6 @@ def _why_not(value: core.Expression) -> str | None:
         return _why_not_name(value.declaration)  # type: ignore[attr-defined]
     if kind is core.StackMember and value.name == "lastIndex":  # type: ignore[attr-defined]
         return "lastIndex follows from the elements"
-    if kind is core.Index and isinstance(value.base.type, Tuple):  # type: ignore[attr-defined]
-        return "elements of a tuple cannot be changed one by one"
     if kind in (core.Member, core.StackMember, core.Index, core.Slice):
         return _why_not(value.base)  # type: ignore[attr-defined]
     return "it is a value, not a variable"

@@ -19,9 +19,7 @@ def product(c: Checker, node: syntax.Expression, kinds: Sequence[Type], what: st
     """A set for each of several values: `Anything`, a value set for all of them, or a `TupleValue` of sets."""
     if isinstance(node, syntax.Default | syntax.DontCare):
         return core.Anything(SetOf(Tuple(tuple(kinds))), node.span)
-    if isinstance(node, syntax.TupleSet) and len(node.elements) == 1 and len(kinds) == 1:
-        node = node.elements[0]
-    if isinstance(node, syntax.TupleSet):
+    if isinstance(node, syntax.TupleSet | syntax.ListExpression) and not (len(kinds) == 1 and _fields(kinds[0])):
         elements = node.elements
         if len(elements) != len(kinds):
             c.fail(node.span, f"{what} needs {len(kinds)} set(s), not {len(elements)}")

@@ -10,7 +10,7 @@ from detour.p4.check.annotations import annotations
 from detour.p4.check.checker import STATEMENTS, Checker, rule
 from detour.p4.check.constants import is_local_constant, value_of
 from detour.p4.check.convert import convert
-from detour.p4.check.operators import combine, same_numbers
+from detour.p4.check.operators import combine
 from detour.p4.check.places import require_place
 from detour.p4.check.scope import Place
 from detour.p4.check.typenames import describe, resolve_value_type
@@ -250,7 +250,7 @@ def _check_default(c: Checker, node: syntax.Switch) -> None:
         c.fail(node.span, "the switch has more than one `default`")
     for at, case in enumerate(node.cases):
         if defaults and case is defaults[0] and at + 1 < len(node.cases):
-            c.fail(node.cases[at + 1].label.span, "a label stands after `default`", "Put `default` last.")
+            c.fail(node.span, "a label stands after `default`", "Put `default` last.")
 
 
 def _label(c: Checker, subject: core.Expression, node: syntax.Expression) -> core.Action | core.Expression | None:
@@ -258,15 +258,10 @@ def _label(c: Checker, subject: core.Expression, node: syntax.Expression) -> cor
         return None
     if isinstance(subject, core.ApplyResult):
         return _action_label(c, subject, node)
-    value = c.expression(node, subject.type)
-    left, right = (
-        (subject, value) if value.type == subject.type else same_numbers(c, "switch", subject, value, node.span)
-    )
-    if not is_local_constant(right):
+    value = convert(c, c.expression(node, subject.type), subject.type, "the label")
+    if not is_local_constant(value):
         c.fail(node.span, "a label of switch must be known at compile time")
-    if left.type != subject.type:
-        return right
-    return convert(c, value, subject.type, "the label")
+    return value
 
 
 def _action_label(c: Checker, subject: core.ApplyResult, node: syntax.Expression) -> core.Action:

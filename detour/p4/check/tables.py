@@ -73,7 +73,9 @@ def _check_twice(c: Checker, node: syntax.Table) -> None:
         if name == "entries" and "key" not in seen:
             later = any(isinstance(other, syntax.KeyProperty) for other in node.properties)
             what = "must stand after the key" if later else "need a key"
-            c.fail(one.span, f"entries of table {node.name.text} {what}")
+            c.fail(one.span if later else node.name.span, f"entries of table {node.name.text} {what}")
+        if name == "default_action" and "actions" not in seen:
+            c.fail(node.name.span, f"table {node.name.text} has no list of actions before its default action")
         seen.add(name)
 
 
@@ -101,7 +103,8 @@ def _properties(c: Checker, draft: Draft) -> None:
 
 
 def _key(c: Checker, node: syntax.KeyElement) -> core.Key:
-    expression = c.expression(node.expression)
+    with c.inside(Place.APPLY):
+        expression = c.expression(node.expression)
     symbol = c.top.symbols.get(node.match_kind.text)
     if symbol is None:
         c.fail(node.match_kind.span, f"match kind {node.match_kind.text} is not declared", "exact, ternary, lpm are.")
@@ -250,7 +253,7 @@ def _property(c: Checker, draft: Draft, node: syntax.Property) -> None:
 def _entries(c: Checker, draft: Draft, node: syntax.EntriesProperty) -> None:
     result = draft.result
     if not result.keys:
-        c.fail(node.span, f"entries of table {result.name} need a key")
+        c.fail(draft.node.name.span, f"entries of table {result.name} need a key")
     result.has_entries, result.entries_are_constant = True, node.constant
     notes = annotations(c, node.annotations)
     if notes:

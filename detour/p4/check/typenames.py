@@ -130,10 +130,13 @@ def instantiate(c: Checker, symbol: TypeName, arguments: tuple[Type, ...], node:
         c.fail(node.span, f"{name} has {len(symbol.parameters)} type parameter(s), not {len(arguments)}")
     for argument, written in zip(arguments, node.arguments, strict=True):
         check_argument(c, argument, written.span)
+        if mentions(argument, lambda part: getattr(part, "name", None) == name and type(part) is type(symbol.type)):
+            c.fail(node.span, f"{name} cannot be a type argument of itself")
     kind = substitute(symbol.type, dict(zip(symbol.parameters, arguments, strict=True)))
     if isinstance(kind, Record):
         for part in kind.fields:
-            check_field(c, part.type, part.name, type(kind), node.span)
+            at = c.field_spans.get((kind.declaration, part.name), node.span) if kind.declaration else node.span
+            check_field(c, part.type, part.name, type(kind), at)
     return kind
 
 
