@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every P4_16 program may use (specification 1.2.5, appendix "P4 core library").
 
-#ifndef DETOUR_CORE_P4
-#define DETOUR_CORE_P4
+#ifndef _CORE_P4_
+#define _CORE_P4_
 
 error {
     NoError,

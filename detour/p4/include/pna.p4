@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Portable NIC Architecture (PNA specification, draft 0.7), with the widths of BMv2's pna_nic.
 
-#ifndef DETOUR_PNA_P4
-#define DETOUR_PNA_P4
+#ifndef __PNA_P4__
+#define __PNA_P4__
 
 #include <core.p4>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Portable Switch Architecture (PSA specification 1.2), with the widths of BMv2's psa_switch.
 
-#ifndef DETOUR_PSA_P4
-#define DETOUR_PSA_P4
+#ifndef __PSA_P4__
+#define __PSA_P4__
 
 #include <core.p4>
 

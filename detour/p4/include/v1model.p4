@@ -4,8 +4,8 @@
 // V1MODEL_VERSION is 20180101 unless the program defines it before the include. From 20200408 on, counters, meters and
 // registers have any type of index, and ports a type of their own.
 
-#ifndef DETOUR_V1MODEL_P4
-#define DETOUR_V1MODEL_P4
+#ifndef _V1_MODEL_P4_
+#define _V1_MODEL_P4_
 
 #include <core.p4>
 
