@@ -228,6 +228,25 @@ class Preprocessor:
             self.messages.error(rest, "#endif without #if")
 
 
+def as_text(tokens: Iterable[Token]) -> str:
+    """The program as one text, with lines `# number "file"` where another file or place begins."""
+    parts: list[str] = []
+    file, line, end = None, 0, 0
+    for token in tokens:
+        if token.kind == "end":
+            break
+        span, at = token.span, token.span.line
+        if span.file is not file or not line <= at <= line + 8:
+            parts.append(f'\n# {at} "{span.file.name}"\n' if parts else f'# {at} "{span.file.name}"\n')
+        elif at > line:
+            parts.append("\n" * (at - line))
+        elif span.start != end:
+            parts.append(" ")
+        parts.append(token.text)
+        file, line, end = span.file, at, span.end
+    return "".join(parts) + "\n"
+
+
 _CONDITIONS: dict[str, Callable[[Preprocessor, Span, list[_Condition]], None]] = {
     "if": Preprocessor._if,
     "ifdef": Preprocessor._ifdef,
