@@ -120,7 +120,7 @@ def bind(
     values = [_value(c, parameter, argument) for parameter, argument in zip(parameters, given, strict=True)]
     open_variables = tuple(v for v in signature.variables if known.get(v, ANYTHING) == ANYTHING)
     if open_variables:
-        parameters = _infer(c, signature, open_variables, known, (given, values, expected), span)
+        parameters = _infer(c, signature, open_variables, known, (given, values, expected), span, bool(type_arguments))
     checked = tuple(
         _check(c, signature, parameter, value, span) for parameter, value in zip(parameters, values, strict=True)
     )
@@ -161,8 +161,9 @@ def _infer(
     known: dict[TypeVariable, Type],
     given: tuple[list[syntax.Argument | None], list[core.Expression | None], Type | None],
     span: Span,
+    written: bool = False,
 ) -> Parameters:
-    """Finds the type arguments that are not written, and returns the parameters with all of them."""
+    """Finds the type arguments that are not written (or are `_`), and returns the parameters with all of them."""
     arguments, values, expected = given
     inference = Inference(variables, lambda block: parameters_of(c, block))
     for parameter, value in zip(signature.parameters, values, strict=True):
@@ -176,7 +177,7 @@ def _infer(
     for variable in variables:
         kind = inference.bindings.get(variable)
         if kind is None:
-            if signature.run_time or not _is_optional(signature, variable, arguments):
+            if not written and (signature.run_time or not _is_optional(signature, variable, arguments)):
                 c.fail(
                     span,
                     f"the type {variable} of {signature.name} does not follow from the arguments",

@@ -14,7 +14,7 @@ from detour.p4.check.generics import specialize, substitute
 from detour.p4.check.packets import check_packet_call
 from detour.p4.check.places import require_place
 from detour.p4.check.scope import Overloads, Place, TypeName
-from detour.p4.check.typenames import describe, resolve, type_name
+from detour.p4.check.typenames import check_not_inside, describe, resolve, type_name
 from detour.p4.source import Span
 from detour.p4.types import (
     ANYTHING,
@@ -131,7 +131,7 @@ def _by_member(c: Checker, node: syntax.Call, expected: Type | None) -> core.Exp
     kind = receiver.type
     text = callee.name.text
     if text in SIZES and not isinstance(kind, Extern):
-        return size_of(c, kind, text, node.span)
+        return size_of(c, kind, text, node)
     if isinstance(kind, Extern):
         return _method(c, receiver, kind, callee.name, node, expected)
     if isinstance(kind, Block) and text == "apply":
@@ -227,7 +227,10 @@ def _builtin(c: Checker, receiver: core.Expression, text: str, node: syntax.Call
 SIZES = ("minSizeInBits", "maxSizeInBits", "minSizeInBytes", "maxSizeInBytes")
 
 
-def size_of(c: Checker, kind: Type, text: str, span: Span) -> core.Expression:
+def size_of(c: Checker, kind: Type, text: str, node: syntax.Call) -> core.Expression:
+    span = node.span
+    if node.arguments or node.type_arguments:
+        c.fail(span, f"{text} has no arguments")
     try:
         size = least_width(kind) if text.startswith("min") else width(kind)
     except TypeError:
@@ -254,7 +257,7 @@ def least_width(kind: Type) -> int:
 def _of_type(c: Checker, base: syntax.TypeExpression, text: str, node: syntax.Call) -> core.Expression:
     """`C.apply(...)` (14.1), `T.minSizeInBits()`."""
     if text in SIZES:
-        return size_of(c, resolve(c, base.type), text, node.span)
+        return size_of(c, resolve(c, base.type), text, node)
     if text != "apply":
         c.fail(node.span, f"{describe(resolve(c, base.type))} is a type and has no method {text}")
     instance = construct(c, base.type, (), base.span)
@@ -304,6 +307,8 @@ def construct(
     variables = symbol.parameters
     signature = Signature(kind.name, parameters, kind, variables, run_time=False)
     bound = bind(c, signature, written, arguments, span, expected)
+    for argument in bound.bindings.values():
+        check_not_inside(c, kind, argument, span)
     kind = substitute(kind, bound.bindings) if variables else kind
     if isinstance(kind, Extern) and is_open_argument(kind) and not written:
         c.fail(span, f"the type arguments of {kind.name} do not follow from the call", f"Write {kind.name}<...>(...).")

@@ -163,6 +163,8 @@ class Checker:
     def find(self, name: str, absolute: bool, span: Span) -> Symbol:
         """Meaning of a name at its use."""
         symbol = self.top.symbols.get(name) if absolute else self.scope.find(name)
+        if name == self.table_name and not absolute:
+            self.fail(span, f"table {name} cannot be used inside of itself")
         if symbol is None and name in self.open_names:
             self.fail(span, f"{name} cannot be used inside of itself")
         if symbol is None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from detour.p4 import core, syntax
 from detour.p4.check.annotations import annotations
@@ -88,7 +89,7 @@ def _fields(
             c.fail(part.name.span, f"field {name} of {node.kind} {node.name.text} is declared already")
         if container is Header and isinstance(kind, Varbits):
             if varbit:
-                c.fail(part.span, f"header {node.name.text} has two varbit fields, {varbit} and {name}")
+                c.fail(spans[varbit], f"header {node.name.text} has two varbit fields, {varbit} and {name}")
             varbit = name
         spans[name] = part.span
         fields[name] = FieldOf(name, kind, annotations(c, part.annotations))
@@ -149,7 +150,7 @@ def typedef(c: Checker, node: syntax.Typedef) -> core.Declaration:
             )
         declaration.type = NewType(name, kind, declaration)
     else:
-        if kind in (VOID, STRING, MATCH_KIND):
+        if kind in (VOID, MATCH_KIND):
             c.fail(node.span, f"typedef cannot be applied to {describe(kind)}")
         declaration.type = kind
     c.declare(name, TypeName(declaration.type, (), node.name.span), node.name.span)
@@ -188,11 +189,15 @@ def function(c: Checker, node: syntax.Function) -> core.Declaration:
         if node.body is not None:
             with c.inside(Place.FUNCTION, declaration.returns):
                 declaration.body = block(c, node.body)
-    if node.body is not None and declaration.returns != VOID and not always_returns(declaration.body):
-        if not c.has_errors_in(node.span):
-            c.error(node.name.span, f"function {node.name.text} does not return a value on all paths")
+    if node.body is not None and declaration.returns != VOID:
+        _check_returns(c, node, declaration.body)
     c.declare_function(declaration)
     return declaration
+
+
+def _check_returns(c: Checker, node: syntax.Function, body: core.Statement | None) -> None:
+    if not always_returns(body) and not c.has_errors_in(node.span):
+        c.error(node.name.span, f"function {node.name.text} does not return a value on all paths")
 
 
 def _result(c: Checker, node: syntax.TypeNode) -> Type:
@@ -307,7 +312,7 @@ def _check_abstract(c: Checker, kind: Type, node: syntax.Instance) -> None:
     """Checks implementations of abstract methods (10.3.1), then refuses them: no target here calls them."""
     declaration = kind.declaration if isinstance(kind, Extern) else None
     abstract = {m.name: m for m in declaration.methods if m.abstract} if declaration is not None else {}
-    implemented = [_implementation(c, one, abstract) for one in node.initializer or ()]
+    implemented = [_implementation(c, one, abstract, node.name.span) for one in node.initializer or ()]
     if node.initializer is not None and not abstract:
         c.fail(node.span, f"{describe(kind)} has no abstract methods to implement")
     for name in abstract:
@@ -317,9 +322,11 @@ def _check_abstract(c: Checker, kind: Type, node: syntax.Instance) -> None:
         c.fail(node.span, f"{describe(kind)} has abstract methods ({', '.join(abstract)}), which no target here calls")
 
 
-def _implementation(c: Checker, node: syntax.Declaration, abstract: dict[str, core.Method]) -> str:
+def _implementation(c: Checker, node: syntax.Declaration, abstract: dict[str, core.Method], at: Span) -> str:
     outer, c.scope = c.scope, Scope(c.top)
     try:
+        if not abstract and isinstance(node, syntax.Function):
+            node = replace(node, body=None)
         made = DECLARATIONS[type(node)](c, node)
     finally:
         c.scope = outer
@@ -329,8 +336,8 @@ def _implementation(c: Checker, node: syntax.Declaration, abstract: dict[str, co
     if method is None:
         c.fail(node.name.span, f"{made.name} is not an abstract method of the extern")
     if made.returns != method.returns or len(made.parameters) != len(method.parameters):
-        c.fail(node.name.span, f"{made.name} does not have the type of the abstract method, declared at {method.span}")
+        c.fail(at, f"{made.name} does not have the type of the abstract method, declared at {method.span}")
     for mine, theirs in zip(made.parameters, method.parameters, strict=True):
         if mine.direction != theirs.direction or not agree(mine.type, theirs.type):
-            c.fail(mine.span, f"{mine.name} must be {theirs.direction} {describe(theirs.type)} {theirs.name}")
+            c.fail(at, f"{made.name}: {mine.name} must be {theirs.direction} {describe(theirs.type)} {theirs.name}")
     return made.name

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from detour.p4 import core, syntax
 from detour.p4.check.annotations import annotations
@@ -143,28 +144,32 @@ def _instance(c: Checker, node: syntax.Instance) -> None:
 def assign(c: Checker, node: syntax.Assign) -> core.Statement:
     target = c.expression(node.target)
     require_place(c, target, "assigned to")
-    value = c.expression(node.value, target.type)
-    if node.operator:
-        if has_call(target):
-            c.fail(
-                node.span,
-                f"{node.operator}= on a target with a call is not supported",
-                "Store the call's result first.",
-            )
-        value = combine(c, node.operator, target, value, node.span)
     if isinstance(target.type, Extern | Block):
         c.fail(node.span, f"{describe(target.type)} cannot be assigned")
-    return core.Assign(node.span, target, convert(c, value, target.type, "the value"))
+    value = c.expression(node.value, target.type)
+    saved: list[core.Statement] = []
+    if node.operator:
+        target = _save_calls(target, saved)
+        value = combine(c, node.operator, target, value, node.span)
+    result = core.Assign(node.span, target, convert(c, value, target.type, "the value"))
+    return core.BlockStatement(node.span, (*saved, result)) if saved else result
 
 
-def has_call(value: core.Expression) -> bool:
-    """Whether an l-value has a call in an index."""
-    while isinstance(value, core.Member | core.Index | core.StackMember | core.Slice):
-        inner = value.index if isinstance(value, core.Index) else value.low if isinstance(value, core.Slice) else None
-        if inner is not None and _calls(inner):
-            return True
-        value = value.base
-    return False
+def _save_calls(target: core.Expression, saved: list[core.Statement]) -> core.Expression:
+    """The target of `x[f()] += y` with results of calls in variables: they are evaluated once (11.1)."""
+    if isinstance(target, core.Member | core.StackMember | core.Index | core.Slice):
+        target = replace(target, base=_save_calls(target.base, saved))
+    if isinstance(target, core.Index) and _calls(target.index):
+        return replace(target, index=_save(target.index, saved))
+    if isinstance(target, core.Slice) and _calls(target.low):
+        return replace(target, low=_save(target.low, saved))
+    return target
+
+
+def _save(value: core.Expression, saved: list[core.Statement]) -> core.Expression:
+    variable = core.Variable("index", value.span, (), value.type)
+    saved.append(core.Declare(value.span, variable, value))
+    return core.Ref(value.type, value.span, variable)
 
 
 def _calls(value: core.Expression) -> bool:

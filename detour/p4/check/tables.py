@@ -10,13 +10,13 @@ from detour.p4 import core, syntax
 from detour.p4.check.annotations import annotations
 from detour.p4.check.arguments import Signature, bind
 from detour.p4.check.checker import Checker
-from detour.p4.check.constants import as_integer, is_known
+from detour.p4.check.constants import as_integer, is_known, value_of
 from detour.p4.check.scope import MatchKind, Place
 from detour.p4.check.sets import product
 from detour.p4.check.typenames import describe
 from detour.p4.messages import CompileError
 from detour.p4.source import Span
-from detour.p4.types import BOOL, ERROR, MATCH_KIND, Bits, Enum, NewType, SetOf, Type, Varbits
+from detour.p4.types import BOOL, ERROR, MATCH_KIND, Bits, Enum, NewType, SetOf, Type, Varbits, underlying
 
 MAX_PRIORITY = (1 << 31) - 1
 WITH_PRIORITY = frozenset({"ternary", "range", "optional"})
@@ -114,7 +114,19 @@ def _key(c: Checker, node: syntax.KeyElement) -> core.Key:
     if not (isinstance(kind, Bits | Enum | NewType | Varbits) or kind in (BOOL, ERROR)):
         hint = "Use its fields." if not isinstance(kind, SetOf) and kind != MATCH_KIND else ""
         c.fail(node.expression.span, f"a key cannot have the type {describe(kind)}", hint)
-    return core.Key(expression, symbol.name, annotations(c, node.annotations), node.span)
+    notes = annotations(c, node.annotations)
+    if not core.annotation(notes, "name") and not _has_name(expression):
+        c.fail(node.expression.span, "a computed key needs a name", 'Write @name("...") after it.')
+    return core.Key(expression, symbol.name, notes, node.span)
+
+
+def _has_name(key: core.Expression) -> bool:
+    """Whether the key is written so that the control plane's name follows (18.3.1.3)."""
+    if isinstance(key, core.Member | core.StackMember | core.Index | core.Slice):
+        return _has_name(key.base)
+    if isinstance(key, core.Binary):
+        return key.operator == "&" and _has_name(key.left)
+    return not isinstance(key, core.Unary | core.Conditional | core.Cast | core.CallFunction | core.CallMethod)
 
 
 # ---------------------------------------------------------------- actions
@@ -145,8 +157,15 @@ def _actions(c: Checker, draft: Draft, node: syntax.ActionsProperty) -> None:
         if missing:
             c.fail(one.span, f"the table must give an argument for {missing} of action {action.name}")
         bound = bind(c, Signature(action.name, directed, action=True), (), given, one.span)
+        for parameter in action.parameters[len(directed) :]:
+            if not _is_data(parameter.type):
+                c.fail(parameter.span, f"{parameter.name}: the control plane cannot set {describe(parameter.type)}")
         choice = core.ActionChoice(action, bound.arguments, annotations(c, one.annotations), one.span)  # type: ignore[arg-type]
         draft.choices[action] = choice
+
+
+def _is_data(kind: Type) -> bool:
+    return isinstance(kind, Bits | NewType | Enum) or kind in (BOOL, ERROR)
 
 
 def _use(
@@ -263,6 +282,7 @@ def _entries(c: Checker, draft: Draft, node: syntax.EntriesProperty) -> None:
         with c.recovery():
             entries.append(_entry(c, draft, entry, node.constant))
     result.entries = tuple(entries)
+    _check_duplicates(c, result)
     if not node.constant and len(entries) == len(node.entries):
         result.entries = _with_priorities(c, draft, node)
 
@@ -305,8 +325,31 @@ def _check_set(c: Checker, key: core.Key, one: core.Expression) -> None:
     allowed = ALLOWED.get(key.match_kind)
     if name and allowed is not None and type(one) not in allowed:
         c.fail(one.span, f"{name} cannot be matched by a key of the match kind {key.match_kind}")
+    if isinstance(one, core.MaskSet) and key.match_kind == "lpm":
+        mask = as_integer(one.mask)
+        kind = underlying(key.expression.type)
+        if mask is not None and isinstance(kind, Bits) and not _is_prefix(mask, kind.width):
+            c.fail(one.span, "the mask of an lpm key must be a prefix: ones, then zeros")
     if not is_known(one):
         c.fail(one.span, "the keys of an entry must be known at compile time")
+
+
+def _is_prefix(mask: int, width: int) -> bool:
+    """Whether the ones of the mask are its highest bits."""
+    zeros = ~mask & ((1 << width) - 1)
+    return zeros & (zeros + 1) == 0
+
+
+def _check_duplicates(c: Checker, result: core.Table) -> None:
+    """Reports entries of exact keys with the same values: only one could match."""
+    if any(key.match_kind != "exact" for key in result.keys):
+        return
+    seen: set[object] = set()
+    for entry in result.entries:
+        values = tuple(map(value_of, entry.keys))
+        if None not in values and values in seen:
+            c.error(entry.span, "another entry has the same keys")
+        seen.add(values)
 
 
 def _with_priorities(c: Checker, draft: Draft, node: syntax.EntriesProperty) -> tuple[core.Entry, ...]:
@@ -314,8 +357,8 @@ def _with_priorities(c: Checker, draft: Draft, node: syntax.EntriesProperty) -> 
     result = draft.result
     written = [entry.priority for entry in result.entries]
     if not any(key.match_kind in WITH_PRIORITY for key in result.keys):
-        at = next((entry.span for entry in node.entries if entry.priority is not None), None)
-        if at is not None:
+        if any(entry.priority is not None for entry in node.entries):
+            at = next(one.span for one in draft.node.properties if isinstance(one, syntax.KeyProperty))
             c.fail(at, "a table without ternary, range or optional keys has no priorities")
         return result.entries
     if written and written[0] is None and any(priority is not None for priority in written):
@@ -326,7 +369,11 @@ def _with_priorities(c: Checker, draft: Draft, node: syntax.EntriesProperty) -> 
     priorities = _fill(written, delta, largest)
     for priority, entry in zip(priorities, node.entries, strict=True):
         if not 0 <= priority <= MAX_PRIORITY:
-            c.fail(entry.span, f"priority {priority} is out of range", f"Priorities are 0 to {MAX_PRIORITY}.")
+            c.fail(
+                draft.node.name.span,
+                f"priority {priority} of {entry.span.text} is out of range",
+                f"Priorities are 0 to {MAX_PRIORITY}.",
+            )
     _warn_of_order(c, result, priorities, largest)
     return tuple(
         core.Entry(entry.keys, entry.use, priority, entry.constant, entry.annotations, entry.span)

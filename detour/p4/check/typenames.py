@@ -130,8 +130,7 @@ def instantiate(c: Checker, symbol: TypeName, arguments: tuple[Type, ...], node:
         c.fail(node.span, f"{name} has {len(symbol.parameters)} type parameter(s), not {len(arguments)}")
     for argument, written in zip(arguments, node.arguments, strict=True):
         check_argument(c, argument, written.span)
-        if mentions(argument, lambda part: getattr(part, "name", None) == name and type(part) is type(symbol.type)):
-            c.fail(node.span, f"{name} cannot be a type argument of itself")
+        check_not_inside(c, symbol.type, argument, node.span)
     kind = substitute(symbol.type, dict(zip(symbol.parameters, arguments, strict=True)))
     if isinstance(kind, Record):
         for part in kind.fields:
@@ -146,6 +145,13 @@ def check_argument(c: Checker, kind: Type, span: Span) -> None:
         c.fail(span, f"{describe(kind)} cannot be a type argument")
     if kind == VOID:
         c.fail(span, "void cannot be a type argument")
+
+
+def check_not_inside(c: Checker, kind: Type, argument: Type, span: Span) -> None:
+    """Reports a generic type that is an argument of itself."""
+    name = getattr(kind, "name", "")
+    if mentions(argument, lambda part: type(part) is type(kind) and getattr(part, "name", None) == name):
+        c.fail(span, f"{name} cannot be a type argument of itself")
 
 
 def _array(c: Checker, node: syntax.ArrayType) -> Type:
