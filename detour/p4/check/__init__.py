@@ -10,6 +10,7 @@ from detour.p4 import core, syntax
 from detour.p4.check import blocks, expressions  # noqa: F401
 from detour.p4.check.checker import Checker
 from detour.p4.check.declarations import declare_all
+from detour.p4.check.flow import warn_of_flow
 from detour.p4.messages import CompileError, Messages
 from detour.p4.types import Block
 
@@ -32,4 +33,8 @@ def check_program(tree: syntax.Program, messages: Messages) -> core.Program:
         main = None
     if len(messages.errors) > before:
         raise CompileError
+    if main is not None:
+        c.used.add(main)
+        c.report_unused(c.top)
+    warn_of_flow(c, declarations)
     return core.Program(tuple(declarations), main, tuple(c.errors), main.annotations if main else ())

@@ -32,6 +32,7 @@ def action(c: Checker, node: syntax.Action) -> core.Action:
             result.parameters = parameters(c, node.parameters, Owner.ACTION)
             with c.inside(Place.ACTION):
                 result.body = block(c, node.body)
+            c.report_unused_parameters(result.parameters)
     except CompileError:
         c.declare_broken(node.name)
         raise

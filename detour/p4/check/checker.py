@@ -107,7 +107,7 @@ class Checker:
         self.scope = Scope(outer, parameters)
         try:
             yield self.scope
-            self._report_unused(self.scope)
+            self.report_unused(self.scope)
         finally:
             self.scope = outer
 
@@ -135,7 +135,7 @@ class Checker:
             for nearby in (outer, around):
                 if nearby is not None and nearby.parameters and not scope.parameters and name in nearby.symbols:
                     self.fail(span, f"{name} has the name of a parameter", "Give one of them another name.")
-            if isinstance(symbol, core.Variable | core.Constant | core.Instance):
+            if isinstance(symbol, core.Variable | core.Constant | core.Instance | core.Action | core.Table):
                 shadowed = outer.find(name)
                 if shadowed is not None and not isinstance(shadowed, Broken):
                     self.warn("shadow", span, f"{name} hides another {name}, declared at {shadowed.span}")
@@ -195,13 +195,19 @@ class Checker:
             variables.append(variable)
         return tuple(variables)
 
-    def _report_unused(self, scope: Scope) -> None:
-        if scope.parameters or scope.outer is None:
+    def report_unused_parameters(self, parameters: tuple[core.Variable, ...]) -> None:
+        """Warns of parameters that a body does not mention."""
+        for parameter in parameters:
+            if parameter not in self.used and not parameter.name.startswith("_"):
+                self.warn("unused", parameter.span, f"parameter {parameter.name} is not used")
+
+    def report_unused(self, scope: Scope) -> None:
+        if scope.parameters:
             return
         for name, symbol in scope.symbols.items():
             if symbol in self.used:
                 continue
-            kind = UNUSED.get(type(symbol))
+            kind = UNUSED.get(type(symbol)) if scope.outer is not None or type(symbol) is core.Action else None
             if kind and not name.startswith("_"):
                 self.warn("unused", symbol.span, f"{kind} {name} is not used")
 

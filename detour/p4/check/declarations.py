@@ -189,6 +189,7 @@ def function(c: Checker, node: syntax.Function) -> core.Declaration:
         if node.body is not None:
             with c.inside(Place.FUNCTION, declaration.returns):
                 declaration.body = block(c, node.body)
+            c.report_unused_parameters(declaration.parameters)
     if node.body is not None and declaration.returns != VOID:
         _check_returns(c, node, declaration.body)
     c.declare_function(declaration)

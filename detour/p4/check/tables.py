@@ -236,6 +236,8 @@ def _default(c: Checker, draft: Draft) -> None:
         at = span if action is None else action.span
         c.fail(at, "a table without a default action needs the action NoAction() of core.p4", "#include <core.p4>")
     c.used.add(action)
+    if draft.result.keys:
+        c.warn("default", span, f"table {draft.result.name} has no default action: a packet without an entry passes it")
     if action not in draft.choices:
         note = core.Annotation("defaultonly")
         draft.choices[action] = core.ActionChoice(action, (), (note,), span)
