@@ -70,9 +70,15 @@ def build(
     return done
 
 
-def write(source: Path, to: Build, include: Iterable[Path] = (), defines: Mapping[str, str] | None = None) -> None:
-    """Compile a program with our compiler to the files of `to`. Raises `Refused`."""
-    result = compiled(source, None, include, defines=defines)
+def write(
+    source: Path,
+    to: Build,
+    include: Iterable[Path] = (),
+    defines: Mapping[str, str] | None = None,
+    name: str | None = None,
+) -> None:
+    """Compile a program with our compiler to the files of `to`. `name`: see `compile_file`. Raises `Refused`."""
+    result = compiled(source, None, include, defines=defines, name=name)
     from detour.p4.p4info import as_text
 
     assert result.p4info is not None  # there are no errors

@@ -58,6 +58,8 @@ class Preprocessor:
         self._chunk: list[Token] = []
         """Tokens in which macros have not been replaced yet."""
         self._depth = 0
+        self._folders: dict[SourceFile, tuple[str, str]] = {}
+        """Folder of each file, as it is and as messages call it."""
         for name, value in (defines or {}).items():
             text = f"{name} {value}"
             self.macros.define(Span(SourceFile("<command line>", text), 0, len(text)))
@@ -85,7 +87,9 @@ class Preprocessor:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError:
             text = data.decode("latin-1")
-        return SourceFile(name, text, standard=standard)
+        source = SourceFile(name, text, standard=standard)
+        self._folders[source] = os.path.dirname(path), os.path.dirname(name)
+        return source
 
     def _process(self, source: SourceFile) -> None:
         conditions: list[_Condition] = []
@@ -142,6 +146,7 @@ class Preprocessor:
             return rest.file
         name = unquote(position[2]) if position[2] else rest.file.name
         source = rest.file.renumbered(name, rest.start, int(position[1]) - 1)
+        self._folders[source] = self._folders[rest.file]
         if position[2]:
             source.standard = any(folder in name for folder in _STANDARD_FOLDERS)
         return source
@@ -159,8 +164,8 @@ class Preprocessor:
             self.messages.error(rest, '#include needs a file: "file.p4" or <file.p4>')
             return
         wanted = match[1] or match[2]
-        path = self._find(wanted, rest.file if match[1] else None)
-        if path is None:
+        path, name = self._find(wanted, rest.file if match[1] else None)
+        if not path:
             places = ", ".join(str(folder) for folder in self.include[:-1]) or "no folder is given with -I"
             raise CompileError(Message(f"{wanted} is not there", rest, f"looked beside the program and in: {places}"))
         if self._depth >= _MAX_DEPTH:
@@ -168,17 +173,22 @@ class Preprocessor:
                 Message(f"{wanted} includes itself", rest, "guard it with #ifndef ... #define ... #endif")
             )
         standard = path.startswith(str(STANDARD)) or (match[2] is not None and "/p4include/" in path)
-        name = wanted if path.startswith(str(STANDARD)) else path
         self._depth += 1
         self._process(self._read(Path(path), name, standard=standard))
         self._depth -= 1
 
-    def _find(self, wanted: str, beside: SourceFile | None) -> str | None:
-        folders = [str(folder) for folder in self.include]
+    def _find(self, wanted: str, beside: SourceFile | None) -> tuple[str, str]:
+        """Where the file is, and what messages call it; nothing if it is not there."""
         if beside is not None:
-            folder = os.path.dirname(beside.name)
-            folders.insert(0, str(STANDARD / folder) if beside.standard and not os.path.isabs(folder) else folder)
-        return next((path for folder in folders if os.path.isfile(path := os.path.join(folder, wanted))), None)
+            folder, shown = self._folders[beside]
+            path = os.path.join(folder, wanted)
+            if os.path.isfile(path):
+                return path, wanted if beside.standard else os.path.join(shown, wanted)
+        for folder in map(str, self.include):
+            path = os.path.join(folder, wanted)
+            if os.path.isfile(path):
+                return path, wanted if folder == str(STANDARD) else path
+        return "", ""
 
     # ---------------------------------------------------------------- conditions
 

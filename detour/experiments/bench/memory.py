@@ -12,7 +12,7 @@ import contextlib
 import sys
 import tempfile
 
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.base.progress import Progress, silent
 from detour.control.entries import TableEntry
 from detour.control.p4runtime.codec import Codec

@@ -26,7 +26,7 @@ from typing import Any
 import grpc
 from finsy.proto import p4r, p4r_grpc
 
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.base.progress import Progress, silent
 from detour.control.p4runtime.pipeline import read_p4info
 from detour.experiments.bench.client import Client

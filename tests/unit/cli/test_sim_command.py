@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.cli import INTERRUPTED, main
 from detour.cli.output import rest_text, run_meter
 from detour.experiments.sim import run as run_module
