@@ -11,6 +11,7 @@ from detour.p4.check import blocks, expressions  # noqa: F401
 from detour.p4.check.checker import Checker
 from detour.p4.check.declarations import declare_all
 from detour.p4.check.flow import warn_of_flow
+from detour.p4.check.scope import Overloads
 from detour.p4.messages import CompileError, Messages
 from detour.p4.types import Block
 
@@ -28,7 +29,7 @@ def check_program(tree: syntax.Program, messages: Messages) -> core.Program:
     declarations = declare_all(c, tree.declarations)
     main = c.top.symbols.get("main")
     if not isinstance(main, core.Instance) or not isinstance(main.type, Block):
-        if main is not None and len(messages.errors) == before:
+        if main is not None and not isinstance(main, Overloads) and len(messages.errors) == before:
             c.error(main.span, "main must be an instance of a package")
         main = None
     if len(messages.errors) > before:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from detour.p4 import core, syntax
 from detour.p4.check.checker import Checker
@@ -120,11 +120,12 @@ def bind(
     values = [_value(c, parameter, argument) for parameter, argument in zip(parameters, given, strict=True)]
     open_variables = tuple(v for v in signature.variables if known.get(v, ANYTHING) == ANYTHING)
     if open_variables:
-        parameters = _infer(c, signature, open_variables, known, (given, values, expected), span, bool(type_arguments))
-    checked = tuple(
-        _check(c, signature, parameter, value, span) for parameter, value in zip(parameters, values, strict=True)
-    )
-    return Bound(parameters, checked, known)
+        found = given, values, expected
+        parameters = _infer(c, signature, open_variables, known, found, span, bool(type_arguments))
+    checked = []
+    for parameter, value in zip(parameters, values, strict=True):
+        checked.append(_check(c, signature, parameter, _or_default(parameter, value, known)))
+    return Bound(parameters, tuple(checked), known)
 
 
 def _explicit(
@@ -177,7 +178,7 @@ def _infer(
     for variable in variables:
         kind = inference.bindings.get(variable)
         if kind is None:
-            if not written and (signature.run_time or not _is_optional(signature, variable, arguments)):
+            if not written and not _is_optional(signature, variable, arguments):
                 c.fail(
                     span,
                     f"the type {variable} of {signature.name} does not follow from the arguments",
@@ -218,16 +219,24 @@ def _argument_with(signature: Signature, variable: TypeVariable, values: list[co
     return None
 
 
+def _or_default(
+    parameter: core.Variable, value: core.Expression | None, known: dict[TypeVariable, Type]
+) -> core.Expression | None:
+    """The argument, or the default value with type arguments filled in."""
+    default = parameter.default
+    if value is not None or default is None or not known:
+        return value or default
+    return replace(default, type=substitute(default.type, known))
+
+
 def _check(
-    c: Checker, signature: Signature, parameter: core.Variable, value: core.Expression | None, span: Span
+    c: Checker, signature: Signature, parameter: core.Variable, value: core.Expression | None
 ) -> core.Expression | None:
     """Converts an argument, or requires an l-value, as the direction of its parameter says."""
     what = f"argument {parameter.name} of {signature.name}"
     kind = parameter.type
-    if value is None:
-        value = parameter.default
-        if value is None or value.type == kind:
-            return value
+    if value is None or (value is parameter.default and value.type == kind):
+        return value
     if kind == ANYTHING:
         c.fail(value.span, f"the type of {what} is not known", "Write the type instead of _.")
     if parameter.direction and kind == STRING:
@@ -274,7 +283,7 @@ def why_not_block(c: Checker, wanted: Block, given: Type) -> str:
     mine, theirs = parameters_of(c, wanted), parameters_of(c, given)
     if mine is None or theirs is None or wanted.kind == "package":
         return "it is declared by another name"
-    if len(theirs) > len(mine) or any(not parameter.optional for parameter in mine[len(theirs) :]):
+    if len(theirs) > len(mine) or any(not (p.optional or p.default) for p in mine[len(theirs) :]):
         return f"it has {len(theirs)} parameter(s), not {len(mine)}"
     for want, have in zip(mine, theirs, strict=False):
         if want.direction != have.direction:

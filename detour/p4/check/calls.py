@@ -280,7 +280,8 @@ def _by_type(c: Checker, node: syntax.Call, expected: Type | None) -> core.Expre
     declaration = result.type.declaration if isinstance(result.type, Extern) else None
     if declaration is not None and any(method.abstract for method in declaration.methods):
         c.fail(node.span, f"{describe(result.type)} has abstract methods", "Declare an instance that implements them.")
-    if c.place not in (Place.TOP, Place.CONTROL, Place.PARSER, Place.TABLE):
+    at_run_time = c.place not in (Place.TOP, Place.CONTROL, Place.PARSER, Place.TABLE)
+    if at_run_time and not isinstance(result.type, Extern):
         c.fail(
             node.span, f"{describe(result.type)} cannot be instantiated {c.place.value}", "Declare an instance of it."
         )

@@ -131,10 +131,10 @@ class Checker:
             self.fail(span, f"{name} is declared already", f"The other declaration is at {old.span}.")
         outer = scope.outer
         if outer is not None:
-            around = outer.outer if isinstance(symbol, core.Variable) and not outer.parameters else None
-            for nearby in (outer, around):
-                if nearby is not None and nearby.parameters and not scope.parameters and name in nearby.symbols:
-                    self.fail(span, f"{name} has the name of a parameter", "Give one of them another name.")
+            around = outer if outer.parameters else outer.outer
+            in_block = self.place not in (Place.CONTROL, Place.PARSER, Place.TOP) and not scope.parameters
+            if in_block and around is not None and around.parameters and name in around.symbols:
+                self.fail(span, f"{name} has the name of a parameter", "Give one of them another name.")
             if isinstance(symbol, core.Variable | core.Constant | core.Instance | core.Action | core.Table):
                 shadowed = outer.find(name)
                 if shadowed is not None and not isinstance(shadowed, Broken):

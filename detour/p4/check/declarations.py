@@ -11,7 +11,7 @@ from detour.p4.check.annotations import annotations
 from detour.p4.check.calls import construct
 from detour.p4.check.checker import DECLARATIONS, Checker, rule, same_call
 from detour.p4.check.constants import as_integer, limits
-from detour.p4.check.generics import agree
+from detour.p4.check.generics import agree, specialize, substitute
 from detour.p4.check.operators import plain
 from detour.p4.check.parameters import Owner, parameters
 from detour.p4.check.scope import MatchKind, Place, Scope, TypeName
@@ -68,7 +68,7 @@ def record(c: Checker, node: syntax.RecordType) -> core.Declaration:
         fields, spans = _fields(c, node, container)
     declaration = core.TypeDeclaration(name, node.name.span, annotations(c, node.annotations), node.kind)
     declaration.fields = fields
-    if variables:
+    if variables or sum(isinstance(part.type, Varbits) for part in fields) > 1:
         c.field_spans.update({(declaration, part): span for part, span in spans.items()})
     declaration.type = container(name, variables, fields, declaration)
     c.declare(name, TypeName(declaration.type, variables, node.name.span), node.name.span)
@@ -80,17 +80,12 @@ def _fields(
 ) -> tuple[tuple[FieldOf, ...], dict[str, Span]]:
     fields: dict[str, FieldOf] = {}
     spans: dict[str, Span] = {}
-    varbit = ""
     for part in node.fields:
         name = part.name.text
         kind = resolve(c, part.type)
         check_field(c, kind, name, container, part.span)
         if name in fields:
             c.fail(part.name.span, f"field {name} of {node.kind} {node.name.text} is declared already")
-        if container is Header and isinstance(kind, Varbits):
-            if varbit:
-                c.fail(spans[varbit], f"header {node.name.text} has two varbit fields, {varbit} and {name}")
-            varbit = name
         spans[name] = part.span
         fields[name] = FieldOf(name, kind, annotations(c, part.annotations))
     return tuple(fields.values()), spans
@@ -101,11 +96,12 @@ def enum(c: Checker, node: syntax.Enum) -> core.Declaration:
     name = node.name.text
     base = None if node.base is None else _enum_base(c, node.base)
     members: dict[str, int | None] = {}
-    for member in node.members:
-        key = member.name.text
-        if key in members:
-            c.fail(member.name.span, f"member {key} of enum {name} is declared already")
-        members[key] = None if base is None else _enum_value(c, base, member, name)
+    with c.inner_scope(parameters=True):
+        for member in node.members:
+            key = member.name.text
+            if key in members:
+                c.fail(member.name.span, f"member {key} of enum {name} is declared already")
+            members[key] = None if base is None else _enum_value(c, base, member, name)
     declaration = core.TypeDeclaration(name, node.name.span, annotations(c, node.annotations), "enum")
     declaration.type = Enum(name, base, declaration, tuple(members.items()))
     c.declare(name, TypeName(declaration.type, (), node.name.span), node.name.span)
@@ -132,6 +128,8 @@ def _enum_value(c: Checker, base: Type, member: syntax.EnumMember, name: str) ->
     low, high = limits(base)
     if not low <= value <= high:
         c.fail(member.span, f"{name}.{key} = {value} does not fit {base}", f"Its numbers are {low} to {high}.")
+    literal = core.Literal(base, member.span, value)
+    c.scope.symbols[key] = core.Constant(key, member.name.span, (), base, literal)
     return value
 
 
@@ -312,7 +310,13 @@ def _check_place(c: Checker, kind: Type, name: str, span: Span) -> None:
 def _check_abstract(c: Checker, kind: Type, node: syntax.Instance) -> None:
     """Checks implementations of abstract methods (10.3.1), then refuses them: no target here calls them."""
     declaration = kind.declaration if isinstance(kind, Extern) else None
-    abstract = {m.name: m for m in declaration.methods if m.abstract} if declaration is not None else {}
+    abstract = {}
+    if declaration is not None and isinstance(kind, Extern):
+        known = dict(zip(c.variables.get(declaration, ()), kind.arguments, strict=False))
+        for method in declaration.methods:
+            if method.abstract:
+                returns, variables = substitute(method.returns, known), specialize(method.parameters, known)
+                abstract[method.name] = replace(method, returns=returns, parameters=variables)
     implemented = [_implementation(c, one, abstract, node.name.span) for one in node.initializer or ()]
     if node.initializer is not None and not abstract:
         c.fail(node.span, f"{describe(kind)} has no abstract methods to implement")

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from detour.p4 import core, syntax
+from detour.p4 import syntax
 from detour.p4.check.arguments import Bound
 from detour.p4.check.checker import Checker
 from detour.p4.check.typenames import describe, has_varbit
-from detour.p4.types import Extern, Header, Stack, Struct, Tuple, Type, TypeVariable, Union, width
+from detour.p4.types import Extern, Header, Stack, Struct, Tuple, Type, TypeVariable, Union, Varbits, width
 
 
 def check_packet_call(c: Checker, kind: Extern, method: str, bound: Bound, node: syntax.Call) -> None:
@@ -25,12 +25,16 @@ def check_packet_call(c: Checker, kind: Extern, method: str, bound: Bound, node:
 
 def _extract(c: Checker, bound: Bound, node: syntax.Call) -> None:
     kind = bound.parameters[0].type
-    at: core.Expression | None = bound.arguments[0]
-    span = at.span if at is not None else node.span
+    value = bound.arguments[0]
+    span = value.span if value is not None else node.span
     if isinstance(kind, TypeVariable):
         return
     if not isinstance(kind, Header):
         c.fail(span, f"extract needs a header, not {describe(kind)}")
+    varbits = [part.name for part in kind.fields if isinstance(part.type, Varbits)]
+    if len(varbits) > 1 and kind.declaration is not None:
+        at = c.field_spans.get((kind.declaration, varbits[0]), span)
+        c.fail(at, f"{describe(kind)} has two varbit fields, {varbits[0]} and {varbits[1]}, and cannot be extracted")
     if len(bound.parameters) == 1 and has_varbit(kind):
         c.fail(span, f"{describe(kind)} has a varbit field", "Give its size: extract(header, bits).")
     if len(bound.parameters) == 2 and not has_varbit(kind):

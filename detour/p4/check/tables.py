@@ -10,7 +10,7 @@ from detour.p4 import core, syntax
 from detour.p4.check.annotations import annotations
 from detour.p4.check.arguments import Signature, bind
 from detour.p4.check.checker import Checker
-from detour.p4.check.constants import as_integer, is_known, value_of
+from detour.p4.check.constants import as_integer, is_known, is_number, value_of
 from detour.p4.check.scope import MatchKind, Place
 from detour.p4.check.sets import product
 from detour.p4.check.typenames import describe
@@ -70,7 +70,7 @@ def _check_twice(c: Checker, node: syntax.Table) -> None:
         name = _property_name(one)
         if name in seen:
             c.fail(one.span, f"table {node.name.text} has two properties {name}")
-        if name == "entries" and "key" not in seen:
+        if name == "entries" and "key" not in seen and one.entries:
             later = any(isinstance(other, syntax.KeyProperty) for other in node.properties)
             what = "must stand after the key" if later else "need a key"
             c.fail(one.span if later else node.name.span, f"entries of table {node.name.text} {what}")
@@ -157,15 +157,8 @@ def _actions(c: Checker, draft: Draft, node: syntax.ActionsProperty) -> None:
         if missing:
             c.fail(one.span, f"the table must give an argument for {missing} of action {action.name}")
         bound = bind(c, Signature(action.name, directed, action=True), (), given, one.span)
-        for parameter in action.parameters[len(directed) :]:
-            if not _is_data(parameter.type):
-                c.fail(parameter.span, f"{parameter.name}: the control plane cannot set {describe(parameter.type)}")
         choice = core.ActionChoice(action, bound.arguments, annotations(c, one.annotations), one.span)  # type: ignore[arg-type]
         draft.choices[action] = choice
-
-
-def _is_data(kind: Type) -> bool:
-    return isinstance(kind, Bits | NewType | Enum) or kind in (BOOL, ERROR)
 
 
 def _use(
@@ -255,12 +248,11 @@ def _property(c: Checker, draft: Draft, node: syntax.Property) -> None:
         draft.result.property_annotations[name] = notes
     if name == "size":
         size = as_integer(value)
-        if size is None and not is_known(value):
-            c.fail(node.value.span, "size must be a number that is known at compile time")
-        if size is None or size < 0:
+        if not is_number(value.type) or not is_known(value) or (size is not None and size < 0):
             c.fail(node.value.span, "size must be a number that is known at compile time, not negative")
         draft.result.size = size
-        return
+        if size is not None:
+            return
     if name == "largest_priority_wins" and value.type != BOOL:
         c.fail(node.value.span, f"{name} must be true or false")
     if name == "priority_delta" and (as_integer(value) or 0) <= 0:
@@ -273,7 +265,7 @@ def _property(c: Checker, draft: Draft, node: syntax.Property) -> None:
 
 def _entries(c: Checker, draft: Draft, node: syntax.EntriesProperty) -> None:
     result = draft.result
-    if not result.keys:
+    if not result.keys and node.entries:
         c.fail(draft.node.name.span, f"entries of table {result.name} need a key")
     result.has_entries, result.entries_are_constant = True, node.constant
     notes = annotations(c, node.annotations)

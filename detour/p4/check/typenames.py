@@ -143,8 +143,6 @@ def check_argument(c: Checker, kind: Type, span: Span) -> None:
     """A type argument must be a type of values or an extern."""
     if isinstance(kind, Block):
         c.fail(span, f"{describe(kind)} cannot be a type argument")
-    if kind == VOID:
-        c.fail(span, "void cannot be a type argument")
 
 
 def check_not_inside(c: Checker, kind: Type, argument: Type, span: Span) -> None:
@@ -215,7 +213,8 @@ def check_field(c: Checker, kind: Type, name: str, container: type, span: Span) 
     elif container is Union:
         allowed = isinstance(kind, Header | TypeVariable)
     else:
-        allowed = not isinstance(kind, (*NEVER, ListOf)) and kind not in (INTEGER, STRING, VOID, MATCH_KIND)
+        never = (STRING, VOID) if container is Tuple else (INTEGER, STRING, VOID, MATCH_KIND)
+        allowed = not isinstance(kind, (*NEVER, ListOf)) and kind not in never
     if kind == ANYTHING and container is not Tuple:
         allowed = False
     if not allowed:
