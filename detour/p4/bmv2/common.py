@@ -28,8 +28,9 @@ from detour.p4.lower.places import (
     members,
     scalar_width,
 )
-from detour.p4.source import Span
-from detour.p4.types import BOOL, Bits, Header, Struct, Tuple, Type, Varbits, underlying
+from detour.p4.messages import CompileError, Message
+from detour.p4.source import NOWHERE, Span
+from detour.p4.types import BOOL, Bits, Header, Struct, Tuple, Type, underlying
 
 ALGORITHMS = {
     "crc32": "crc32", "crc32_custom": "crc32_custom", "crc16": "crc16", "crc16_custom": "crc16_custom",
@@ -299,20 +300,36 @@ def calculation(ctx: Context, algorithm: str, inputs: list[dict[str, Any]], span
     return name
 
 
-def log_parameters(ctx: Context, operand: Operand, kind: Type) -> list[Value]:
-    """Values that a message shows."""
+def log_parameters(ctx: Context, text: str, operand: Operand, kind: Type) -> tuple[str, list[Value]]:
+    """A message and the values that it shows; a struct or header in it is shown field by field."""
+    pieces = text.split("{}")
     values: list[Value] = []
-    for value, inner in flattened(ctx, operand, kind):
-        if isinstance(inner, Varbits) or not is_scalar(inner):
-            raise AssertionError("log_msg takes scalars")
-        number = as_value(ctx, value)
-        values.append(operators.as_data(number) if underlying(inner) == BOOL else number)
-    return values
+    shown = [pieces[0]]
+    kinds = [inner for _, inner in members(kind)] if isinstance(kind, Struct | Tuple) else [kind]
+    for number, inner in enumerate(kinds):
+        shape = _show(ctx, part(ctx, operand, str(number)) if operand_has_parts(operand) else operand, inner, values)
+        shown.append(shape + (pieces[number + 1] if number + 1 < len(pieces) else ""))
+    shown += ["{}" + piece for piece in pieces[len(kinds) + 1 :]]
+    return "".join(shown), values
 
 
-def action_profile(
-    target: Target, ctx: Context, table: core.Table, lowered: ir.Table, value: Instance
-) -> None:
+def operand_has_parts(operand: Operand) -> bool:
+    return not isinstance(operand, Value | ScalarPlace)
+
+
+def _show(ctx: Context, operand: Operand, kind: Type, values: list[Value]) -> str:
+    """The part of a message that shows a value."""
+    if isinstance(kind, Struct | Header):
+        parts = [f"{each.name}:{_show(ctx, part(ctx, operand, each.name), each.type, values)}" for each in kind.fields]
+        return f"({','.join(parts)})"
+    if not is_scalar(kind):
+        raise CompileError(Message(f"log_msg cannot show a value of type {kind}", ctx.span or NOWHERE))
+    number = as_value(ctx, operand)
+    values.append(operators.as_data(number) if underlying(kind) == BOOL else number)
+    return "{}"
+
+
+def action_profile(target: Target, ctx: Context, table: core.Table, lowered: ir.Table, value: Instance) -> None:
     """A table whose entries name members or groups of a profile."""
     selector = value.declaration.name in ("action_selector", "ActionSelector")
     lowered.kind = "indirect_ws" if selector else "indirect"
@@ -333,8 +350,7 @@ def action_profile(
             item["selector"] = {"algo": ALGORITHMS.get(name, name), "input": inputs}
         target.profiles[value.name] = item
         target.profile_list.append(item)
-    elif selector and known["selector"]["input"] != inputs:
+    elif known.get("selector", {}).get("input") != (inputs if selector else None):
         raise ctx.refuse(
             table.span, f"tables that share action selector {value.name} must have the same keys of kind selector"
         )
-

@@ -30,7 +30,7 @@ def primitives(entry: Block) -> list[Json]:
     elsewhere; positions are known when all calls are in the list.
     """
     simplify(entry)
-    order = sorted_blocks(entry)
+    order = sorted_blocks(entry, cycles=True)
     starts: dict[Block, int] = {}
     calls: list[Call] = []
     jumps: list[tuple[int, Block | None]] = []
@@ -121,6 +121,7 @@ class PipelineWriter:
         return name if number is None else f"{name}_{number}"
 
     def _statement(self, made: ir.Action, following: str | None, span: Span) -> str:
+        made.name = made.name or self.unique(_place_name(span))
         table = ir.Table(
             self.unique(f"tbl_{made.name.rpartition('.')[2]}"),
             span,
@@ -188,7 +189,8 @@ def _place_name(span: Span) -> str:
     """The name of statements between tables: file and line."""
     stem = PurePath(span.file.name).stem if span.file.name else "statement"
     clean = "".join(char if char.isalnum() or char == "_" else "" for char in stem)
-    return f"{clean}{span.line}" if span.file.name else clean
+    between = "l" if clean[-1:].isdigit() else ""
+    return f"{clean}{between}{span.line}" if span.file.name else clean
 
 
 def _table(table: ir.Table, following: dict[str, str | None], base: str | None) -> Json:

@@ -104,12 +104,11 @@ class V1Model(Target):
         metadata = self.places["metadata"]
         if isinstance(metadata, RecordPlace):
             self._collect(metadata, (), lists)
-        lists.pop(self.no_fields, None)
         for number, fields in sorted(lists.items()):
             elements = [{"type": "field", "value": [f.header, f.name]} for f in fields if isinstance(f, ir.Field)]
             item = ctx.program.add("field_lists", f"field_list{number}", elements=elements)
             item["id"] = number
-        if self.no_fields:
+        if self.no_fields and self.no_fields not in lists:
             ctx.program.add("field_lists", "fl", elements=[])["id"] = self.no_fields
 
     def _collect(self, place: RecordPlace, numbers: tuple[int, ...], lists: dict[int, list[Value]]) -> None:
@@ -131,9 +130,12 @@ class V1Model(Target):
     """Id of the list without fields, if a clone or the like preserves nothing."""
 
     def _nothing_preserved(self) -> Const:
-        """Lists of the program have small numbers; 0 means "none" to simple_switch's primitives' registers."""
+        """A list that no field is in, behind those of the program; 0 means "not cloned" to simple_switch."""
         if not self.no_fields:
-            self.no_fields = 1 << 15
+            lists: dict[int, list[Value]] = {number: [] for number in self.preserved}
+            if isinstance(metadata := self.places["metadata"], RecordPlace):
+                self._collect(metadata, (), lists)
+            self.no_fields = 1 + max(lists, default=0)
         return Const(self.no_fields)
 
     # -- checksums
@@ -184,7 +186,12 @@ class V1Model(Target):
         handler = _FUNCTIONS.get(name)
         if handler is not None:
             return handler(self, ctx, e)
-        if name in ("verify_checksum", "update_checksum", "verify_checksum_with_payload", "update_checksum_with_payload"):
+        if name in (
+            "verify_checksum",
+            "update_checksum",
+            "verify_checksum_with_payload",
+            "update_checksum_with_payload",
+        ):
             return self.checksum(ctx, e)
         return self.core_function(ctx, e)
 
@@ -286,11 +293,11 @@ class V1Model(Target):
     def _log(self, ctx: Context, e: core.CallFunction) -> Operand:
         values = arguments_of(ctx, e)
         assert isinstance(values[0], Text)
-        parameters: list[Value] = []
+        text, parameters = values[0].text, list[Value]()
         if len(values) > 1 and values[1] is not None:
             assert e.arguments[1] is not None
-            parameters = log_parameters(ctx, values[1], e.arguments[1].type)
-        ctx.call("log_msg", values[0], ir.Vector("parameters_vector", tuple(parameters)))
+            text, parameters = log_parameters(ctx, text, values[1], e.arguments[1].type)
+        ctx.call("log_msg", Text(text), ir.Vector("parameters_vector", tuple(parameters)))
         return NOTHING
 
     # -- objects with methods

@@ -72,7 +72,9 @@ def plain(item: Json) -> Json:
     if isinstance(item, Span):
         return source_info(item)
     if isinstance(item, dict):
-        return {key: plain(value) for key, value in item.items() if not (key == "source_info" and not value.file.name)}
+        return {
+            key: plain(value) for key, value in item.items() if not (isinstance(value, Span) and not value.file.name)
+        }
     if isinstance(item, list | tuple):
         return [plain(each) for each in item]
     return item

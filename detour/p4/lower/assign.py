@@ -145,7 +145,7 @@ def _without(ctx: Context, value: Aggregate, headers: set[object], fields: set[o
     return Aggregate(value.type, parts, value.valid)
 
 
-def _part_type(value: Aggregate, name: str):  # noqa: ANN202
+def _part_type(value: Aggregate, name: str):
     from detour.p4.lower.places import members
     from detour.p4.types import Record, Stack, Tuple
 

@@ -144,29 +144,28 @@ def _reachable(entry: Block) -> list[Block]:
     return order
 
 
-def sorted_blocks(entry: Block) -> list[Block]:
+def sorted_blocks(entry: Block, *, cycles: bool = False) -> list[Block]:
     """Blocks in an order in which each stands before its targets, `yes` right behind its branch where possible.
 
     Raises:
-        ValueError: the graph has a cycle; the argument is a block in it.
+        ValueError: the graph has a cycle, and may have none; the argument is a block in it.
     """
     order: list[Block] = []
-    state: dict[Block, int] = {}
+    is_done: dict[Block, bool] = {entry: False}
     stack: list[tuple[Block, int]] = [(entry, 0)]
-    state[entry] = 1
     while stack:
         block, at = stack.pop()
         targets = block.end.targets()
         if at == len(targets):
-            state[block] = 2
+            is_done[block] = True
             order.append(block)
             continue
         stack.append((block, at + 1))
         target = targets[len(targets) - 1 - at]
-        if target not in state:
-            state[target] = 1
+        if target not in is_done:
+            is_done[target] = False
             stack.append((target, 0))
-        elif state[target] == 1:
+        elif not is_done[target] and not cycles:
             raise ValueError(target)
     order.reverse()
     return order

@@ -24,7 +24,7 @@ Execute = Callable[["Context", Any], None]
 
 EVALUATE: dict[type, Evaluate] = {}
 EXECUTE: dict[type, Execute] = {}
-LOCATE: dict[type, Callable[["Context", Any], Place]] = {}
+LOCATE: dict[type, Callable[[Context, Any], Place]] = {}
 
 
 def evaluates(*kinds: type) -> Callable[[Evaluate], Evaluate]:
@@ -190,7 +190,7 @@ class Context:
         self.builder.call(op, *arguments, span=span or self.span or core.NOWHERE)
 
     def temporary(self, kind: Type, name: str = "tmp") -> Place:
-        return self.storage.variable(kind, name)
+        return self.storage.variable(kind, name, self.span or core.NOWHERE)
 
     # -- control flow
 

@@ -93,8 +93,8 @@ def _look(ctx: Context, place: Place, offset: int, e: core.CallMethod) -> int:
         assert isinstance(place.type, Header)
         ctx.call("add_header", header_ref(place))
         ctx.written(place)
-        for field in place.type.fields:
-            offset = _look(ctx, header_field(place, field.name), offset, e)
+        for part in place.type.fields:
+            offset = _look(ctx, header_field(place, part.name), offset, e)
         return offset
     if isinstance(place, UnionPlace):
         raise ctx.refuse(e.span, f"lookahead of a type with the header union {place.type}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsers (section 13): states become blocks, and stay loops where they are. Other parsers that they apply are inlined."""
+"""Parsers (section 13): states become blocks, and stay loops where they are; parsers that they apply are inlined."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _states(ctx: Context, parser: core.Parser, accept: Block, prefix: str) -> No
             _transition(ctx, state, target)
 
 
-def _transition(ctx: Context, state: core.State, target) -> None:  # noqa: ANN001
+def _transition(ctx: Context, state: core.State, target) -> None:
     select = state.transition
     if select is None:
         ctx.builder.stop(state.span)
@@ -101,7 +101,7 @@ def _transition(ctx: Context, state: core.State, target) -> None:  # noqa: ANN00
     ctx.span = outer
 
 
-def _select(ctx: Context, select: core.Select, target) -> None:  # noqa: ANN001
+def _select(ctx: Context, select: core.Select, target) -> None:
     keys: list[Value] = []
     kinds: list[Type] = []
     for operand, e in zip(operands(ctx, select.expressions), select.expressions, strict=True):

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from detour.p4 import ir
-from detour.p4.source import NOWHERE, Span
 from detour.p4.messages import CompileError, Message
+from detour.p4.source import NOWHERE, Span
 from detour.p4.types import BOOL, ERROR, Bits, Enum, Header, Stack, Struct, Tuple, Type, Union, Varbits, underlying
 
 SCALARS = "scalars"
@@ -99,21 +99,38 @@ def is_scalar(kind: Type) -> bool:
     return not isinstance(kind, _STRUCTURED)
 
 
-def header_field(place: HeaderPlace, name: str) -> ScalarPlace:
+def header_field(place: HeaderPlace, name: str) -> Place:
     """A field of a header, or of an element chosen at run time."""
-    kind = place.type
-    assert isinstance(kind, Header)
-    for number, part in enumerate(kind.fields):
-        if part.name == name:
-            ref = place.ref
-            if type(ref) is ir.Named:
-                value: ir.Value = ir.Field(ref.name, name)
-            elif type(ref) is ir.LastField:
-                value = ir.LastField(ref.stack, name, ref.member)
-            else:
-                value = ir.Op("access_field", ref, number)
-            return ScalarPlace(part.type, (*place.path, name), value)
-    raise AssertionError(f"{kind} has no field {name}")
+    assert isinstance(place.type, Header)
+    kind = place.type.field_type(name)
+    assert kind is not None, f"{place.type} has no field {name}"
+    return _inside(place, name, kind, (*place.path, name))
+
+
+def _inside(place: HeaderPlace, name: str, kind: Type, path: tuple[object, ...]) -> Place:
+    """A field; that of a struct in a header has the names of both."""
+    if isinstance(kind, Struct):
+        fields = {
+            part.name: _inside(place, f"{name}.{part.name}", part.type, (*path, part.name)) for part in kind.fields
+        }
+        return RecordPlace(kind, path, fields)
+    ref = place.ref
+    if type(ref) is ir.Named:
+        return ScalarPlace(kind, path, ir.Field(ref.name, name))
+    if type(ref) is ir.LastField:
+        return ScalarPlace(kind, path, ir.LastField(ref.stack, name, ref.member))
+    assert isinstance(place.type, Header)
+    number = [each for each, _ in flat_fields(place.type)].index(name)
+    return ScalarPlace(kind, path, ir.Op("access_field", ref, number))
+
+
+def flat_fields(kind: Header | Struct, prefix: str = "") -> list[tuple[str, Type]]:
+    """Fields of a header in order, those of structs in it among them."""
+    fields: list[tuple[str, Type]] = []
+    for part in kind.fields:
+        name = f"{prefix}{part.name}"
+        fields += flat_fields(part.type, f"{name}.") if isinstance(part.type, Struct) else [(name, part.type)]
+    return fields
 
 
 def validity(place: HeaderPlace) -> ir.Value:
@@ -152,7 +169,6 @@ class Storage:
         program.headers.append(ir.Header(SCALARS, "scalars_0", metadata=True))
         self._headers: dict[str, ir.Header] = {SCALARS: program.headers[0]}
         self._variables = 0
-        self.widths: dict[ir.Field, tuple[int, bool]] = {}
 
     def unique(self, name: str) -> str:
         """A name that is not used yet: with a number appended if it is."""
@@ -208,7 +224,6 @@ class Storage:
         width, signed = scalar_width(kind)
         self._scalars.fields.append((name, width, signed))
         field = ir.Field(SCALARS, name)
-        self.widths[field] = width, signed
         return ScalarPlace(kind, path, field)
 
     def _varbits(self, kind: Varbits, path: tuple[object, ...], name: str) -> Place:
@@ -222,9 +237,6 @@ class Storage:
 
     def header(self, kind: Header, path: tuple[object, ...], name: str, span: Span) -> HeaderPlace:
         self._add_header(name, self.header_type(kind, span))
-        for part in kind.fields:
-            if not isinstance(part.type, Varbits):
-                self.widths[ir.Field(name, part.name)] = scalar_width(part.type)
         return HeaderPlace(kind, path, ir.Named("header", name))
 
     def metadata(self, kind: Struct, name: str, type_name: str) -> RecordPlace:
@@ -235,7 +247,6 @@ class Storage:
             width, signed = scalar_width(part.type)
             fields.append((part.name, width, signed))
             value = ir.Field(name, part.name)
-            self.widths[value] = width, signed
             places[part.name] = ScalarPlace(part.type, (name, part.name), value)
         if spare := -sum(int(width) for _, width, _ in fields) % 8:
             fields.append(("_padding", spare, False))
@@ -255,12 +266,12 @@ class Storage:
         if name not in self.program.header_types:
             fields: list[tuple[str, int | str, bool]] = []
             most = None
-            for part in kind.fields:
-                if type(part.type) is Varbits:
-                    most = part.type.width
-                    fields.append((part.name, "*", False))
+            for part, inner in flat_fields(kind):
+                if type(inner) is Varbits:
+                    most = inner.width
+                    fields.append((part, "*", False))
                 else:
-                    fields.append((part.name, *scalar_width(part.type)))
+                    fields.append((part, *scalar_width(inner)))
             bits = sum(width for _, width, _ in fields if isinstance(width, int))
             if bits % 8:
                 where = kind.declaration.span if kind.declaration else span

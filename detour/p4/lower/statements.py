@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from detour.p4 import core, ir
+from detour.p4.elaborate import walk
 from detour.p4.ir import Block, Const
+from detour.p4.lower import operators
 from detour.p4.lower.assign import assign
 from detour.p4.lower.calls import invalidate
 from detour.p4.lower.compare import equal
 from detour.p4.lower.context import Context, Loop, executes
 from detour.p4.lower.expressions import condition, has_effects, saved
-from detour.p4.lower.places import Aggregate, ScalarPlace, StackPlace
+from detour.p4.lower.places import Aggregate, Place, ScalarPlace, StackPlace
 from detour.p4.types import Bits, underlying
 
 MAX_ITERATIONS = 4096
@@ -79,9 +81,8 @@ def _switch(ctx: Context, s: core.Switch) -> None:
         switch_on_action(ctx, s)
         return
     subject = ctx.evaluate(s.subject)
-    if not isinstance(subject, Const):
-        if has_effects(s.subject) or not isinstance(subject, ir.Field):
-            subject = saved(ctx, subject, s.subject)
+    if not isinstance(subject, Const | ir.Field) or has_effects(s.subject):
+        subject = saved(ctx, subject, s.subject)
     join = Block()
     for case in s.cases:
         body, other = Block(), Block()
@@ -108,15 +109,53 @@ def _switch(ctx: Context, s: core.Switch) -> None:
 
 @executes(core.For)
 def _for(ctx: Context, s: core.For) -> None:
-    """Unrolls a loop whose condition is known in each iteration."""
+    """A loop stays one in an action or parser. In a control BMv2 has none: it is unrolled while its condition is known,
+    or becomes an action.
+    """
     for statement in s.initial:
         ctx.execute(statement)
+    if ctx.action is not None:
+        _repeat(ctx, s)
+    elif _is_known(ctx, s.condition):
+        _unroll(ctx, s)
+    elif ctx.parsing:
+        _repeat(ctx, s)
+    else:
+        if any(isinstance(node, core.Apply | core.Return) for node in walk((s.body, s.update, s.condition))):
+            raise ctx.refuse(
+                s.span,
+                "how often this loop runs is not known at compile time",
+                "BMv2 cannot go back to a table: compare a variable that only the loop changes with a constant",
+            )
+        from detour.p4.lower.tables import invoke_statements
+
+        invoke_statements(ctx, s.span, lambda: _repeat(ctx, s))
+
+
+def _is_known(ctx: Context, condition: core.Expression) -> bool:
+    return not has_effects(condition) and type(ctx.value(condition)) is ir.Truth
+
+
+def _repeat(ctx: Context, s: core.For) -> None:
+    """A loop at run time."""
+    head, body = Block(is_open=True), Block()
+    loop = Loop(Block(), Block())
+    ctx.builder.goto(head)
+    ctx.builder.start(head)
+    condition(ctx, s.condition, body, loop.exit)
+    ctx.builder.start(body)
+    _iterate(ctx, loop, s.body)
+    for statement in s.update:
+        ctx.execute(statement)
+    ctx.builder.goto(head)
+    ctx.builder.start(loop.exit)
+
+
+def _unroll(ctx: Context, s: core.For) -> None:
     loop = Loop(Block(), Block())
     for _ in range(MAX_ITERATIONS):
         loop.again = Block()
         body = Block()
-        if ctx.builder.block is None:
-            break
         condition(ctx, s.condition, body, loop.exit)
         ctx.builder.start(body)
         if ctx.builder.block is None:
@@ -130,12 +169,11 @@ def _for(ctx: Context, s: core.For) -> None:
             f"this loop does not end within {MAX_ITERATIONS} iterations that are known at compile time",
             "loops are unrolled: compare a variable that only the loop changes with a constant",
         )
-    ctx.builder.goto(loop.exit)
     ctx.builder.start(loop.exit)
 
 
 def _iterate(ctx: Context, loop: Loop, body: core.Statement) -> None:
-    ctx.loops.append(loop)
+    ctx.loops.append(Loop(loop.exit, loop.again))
     ctx.execute(body)
     ctx.loops.pop()
     ctx.builder.goto(loop.again)
@@ -146,6 +184,9 @@ def _iterate(ctx: Context, loop: Loop, body: core.Statement) -> None:
 def _for_in(ctx: Context, s: core.ForIn) -> None:
     variable = ctx.storage.variable(s.variable.type, s.variable.name, s.span)
     ctx.bindings[s.variable] = variable
+    if isinstance(s.collection, core.RangeSet) and ctx.action is not None:
+        _over_range(ctx, s, s.collection)
+        return
     loop = Loop(Block(), Block())
     for value in _elements(ctx, s):
         loop.again = Block()
@@ -157,7 +198,32 @@ def _for_in(ctx: Context, s: core.ForIn) -> None:
     ctx.builder.start(loop.exit)
 
 
-def _elements(ctx: Context, s: core.ForIn):  # noqa: ANN202
+def _over_range(ctx: Context, s: core.ForIn, bounds: core.RangeSet) -> None:
+    """A loop at run time. The bounds are computed once; the last value ends it, as the next may have no room."""
+    kind = s.variable.type
+    number, last = ctx.temporary(kind, "number"), ctx.temporary(kind, "last")
+    assign(ctx, number, ctx.value(bounds.low))
+    assign(ctx, last, ctx.value(bounds.high))
+    assert isinstance(number, ScalarPlace)
+    assert isinstance(last, ScalarPlace)
+    head, following = Block(is_open=True), Block()
+    loop = Loop(Block(), Block())
+    ctx.builder.branch(operators.compare("<=", ctx.read(number), ctx.read(last)), head, loop.exit, s.span)
+    ctx.builder.start(head)
+    variable = ctx.bindings[s.variable]
+    assert isinstance(variable, Place)
+    assign(ctx, variable, ctx.read(number))
+    _iterate(ctx, loop, s.body)
+    ctx.builder.branch(operators.compare("==", ctx.read(number), ctx.read(last)), loop.exit, following, s.span)
+    ctx.builder.start(following)
+    width = underlying(kind)
+    assert isinstance(width, Bits)
+    ctx.store(number, operators.binary("+", width, ctx.read(number), Const(1, width.width)))
+    ctx.builder.goto(head)
+    ctx.builder.start(loop.exit)
+
+
+def _elements(ctx: Context, s: core.ForIn):
     """Values that the variable takes."""
     of = s.collection
     if isinstance(of, core.RangeSet):

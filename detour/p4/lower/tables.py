@@ -65,6 +65,14 @@ def invoke_action(ctx: Context, e: core.CallAction) -> None:
     ctx.builder.start(following)
 
 
+def invoke_statements(ctx: Context, span: Span, lower: Callable[[], None]) -> None:
+    """Statements in the body of a control that need an action: loops."""
+    lowered = build_action(ctx, "", span, (), lower, known=dict(ctx.builder.known))
+    following = Block()
+    ctx.builder.finish(ir.Invoke(span, action=lowered, target=following))
+    ctx.builder.start(following)
+
+
 def _name(ctx: Context, action: core.Action) -> str:
     assert ctx.instance is not None
     return ctx.instance.name_of(action)
@@ -256,8 +264,11 @@ def expression_name(ctx: Context, e: core.Expression) -> str | None:
             base = expression_name(ctx, e.base)
             return base and f"{base}.{e.name}"
         case core.Index():
-            base, index = expression_name(ctx, e.base), ctx.value(e.index)
-            return f"{base}[{index.number}]" if base and type(index) is Const else None
+            base = expression_name(ctx, e.base)
+            index = e.index.value if isinstance(e.index, core.Literal) else expression_name(ctx, e.index)
+            return f"{base}[{index}]" if base and index is not None else None
+        case core.Literal():
+            return f"0x{int(e.value):x}"
         case core.Slice():
             base, low = expression_name(ctx, e.base), ctx.value(e.low)
             return f"{base}[{low.number + e.width - 1}:{low.number}]" if base and type(low) is Const else None
