@@ -194,7 +194,8 @@ class Instance(Declaration):
     """An instance of an extern, parser, control or package, at top level or inside a block."""
 
     type: Type = VOID
-    arguments: tuple[Expression, ...] = ()
+    arguments: tuple[Expression | None, ...] = ()
+    """None where an `@optional` parameter has none."""
     initializer: tuple[Declaration | Statement, ...] = ()
     """Functions that implement abstract methods; refused by the checker for the three architectures."""
 
@@ -453,7 +454,7 @@ class ApplyResult(Expression):
 class Construct(Expression):
     """An unnamed instance: an argument of a constructor, or `C.apply()`."""
 
-    arguments: tuple[Expression, ...]
+    arguments: tuple[Expression | None, ...]
 
 
 # ---------------------------------------------------------------- statements

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from detour.p4 import core, syntax
-from detour.p4.check.annotations import annotations
 from detour.p4.check.checker import DECLARATIONS, Checker, rule
 from detour.p4.check.constants import as_integer, is_known
 from detour.p4.check.declarations import instance
+from detour.p4.check.notes import noted
 from detour.p4.check.parameters import Owner, parameters
 from detour.p4.check.scope import Place, TypeName
 from detour.p4.check.sets import product
@@ -26,7 +26,7 @@ from detour.p4.types import BOOL, ERROR, Bits, Block, Enum, NewType, SetOf, Stru
 @rule(DECLARATIONS, syntax.Action)
 def action(c: Checker, node: syntax.Action) -> core.Action:
     name = node.name.text
-    result = core.Action(name, node.name.span, annotations(c, node.annotations))
+    result = core.Action(name, node.name.span, noted(c, node.annotations))
     try:
         with c.inner_scope(parameters=True):
             result.parameters = parameters(c, node.parameters, Owner.ACTION)
@@ -94,7 +94,7 @@ def _value_set(c: Checker, node: syntax.ValueSet) -> core.Declaration:
     except CompileError:
         c.declare_broken(node.name)
         raise
-    result = core.ValueSet(node.name.text, node.name.span, annotations(c, node.annotations), kind, size)
+    result = core.ValueSet(node.name.text, node.name.span, noted(c, node.annotations), kind, size)
     c.declare(node.name.text, result, node.name.span)
     return result
 
@@ -112,7 +112,7 @@ LOCALS: dict[type, Callable] = {
 
 @rule(DECLARATIONS, syntax.Control)
 def control(c: Checker, node: syntax.Control) -> core.Declaration:
-    result = core.Control(node.name.text, node.name.span, annotations(c, node.annotations))
+    result = core.Control(node.name.text, node.name.span, noted(c, node.annotations))
     with _body(c, node, result):
         result.locals = _locals(c, node.locals)
         with c.inside(Place.APPLY):
@@ -125,7 +125,7 @@ def control(c: Checker, node: syntax.Control) -> core.Declaration:
 
 @rule(DECLARATIONS, syntax.Parser)
 def parser(c: Checker, node: syntax.Parser) -> core.Declaration:
-    result = core.Parser(node.name.text, node.name.span, annotations(c, node.annotations))
+    result = core.Parser(node.name.text, node.name.span, noted(c, node.annotations))
     with _body(c, node, result):
         result.locals = _locals(c, node.locals)
         states = _declare_states(c, node)
@@ -148,7 +148,7 @@ def _declare_states(c: Checker, node: syntax.Parser) -> dict[str, core.State]:
                 c.fail(written.span, f"state {name} is built in and cannot be declared")
             if name in states:
                 c.fail(written.name.span, f"state {name} is declared already")
-            states[name] = core.State(name, written.name.span, annotations(c, written.annotations))
+            states[name] = core.State(name, written.name.span, noted(c, written.annotations))
     if "start" not in states:
         c.error(node.name.span, f"parser {node.name.text} has no state start")
     for name in ("accept", "reject"):

@@ -13,9 +13,10 @@ from detour.p4.messages import MAX_ERRORS, CompileError, Messages
 from detour.p4.source import Span
 from detour.p4.types import Type, TypeVariable
 
-ExpressionRule = Callable[["Checker", "syntax.Expression", "Type | None"], core.Expression]
-StatementRule = Callable[["Checker", "syntax.Statement | syntax.Declaration"], "core.Statement | None"]
-DeclarationRule = Callable[["Checker", "syntax.Declaration"], "core.Declaration | None"]
+# Each rule takes the kind of node that it is entered for.
+ExpressionRule = Callable[..., core.Expression]
+StatementRule = Callable[..., "core.Statement | None"]
+DeclarationRule = Callable[..., "core.Declaration | None"]
 
 EXPRESSIONS: dict[type, ExpressionRule] = {}
 STATEMENTS: dict[type, StatementRule] = {}

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from detour.p4 import core, syntax
-from detour.p4.check.annotations import annotations
 from detour.p4.check.calls import construct
 from detour.p4.check.checker import DECLARATIONS, Checker, rule, same_call
 from detour.p4.check.constants import as_integer, limits
 from detour.p4.check.generics import agree, specialize, substitute
+from detour.p4.check.notes import noted
 from detour.p4.check.operators import plain
 from detour.p4.check.parameters import Owner, parameters
 from detour.p4.check.scope import MatchKind, Place, Scope, TypeName
@@ -66,7 +66,7 @@ def record(c: Checker, node: syntax.RecordType) -> core.Declaration:
     with c.inner_scope():
         variables = c.type_variables(node.type_parameters)
         fields, spans = _fields(c, node, container)
-    declaration = core.TypeDeclaration(name, node.name.span, annotations(c, node.annotations), node.kind)
+    declaration = core.TypeDeclaration(name, node.name.span, noted(c, node.annotations), node.kind)
     declaration.fields = fields
     if variables or sum(isinstance(part.type, Varbits) for part in fields) > 1:
         c.field_spans.update({(declaration, part): span for part, span in spans.items()})
@@ -87,7 +87,7 @@ def _fields(
         if name in fields:
             c.fail(part.name.span, f"field {name} of {node.kind} {node.name.text} is declared already")
         spans[name] = part.span
-        fields[name] = FieldOf(name, kind, annotations(c, part.annotations))
+        fields[name] = FieldOf(name, kind, noted(c, part.annotations))
     return tuple(fields.values()), spans
 
 
@@ -102,7 +102,7 @@ def enum(c: Checker, node: syntax.Enum) -> core.Declaration:
             if key in members:
                 c.fail(member.name.span, f"member {key} of enum {name} is declared already")
             members[key] = None if base is None else _enum_value(c, base, member, name)
-    declaration = core.TypeDeclaration(name, node.name.span, annotations(c, node.annotations), "enum")
+    declaration = core.TypeDeclaration(name, node.name.span, noted(c, node.annotations), "enum")
     declaration.type = Enum(name, base, declaration, tuple(members.items()))
     c.declare(name, TypeName(declaration.type, (), node.name.span), node.name.span)
     return declaration
@@ -140,7 +140,7 @@ def typedef(c: Checker, node: syntax.Typedef) -> core.Declaration:
         kind: Type = DECLARATIONS[type(node.type)](c, node.type).type  # type: ignore[union-attr]
     else:
         kind = resolve(c, node.type)
-    declaration = core.TypeDeclaration(name, node.name.span, annotations(c, node.annotations), node.kind)
+    declaration = core.TypeDeclaration(name, node.name.span, noted(c, node.annotations), node.kind)
     if node.kind == "type":
         if not isinstance(kind, Bits | NewType) and kind != BOOL:
             c.fail(
@@ -161,7 +161,7 @@ def errors(c: Checker, node: syntax.Errors) -> core.Declaration:
         if member.text in c.errors:
             c.fail(member.span, f"error.{member.text} is declared already")
         c.errors[member.text] = member.span
-    return core.ErrorDeclaration("", node.span, annotations(c, node.annotations), tuple(m.text for m in node.members))
+    return core.ErrorDeclaration("", node.span, noted(c, node.annotations), tuple(m.text for m in node.members))
 
 
 @rule(DECLARATIONS, syntax.MatchKinds)
@@ -169,7 +169,7 @@ def match_kinds(c: Checker, node: syntax.MatchKinds) -> core.Declaration:
     for member in node.members:
         c.declare(member.text, MatchKind(member.text, member.span), member.span)
     names = tuple(member.text for member in node.members)
-    return core.MatchKindDeclaration("", node.span, annotations(c, node.annotations), names)
+    return core.MatchKindDeclaration("", node.span, noted(c, node.annotations), names)
 
 
 # ---------------------------------------------------------------- functions and externs
@@ -177,7 +177,7 @@ def match_kinds(c: Checker, node: syntax.MatchKinds) -> core.Declaration:
 
 @rule(DECLARATIONS, syntax.Function)
 def function(c: Checker, node: syntax.Function) -> core.Declaration:
-    declaration = core.Function(node.name.text, node.name.span, annotations(c, node.annotations))
+    declaration = core.Function(node.name.text, node.name.span, noted(c, node.annotations))
     owner = Owner.EXTERN if node.body is None else Owner.FUNCTION
     with c.inner_scope(parameters=True):
         c.variables[declaration] = c.type_variables(node.type_parameters)
@@ -209,7 +209,7 @@ def _result(c: Checker, node: syntax.TypeNode) -> Type:
 @rule(DECLARATIONS, syntax.Extern)
 def extern(c: Checker, node: syntax.Extern) -> core.Declaration:
     name = node.name.text
-    declaration = core.Extern(name, node.name.span, annotations(c, node.annotations))
+    declaration = core.Extern(name, node.name.span, noted(c, node.annotations))
     declaration.type_parameters = tuple(parameter.text for parameter in node.type_parameters)
     c.open_names.add(name)
     with c.inner_scope():
@@ -241,7 +241,7 @@ def _method(c: Checker, node: syntax.Method, owner: str) -> core.Method:
         c.fail(node.span, f"method {name} needs the type of its result", "Write void where it returns nothing.")
     if node.returns is not None and name == owner:
         c.fail(node.span, f"the constructor of extern {owner} returns nothing", "Leave its type away.")
-    method = core.Method(name, node.name.span, annotations(c, node.annotations), abstract=node.abstract)
+    method = core.Method(name, node.name.span, noted(c, node.annotations), abstract=node.abstract)
     with c.inner_scope(parameters=True):
         c.variables[method] = c.type_variables(node.type_parameters)
         method.type_parameters = tuple(parameter.text for parameter in node.type_parameters)
@@ -268,7 +268,7 @@ def stray_variable(c: Checker, node: syntax.Variable) -> None:
 @rule(DECLARATIONS, syntax.BlockType)
 def block_type(c: Checker, node: syntax.BlockType) -> core.Declaration:
     name = node.name.text
-    declaration = core.BlockType(name, node.name.span, annotations(c, node.annotations), node.kind)
+    declaration = core.BlockType(name, node.name.span, noted(c, node.annotations), node.kind)
     with c.inner_scope():
         variables = c.type_variables(node.type_parameters)
         c.variables[declaration] = variables
@@ -292,7 +292,7 @@ def instance(c: Checker, node: syntax.Instance) -> core.Instance:
     except CompileError:
         c.declare_broken(node.name)
         raise
-    result = core.Instance(name, node.name.span, annotations(c, node.annotations), made.type, made.arguments)
+    result = core.Instance(name, node.name.span, noted(c, node.annotations), made.type, made.arguments)
     c.declare(name, result, node.name.span)
     return result
 

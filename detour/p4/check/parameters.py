@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from enum import Enum
 
 from detour.p4 import core, syntax
-from detour.p4.check.annotations import annotations
 from detour.p4.check.checker import Checker
 from detour.p4.check.constants import is_known
 from detour.p4.check.convert import convert
 from detour.p4.check.generics import is_open
+from detour.p4.check.notes import noted
 from detour.p4.check.typenames import describe, resolve
 from detour.p4.messages import CompileError
 from detour.p4.types import INTEGER, STRING, VOID, Block, Extern, ListOf, Type
@@ -66,7 +66,7 @@ def _check_order(c: Checker, variables: list[core.Variable]) -> None:
 
 def _parameter(c: Checker, node: syntax.Parameter, owner: Owner) -> core.Variable:
     name = node.name.text
-    notes = annotations(c, node.annotations)
+    notes = noted(c, node.annotations)
     optional = core.annotation(notes, "optional") is not None
     if optional and owner not in MAY_BE_OPTIONAL:
         c.fail(node.span, f"{name}: {owner.value} cannot have optional parameters")

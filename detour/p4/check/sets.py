@@ -83,7 +83,8 @@ def _ends(
 ) -> tuple[core.Expression, core.Expression]:
     """Both operands of `&&&` or `..` in the type of the value that is matched."""
     target = kind.base if isinstance(kind, Enum) and kind.base is not None else kind
-    left, right = same_numbers(c, sign, *(plain(c.expression(node)) for node in nodes), span)
+    left, right = (plain(c.expression(node)) for node in nodes)
+    left, right = same_numbers(c, sign, left, right, span)
     if not isinstance(target, Bits) or not (isinstance(left.type, Bits) or left.type == INTEGER):
         c.fail(span, f"{sign} is not defined on {describe(kind)}")
     return convert(c, left, target, what), convert(c, right, target, what)

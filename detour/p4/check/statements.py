@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from detour.p4 import core, syntax
-from detour.p4.check.annotations import annotations
 from detour.p4.check.checker import STATEMENTS, Checker, rule
 from detour.p4.check.constants import is_local_constant, value_of
 from detour.p4.check.convert import convert
+from detour.p4.check.notes import noted
 from detour.p4.check.operators import combine
 from detour.p4.check.places import require_place
 from detour.p4.check.scope import Place
@@ -38,7 +38,7 @@ from detour.p4.types import (
 def block(c: Checker, node: syntax.Block) -> core.BlockStatement:
     """A block with a scope of its own."""
     with c.inner_scope():
-        return core.BlockStatement(node.span, sequence(c, node.statements), annotations(c, node.annotations))
+        return core.BlockStatement(node.span, sequence(c, node.statements), noted(c, node.annotations))
 
 
 def sequence(c: Checker, nodes: Iterable[syntax.Statement | syntax.Declaration]) -> tuple[core.Statement, ...]:
@@ -87,7 +87,7 @@ def declare(c: Checker, node: syntax.Variable) -> core.Statement:
         if node.value is not None:
             initial = convert(c, c.expression(node.value, kind), kind, f"the initial value of {node.name.text}")
     finally:
-        variable = core.Variable(node.name.text, node.name.span, annotations(c, node.annotations), kind)
+        variable = core.Variable(node.name.text, node.name.span, noted(c, node.annotations), kind)
         c.declare(node.name.text, variable, node.name.span)
     return core.Declare(node.span, variable, initial)
 
@@ -122,7 +122,7 @@ def constant(c: Checker, node: syntax.Constant) -> core.Constant:
     except CompileError:
         c.declare_broken(node.name)
         raise
-    symbol = core.Constant(name, node.name.span, annotations(c, node.annotations), kind, value)
+    symbol = core.Constant(name, node.name.span, noted(c, node.annotations), kind, value)
     c.declare(name, symbol, node.name.span)
     return symbol
 
@@ -295,7 +295,7 @@ def for_statement(c: Checker, node: syntax.For) -> core.Statement:
         condition = require_bool(c, node.condition, "for")
         update = sequence(c, node.update)
         body = _loop_body(c, node.body)
-    return core.For(node.span, initial, condition, update, body, annotations(c, node.annotations))
+    return core.For(node.span, initial, condition, update, body, noted(c, node.annotations))
 
 
 @rule(STATEMENTS, syntax.ForIn)
@@ -305,10 +305,10 @@ def for_in(c: Checker, node: syntax.ForIn) -> core.Statement:
         kind = resolve_value_type(c, node.variable.type, f"variable {name.text}")
         check_variable_type(c, kind, name.text, node.variable.span)
         collection = _collection(c, node.collection, kind)
-        variable = core.Variable(name.text, name.span, annotations(c, node.variable.annotations), kind)
+        variable = core.Variable(name.text, name.span, noted(c, node.variable.annotations), kind)
         c.declare(name.text, variable, name.span)
         body = _loop_body(c, node.body)
-    return core.ForIn(node.span, variable, collection, body, annotations(c, node.annotations))
+    return core.ForIn(node.span, variable, collection, body, noted(c, node.annotations))
 
 
 def _collection(c: Checker, node: syntax.Expression, kind: Type) -> core.Expression:

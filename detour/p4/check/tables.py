@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from detour.p4 import core, syntax
-from detour.p4.check.annotations import annotations
 from detour.p4.check.arguments import Signature, bind
 from detour.p4.check.checker import Checker
 from detour.p4.check.constants import as_integer, is_known, is_number, value_of
+from detour.p4.check.notes import noted
 from detour.p4.check.scope import MatchKind, Place
 from detour.p4.check.sets import product
 from detour.p4.check.typenames import describe
@@ -37,7 +37,7 @@ def table(c: Checker, node: syntax.Table) -> core.Table:
     """Declares a table."""
     draft = Draft(core.Table(node.name.text, node.name.span), node)
     try:
-        draft.result.annotations = annotations(c, node.annotations)
+        draft.result.annotations = noted(c, node.annotations)
         _check_twice(c, node)
         c.table_name = node.name.text
         with c.inside(Place.TABLE):
@@ -70,7 +70,7 @@ def _check_twice(c: Checker, node: syntax.Table) -> None:
         name = _property_name(one)
         if name in seen:
             c.fail(one.span, f"table {node.name.text} has two properties {name}")
-        if name == "entries" and "key" not in seen and one.entries:
+        if isinstance(one, syntax.EntriesProperty) and "key" not in seen and one.entries:
             later = any(isinstance(other, syntax.KeyProperty) for other in node.properties)
             what = "must stand after the key" if later else "need a key"
             c.fail(one.span if later else node.name.span, f"entries of table {node.name.text} {what}")
@@ -114,7 +114,7 @@ def _key(c: Checker, node: syntax.KeyElement) -> core.Key:
     if not (isinstance(kind, Bits | Enum | NewType | Varbits) or kind in (BOOL, ERROR)):
         hint = "Use its fields." if not isinstance(kind, SetOf) and kind != MATCH_KIND else ""
         c.fail(node.expression.span, f"a key cannot have the type {describe(kind)}", hint)
-    notes = annotations(c, node.annotations)
+    notes = noted(c, node.annotations)
     if not core.annotation(notes, "name") and not _has_name(expression):
         c.fail(node.expression.span, "a computed key needs a name", 'Write @name("...") after it.')
     return core.Key(expression, symbol.name, notes, node.span)
@@ -157,7 +157,7 @@ def _actions(c: Checker, draft: Draft, node: syntax.ActionsProperty) -> None:
         if missing:
             c.fail(one.span, f"the table must give an argument for {missing} of action {action.name}")
         bound = bind(c, Signature(action.name, directed, action=True), (), given, one.span)
-        choice = core.ActionChoice(action, bound.arguments, annotations(c, one.annotations), one.span)  # type: ignore[arg-type]
+        choice = core.ActionChoice(action, bound.arguments, noted(c, one.annotations), one.span)  # type: ignore[arg-type]
         draft.choices[action] = choice
 
 
@@ -212,7 +212,7 @@ def _default_action(c: Checker, draft: Draft, node: syntax.Property) -> None:
         c.fail(node.value.span, f"action {use.action.name} is @tableonly and cannot be the default action")
     draft.result.default_action = use
     draft.result.default_is_constant = node.constant
-    notes = annotations(c, node.annotations)
+    notes = noted(c, node.annotations)
     if notes:
         draft.result.property_annotations["default_action"] = notes
 
@@ -243,7 +243,7 @@ def _default(c: Checker, draft: Draft) -> None:
 def _property(c: Checker, draft: Draft, node: syntax.Property) -> None:
     name = node.name.text
     value = c.expression(node.value)
-    notes = annotations(c, node.annotations)
+    notes = noted(c, node.annotations)
     if notes:
         draft.result.property_annotations[name] = notes
     if name == "size":
@@ -268,7 +268,7 @@ def _entries(c: Checker, draft: Draft, node: syntax.EntriesProperty) -> None:
     if not result.keys and node.entries:
         c.fail(draft.node.name.span, f"entries of table {result.name} need a key")
     result.has_entries, result.entries_are_constant = True, node.constant
-    notes = annotations(c, node.annotations)
+    notes = noted(c, node.annotations)
     if notes:
         result.property_annotations["entries"] = notes
     entries = []
@@ -301,7 +301,7 @@ def _entry(c: Checker, draft: Draft, node: syntax.Entry, constant: bool) -> core
         priority = as_integer(c.expression(node.priority))
         if priority is None or priority < 0:
             c.fail(node.priority.span, "a priority must be a number that is known at compile time, not negative")
-    return core.Entry(sets, use, priority, constant or node.constant, annotations(c, node.annotations), node.span)
+    return core.Entry(sets, use, priority, constant or node.constant, noted(c, node.annotations), node.span)
 
 
 ALLOWED: dict[str, tuple[type, ...]] = {

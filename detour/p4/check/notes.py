@@ -15,7 +15,7 @@ STRINGS = frozenset({"name", "deprecated"})
 """Annotations whose body is one string."""
 
 
-def annotations(c: Checker, nodes: Sequence[syntax.Annotation]) -> tuple[core.Annotation, ...]:
+def noted(c: Checker, nodes: Sequence[syntax.Annotation]) -> tuple[core.Annotation, ...]:
     """Annotations of a declaration."""
     if not nodes:
         return ()
