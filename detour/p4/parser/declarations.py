@@ -194,7 +194,7 @@ class Parser(BlockParser):
         """`error {...}` or `match_kind {...}`."""
         token = self.advance()
         self.expect("{")
-        members = self.separated(self.name, "}", trailing=token.kind == "match_kind")
+        members = self.separated(self.name, "}", trailing=True)
         self.expect("}")
         for index, member in enumerate(members):
             if any(member.text == other.text for other in members[:index]):

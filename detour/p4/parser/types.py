@@ -9,6 +9,12 @@ from detour.p4.messages import Messages
 from detour.p4.parser.cursor import NAMES, Cursor, ParseError
 
 _BASES = frozenset(("bit", "bool", "error", "int", "match_kind", "string", "tuple", "varbit", "void"))
+_WITH_BODY = frozenset(
+    """
+    alias brief controller_header description field_list id name p4runtime_translation pkginfo priority
+    """.split()  # noqa: SIM905
+)
+"""Annotations that mean nothing without a body."""
 _BRACKETS = {"(": ")", "[": "]"}
 
 
@@ -148,6 +154,8 @@ class TypeParser(Cursor):
         name = self.advance().text
         bracket = self.kind
         if bracket not in _BRACKETS:
+            if name in _WITH_BODY:
+                self.messages.error(self.until(start), f"@{name} needs a body", f"as in @{name}(...)")
             return syntax.Annotation(self.until(start), name, "")
         self.advance()
         first = self.at

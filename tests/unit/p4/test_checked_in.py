@@ -20,7 +20,7 @@ SOURCES = [checked_in.SOURCES / f"{program}.p4" for program in checked_in.progra
 @pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="p4c-bm2-ss is not on PATH")
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
 def test_rebuild_gives_the_same(source, tmp_path):
-    checked_in.compile_to(source.stem, tmp_path, source.parent)
+    checked_in.compile_to(source.stem, tmp_path, source.parent, "p4c")
     build = source.parent / "build"
     new, old = (json.loads((folder / f"{source.stem}.json").read_text()) for folder in (tmp_path, build))
     new.pop("__meta__", None)
