@@ -10,13 +10,13 @@ from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 
 from detour.p4 import core, types
-from detour.p4.elaborate import Block, Elaboration
+from detour.p4.elaborate import Block, Elaboration, given_name
 from detour.p4.messages import Messages
 from detour.p4.p4info import externs
 from detour.p4.p4info.annotations import annotate, document, of_package
 from detour.p4.p4info.keys import field_name
 from detour.p4.p4info.live import Live, actions_in
-from detour.p4.p4info.names import Objects, numbered
+from detour.p4.p4info.names import Objects, aliases, numbered
 from detour.p4.p4info.typeinfo import TypeInfo, as_bytes, bitwidth
 
 DEFAULT_SIZE = 1024
@@ -105,6 +105,7 @@ class Builder:
                 self.objects["controller_packet_metadata"].add(declaration.name, declaration, self.messages)
         for objects in self.objects.values():
             objects.number(self.messages)
+        self.aliases = aliases({name for objects in self.objects.values() for name in objects.names})
 
     def _collect_value_sets(self, block: Block) -> None:
         for one in block.declaration.locals if isinstance(block.declaration, core.Parser) else ():
@@ -222,8 +223,9 @@ class Builder:
         for declaration in self.objects["controller_packet_metadata"].names.values():
             assert isinstance(declaration, core.TypeDeclaration)
             self._controller_header(declaration)
-        # Any type that was looked at, or call of an extern function, makes the field present.
-        if self.types.used or self.live.functions:
+        # As in p4c, the field is present where types were looked up, not only where some are listed.
+        functions = self.live.functions if self.arch == "v1model" else ()
+        if self.types.used or self.tables or self.live.externs or functions:
             self.info.type_info.SetInParent()
         return self.info
 
@@ -233,7 +235,7 @@ class Builder:
         """Fills the preamble of an object: id, name, alias, annotations, documentation."""
         objects = self.objects[field]
         preamble = message.preamble
-        preamble.id, preamble.name, preamble.alias = objects.ids[name], name, objects.aliases[name]
+        preamble.id, preamble.name, preamble.alias = objects.ids[name], name, self.aliases[name]
         annotate(preamble, annotations, **keywords)
         document(preamble, annotations)
 
@@ -326,7 +328,7 @@ class Builder:
         # What only the program calls has its arguments there.
         parameters = controlled(action) if in_tables else ()
         for identifier, one in zip(numbered(one.annotations for one in parameters), parameters, strict=True):
-            parameter = message.params.add(id=identifier, name=one.name)
+            parameter = message.params.add(id=identifier, name=given_name(one).removeprefix("."))
             self.typed(parameter, one.type)
             annotate(parameter, one.annotations)
             document(parameter, one.annotations)
@@ -348,7 +350,10 @@ class Builder:
         self, message: p4i.ValueSet, identifier: int, name: str, kind: types.Type, notes: tuple[core.Annotation, ...]
     ) -> p4i.MatchField:
         match = message.match.add(id=identifier, name=name)
-        self.typed(match, kind)
+        if isinstance(kind, types.Bits):
+            match.bitwidth = kind.width
+        else:
+            self.typed(match, kind)
         note = core.annotation(notes, "match")
         match.match_type = _MATCH_TYPES.get(note.text.strip() if note else "exact", p4i.MatchField.EXACT)
         return match
@@ -359,11 +364,21 @@ class Builder:
         self.preamble(message, "controller_packet_metadata", declaration.name, declaration.annotations)
         note = core.annotation(declaration.annotations, "controller_header")
         message.preamble.name = message.preamble.alias = str(note.values[0]) if note else declaration.name
-        fields = declaration.fields
-        for identifier, one in zip(numbered(one.annotations for one in fields), fields, strict=True):
+        fields = tuple(flattened("", declaration.fields))
+        ids = numbered(one.annotations for one in fields)
+        for identifier, one in zip(ids, fields, strict=True):
             metadata = message.metadata.add(id=identifier, name=one.name)
             self.typed(metadata, one.type)
             annotate(metadata, one.annotations)
+
+
+def flattened(prefix: str, fields: tuple[types.FieldOf, ...]) -> Iterator[types.FieldOf]:
+    """Fields with those of structs in them, by their paths."""
+    for one in fields:
+        if isinstance(one.type, types.Struct):
+            yield from flattened(f"{prefix}{one.name}.", one.type.fields)
+        else:
+            yield types.FieldOf(prefix + one.name, one.type, one.annotations)
 
 
 def controlled(action: core.Action) -> tuple[core.Variable, ...]:

@@ -16,17 +16,27 @@ _WITH_PRIORITY = frozenset({"ternary", "range", "optional"})
 
 
 def entries(program: core.Program, elaboration: Elaboration, messages: Messages) -> p4r.WriteRequest:
-    """All entries of the program's tables, in the order of the source."""
+    """All entries of the program's tables; of each table, those that win first."""
     builder = Builder(program, elaboration, messages)
     request = p4r.WriteRequest()
     for one in builder.tables:
         needs_priority = any(key.match_kind in _WITH_PRIORITY for key in one.table.keys)
-        for place, entry in enumerate(one.table.entries):
+        # Of constant entries the first that matches wins.
+        given = [
+            (entry.priority or len(one.table.entries) - place, entry) for place, entry in enumerate(one.table.entries)
+        ]
+        if needs_priority and not one.table.entries_are_constant:
+            given.sort(key=lambda pair: pair[0], reverse=_largest_wins(one))
+        for priority, entry in given:
             update = request.updates.add(type=p4r.Update.INSERT)
-            # Of constant entries the first that matches wins.
-            priority = (entry.priority or len(one.table.entries) - place) if needs_priority else 0
-            _entry(update.entity.table_entry, builder, one, entry, priority)
+            _entry(update.entity.table_entry, builder, one, entry, priority if needs_priority else 0)
     return request
+
+
+def _largest_wins(one: TableIn) -> bool:
+    """Whether the largest priority wins, as it does unless the table says otherwise."""
+    value = one.table.properties.get("largest_priority_wins")
+    return value is None or one.block.number(value) != 0
 
 
 def _entry(message: p4r.TableEntry, builder: Builder, one: TableIn, entry: core.Entry, priority: int) -> None:

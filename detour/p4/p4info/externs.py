@@ -46,7 +46,7 @@ def attached(table: core.Table, block: Block) -> Iterator[Block]:
 
 def notifies_idle(table: core.Table, block: Block) -> bool:
     """Whether controllers hear of entries that no packet has hit for a while."""
-    for name in ("support_timeout", "psa_idle_timeout", "pna_idle_timeout"):
+    for name in ("support_timeout", "psa_idle_timeout"):
         value = block.value(table.properties[name]) if name in table.properties else None
         if isinstance(value, core.Literal):
             return bool(value.value)

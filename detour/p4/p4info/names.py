@@ -33,14 +33,13 @@ def given_id(annotations: tuple[core.Annotation, ...]) -> int | None:
 
 
 class Objects:
-    """The objects of one kind, in the order in which P4Info lists them, with their ids and aliases."""
+    """The objects of one kind, in the order in which P4Info lists them, with their ids."""
 
     def __init__(self, prefix: int, what: str) -> None:
         self.prefix = prefix
         self.what = what
         self.names: dict[str, core.Declaration | None] = {}
         self.ids: dict[str, int] = {}
-        self.aliases: dict[str, str] = {}
 
     def add(self, name: str, declaration: core.Declaration | None, messages: Messages) -> bool:
         """Whether the name is new. It is an error to give a name to two objects."""
@@ -56,7 +55,7 @@ class Objects:
         return False
 
     def number(self, messages: Messages) -> None:
-        """Gives all objects ids and aliases. Ids in the source go first, then those of names, in their order."""
+        """Gives all objects ids. Ids in the source go first, then those of names, in their order."""
         used: dict[int, str] = {}
         for name, declaration in self.names.items():
             given = given_id(declaration.annotations) if declaration else None
@@ -81,11 +80,12 @@ class Objects:
                     low += 1
                 used[identifier] = name
                 self.ids[name] = identifier
-        self.aliases = aliases(self.names)
 
 
-def aliases(names: Iterable[str]) -> dict[str, str]:
-    """The shortest suffix of each name, at a dot, that no other name has."""
+def aliases(names: set[str]) -> dict[str, str]:
+    """The shortest suffix of each name, at a dot, that no other name has. Objects of different kinds may have the same
+    name, and then have the same alias.
+    """
     suffixes: dict[str, int] = {}
     for name in names:
         for suffix in _suffixes(name):

@@ -15,14 +15,15 @@ _TRANSLATION = re.compile(r'"((?:\\.|[^"\\])*)"\s*,\s*(?:(string)|(?:bit\s*<\s*)
 
 
 def translation(kind: types.Type) -> tuple[str, int | None] | None:
-    """URI and bits (None: a string) of a `type` with `@p4runtime_translation`, or of the one that it stands for."""
-    while isinstance(kind, types.NewType):
-        note = core.annotation(kind.declaration.annotations, "p4runtime_translation")
-        if note and (match := _TRANSLATION.search(note.text)):
-            uri, is_string, bits = match.groups()
-            return uri, None if is_string else int(bits, 0)
-        kind = kind.base
-    return None
+    """URI and bits (None: a string) of a `type` with `@p4runtime_translation` of its own."""
+    if not isinstance(kind, types.NewType):
+        return None
+    note = core.annotation(kind.declaration.annotations, "p4runtime_translation")
+    match = _TRANSLATION.search(note.text) if note else None
+    if match is None:
+        return None
+    uri, is_string, bits = match.groups()
+    return uri, None if is_string else int(bits, 0)
 
 
 def bitwidth(kind: types.Type) -> int:
@@ -144,8 +145,8 @@ def _new(info: TypeInfo, kind: types.NewType, into: p4t.P4DataTypeSpec) -> None:
     if kind.name in info.message.new_types:
         return
     new = info.message.new_types[kind.name]
-    if core.annotation(kind.declaration.annotations, "p4runtime_translation"):
-        uri, bits = translation(kind) or ("", 0)
+    if translated := translation(kind):
+        uri, bits = translated
         new.translated_type.uri = uri
         if bits is None:
             new.translated_type.sdn_string.SetInParent()
