@@ -57,9 +57,9 @@ def _target(kind: str) -> Target:
 
 def _enums(program: core.Program) -> list[tuple[str, tuple[str, ...]]]:
     """Enums of the program itself; their members are numbered in order."""
-    enums: list[tuple[str, tuple[str, ...]]] = []
-    for declaration in program.declarations:
-        if isinstance(declaration, core.TypeDeclaration) and isinstance(declaration.type, Enum):
-            if declaration.type.base is None and not declaration.span.file.standard:
-                enums.append((declaration.name, tuple(name for name, _ in declaration.type.members)))
-    return enums
+    kinds = [
+        each.type
+        for each in program.declarations
+        if isinstance(each, core.TypeDeclaration) and each.kind == "enum" and not each.span.file.standard
+    ]
+    return [(k.name, tuple(name for name, _ in k.members)) for k in kinds if isinstance(k, Enum) and k.base is None]

@@ -12,6 +12,7 @@ from detour.p4.lower.compare import part
 from detour.p4.lower.context import Context, executes
 from detour.p4.lower.expressions import as_value, has_effects
 from detour.p4.lower.places import (
+    SCALARS,
     Aggregate,
     HeaderPlace,
     Operand,
@@ -22,8 +23,9 @@ from detour.p4.lower.places import (
     UnionPlace,
     header_field,
     leaves,
+    members,
 )
-from detour.p4.types import Bits, underlying
+from detour.p4.types import Bits, Record, Stack, Tuple, Type, underlying
 
 
 @executes(core.Assign)
@@ -107,74 +109,69 @@ def _assign_stack(ctx: Context, target: StackPlace, value: Operand) -> None:
 
 def _apart(ctx: Context, target: Place, value: Aggregate) -> Aggregate:
     """The value, with parts that depend on the target in temporaries: the target is written part by part."""
-    headers, fields = touched([target])
-    return _without(ctx, value, headers, fields)
+    return _without(ctx, value, Touched([target]))
 
 
-def touched(places: Iterable[Place]) -> tuple[set[object], set[object]]:
-    """Headers and fields that assigning to places changes; None among the headers: any of them."""
-    headers: set[object] = set()
-    fields: set[object] = set()
-    for place in places:
-        for leaf in leaves(place):
-            if isinstance(leaf, HeaderPlace):
-                headers.add(leaf.ref.name if type(leaf.ref) is ir.Named else None)
-            elif type(leaf.value) is ir.Field:
-                fields.add(leaf.value)
-            else:
-                headers.add(None)
-    return headers, fields
+class Touched:
+    """Headers and fields that change when places are written."""
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        self.headers: set[str] = set()
+        """Headers that are written as a whole."""
+        self.fields: set[ir.Field] = set()
+        self.anything = False
+        """An element of a stack is written that is chosen at run time."""
+        for place in places:
+            for leaf in leaves(place):
+                target = leaf.ref if isinstance(leaf, HeaderPlace) else leaf.value
+                if type(target) is ir.Named:
+                    self.headers.add(target.name)
+                elif type(target) is ir.Field:
+                    self.fields.add(target)
+                else:
+                    self.anything = True
+        names = self.headers | {each.header for each in self.fields} - {SCALARS}
+        self.names = names | {name.partition("[")[0] for name in names} | {name.rpartition(".")[0] for name in names}
+        """Headers of which something is written, and the stacks and unions that they are in."""
+
+    def changes(self, operand: Operand) -> bool:
+        """Whether a value may depend on what is written."""
+        if isinstance(operand, Aggregate):
+            return any(map(self.changes, operand.parts.values()))
+        if isinstance(operand, Value):
+            return any(map(self._changes, ir.parts(operand)))
+        references = (leaf.ref if isinstance(leaf, HeaderPlace) else leaf.value for leaf in leaves(operand))
+        return any(self._changes(each) for reference in references for each in ir.parts(reference))
+
+    def _changes(self, value: Value) -> bool:
+        if type(value) is ir.Field:
+            return value in self.fields or value.header in self.headers or (self.anything and value.header != SCALARS)
+        if type(value) is ir.Named:
+            return self.anything or value.name in self.names
+        return type(value) is ir.LastField and (self.anything or value.stack in self.names)
 
 
-def _without(ctx: Context, value: Aggregate, headers: set[object], fields: set[object]) -> Aggregate:
+def _without(ctx: Context, value: Aggregate, touched: Touched) -> Aggregate:
     parts: dict[str, Operand] = {}
     for name, inner in value.parts.items():
         if isinstance(inner, Aggregate):
-            parts[name] = _without(ctx, inner, headers, fields)
-        elif reads(inner, headers, fields):
-            if isinstance(inner, Place):
-                copy = ctx.temporary(inner.type)
-                assign(ctx, copy, inner)
-            else:
-                kind = _part_type(value, name)
-                copy = ctx.temporary(kind)
-                assign(ctx, copy, inner)
+            parts[name] = _without(ctx, inner, touched)
+        elif touched.changes(inner):
+            copy = ctx.temporary(inner.type if isinstance(inner, Place) else _part_type(value, name))
+            assign(ctx, copy, inner)
             parts[name] = ctx.read(copy) if isinstance(copy, ScalarPlace) else copy
         else:
             parts[name] = inner
     return Aggregate(value.type, parts, value.valid)
 
 
-def _part_type(value: Aggregate, name: str):
-    from detour.p4.lower.places import members
-    from detour.p4.types import Record, Stack, Tuple
-
+def _part_type(value: Aggregate, name: str) -> Type:
     if isinstance(value.type, Record):
-        return value.type.field_type(name)
+        return next(part.type for part in value.type.fields if part.name == name)
     if isinstance(value.type, Stack):
         return value.type.element
     assert isinstance(value.type, Tuple)
     return dict(members(value.type))[name]
-
-
-def reads(operand: Operand, headers: set[object], fields: set[object]) -> bool:
-    """Whether a value depends on one of these headers or fields; None among the headers: on any header."""
-    values = [operand] if isinstance(operand, Value) else []
-    if isinstance(operand, Place):
-        for leaf in leaves(operand):
-            values.append(leaf.ref if isinstance(leaf, HeaderPlace) else leaf.value)
-    for value in values:
-        for each in ir.parts(value):
-            if type(each) is ir.Field:
-                if each in fields or each.header in headers or (None in headers and each.header != "scalars"):
-                    return True
-            elif type(each) is ir.Named and headers:
-                stacks = {str(name).split("[")[0] for name in headers}
-                if each.name in headers or each.name in stacks or None in headers:
-                    return True
-            elif type(each) is ir.LastField and headers:
-                return True
-    return False
 
 
 def _assign_slice(ctx: Context, target: core.Slice, expression: core.Expression) -> None:

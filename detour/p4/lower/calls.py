@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from detour.p4 import core, elaborate, ir
 from detour.p4.ir import Block, Const, Truth, Value
 from detour.p4.lower.accesses import Accesses
-from detour.p4.lower.assign import assign, frozen, header_ref, reads, slice_writer, touched
+from detour.p4.lower.assign import Touched, assign, frozen, header_ref, slice_writer
 from detour.p4.lower.compare import union_validity
 from detour.p4.lower.context import EVALUATE, Context, Frame, evaluates, executes
 from detour.p4.lower.expressions import has_effects, saved
@@ -104,16 +104,14 @@ def _bind_inputs(
     written = list(outputs)
     if action is not None:
         written += _places(ctx, _ACCESSES.of(action)[1])
-    headers: set[object] | None = None
-    fields: set[object] = set()
+    touched: Touched | None = None
     for parameter, operand, _ in inputs:
         if isinstance(operand, Const | Truth | ir.Data | ir.Text):
             ctx.bindings[parameter] = operand
             continue
-        if headers is None:
-            headers, fields = touched(written)
+        touched = touched or Touched(written)
         simple = isinstance(operand, ir.Field | Place) or (isinstance(operand, ir.Op) and operand.operator == "d2b")
-        if simple and not reads(operand, headers, fields):
+        if simple and not touched.changes(operand):
             ctx.bindings[parameter] = operand
             continue
         copy = ctx.temporary(parameter.type, parameter.name)

@@ -320,8 +320,11 @@ def _entries(ctx: Context, table: core.Table, keys: list[ir.Key], actions: list[
     explicit = any(entry.priority is not None for entry in table.entries)
     for number, entry in enumerate(table.entries):
         match = [_match(ctx, key, e) for key, e in zip(keys, entry.keys, strict=True) if key.kind != "selector"]
+        note = core.annotation(entry.annotations, "priority")
         priority = number + 1
-        if explicit and entry.priority is not None:
+        if note is not None and note.values and isinstance(note.values[0], int):
+            priority = note.values[0]  # the smallest wins
+        elif explicit and entry.priority is not None:
             priority = entry.priority
         entries.append(ir.Entry(match, _use(ctx, table, actions, entry.use), priority, entry.span))
     if explicit and largest:
