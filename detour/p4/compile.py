@@ -83,6 +83,7 @@ def compile_file(
     name: str | None = None,
     p4info: bool = True,
     entries: bool = False,
+    edited: Mapping[Path, str] | None = None,
 ) -> Result:
     """Compile a program.
 
@@ -93,6 +94,7 @@ def compile_file(
         name: what messages and the JSON call the program's file.
         p4info: also make the P4Info.
         entries: also make a request with the entries of the source.
+        edited: texts that stand for those of files.
 
     Returns:
         JSON, or errors.
@@ -104,7 +106,7 @@ def compile_file(
     start = time.perf_counter()
     result = Result()
     messages = Messages(result.errors, result.warnings)
-    reader = Preprocessor(messages, include, defines)
+    reader = Preprocessor(messages, include, defines, edited)
     result.files = reader.files
     with _undisturbed():
         try:

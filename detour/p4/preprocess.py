@@ -48,8 +48,16 @@ class _Condition:
 class Preprocessor:
     """Reads a program and all that it includes."""
 
-    def __init__(self, messages: Messages, include: Iterable[Path] = (), defines: Mapping[str, str] | None = None):
+    def __init__(
+        self,
+        messages: Messages,
+        include: Iterable[Path] = (),
+        defines: Mapping[str, str] | None = None,
+        edited: Mapping[Path, str] | None = None,
+    ) -> None:
+        """`edited`: texts that stand for those of files."""
         self.messages = messages
+        self.edited = edited or {}
         self.include = [*include, STANDARD]
         self.macros = Macros(messages)
         self.files: dict[Path, bytes] = {}
@@ -81,7 +89,8 @@ class Preprocessor:
         return self.tokens
 
     def _read(self, path: Path, name: str, *, standard: bool) -> SourceFile:
-        data = path.read_bytes()
+        text = self.edited.get(path)
+        data = path.read_bytes() if text is None else text.encode()
         self.files[path] = data
         try:
             text = data.decode("utf-8-sig")

@@ -78,7 +78,8 @@ def _show_program(options: argparse.Namespace) -> None:
     from detour.control.p4runtime.pipeline import PipelineConfig
 
     token = _token(options)
-    answers = ProgramAnswers(PipelineConfig.given(options.program), options.entries, token is not None)
+    source = Path(options.program) if options.program.endswith(".p4") else None
+    answers = ProgramAnswers(PipelineConfig.given(options.program), options.entries, token is not None, source)
     with closing(answers):
         serve_page(answers, SampleHub(), options.port, token, _said(options, token, "send packets"))
 
