@@ -208,7 +208,8 @@ def result_field(ctx: Context, place: Operand | None, argument: core.Expression 
         return
     assert argument is not None
     copy = ctx.temporary(argument.type)
-    assert isinstance(copy, ScalarPlace)
+    if not isinstance(copy, ScalarPlace):
+        raise ctx.refuse(argument.span, f"BMv2 writes results to numbers only, not to a value of type {argument.type}")
     if isinstance(argument, core.Slice):
         from detour.p4.lower.assign import slice_writer
 

@@ -22,6 +22,10 @@ def lower(program: core.Program, elaboration: Elaboration, messages: Messages, n
     """The BMv2 JSON of a program; None if something in it cannot be executed, which `messages` says."""
     main = elaboration.main
     kind = PACKAGES.get(main.declaration.name)
+    if kind is None and isinstance(main.declaration, core.BlockType):
+        # A package of the program's own, with the parts of V1Switch.
+        names = tuple(each.name for each in main.declaration.parameters)
+        kind = "v1model" if names == ("p", "vr", "ig", "eg", "ck", "dep") else None
     if kind is None:
         messages.error(
             main.node.span,

@@ -17,7 +17,7 @@ from detour.p4.lower.calls import NOTHING, arguments_of
 from detour.p4.lower.context import Context
 from detour.p4.lower.expressions import as_value
 from detour.p4.lower.places import Operand, ScalarPlace
-from detour.p4.types import BOOL, Struct, Type, underlying
+from detour.p4.types import BOOL, Bits, Struct, Type, underlying
 from detour.p4.types import Extern as ExternType
 
 _COUNTER_TYPES = {"BYTES": 0, "PACKETS": 1, "PACKETS_AND_BYTES": 2}
@@ -170,6 +170,14 @@ class Portable(Target):
             ctx.call("_Hash_get_hash", made, place.value, fields)
         return self.finish(ctx, place)
 
+    def _random(self, ctx: Context, e: core.CallMethod, receiver: Instance) -> Operand:
+        width = underlying(e.type)
+        bits = width.width if isinstance(width, Bits) else 32
+        low, high = (Const(_number(value), bits) for value in receiver.arguments.values())
+        place = self.result(ctx, e.type)
+        ctx.call("modify_field_rng_uniform", place.value, low, high)
+        return self.finish(ctx, place)
+
     def _checksum(self, ctx: Context, e: core.CallMethod, receiver: Instance) -> Operand:
         """InternetChecksum: clear, add, subtract, set_state; get and get_state have a result."""
         values = arguments_of(ctx, e)
@@ -217,6 +225,7 @@ _METHODS: dict[tuple[str, str], Method] = {
     ("Register", "read"): Portable._register_read,
     ("Register", "write"): Portable._register_write,
     ("Hash", "get_hash"): Portable._hash,
+    ("Random", "read"): Portable._random,
     ("Digest", "pack"): Portable._pack,
     **{
         ("InternetChecksum", name): Portable._checksum

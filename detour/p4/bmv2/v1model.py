@@ -48,7 +48,9 @@ class V1Model(Target):
     # -- the program
 
     def build(self, ctx: Context, main: Instance) -> None:
-        parser, verify, ingress, egress, update, deparser = main.arguments.values()
+        parser, verify, ingress, egress, update, deparser = (
+            main.arguments.get(name) for name in ("p", "vr", "ig", "eg", "ck", "dep")
+        )
         assert isinstance(parser, Instance)
         self._lay_out(ctx, parser)
         self._bind(ctx, parser, ("", "headers", "metadata", "standard"))
@@ -59,7 +61,8 @@ class V1Model(Target):
             self._bind(ctx, block, ("headers", "metadata", "standard"))
             self.pipeline(ctx, name, block)
         for name, block in (("update", update), ("verify", verify)):
-            assert isinstance(block, Instance)
+            if not isinstance(block, Instance):
+                continue
             self.stage = name
             self._bind(ctx, block, ("headers", "metadata"))
             self._checksums(ctx, block)

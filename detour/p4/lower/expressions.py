@@ -310,8 +310,9 @@ def _binary(ctx: Context, e: core.Binary) -> Operand:
         assert type(left_type) is Bits
         assert type(right_type) is Bits
         return operators.concatenate(left, left_type, right, right_type, kind)
-    if sign in ("/", "%") and type(right) is Const and right.number == 0:
-        raise ctx.refuse(e.right.span, "division by zero")
+    if sign in ("/", "%") and not (type(left) is Const and type(right) is Const and right.number > 0):
+        hint = "divide by a power of 2 with >>, or keep quotients in a table"
+        raise ctx.refuse(e.span, f"{sign} of values that are not known at compile time is not supported", hint)
     return operators.binary(sign, kind, left, right)
 
 
