@@ -61,6 +61,7 @@ DURATIONS = {
     "fairness": BenchDuration(85),
     "lab": BenchDuration(10, 40, 0, ("speeds", "seconds", "turns")),
     "start": BenchDuration(0, 20, 0, ("times",)),
+    "compile": BenchDuration(0, 15, 0, ("times",)),
     "setup": BenchDuration(10),
     "monitor": BenchDuration(20),
     "trace": BenchDuration(20),
