@@ -93,7 +93,9 @@ def _folder(digest: str) -> Path:
         return folder
     except OSError as error:
         without(error)
-        return Path(_scratch()) / digest
+        folder = Path(_scratch()) / digest
+        folder.mkdir(exist_ok=True)
+        return folder
 
 
 @cache

@@ -216,11 +216,14 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _bug(error: Exception, path: Path) -> InternalError:
-    """A bug of the compiler, with the source that it was at."""
+    """A bug of the compiler, with the lines of the source that it was at."""
     span = _source_of(error)
     if span is None:
         return InternalError.of(f"compiling {path}", error)
-    text = span.text if len(span.text) <= _LONGEST else f"{span.text[:_LONGEST]} ..."
+    whole = span.file.text
+    begin, end = whole.rfind("\n", 0, span.start) + 1, whole.find("\n", span.end)
+    text = whole[begin : end if end >= 0 else len(whole)]
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
     bug = InternalError.of(f"compiling {span}", error)
     return InternalError(f"{bug}\nThis is a bug of the compiler, not of the program. It was at:\n{text}")
 
