@@ -69,7 +69,7 @@ def lex(file: SourceFile, start: int, tokens: list[Token], messages: Messages | 
     text = file.text
     new, append, keywords = tuple.__new__, tokens.append, KEYWORDS
     for match in _TOKEN.finditer(text, start, sys.maxsize if end is None else end):
-        kind = match.lastgroup
+        kind = match.lastgroup or ""
         begin, until = match.span(kind)
         word = text[begin:until]
         if kind == "name":
