@@ -68,8 +68,6 @@ def _check_constructor(
     c: Checker, node: syntax.Parser | syntax.Control, kind: str, result: core.Parser | core.Control
 ) -> None:
     for parameter in result.constructor_parameters:
-        if isinstance(parameter.type, Block) and isinstance(parameter.type.declaration, core.Parser | core.Control):
-            c.fail(parameter.span, f"{parameter.name} must have a type without a body, not {describe(parameter.type)}")
         if isinstance(parameter.type, Block) and parameter.type.kind != kind:
             span = parameter.span if kind == "parser" else node.name.span
             c.fail(span, f"{parameter.name}: a {parameter.type.kind} cannot be a parameter of a {kind}'s constructor")

@@ -101,6 +101,8 @@ def _check_type(c: Checker, node: syntax.Parameter, kind: Type, owner: Owner) ->
                 f"{name}: {describe(kind)} cannot be a parameter of {owner.value}",
                 "Constructors of parsers, controls and packages have such parameters.",
             )
+        if isinstance(kind.declaration, core.Parser | core.Control):
+            c.fail(node.span, f"{name} must have a type without a body, not {describe(kind)}")
     if isinstance(kind, Extern) and owner is Owner.ACTION:
         c.fail(node.span, f"{name}: actions cannot have parameters of extern types")
     if node.direction and (isinstance(kind, Extern | ListOf) or kind in (INTEGER, STRING)):

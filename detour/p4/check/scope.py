@@ -68,6 +68,16 @@ class Scope:
         return None
 
 
+def find_type(scope: Scope | None, name: str) -> TypeName | None:
+    """The type of the name, even where a variable hides it: the context tells that a type is meant."""
+    while scope is not None:
+        symbol = scope.symbols.get(name)
+        if isinstance(symbol, TypeName):
+            return symbol
+        scope = scope.outer
+    return None
+
+
 class Place(Enum):
     """Where an expression or statement stands, which decides what it may call (appendix F)."""
 

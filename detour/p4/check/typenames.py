@@ -10,7 +10,7 @@ from detour.p4 import syntax
 from detour.p4.check.checker import Checker
 from detour.p4.check.constants import MAX_WIDTH, as_integer
 from detour.p4.check.generics import mentions, substitute
-from detour.p4.check.scope import TypeName
+from detour.p4.check.scope import TypeName, find_type
 from detour.p4.source import Span
 from detour.p4.types import (
     ANYTHING,
@@ -98,7 +98,10 @@ def type_name(c: Checker, node: syntax.NamedType) -> TypeName:
     """What a type's name stands for."""
     symbol = c.find(node.name, node.absolute, node.span)
     if not isinstance(symbol, TypeName):
-        c.fail(node.span, f"{node.name} is not a type")
+        hidden = find_type(c.scope, node.name)
+        if hidden is None:
+            c.fail(node.span, f"{node.name} is not a type")
+        return hidden
     return symbol
 
 
