@@ -205,6 +205,7 @@ def result_field(ctx: Context, place: Operand | None, argument: core.Expression 
     if isinstance(place, ScalarPlace) and type(place.value) is ir.Field:
         yield place.value
         ctx.written(place)
+        _drop_dead_store(ctx, place.value)
         return
     assert argument is not None
     copy = ctx.temporary(argument.type)
@@ -222,6 +223,22 @@ def result_field(ctx: Context, place: Operand | None, argument: core.Expression 
     ctx.written(copy)
     assert isinstance(place, ScalarPlace)
     ctx.store(place, ctx.read(copy))
+
+
+def _drop_dead_store(ctx: Context, field: ir.Field) -> None:
+    """Removes an assignment that a register's `out` argument makes useless. It would show where the index is out of
+    bounds, as register_read writes nothing then.
+    """
+    calls = ctx.builder.block.calls if ctx.builder.block is not None else []
+    if not calls or calls[-1].op != "register_read" or field in ir.parts(calls[-1].arguments[2]):
+        return
+    for number in range(len(calls) - 2, -1, -1):
+        op, target, *sources = calls[number].op, *calls[number].arguments, None
+        if op != "assign" or any(isinstance(v, Value) and field in ir.parts(v) for v in sources):
+            return
+        if target == field:
+            del calls[number]
+            return
 
 
 def flattened(ctx: Context, operand: Operand, kind: Type) -> list[tuple[Operand, Type]]:

@@ -310,10 +310,11 @@ def _binary(ctx: Context, e: core.Binary) -> Operand:
         assert type(left_type) is Bits
         assert type(right_type) is Bits
         return operators.concatenate(left, left_type, right, right_type, kind)
-    if sign in ("/", "%") and not (type(left) is Const and type(right) is Const and right.number > 0):
-        hint = "divide by a power of 2 with >>, or keep quotients in a table"
+    result = operators.binary(sign, kind, left, right)
+    if sign in ("/", "%") and type(result) is Op and result.operator == sign:
+        hint = "BMv2 divides by powers of 2 only; keep other quotients in a table"
         raise ctx.refuse(e.span, f"{sign} of values that are not known at compile time is not supported", hint)
-    return operators.binary(sign, kind, left, right)
+    return result
 
 
 def _comparison(ctx: Context, e: core.Binary) -> Value:

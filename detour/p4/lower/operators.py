@@ -107,6 +107,10 @@ def _division(sign: str, kind: Bits, left: Value, right: Value) -> Value:
     if type(left) is Const and type(right) is Const and right.number > 0 and left.number >= 0:
         number = left.number // right.number if sign == "/" else left.number % right.number
         return Const(number, kind.width)
+    if type(right) is Const and right.number > 0 and not right.number & (right.number - 1) and not kind.signed:
+        if sign == "/":
+            return shift(">>", kind, left, Const(right.number.bit_length() - 1))
+        return mask(left, right.number - 1, kind.width)
     return Op(sign, left, right)
 
 
