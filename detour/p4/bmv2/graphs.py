@@ -167,22 +167,30 @@ class PipelineWriter:
         same = len(set(following.values())) == 1 and "__HIT__" not in following
         item = _table(table, following, next(iter(following.values())) if same else None)
         known = self.by_table.get(table)
+        if known is not None and self._leads_to(table.name, list(following.values())):
+            text = f"table {table.name} is applied twice on one path"
+            raise CompileError(Message(text, table.span, "BMv2 looks a table up once: declare a second table"))
+        if known is not None and known["next_tables"] != following:
+            text = f"table {table.name} is applied at two places that go on differently"
+            raise CompileError(Message(text, table.span, "BMv2 has one follower of a table: declare a second table"))
         if known is None:
             self.by_table[table] = item
             self.tables.append(item)
-        elif known["next_tables"] != following:
-            raise CompileError(
-                Message(
-                    f"table {table.name} is applied at two places that go on differently",
-                    table.span,
-                    "BMv2 has one table with one follower: declare a second table",
-                )
-            )
-        if table.name in following.values():
-            raise CompileError(
-                Message(f"table {table.name} is applied twice on one path", table.span, "BMv2 looks a table up once")
-            )
         return table.name
+
+    def _leads_to(self, table: str, names: list[str | None]) -> bool:
+        """Whether control comes from one of these nodes to a table."""
+        followers = {node["name"]: list(node["next_tables"].values()) for node in self.tables}
+        followers |= {node["name"]: [node["true_next"], node["false_next"]] for node in self.conditionals}
+        pending, visited = list(names), set()
+        while pending:
+            name = pending.pop()
+            if name == table:
+                return True
+            if name is not None and name not in visited:
+                visited.add(name)
+                pending += followers.get(name, [])
+        return False
 
 
 def _place_name(span: Span) -> str:
