@@ -23,7 +23,7 @@ DEFAULT_SIZE = 1024
 """Entries of a table that does not say how many it can hold."""
 
 _ARCHITECTURES = {"V1Switch": "v1model", "PSA_Switch": "psa", "PNA_NIC": "pna"}
-"""What P4Info calls the architectures, by the package that `main` is an instance of."""
+"""What P4Info calls the architectures, by a package that they declare."""
 _MATCH_TYPES = {
     "exact": p4i.MatchField.EXACT,
     "lpm": p4i.MatchField.LPM,
@@ -61,7 +61,8 @@ class Builder:
 
     def __init__(self, program: core.Program, elaboration: Elaboration, messages: Messages) -> None:
         self.program = program
-        self.arch = _ARCHITECTURES.get(elaboration.main.declaration.name, "")
+        packages = {one.name for one in program.declarations if isinstance(one, core.BlockType)}
+        self.arch = next((arch for package, arch in _ARCHITECTURES.items() if package in packages), "")
         self.messages = messages
         self.info = p4i.P4Info()
         self.types = TypeInfo(self.info.type_info, program.errors)
@@ -260,11 +261,8 @@ class Builder:
         message.has_initial_entries = bool(table.entries)
 
     def _match_field(self, table: p4i.Table, identifier: int, key: core.Key, block: Block) -> None:
-        name = field_name(key, block)
-        if name is None:
-            self.messages.error(key.span, "this key needs a name for control planes", 'Add @name("...") to the key.')
-            return
-        field = table.match_fields.add(id=identifier, name=name)
+        # Without @name, what is computed has the text of the source.
+        field = table.match_fields.add(id=identifier, name=field_name(key, block) or key.expression.span.text)
         self.typed(field, key.expression.type)
         if key.match_kind in _MATCH_TYPES:
             field.match_type = _MATCH_TYPES[key.match_kind]

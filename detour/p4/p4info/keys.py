@@ -10,7 +10,7 @@ _OPERATORS = frozenset({"&"})
 
 
 def field_name(key: core.Key, block: Block) -> str | None:
-    """The name of a match field; None for an expression that needs `@name` (P4_16, section 14.2.1.1)."""
+    """The name of a match field; None for one that is computed (P4_16, section 14.2.1.1)."""
     note = core.annotation(key.annotations, "name")
     if note and note.values:
         return str(note.values[0]).removeprefix(".")
