@@ -55,8 +55,6 @@ class Checker:
         """Type parameters of generic declarations."""
         self.used: set[object] = set()
         """Declarations that are mentioned."""
-        self.assigned: set[object] = set()
-        """Variables that are written."""
         self.open_names: set[str] = set()
         """Declarations that are being checked: these cannot use themselves."""
         self.field_spans: dict[tuple[core.Declaration, str], Span] = {}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from detour.p4 import core
 from detour.p4.check.checker import Checker
+from detour.p4.check.places import root_of
 from detour.p4.source import Span
 from detour.p4.types import Header, Stack, Struct, Type, Union
 
@@ -76,12 +77,6 @@ def place_of(value: core.Expression) -> Place | None:
     if not isinstance(value, core.Ref) or not isinstance(value.declaration, core.Variable):
         return None
     return (value.declaration, *reversed(names))
-
-
-def root_of(value: core.Expression) -> core.Declaration | None:
-    while isinstance(value, core.Member | core.Index | core.StackMember | core.Slice):
-        value = value.base
-    return value.declaration if isinstance(value, core.Ref) else None
 
 
 # ---------------------------------------------------------------- bodies

@@ -9,15 +9,12 @@ from detour.p4.types import Tuple
 
 
 def require_place(c: Checker, value: core.Expression, purpose: str) -> None:
-    """Reports an expression that is not an l-value, and notes that its variable is written."""
+    """Reports an expression that is not an l-value."""
     reason = _why_not(value)
     if isinstance(value, core.Index) and isinstance(value.base.type, Tuple):
         reason = "elements of a tuple cannot be changed one by one"
     if reason is not None:
         c.fail(value.span, f"{value.span.text} cannot be {purpose}: {reason}")
-    root = root_of(value)
-    if root is not None:
-        c.assigned.add(root)
 
 
 def root_of(value: core.Expression) -> core.Declaration | None:
@@ -25,10 +22,6 @@ def root_of(value: core.Expression) -> core.Declaration | None:
     while isinstance(value, core.Member | core.Index | core.StackMember | core.Slice):
         value = value.base
     return value.declaration if isinstance(value, core.Ref) else None
-
-
-def is_place(value: core.Expression) -> bool:
-    return _why_not(value) is None
 
 
 def _why_not(value: core.Expression) -> str | None:

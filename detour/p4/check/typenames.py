@@ -29,7 +29,6 @@ from detour.p4.types import (
     NewType,
     Record,
     SetOf,
-    Simple,
     Stack,
     Struct,
     Tuple,
@@ -265,7 +264,3 @@ def has_varbit(kind: Type) -> bool:
     if isinstance(kind, Stack):
         return has_varbit(kind.element)
     return isinstance(kind, Varbits)
-
-
-def is_simple(kind: Type) -> bool:
-    return isinstance(kind, Simple)
