@@ -31,6 +31,7 @@ from detour.p4.lower.places import (
 from detour.p4.messages import CompileError, Message
 from detour.p4.source import NOWHERE, Span
 from detour.p4.types import BOOL, Bits, Header, Struct, Tuple, Type, underlying
+from detour.p4.types import Extern as ExternType
 
 ALGORITHMS = {
     "crc32": "crc32", "crc32_custom": "crc32_custom", "crc16": "crc16", "crc16_custom": "crc16_custom",
@@ -156,7 +157,7 @@ class Target:
 
     def register(self, ctx: Context, receiver: Instance, size: int) -> None:
         kind = receiver.type
-        element = kind.arguments[0] if getattr(kind, "arguments", ()) else Bits(32)
+        element = kind.arguments[0] if isinstance(kind, ExternType) and kind.arguments else Bits(32)
         if not is_scalar(element):
             raise ctx.refuse(receiver.node.span, f"a register of BMv2 holds numbers, not {element}")
         ctx.program.add(

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from detour.p4 import core, ir
 from detour.p4.bmv2.portable import Portable
 from detour.p4.elaborate import Block as Instance
@@ -34,7 +36,7 @@ class Pna(Portable):
         self.deparser(ctx, "main_deparser", deparser)
 
     @staticmethod
-    def _block(blocks: dict[str, object], *names: str) -> Instance:
+    def _block(blocks: Mapping[str, object], *names: str) -> Instance:
         block = next(blocks[name] for name in names if name in blocks)
         assert isinstance(block, Instance)
         return block

@@ -69,10 +69,8 @@ class Portable(Target):
                 lowered.timeouts = member in ("NOTIFY_CONTROL", "AUTO_DELETE")
             elif not isinstance(value, Instance):
                 continue
-            elif name == f"{prefix}_implementation" and value.declaration.name == "ActionProfile":
-                # psa_switch has profiles, but p4c's tables do not use them, nor does its P4Info say so.
+            elif name == f"{prefix}_implementation":
                 action_profile(self, ctx, table, lowered, value)
-                lowered.kind, lowered.profile = "simple", None
             elif name == f"{prefix}_direct_counter":
                 lowered.with_counters = True
                 self.bind_counter(ctx, lowered, value)
