@@ -96,6 +96,9 @@ class Context:
         self.state_name = ""
         self.pipeline_end = ir.Block()
         self.tables: dict[tuple[Instance | None, core.Table], ir.Table] = {}
+        self.variables: dict[tuple[Instance | None, core.Variable], Place] = {}
+        self.meanings: dict[ir.Table, list[object]] = {}
+        """What the parameters of a table's control meant where it was applied first."""
         self.key_places: dict[ir.Table, list[Place | None]] = {}
         self.span: Span | None = None
         """Of the statement that is being lowered: primitives stand there."""

@@ -26,7 +26,11 @@ def _block(ctx: Context, s: core.BlockStatement) -> None:
 
 @executes(core.Declare)
 def _declare(ctx: Context, s: core.Declare) -> None:
-    place = ctx.storage.variable(s.variable.type, s.variable.name, s.span)
+    # One place for each instance, however often it is applied: its tables' actions are lowered once.
+    place = ctx.variables.get((ctx.instance, s.variable))
+    if place is None:
+        place = ctx.storage.variable(s.variable.type, s.variable.name, s.span)
+        ctx.variables[ctx.instance, s.variable] = place
     if s.initial is None:
         invalidate(ctx, place)
     else:

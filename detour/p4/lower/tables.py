@@ -13,7 +13,7 @@ from detour.p4.ir import Block, Const, Field, Op, Value
 from detour.p4.lower import operators
 from detour.p4.lower.calls import bind, inline
 from detour.p4.lower.context import Context, Frame
-from detour.p4.lower.places import HeaderPlace, Operand, ScalarPlace, is_scalar, members, scalar_width
+from detour.p4.lower.places import HeaderPlace, Operand, Place, ScalarPlace, is_scalar, members, scalar_width
 from detour.p4.source import Span
 from detour.p4.types import BOOL, Struct, Tuple, Type, underlying
 
@@ -163,6 +163,12 @@ def _lowered(ctx: Context, table: core.Table) -> ir.Table:
     assert instance is not None
     known = ctx.tables.get((instance, table))
     if known is not None:
+        if ctx.meanings[known] != _meanings(ctx):
+            raise ctx.refuse(
+                table.span,
+                f"table {table.name} is in a control that is applied with different arguments",
+                "BMv2 has one table with one set of actions: use two instances of the control",
+            )
         _recompute_keys(ctx, table, known)
         return known
     keys: list[ir.Key] = []
@@ -186,9 +192,19 @@ def _lowered(ctx: Context, table: core.Table) -> ir.Table:
         size or DEFAULT_SIZE,
     )
     ctx.tables[instance, table] = lowered
+    ctx.meanings[lowered] = _meanings(ctx)
     ctx.key_places[lowered] = places  # type: ignore[assignment]
     ctx.architecture.table(ctx, table, lowered)
     return lowered
+
+
+def _meanings(ctx: Context) -> list[object]:
+    """What the parameters of the control around mean: tables that it is applied with again must mean the same."""
+    assert ctx.instance is not None
+    control = ctx.instance.declaration
+    assert isinstance(control, core.Control)
+    bound = [ctx.bindings.get(parameter) for parameter in control.parameters]
+    return [(each.path, type(each)) if isinstance(each, Place) else each for each in bound]
 
 
 def _recompute_keys(ctx: Context, table: core.Table, lowered: ir.Table) -> None:
