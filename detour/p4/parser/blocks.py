@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from detour.p4 import syntax
 from detour.p4.parser.cursor import NAMES, ParseError
 from detour.p4.parser.statements import StatementParser
 from detour.p4.source import Span
 
 _Annotations = tuple[syntax.Annotation, ...]
+_Element = TypeVar("_Element")
 _PROPERTY_NAMES = NAMES - {"actions", "entries", "key"}
 
 
@@ -219,7 +223,7 @@ class BlockParser(StatementParser):
         self.expect(";")
         return syntax.Property(self.until(start), annotations, constant, name, value)
 
-    def _braced_property(self, start: Span, element):
+    def _braced_property(self, start: Span, element: Callable[[], _Element]) -> tuple[Span, tuple[_Element, ...]]:
         """`word = {elements}`: its place and elements."""
         word = self.advance().text
         self.expect("=", word)
