@@ -100,7 +100,7 @@ wheel: tools
 	@$(VENV)/bin/python -m tests.wheel
 
 p4: venv
-	@$(VENV)/bin/python -m detour.base.p4build
+	@$(VENV)/bin/python -m detour.p4.checked_in
 
 # docs/rivals.md out of the runs that are kept.
 rivals: venv

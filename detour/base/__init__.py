@@ -4,7 +4,7 @@
 __all__ = [
     "addresses", "arrays", "cache", "cores", "dataplane", "descriptors", "errors", "extras", "files", "garbage",
     "grpc_loop", "heap", "html", "interrupting", "jit", "listening", "located_json", "memory", "native",
-    "option_files", "override", "p4build", "pages", "places", "plugins", "pointers", "port_owners",
+    "option_files", "override", "pages", "places", "plugins", "pointers", "port_owners",
     "progress", "protobuf", "quantities", "records", "reports", "secure_dir", "server_process", "standard",
     "structs", "tables", "tcp_listener", "times", "unix_listener",
 ]  # fmt: skip

@@ -109,6 +109,13 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
         "what a switch, a fabric, a small simulation and a question cost to start",
         {"times": CommandOption("how often each (3)", "N", kind=draws)},
     ),
+    "compile": (
+        "time from P4 to BMv2 JSON and P4Info, beside p4c's",
+        {
+            "programs": CommandOption("P4 programs (some of ours)", "FILE", several=True),
+            "times": CommandOption("how often each (3)", "N", kind=draws),
+        },
+    ),
     "trace": ("what tracing costs, and traces a second, beside BMv2's log", {}),
     "fors": (
         "planning of all-to-all exchanges with failed links, against its goals",
@@ -167,7 +174,8 @@ def _run(options: argparse.Namespace) -> None:
         print(f"detour: bench {name} takes about {about(expected)}", file=sys.stderr, flush=True)
     with shown_progress(options.json) as shown:
         progress = _with_share(shown, expected)
-        if name != "fors" or given.get("phases", 1) > 0:  # planning needs no engine, its exchanges do
+        # Compiling and planning need no engine, exchanges do.
+        if name != "compile" and (name != "fors" or given.get("phases", 1) > 0):
             warm.ensure(progress, RDMA)
         reports = [_measure(*each, progress) for each in work]
     if "write" in given:

@@ -29,7 +29,7 @@ def register(commands: Any) -> None:
     parser.option("--junit", "write the verdicts as JUnit XML", "FILE", output_file)
     parser.option("--html", "write a page with what was sent, received and expected", "FILE", output_file)
     parser.option("--p4info", "P4Info of another program than the suite's, with --config", "FILE", Path)
-    parser.option("--config", "its device config", "FILE", Path)
+    parser.option("--config", "its device config, or the P4 program without --p4info", "FILE", Path)
     parser.option(
         "--from", "instead: stored runs (what --json wrote, also as .xz), by section (repeatable)", "FILE", Path,
         action="append", dest="stored",
@@ -47,6 +47,11 @@ def _conformance(options: argparse.Namespace) -> int:
         raise DetourError("name a server by --grpc, or stored runs by --from")
     if options.stored is not None:
         return _stored(options)
+    if options.config is not None and options.config.suffix == ".p4" and options.p4info is None:
+        from detour.p4.build import build
+
+        made = build(options.config)
+        options.p4info, options.config = made.p4info, made.json
     if (options.p4info is None) != (options.config is None):
         raise DetourError("--p4info and --config go together")
     config = None if options.p4info is None else read_config(options.p4info, options.config)

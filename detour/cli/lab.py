@@ -58,6 +58,8 @@ def add_lab_options(parser: Parser) -> None:
     parser.option("--lab", "a P4 lab: p4lang's tutorials, p4-utils, p4sim (docs/labs.md)", "DIR")
     parser.flag("--solution", "with --lab: files of DIR/solution go before those of DIR")
 
+    text = "with --lab: what compiles its P4: detour, or p4c where it is on PATH"
+    parser.option("--compiler", text, choices=("detour", "p4c"), default="detour")
     parser.option("--lab-args", "with --lab: arguments of a lab's network.py, in one text", "ARGS")
 
 
@@ -140,7 +142,9 @@ def sim_lab(options: argparse.Namespace) -> int:
     if options.workload or by_default:
         activities += activities_of(lab, options.workload or _DEFAULT_WORKLOAD)
     with shown_progress(options.json, log=True) as progress:
-        contents = contents_of(lab, programs_of(lab, options.program, progress=progress), progress)
+        contents = contents_of(
+            lab, programs_of(lab, options.program, progress=progress, compiler=options.compiler), progress
+        )
     with (
         timed_bar("sim", options.json) as update,
         VirtualLab(lab, contents, defaults, seed, tick, jitter) as virtual,

@@ -84,7 +84,7 @@ def add_fabric_options(parser: Parser, target: str | None, without: str) -> None
     parser.option("--delay", "of every link, like 5us", "T", time_ps)
     parser.option("--queue", "packets in each of a port's queues", "N", packet_count)
     parser.option("--loss", "of frames between switches, like 0.001", "F", fraction)
-    parser.option("--program", "what p4c made of a P4 program that has fabric.p4's tables", "P4INFO,JSON")
+    parser.option("--program", "a P4 program that has fabric.p4's tables", "P4|P4INFO,JSON")
 
 
 def _add_grpc_options(up: Parser) -> None:
@@ -145,7 +145,10 @@ def up_options(options: argparse.Namespace) -> UpOptions:
     )  # fmt: skip
     if lab is None:
         return settings
-    return replace(settings, lab=lab, solution=options.solution, lab_args=options.lab_args, ports=options.ports)
+    return replace(
+        settings, lab=lab, solution=options.solution, lab_args=options.lab_args, ports=options.ports,
+        compiler=options.compiler,
+    )  # fmt: skip
 
 
 _IN_FILES = (

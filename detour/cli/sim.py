@@ -71,7 +71,7 @@ def _what(sim: Parser) -> None:
     sim.option("--workload", text, "W")
     sim.option("--scheme", "transport, choice of paths, congestion control (SprayLERP)", "S")
     sim.option("--cc", "another congestion control than the scheme's: dctcp, dcqcn, fixed, FILE.py:NAME", "C")
-    sim.option("--program", "a P4 program of your own in all switches", "P4INFO,JSON")
+    sim.option("--program", "a P4 program of your own in all switches", "P4|P4INFO,JSON")
     sim.option("--connections", "of two hosts at most, for messages of jobs (1); flows have their own", "N")
     sim.option("--duration", "virtual time after which the run ends, like 2ms (when all is delivered)", "TIME")
     text = "a host sends a full frame late by less than this (twice its time on the slowest link; 0: never)"

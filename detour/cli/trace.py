@@ -42,7 +42,7 @@ def register(commands: Any) -> None:
     trace.option("--bytes", "payload, a multiple of 4 (1000)", "N", byte_count, default=1000)
     trace.flag("--all", "in all ways that hashes, selectors and random numbers leave open")
     trace.option("--topo", "of a fabric that need not be up, like d1", "T")
-    trace.option("--program", "one switch with any v1model program, nothing booted", "P4INFO,JSON")
+    trace.option("--program", "one switch with any P4 program, nothing booted", "P4|P4INFO,JSON")
     trace.option("--entries", "a P4Runtime WriteRequest as text, or a tutorial's runtime.json", "FILE", Path)
     trace.option("--packet", "the frame that comes in; the first of a pcap or pcapng file", "HEX|FILE")
     trace.option("--ethernet", "MAC addresses for a capture of IP without Ethernet (RAW)", "DST/SRC")
@@ -86,9 +86,7 @@ def _trace(options: argparse.Namespace) -> int | None:
     if options.program is not None:
         return _program(options)
     if any(value is not None for value in (options.entries, options.packet, options.ethernet, options.stf)):
-        raise DetourError(
-            "--entries, --packet, --ethernet and --stf are about a program: --program P4INFO,JSON is missing"
-        )
+        raise DetourError("--entries, --packet, --ethernet and --stf are about a program: --program is missing")
     if options.live is not None:
         return _live(options)
     if options.source is None or options.target is None:

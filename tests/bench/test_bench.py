@@ -14,7 +14,7 @@ from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrHopByHop
 from scapy.layers.l2 import Ether
 
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.base.records import as_json
 from detour.engine.clock import Virtual
 from detour.engine.compiler.program import Program

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.control.entries import Plan
 from detour.control.planner import plan
 from detour.engine.compiler.program import Program

@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.engine.compiler.program import Program
 from detour.experiments.bench import acl, tables
 from tests.packet_runner import PacketRunner

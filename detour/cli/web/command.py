@@ -27,7 +27,7 @@ def register(commands: Any) -> None:
     what = web.add_mutually_exclusive_group()
     text = "play back a run of `detour sim --record FILE` instead"
     what.add_argument("--run", dest="recorded", type=Path, metavar="FILE", help=text)
-    what.add_argument("--program", metavar="P4INFO,JSON", help="packets through a v1model program, nothing booted")
+    what.add_argument("--program", metavar="P4|P4INFO,JSON", help="packets through a P4 program, nothing booted")
     what.add_argument("--trace", nargs="+", type=Path, metavar="FILE", help="packets of trace files (`trace --read`)")
     web.option(
         "--entries", "with --program: a P4Runtime WriteRequest as text, or a tutorial's runtime.json", "FILE", Path
@@ -43,7 +43,7 @@ def register(commands: Any) -> None:
 
 def _web(options: argparse.Namespace) -> None:
     if options.entries is not None and options.program is None:
-        raise DetourError("--entries is about a program: --program P4INFO,JSON is missing")
+        raise DetourError("--entries is about a program: --program is missing")
     shown = options.recorded or options.trace
     if shown is not None and (options.token is not None or options.token_file is not None):
         raise DetourError("--token: what is in a file cannot be changed")
@@ -78,7 +78,8 @@ def _show_program(options: argparse.Namespace) -> None:
     from detour.control.p4runtime.pipeline import PipelineConfig
 
     token = _token(options)
-    answers = ProgramAnswers(PipelineConfig.given(options.program), options.entries, token is not None)
+    source = Path(options.program) if options.program.endswith(".p4") else None
+    answers = ProgramAnswers(PipelineConfig.given(options.program), options.entries, token is not None, source)
     with closing(answers):
         serve_page(answers, SampleHub(), options.port, token, _said(options, token, "send packets"))
 

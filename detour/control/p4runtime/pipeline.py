@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which P4 program switches run: the files that p4c makes of it. Loads no gRPC."""
+"""Which P4 program switches run: the files that are made of it. Loads no gRPC."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PipelineConfig:
-    """A P4 program for a switch: P4Info and what p4c made for the target."""
+    """A P4 program for a switch: P4Info and the target's device config (BMv2 JSON)."""
 
     p4info: Path
     blob: Path
@@ -35,10 +35,19 @@ class PipelineConfig:
 
     @staticmethod
     def given(text: str) -> PipelineConfig:
-        """Files that somebody names, `P4INFO,JSON`. Raises `DetourError`: it is not two names, or one is no file."""
+        """Files that somebody names, `P4INFO,JSON`, or those made of a program `NAME.p4`. Raises `DetourError`: it is
+        neither, one is no file, or the program has errors."""
+        if text.endswith(".p4"):
+            from detour.p4.build import build
+
+            made = build(Path(text))
+            return PipelineConfig(made.p4info, made.json)
         parts = [part.strip() for part in text.split(",")]
         if len(parts) != 2 or not all(parts):
-            raise DetourError(f"{text!r} is not a P4Info and a BMv2 JSON, like build/my.p4info.txtpb,build/my.json")
+            raise DetourError(
+                f"{text!r} is neither a P4 program, like my.p4, nor a P4Info and a BMv2 JSON, like "
+                "my.p4info.txtpb,my.json"
+            )
         for part in parts:
             if not Path(part).is_file():
                 raise DetourError(f"{part}: there is no such file")

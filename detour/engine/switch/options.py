@@ -59,7 +59,7 @@ class SwitchOptions:
     interfaces: dict[int, str] = field(default_factory=dict)
     """port number -> interface name (or stem of file names, with `use_files`)"""
     config: Path | None = None
-    """p4c's JSON to start with; None: wait for a pipeline"""
+    """BMv2 JSON to start with; None: wait for a pipeline"""
     device_id: int = 0
     pcap: Path | None = None
     use_files: int | None = None
@@ -145,7 +145,7 @@ _COUNT = _number(1, 2**31 - 1)
 _PRIORITIES = _number(1, MAX_PRIORITIES)
 
 _COMMON = (
-    _option("config", "what p4c-bm2-ss, -psa or -pna wrote; or give --no-p4", "P4C.json", nargs="?", type=Path),
+    _option("config", "BMv2 JSON, or the P4 program itself; or give --no-p4", "JSON|P4", nargs="?", type=Path),
     _flag("-h --help", "show this and exit"),
     _flag("-v --version", "show the version and exit"),
     _flag("--json-version", "show the newest version of p4c's JSON that is read, and exit"),
@@ -306,6 +306,10 @@ def _config(common: argparse.Namespace) -> Path | None:
         raise DetourError("detour switch: give p4c's JSON file, or --no-p4 to wait for a pipeline")
     if not common.config.is_file():
         raise DetourError(f"detour switch: {common.config} is not a file")
+    if common.config.suffix == ".p4":
+        from detour.p4.build import build
+
+        return build(common.config).json
     return common.config
 
 

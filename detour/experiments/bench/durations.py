@@ -57,6 +57,7 @@ DURATIONS = {
     "fairness": BenchDuration(85),
     "lab": BenchDuration(10, 40, 0, ("speeds", "seconds", "turns")),
     "start": BenchDuration(0, 20, 0, ("times",)),
+    "compile": BenchDuration(0, 15, 0, ("times",)),
     "trace": BenchDuration(20),
     "fors": BenchDuration(20),
     "ai-fabric": BenchDuration(5, 90, 0, ("scheme", "sizes", "draws", "procedures")),

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from finsy.proto import p4i, p4r
 
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.base.progress import Progress, silent
 from detour.control.p4runtime.pipeline import read_p4info
 from detour.experiments.bench.client import Client

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.base.progress import Progress, silent
 from detour.control.entries import (
     Action,

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from detour.base.errors import DetourError
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.base.progress import Progress, silent
 from detour.base.times import US
 from detour.control.policy import Amount, StepMarking

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -75,13 +76,19 @@ print(json.dumps([os.waitstatus_to_exitcode(status), *took]), file=sys.stderr)
 
 
 def _command(*arguments: str) -> Cost:
-    """Return the cost of a command that ends, without the processes that it leaves."""
-    command = (sys.executable, "-ISc", _MEASURED, *_DETOUR, *arguments)
+    return cost_of(*_DETOUR, *arguments)
+
+
+def cost_of(program: str, *arguments: str) -> Cost:
+    """Return the cost of a command that ends, without the processes that it leaves: s, CPU s, MiB. Raises
+    `DetourError`: its exit code is not 0."""
+    words = (shutil.which(program) or program, *arguments)
+    command = (sys.executable, "-ISc", _MEASURED, *words)
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     *errors, last = done.stderr.strip().splitlines() or [""]
     code, *cost = json.loads(last)
     if code:
-        raise DetourError(f"detour {' '.join(arguments)}: {' '.join(errors)}")
+        raise DetourError(f"{Path(program).name} {' '.join(arguments)}: {' '.join(errors)}")
     return cost[0], cost[1], cost[2]
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.base.progress import Progress, silent
 from detour.control.planner import plan
 from detour.control.policy import Policy

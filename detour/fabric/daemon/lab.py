@@ -45,7 +45,7 @@ def boot_lab(options: UpOptions, progress: Progress = silent) -> RunningLab:
     if options.ports is not None:
         lab = with_ports(lab, options.ports)
     linux = request_of(lab, options.linux, options.netns, options.mtu)
-    programs = programs_of(lab, options.program, empty=True, progress=progress)
+    programs = programs_of(lab, options.program, empty=True, progress=progress, compiler=options.compiler)
     if options.program is None:
         fill_build(lab, programs, progress)
     contents = contents_of(lab, programs, progress)

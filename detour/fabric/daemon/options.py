@@ -23,6 +23,8 @@ class UpOptions:
     """see `BackendChanges`"""
     program: str | None = None
     """see `PipelineConfig.given`"""
+    compiler: str = "detour"
+    """of a lab's programs: see `p4.build`"""
     load: str | None = None
     """see `Operations.load`"""
     linux: str | None = None

@@ -75,7 +75,7 @@ def _with_programs(topology: str, contents: Sequence[SwitchContent]) -> str:
 
 def fill_build(lab: Lab, programs: Mapping[str, ProgramFiles | None], progress: Progress) -> None:
     """Makes what controllers of p4lang's tutorials, which set their switches' programs, expect in their folder: what
-    p4c makes of the program in `build`, as the tutorials' Makefile does, and a folder `logs`."""
+    is made of the program in `build`, as the tutorials' Makefile does, and a folder `logs`."""
     files = {programs[switch.name] for switch in lab.switches if switch.program is None} - {None}
     if lab.format != tutorials.FORMAT or not files:
         return

@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contents of a lab's switches, read and checked before there is any switch: programs, entries, commands.
 
-A program is compiled where p4c is on PATH, else it is what p4c left behind. What p4c makes is kept in the cache by what
-went in."""
+A program whose source is there is compiled, else it is what a compiler left behind."""
 
 from __future__ import annotations
 
-import hashlib
-import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,11 +12,9 @@ from pathlib import Path
 
 from finsy.proto import p4r
 
-from detour.base.cache import cache_dir
 from detour.base.errors import DetourError
 from detour.base.files import read_bytes, read_text
 from detour.base.progress import Progress, silent
-from detour.base.secure_dir import make_folders
 from detour.control.p4runtime.pipeline import PipelineConfig, read_p4info
 from detour.engine.bmv2api.commands.interpreter import Understood, understand_all
 from detour.engine.bmv2api.commands.program import ProgramNames
@@ -31,11 +23,8 @@ from detour.engine.p4runtime import Compiled, Compiler, Refused, compile_program
 from detour.fabric.labs.entries import LabUpdate, read_entries
 from detour.fabric.labs.folder import LabFolder, is_json_with
 from detour.fabric.labs.model import Lab, LabProgram, LabSwitch
+from detour.p4.build import build
 
-P4C = "p4c-bm2-ss"
-_PORTABLE = re.compile(r'^\s*#\s*include\s*[<"][\w/]*\b(psa|pna)\.p4[>"]', re.MULTILINE)
-_FLAGS = ("--std", "p4-16")
-_PATIENCE_S = 300
 _INFO_ENDINGS = (".p4info.txtpb", ".p4info.txt", ".p4.p4info.txtpb", ".p4.p4info.txt", "_p4rt.txt")
 
 
@@ -53,11 +42,12 @@ class ProgramFiles:
 
 
 def programs_of(
-    lab: Lab, given: str | None = None, empty: bool = False, progress: Progress = silent
+    lab: Lab, given: str | None = None, empty: bool = False, progress: Progress = silent, compiler: str = "detour"
 ) -> Mapping[str, ProgramFiles | None]:
     """The program of each switch: what was `given` (`P4INFO,JSON` or a P4 source), else the one that the lab names,
     else the only one that lies in the lab's folder or its folder `build`. `empty`: a switch of which the lab names none
-    may have none, which a controller sets. Raises DetourError: there is none or more than one, or p4c refuses it."""
+    may have none, which a controller sets. `compiler`: see `p4.build`. Raises DetourError: there is none or more than
+    one, or it does not compile."""
     chosen = None if given is None else _given(given)
     fallback: LabProgram | None = None
     programs: dict[str, ProgramFiles | None] = {}
@@ -74,7 +64,7 @@ def programs_of(
                 f"{switch.where}: {switch.name} has no program, and {lab.folder} holds none; name one with "
                 "--program P4INFO,JSON or --program NAME.p4"
             )
-        programs[switch.name] = _files(program, progress)
+        programs[switch.name] = _files(program, compiler, progress)
     return programs
 
 
@@ -90,31 +80,17 @@ def _given(text: str) -> LabProgram:
 
 def _is_there(program: LabProgram) -> bool:
     """Whether a program is compiled, or can be."""
-    source = program.source
-    return program.json is not None or (source is not None and shutil.which(compiler_of(source)) is not None)
+    return program.json is not None or (program.source is not None and program.source.is_file())
 
 
-def _files(program: LabProgram, progress: Progress) -> ProgramFiles:
-    """A program's files, compiled if that is possible."""
-    if program.source is not None and shutil.which(compiler_of(program.source)) is not None:
-        return ProgramFiles(*compiled(program.source, progress))
+def _files(program: LabProgram, compiler: str, progress: Progress) -> ProgramFiles:
+    """A program's files, compiled if its source is there."""
+    if program.source is not None and program.source.is_file():
+        made = build(program.source, compiler, progress=progress)
+        return ProgramFiles(made.json, made.p4info)
     if program.json is not None:
         return ProgramFiles(program.json, program.p4info or p4info_beside(program.json))
-    if program.source is None:
-        raise DetourError(f"{program.where}: neither the program's P4 nor its JSON is there")
-    json_beside = _built(program.source)
-    if json_beside is None:
-        raise DetourError(
-            f"{program.where}: {program.source} is not compiled, and {compiler_of(program.source)} is not on PATH"
-            " (p4lang's package p4lang-p4c)"
-        )
-    return ProgramFiles(json_beside, p4info_beside(json_beside))
-
-
-def _built(source: Path) -> Path | None:
-    """Return the existing build of a source."""
-    beside = (folder / f"{source.stem}.json" for folder in (source.parent / "build", source.parent))
-    return next((path for path in beside if path.is_file() and is_program(path)), None)
+    raise DetourError(f"{program.where}: neither the program's P4 nor its JSON is there")
 
 
 def p4info_beside(path: Path) -> Path | None:
@@ -150,51 +126,6 @@ def _candidates(folder: Path) -> Iterator[Path]:
     programs = [path for path in every if is_program(path)]
     pairs = [path for path in programs if p4info_beside(path) is not None]
     yield from pairs or programs
-
-
-def compiled(source: Path, progress: Progress) -> tuple[Path, Path]:
-    """(JSON, P4Info) of a source. Raises DetourError: p4c refuses it; its first error."""
-    digest = hashlib.sha256("\0".join(_FLAGS).encode())
-    digest.update(_run(source, ["--version"]).stdout)
-    digest.update(_run(source, [*_FLAGS, "-E", source.name], whatever=True).stdout)  # with all that it includes
-    try:
-        folder = cache_dir() / "labs" / digest.hexdigest()[:32]
-        make_folders(folder)
-    except OSError as error:
-        raise DetourError(f"{source}: there is no place for what p4c makes of it: {error}") from None
-    files = folder / f"{source.stem}.json", folder / f"{source.stem}.p4info.txtpb"
-    if not all(path.is_file() for path in files):
-        progress(f"compiling {source.name}")
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            outputs = [Path(scratch) / path.name for path in files]
-            _run(source, [*_FLAGS, "-o", str(outputs[0]), "--p4runtime-files", str(outputs[1]), source.name])
-            for path, target in zip(outputs, files, strict=True):
-                path.replace(target)
-    return files
-
-
-def compiler_of(source: Path) -> str:
-    """p4c's command for the architecture whose file a source includes."""
-    portable = _PORTABLE.search(read_text(source)) if source.is_file() else None
-    return f"p4c-bm2-{portable[1]}" if portable else P4C
-
-
-def _run(source: Path, arguments: list[str], whatever: bool = False) -> subprocess.CompletedProcess[bytes]:
-    """`whatever`: if it prints something, its exit code does not count (with -E it is never 0)."""
-    compiler = compiler_of(source)
-    try:
-        done = subprocess.run(
-            [compiler, *arguments], cwd=source.parent, capture_output=True, timeout=_PATIENCE_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise DetourError(f"{source}: {compiler} has not ended within {_PATIENCE_S} s") from None
-    except OSError as error:
-        raise DetourError(f"{source}: {compiler} cannot be run: {error.strerror}") from None
-    if done.returncode and not (whatever and done.stdout):
-        lines = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
-        first = next((line for line in lines if "error" in line), lines[0] if lines else "ended without a word")
-        raise DetourError(f"{source}: {compiler}: {first}")
-    return done
 
 
 # -- what switches are to hold -------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.cli import main, make_parser
 from detour.cli.asking import ANSWERED_BY
 from detour.cli.lifecycle import up_options

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.cli import INTERRUPTED, main
 from detour.cli.output import rest_text, run_meter
 from detour.experiments.sim import run as run_module
@@ -166,7 +166,7 @@ def test_a_program_that_lacks_something_is_refused(tmp_path, refused):
     without = written(tmp_path, "fabric", (".router.route", ".router.elsewhere"))
     assert "FabricIngress.router.route" in refused("sim", *flows, without)
     info, json_ = written(tmp_path, "fabric").split(",")
-    assert "is not a P4Info and a BMv2 JSON" in refused("sim", *flows, info)
+    assert "is neither a P4 program" in refused("sim", *flows, info)
     assert "no.json: there is no such file" in refused("sim", *flows, f"{info},no.json")
     assert f"{json_} is not P4Info in text format" in refused("sim", *flows, f"{json_},{json_}")
     other = BUILD / "adaptive.p4info.txtpb"

@@ -10,7 +10,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.utils import wrpcapng
 
 from detour import cli
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.engine.switch import pcap
 from detour.engine.trace.tree import EVENT_KINDS
 

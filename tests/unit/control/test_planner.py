@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from detour.base.errors import DetourError
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.control import qcn, schema
 from detour.control.entries import (
     Action,

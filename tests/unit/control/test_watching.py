@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.control import schema
 from detour.control.entries import TableEntry
 from detour.control.p4runtime.watching import CLASS_BOUNDS, CLASS_MEANS, WatchList, counts, slot_cells

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.engine.compiler.program import Program
 from detour.engine.compiler.slots import FILTER_BIT_SHIFT, FILTER_LEAST, FILTER_SLOTS_SHIFT, FILTER_WORD_SHIFT
 from detour.engine.tables.hashing import HashGroup, hash_key

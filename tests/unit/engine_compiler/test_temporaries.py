@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.engine.compiler import layout
 from detour.engine.compiler.layout import temporaries
 from detour.engine.compiler.load import find_field

@@ -53,7 +53,6 @@ def write_tutorial(folder: Path) -> Path:
 def write_app(folder: Path, thrift: tuple[int, int], p4runtime: tuple[int, int]) -> Path:
     """The same in p4-utils' format, with command files, served at these ports."""
     copy_program(folder)
-    (folder / f"{PROGRAM}.p4").write_text("// compiled already\n")
     switches = {}
     for number, name in enumerate(PORTS):
         lines = [f"table_add t to {byte} => {port}" for byte, port in PORTS[name].items()]
@@ -70,5 +69,5 @@ def write_app(folder: Path, thrift: tuple[int, int], p4runtime: tuple[int, int])
         ["s1", "s2", {"port1": 2, "port2": 2, "bw": 10}],
     ]
     topology = {"hosts": {"h1": {}, "h2": {}}, "switches": switches, "links": links}
-    (folder / "p4app.json").write_text(json.dumps({"p4_src": f"{PROGRAM}.p4", "topology": topology}, indent=1))
+    (folder / "p4app.json").write_text(json.dumps({"topology": topology}, indent=1))
     return folder

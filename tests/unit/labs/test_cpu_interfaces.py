@@ -14,7 +14,6 @@ from forwarding_lab import MACS, write_app
 from test_lab_running import free_ports
 
 from detour.base.errors import DetourError
-from detour.fabric.labs import programs
 from detour.fabric.labs.controllers import attach_cpu_interfaces
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.linux import request_of
@@ -35,9 +34,8 @@ INTERFACE = f"t{os.getpid()}-cpu-eth1"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path) -> Path:
     """The switch of h1 has a CPU port."""
-    monkeypatch.setattr(programs, "P4C", "none-of-it")
     a, b, c, d = free_ports(4)
     folder = write_app(tmp_path / "lab", (a, b), (c, d))
     app = json.loads((folder / "p4app.json").read_text())

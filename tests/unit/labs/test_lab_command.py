@@ -55,7 +55,7 @@ def test_datagrams_that_a_full_link_loses_are_no_incomplete_flow(
     assert " flows complete, " in last
 
 
-def test_tasks_of_the_lab_are_its_workload(tmp_path: Path, run_json: Callable[..., Any], without_p4c: None) -> None:
+def test_tasks_of_the_lab_are_its_workload(tmp_path: Path, run_json: Callable[..., Any]) -> None:
     """10 packets in half a second from 20 ms on; another workload goes beside them."""
     folder = write_app(tmp_path / "lab", (9090, 9091), (9559, 9560))
     app = json.loads((folder / "p4app.json").read_text())

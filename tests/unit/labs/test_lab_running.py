@@ -37,7 +37,7 @@ def free_ports(count: int) -> list[int]:
 
 
 @pytest.fixture
-def served(tmp_path: Path, without_p4c: None) -> Path:
+def served(tmp_path: Path) -> Path:
     """A lab at ports that nobody has."""
     a, b, c, d = free_ports(4)
     return write_app(tmp_path / "lab", (a, b), (c, d))

@@ -302,7 +302,7 @@ def test_a_script_gets_the_arguments_that_are_said(lab: ReadLab, tmp_path: Path)
 
 
 @pytest.fixture
-def lab_of_app(tmp_path: Path, without_p4c: None) -> Path:
+def lab_of_app(tmp_path: Path) -> Path:
     return write_app(tmp_path / "lab", (9090, 9091), (9559, 9560))
 
 

@@ -30,9 +30,6 @@ from detour.fabric.labs.workloads import activities_of
 MS = 10**9
 
 
-pytestmark = pytest.mark.usefixtures("without_p4c")
-
-
 @contextmanager
 def booted(folder: Path, defaults: LinkDefaults = DEFAULTS) -> Iterator[VirtualLab]:
     lab = read_lab(LabFolder.given(str(folder)))

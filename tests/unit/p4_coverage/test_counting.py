@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from detour.base.errors import DetourError
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.engine.compiler.covering import BRANCH, COLLECTOR, STATEMENT, TABLE_OUTCOME, Collector
 from detour.engine.compiler.model import read_json
 from detour.engine.compiler.program import Program

@@ -150,7 +150,7 @@ def test_other_options_beside_it(tmp_path: Path, refused: Callable[..., str]) ->
     arguments = _arguments("counter_direct", tmp_path / "none.stf")
     assert "none.stf: No such file or directory" in refused(*arguments)
     assert "no --packet" in refused(*arguments, "--packet", "00")
-    assert "--program P4INFO,JSON is missing" in refused("trace", "h0", "h1", "--stf", "x")
+    assert "--program is missing" in refused("trace", "h0", "h1", "--stf", "x")
 
 
 def test_what_is_read() -> None:

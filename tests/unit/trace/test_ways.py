@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.control.planner import plan
 from detour.control.policy import Policy
 from detour.control.verifier.trace import Tracer

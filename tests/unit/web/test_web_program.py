@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`detour web --program`: packets through a program, nothing booted."""
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from detour.base.errors import DetourError
+from detour.base.places import P4SRC
 from detour.cli.web.program import ProgramAnswers
 from detour.control.p4runtime.pipeline import PipelineConfig
 
@@ -62,3 +65,41 @@ def test_entries_that_do_not_fit_are_refused(tmp_path):
     wrong.write_text("updates { type: INSERT entity { table_entry { table_id: 4711 } } }")
     with pytest.raises(DetourError, match=r"entries\.txt: update 1"):
         ProgramAnswers(PipelineConfig.of("ipv4"), wrong, True)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return Path(shutil.copyfile(P4SRC / "ipv4.p4", tmp_path / "ipv4.p4"))
+
+
+@pytest.fixture
+def edited(source) -> Iterator[ProgramAnswers]:
+    made = ProgramAnswers(PipelineConfig.given(str(source)), None, True, source)
+    yield made
+    made.close()
+
+
+def test_a_packet_goes_through_the_changed_program(edited, source):
+    texts = edited.questions["source"]({})["texts"]
+    assert texts == {str(source): source.read_text()}
+    before = edited.do("trace_frame", {"frame": IPV4, "port": 3})
+    text = texts[str(source)].replace("apply {", "apply { exit;", 3)
+    answer = edited.do("run", {"texts": {str(source): text}})
+    assert answer["errors"] == []
+    after = edited.questions["packet"]({"id": str(answer["packet"])})
+    assert after["hops"] != before["hops"]
+    assert edited.questions["pipeline"]({})["sources"][str(source)]["text"] == text
+    assert text != source.read_text()
+    assert edited.do("save", {}) == {"saved": [str(source)]}
+    assert text == source.read_text()
+
+
+def test_errors_stand_at_their_lines_and_the_program_goes_on(edited, source):
+    text = "\n\nbit<8> x;\n"
+    for operation in ("check", "run"):
+        (error,) = edited.do(operation, {"texts": {str(source): text}})["errors"]
+        assert (error["file"], error["line"]) == (str(source), 3)
+    assert edited.do("trace_frame", {"frame": IPV4, "port": 3})["hops"]
+    for texts in ({"/etc/passwd": ""}, {str(source): 1}, None):
+        with pytest.raises(DetourError):
+            edited.do("check", {"texts": texts})

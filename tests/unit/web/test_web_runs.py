@@ -170,7 +170,7 @@ def test_files_that_are_no_runs_are_refused_in_a_line(
         (["web", "--run", "/nowhere.run"], "No such file"),
         (["web", "--run", "x", "--program", "a,b"], "not allowed with"),
         (["web", "--run", "x", "--token", "x" * 20], "cannot be changed"),
-        (["web", "--entries", "x"], "--program P4INFO,JSON is missing"),
+        (["web", "--entries", "x"], "--program is missing"),
         (["web", "--program", "a,b"], "no such file"),
         (["sim", "--topo", TOPOLOGY, "--workload", "permutation", "--place", "--record", "x.run"], "--place is two"),
         (["sim", "--topo", TOPOLOGY, "--record", "/nowhere/x.run"], "/nowhere"),

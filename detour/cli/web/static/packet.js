@@ -25,6 +25,15 @@ export class PacketView {
     return this.whole;
   }
 
+  // Another program runs: its pipeline is asked for anew, a packet that is built keeps its bytes.
+  renewed() {
+    this.whole = null;
+    this.packet = null;
+    const { bytes, port } = this.builder ?? {};
+    this.builder = null;
+    this.kept = bytes && { bytes, port };
+  }
+
   // -- what is shown ------------------------------------------------------------------------------------------
 
   // The parts of the panel. `given`: id, hop, step, fork of a packet; or source, target, sport, usid of one to follow.
@@ -65,7 +74,7 @@ export class PacketView {
   }
 
   forms(given, pipeline) {
-    this.builder ??= new Builder(this, pipeline);
+    if (!this.builder) Object.assign(this.builder = new Builder(this, pipeline), this.kept);
     if (this.program) return [this.builder.element()];
     if (this.page.store.state.status.target === "bmv2") return [make("p", { id: "opaque" }, "BMv2’s switches cannot be looked into. A fabric of the engine can: detour up --target engine.")];
     const fields = pathFields(this.page, given);

@@ -7,11 +7,12 @@ import { Store } from "./store.js";
 import { Picture } from "./fabric.js";
 import { TimeLine } from "./time.js";
 import { PacketView } from "./packet.js";
+import { Editor } from "./edit.js";
 import * as panels from "./panels.js";
 
 const $ = (id) => document.getElementById(id);
-const TABS = { links: panels.links, flows: panels.flows, path: panels.path, act: panels.traffic, packet: (page, given) => page.packet.parts(given) };
-const OF_A_KIND = { fabric: Object.keys(TABS), run: ["links", "flows"], program: ["packet"] };
+const TABS = { links: panels.links, flows: panels.flows, path: panels.path, act: panels.traffic, packet: (page, given) => page.packet.parts(given), source: (page) => page.editor.parts() };
+const OF_A_KIND = { fabric: Object.keys(TABS).filter((tab) => tab !== "source"), run: ["links", "flows"], program: ["packet", "source"] };
 const ONE = { link: panels.link, switch: panels.switchPanel, host: panels.host, flow: panels.flow };
 const KNOWN = { link: "links", switch: "switches", host: "hosts" };  // where the store has them
 const LOGGED = { reroute: "paths", load: "traffic", send: "traffic", answer: "answers" };  // the rest: "fabric"
@@ -26,6 +27,7 @@ class Page {
     this.writable = state.writable && Boolean(takeToken());
     this.picture = new Picture($("fabric"), $("hint"), this.store, (kind, name) => this.choose(kind, name));
     this.packet = new PacketView(this, $("pipeline"));
+    this.editor = new Editor(this);
     const buttons = { pause: $("pause"), live: $("live"), speed: $("speed") };
     this.time = new TimeLine($("time"), $("when"), buttons, this.store, () => this.moment(), () => this.stamp());
     this.asked = null;
@@ -107,7 +109,7 @@ class Page {
 
   key(event) {
     if (/INPUT|SELECT|TEXTAREA/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
-    const tab = { l: "links", f: "flows", p: "path", t: "act", k: "packet" }[event.key];
+    const tab = { l: "links", f: "flows", p: "path", t: "act", k: "packet", e: "source" }[event.key];
     if (this.view === "packet" && this.packet.key(event.key)) { event.preventDefault(); return; }
     if (event.key === " " && !/BUTTON|SUMMARY/.test(event.target.tagName) && this.kind !== "program") this.time.toggle();
     else if (event.key === "/" && this.kind !== "program") $("name").focus();
@@ -158,6 +160,7 @@ class Page {
 
   route() {
     const [view, query = ""] = location.hash.slice(1).split("?");
+    document.body.dataset.view = view;
     this.view = this.tabs.includes(view) || (view in ONE && this.kind !== "program") ? view : this.tabs[0];
     this.given = Object.fromEntries(new URLSearchParams(query));
     if ("t" in this.given) {  // microseconds of a run

@@ -30,7 +30,7 @@ from detour.base.cores import threads_for
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.garbage import leave_cycles, no_collection
-from detour.base.p4build import BUILD
+from detour.base.places import BUILD
 from detour.base.progress import Progress, silent
 from detour.control import schema
 from detour.control.entries import Plan, difference

@@ -6,15 +6,15 @@ import shutil
 
 import pytest
 
-from detour.base import p4build
+from detour.p4 import checked_in
 
 
-@pytest.mark.parametrize("program", p4build.programs())
+@pytest.mark.parametrize("program", checked_in.programs())
 def test_build_belongs_to_sources(program):
-    assert program not in p4build.stale(), "p4src changed: run `make p4` where p4c is installed"
+    assert program not in checked_in.stale(), "p4src changed: run `make p4`"
 
 
-SOURCES = [p4build.SOURCES / f"{program}.p4" for program in p4build.programs()] + p4build.lab_sources()
+SOURCES = [checked_in.SOURCES / f"{program}.p4" for program in checked_in.programs()] + checked_in.lab_sources()
 
 
 @pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="p4c-bm2-ss is not on PATH")
@@ -22,7 +22,7 @@ SOURCES = [p4build.SOURCES / f"{program}.p4" for program in p4build.programs()] 
     "source", [pytest.param(p, id=p.stem, marks=pytest.mark.long if p.stem != "fabric" else ()) for p in SOURCES]
 )
 def test_rebuild_gives_the_same(source, tmp_path):
-    p4build.compile_to(source.stem, tmp_path, source.parent)
+    checked_in.compile_to(source.stem, tmp_path, source.parent, "p4c")
     build = source.parent / "build"
     new, old = (json.loads((folder / f"{source.stem}.json").read_text()) for folder in (tmp_path, build))
     new.pop("__meta__", None)
@@ -32,18 +32,18 @@ def test_rebuild_gives_the_same(source, tmp_path):
     assert (tmp_path / p4info).read_text() == (build / p4info).read_text()
 
 
-@pytest.mark.parametrize("source", p4build.lab_sources(), ids=lambda source: source.stem)
+@pytest.mark.parametrize("source", checked_in.lab_sources(), ids=lambda source: source.stem)
 def test_builds_of_labs_belong_to_their_sources(source):
     if not (source.parent / "build").is_dir():
-        pytest.skip(f"docs/labs/{source.parent.name} is not built: run `make p4` where p4c is installed")
-    assert source.parent.name not in p4build.stale_labs(), "docs/labs changed: run `make p4` where p4c is installed"
+        pytest.skip(f"docs/labs/{source.parent.name} is not built: run `make p4`")
+    assert source.parent.name not in checked_in.stale_labs(), "docs/labs changed: run `make p4`"
 
 
 def test_a_changed_source_is_noticed(tmp_path, monkeypatch):
-    shutil.copytree(p4build.SOURCES, tmp_path / "p4src")
-    monkeypatch.setattr(p4build, "SOURCES", tmp_path / "p4src")
-    monkeypatch.setattr(p4build, "BUILD", tmp_path / "p4src" / "build")
-    assert p4build.stale() == []
+    shutil.copytree(checked_in.SOURCES, tmp_path / "p4src")
+    monkeypatch.setattr(checked_in, "SOURCES", tmp_path / "p4src")
+    monkeypatch.setattr(checked_in, "BUILD", tmp_path / "p4src" / "build")
+    assert checked_in.stale() == []
     header = tmp_path / "p4src" / "include" / "headers.p4"
     header.write_text(header.read_text() + "// changed\n")
-    assert p4build.stale() == p4build.programs()
+    assert checked_in.stale() == checked_in.programs()

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build our P4 with p4c and check that the build is current (`make p4`, `python -m detour.base.p4build [--check]`).
+"""Build our P4 and check that the build is current (`make p4`, `python -m detour.p4.checked_in [--check]`; the option
+`--compiler p4c` has the reference do it).
 
-JSON and P4Info are checked in under `detour/p4src/build/` with a digest of their sources, so that a machine without
-p4c runs everything and a forgotten rebuild is noticed.
+JSON and P4Info are checked in under `detour/p4src/build/` with a digest of their sources, so that nothing is compiled
+before it is changed, and a forgotten rebuild is noticed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -17,12 +17,13 @@ from pathlib import Path
 from detour.base.errors import DetourError
 from detour.base.places import BUILD, PACKAGE
 from detour.base.places import P4SRC as SOURCES
+from detour.p4.build import COMPILERS, Build, run_p4c, write
 
 LABS = PACKAGE.parent / "docs" / "labs"
 """labs of ours, each with a program and its build (in a repository only)"""
 
 # p4c cannot see that srh is valid whenever next_segment is, and that indirect tables need no default action.
-_FLAGS = ["--arch", "v1model", "--Wdisable=invalid-header", "--Wdisable=unsupported"]
+_P4C_FLAGS = ("--Wdisable=invalid-header", "--Wdisable=unsupported")
 
 
 def programs() -> list[str]:
@@ -44,42 +45,30 @@ def lab_sources() -> list[Path]:
     return sorted(LABS.glob("*/*.p4"))
 
 
-def compile_to(program: str, folder: Path, sources: Path | None = None) -> None:
-    """Run p4c on one program of `p4src/`, or of the folder `sources`. Raises `DetourError`: p4c is missing or refuses
-    the program."""
-    sources = sources or SOURCES
-    if shutil.which("p4c-bm2-ss") is None:
-        raise DetourError("p4c-bm2-ss is not on PATH: install p4lang's package p4lang-p4c (see README.md)")
-    outputs = [
-        "--p4runtime-files",
-        str(folder / f"{program}.p4info.txtpb"),
-        "-o",
-        str(folder / f"{program}.json"),
-    ]
-    # Run beside the source: the JSON then names sources by relative paths and is the same on every machine.
-    done = subprocess.run(
-        ["p4c-bm2-ss", *_FLAGS, *outputs, f"{program}.p4"],
-        cwd=sources,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise DetourError(f"p4c-bm2-ss refuses {sources.name}/{program}.p4: {done.stderr.strip()}")
+def compile_to(program: str, folder: Path, sources: Path | None = None, compiler: str = COMPILERS[0]) -> None:
+    """Compile one program of `p4src/`, or of the folder `sources`. Raises `DetourError`: p4c is wanted and missing, or
+    the program is refused."""
+    source = (sources or SOURCES) / f"{program}.p4"
+    to = Build(folder / f"{program}.json", folder / f"{program}.p4info.txtpb")
+    # By names relative to the source: the JSON is then the same on every machine.
+    if compiler == "p4c":
+        run_p4c(source, to, (), None, *_P4C_FLAGS)
+    else:
+        write(source, to, name=source.name)
 
 
-def rebuild() -> None:
+def rebuild(compiler: str = COMPILERS[0]) -> None:
     """Compile every program and write the digests."""
     for program in programs():
         with tempfile.TemporaryDirectory() as folder:
-            compile_to(program, Path(folder))
+            compile_to(program, Path(folder), None, compiler)
             for path in Path(folder).iterdir():
                 shutil.copyfile(path, BUILD / path.name)
         (BUILD / f"{program}.sha256").write_text(sources_digest(program) + "\n")
     for source in lab_sources():
         build = source.parent / "build"
         build.mkdir(exist_ok=True)
-        compile_to(source.stem, build, source.parent)
+        compile_to(source.stem, build, source.parent, compiler)
         (build / f"{source.stem}.sha256").write_text(_digest_of(source) + "\n")
 
 
@@ -109,12 +98,13 @@ def stale() -> list[str]:
 
 def main() -> int:
     try:
-        if sys.argv[1:] == ["--check"]:
+        words = sys.argv[1:]
+        if words == ["--check"]:
             old = [*stale(), *(f"docs/labs/{lab}" for lab in stale_labs())]
             if old:
                 raise DetourError(f"builds are older than their sources: {', '.join(old)}; run `make p4`")
             return 0
-        rebuild()
+        rebuild("p4c" if words == ["--compiler", "p4c"] else COMPILERS[0])
         print(f"detour/p4src/build: {', '.join(programs())}")
         return 0
     except DetourError as error:

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values, places in the source and calls of primitives as JSON (JSON_format.md, "The type value object")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from detour.p4 import ir
+from detour.p4.source import Span
+
+Json = Any
+
+
+def hexadecimal(number: int, width: int) -> str:
+    digits = 2 * ((width + 7) // 8)
+    return f"-0x{-number:0{digits}x}" if number < 0 else f"0x{number:0{digits}x}"
+
+
+def expression(value: ir.Value | None) -> Json:
+    """A value inside of an expression."""
+    return None if value is None else _WRITERS[type(value)](value)
+
+
+def parameter(value: ir.Value) -> Json:
+    """An argument of a primitive: what BMv2 computes is wrapped once more."""
+    kind = type(value)
+    if kind is ir.Data:
+        return {"type": "runtime_data", "value": value.number}  # type: ignore[attr-defined]
+    if kind in (ir.Op, ir.Truth, ir.LastField):
+        return {"type": "expression", "value": expression(value)}
+    return expression(value)
+
+
+def _operator(value: ir.Op) -> Json:
+    right = value.right if isinstance(value.right, int) else expression(value.right)
+    inner: dict[str, Json] = {"op": value.operator, "left": expression(value.left), "right": right}
+    if value.condition is not None:
+        inner["cond"] = expression(value.condition)
+    return {"type": "expression", "value": inner}
+
+
+def _last(value: ir.LastField) -> Json:
+    if value.member:
+        return {"type": "union_stack_field", "value": [value.stack, value.member, value.name]}
+    return {"type": "stack_field", "value": [value.stack, value.name]}
+
+
+def _named(value: ir.Named) -> Json:
+    name = list(value.name) if isinstance(value.name, tuple) else value.name
+    return {"type": value.kind, "value": name}
+
+
+_WRITERS: dict[type, Callable[[Any], Json]] = {
+    ir.Const: lambda v: {"type": "hexstr", "value": hexadecimal(v.number, v.width)},
+    ir.Truth: lambda v: {"type": "bool", "value": v.value},
+    ir.Field: lambda v: {"type": "field", "value": [v.header, v.name]},
+    ir.LastField: _last,
+    ir.Data: lambda v: {"type": "local", "value": v.number},
+    ir.Lookahead: lambda v: {"type": "lookahead", "value": [v.offset, v.width]},
+    ir.Text: lambda v: {"type": "string", "value": v.text},
+    ir.Named: _named,
+    ir.Vector: lambda v: {"type": v.kind, "value": [parameter(each) for each in v.values]},
+    ir.Op: _operator,
+}
+
+
+def plain(item: Json) -> Json:
+    """An object's attributes, with the values in them as JSON."""
+    if isinstance(item, ir.Value):
+        return expression(item)
+    if isinstance(item, Span):
+        return source_info(item)
+    if isinstance(item, dict):
+        return {
+            key: plain(value) for key, value in item.items() if not (isinstance(value, Span) and not value.file.name)
+        }
+    if isinstance(item, list | tuple):
+        return [plain(each) for each in item]
+    return item
+
+
+def source_info(span: Span) -> Json:
+    """Where something stands: columns are counted from 0, and of the text there is the first line."""
+    first, newline, _ = span.text.partition("\n")
+    line, column = span.file.position(span.start)
+    fragment = f"{first.rstrip()} ..." if newline else first
+    return {"filename": span.file.name, "line": line, "column": column - 1, "source_fragment": fragment}
+
+
+def placed(item: dict[str, Json], span: Span | None) -> dict[str, Json]:
+    """The object with its place, if it has one."""
+    if span is not None and span.file.name:
+        item["source_info"] = source_info(span)
+    return item
+
+
+def call(each: ir.Call) -> Json:
+    """A call of a primitive."""
+    return placed({"op": each.op, "parameters": [parameter(argument) for argument in each.arguments]}, each.span)

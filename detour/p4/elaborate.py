@@ -1,0 +1,421 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instances of the program from `main` down (specification, section 18: compile-time evaluation), and the names under
+which control planes know them (section 18.3).
+
+    package main = V1Switch(P(), V(), MyIngress(), ...)
+                                      └ counter c, table t, Sub(16) s1      MyIngress.c, MyIngress.t
+                                                            └ register r    MyIngress.s1.r
+
+A block is an instance of a package, parser, control or extern with what its constructor's parameters are bound to:
+`Block.value` folds expressions of its declaration with these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+
+from detour.p4 import core, types
+from detour.p4.messages import Messages
+
+Node = core.Instance | core.Construct
+"""What stands for an instance in the source: a named one, or a constructor call without a name."""
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """An instance. `name` is the control plane's: "MyIngress.s1"; that of a package is empty."""
+
+    declaration: core.Parser | core.Control | core.Extern | core.BlockType
+    type: types.Type
+    name: str
+    node: Node
+    parent: Block | None = None
+    arguments: dict[str, Value] = field(default_factory=dict)
+    """By name of the constructor's parameter: other instances, or folded expressions."""
+    children: dict[Node, Block] = field(default_factory=dict)
+    """By identity of the node, in the order of the source."""
+    top: dict[core.Instance, Block] = field(default_factory=dict, repr=False)
+    """Instances at top level: one dictionary for all blocks."""
+    bindings: dict[core.Variable, Value] = field(default_factory=dict, repr=False)
+
+    def value(self, expression: core.Expression) -> Value:
+        """What an expression is worth in this instance: a block for an instance, else a folded expression."""
+        return _FOLD.get(type(expression), _unchanged)(expression, self)
+
+    def number(self, expression: core.Expression) -> int | None:
+        """The number that an expression is worth in this instance, if it is one."""
+        value = self.value(expression)
+        if isinstance(value, core.Literal) and not isinstance(value.value, str):
+            return int(value.value)
+        return value.value if isinstance(value, core.EnumMember) else None
+
+    def name_of(self, declaration: core.Declaration) -> str:
+        """The control-plane name of a table, action, value set or instance that this block's declaration holds, or of
+        an action at top level.
+        """
+        if isinstance(declaration, core.Instance) and (child := self.children.get(declaration)):
+            return child.name
+        if isinstance(declaration, core.Action) and not any(one is declaration for one in _locals(self.declaration)):
+            return given_name(declaration).removeprefix(".")
+        return qualified(self.name, given_name(declaration))
+
+
+Value = core.Expression | Block
+
+
+@dataclass(eq=False, slots=True)
+class Elaboration:
+    main: Block
+    top: dict[core.Instance, Block]
+    """Instances at top level that `main` uses, in the order of use."""
+    blocks: list[Block]
+    """All but `main`, parents before children, in the order of the source."""
+
+
+def given_name(declaration: core.Declaration) -> str:
+    """The name that `@name` gives, or that of the source."""
+    note = core.annotation(declaration.annotations, "name")
+    return str(note.values[0]) if note and note.values else declaration.name
+
+
+def qualified(prefix: str, name: str) -> str:
+    """A name inside an instance; one with a leading dot is absolute (section 18.3.3)."""
+    return name[1:] if name.startswith(".") else f"{prefix}.{name}" if prefix else name
+
+
+def elaborate(program: core.Program, messages: Messages) -> Elaboration | None:
+    """Instances from `main` down; None, and nothing said, for a program without `main`."""
+    return _Elaborator(program, messages).run() if program.main else None
+
+
+class _Elaborator:
+    def __init__(self, program: core.Program, messages: Messages) -> None:
+        self.program = program
+        self.messages = messages
+        self.top: dict[core.Instance, Block] = {}
+        self.blocks: list[Block] = []
+        self.inner: dict[core.Declaration, tuple[tuple[core.Construct, str], ...]] = {}
+        """Unnamed instances in the bodies of declarations, with names: the same for all instances of one."""
+        self.open: list[core.Declaration] = []
+        """Declarations whose instances are being built, outermost first."""
+
+    def run(self) -> Elaboration:
+        main = self.program.main
+        assert main is not None
+        root = Block(*self._declared(main.type), "", main, None, top=self.top)
+        self.blocks.append(root)
+        self._bind(root)
+        for declaration in self.program.declarations:
+            # Externs that no block uses as an argument are used by name, from bodies.
+            if isinstance(declaration, core.Instance) and isinstance(declaration.type, types.Extern):
+                self._at_top(declaration)
+        return Elaboration(root, self.top, self.blocks[1:])
+
+    @staticmethod
+    def _declared(
+        kind: types.Type,
+    ) -> tuple[core.Parser | core.Control | core.Extern | core.BlockType, types.Type]:
+        assert isinstance(kind, (types.Extern, types.Block))
+        assert kind.declaration is not None
+        return kind.declaration, kind
+
+    def _at_top(self, instance: core.Instance) -> Block:
+        """An instance at top level. Parsers and controls are known by the names of their types, externs by theirs."""
+        if instance not in self.top:
+            kind, of = self._declared(instance.type)
+            if isinstance(kind, core.Extern):
+                name = given_name(instance).removeprefix(".")
+            else:
+                name = "" if isinstance(kind, core.BlockType) else kind.name
+            block = self.top[instance] = Block(kind, of, name, instance, None, top=self.top)
+            self._build(block)
+        return self.top[instance]
+
+    def _build(self, block: Block) -> None:
+        """Binds the constructor's parameters and makes the instances inside."""
+        if any(one is block.declaration for one in self.open):
+            self.messages.error(
+                block.node.span,
+                f"{block.declaration.name} contains an instance of itself",
+                "an instance cannot hold another of its own parser or control, directly or through others",
+            )
+            return
+        self.blocks.append(block)
+        self.open.append(block.declaration)
+        self._bind(block)
+        for instance in _locals(block.declaration):
+            if isinstance(instance, core.Instance):
+                self._child(block, instance, given_name(instance))
+        for node, name in self._constructs(block.declaration):
+            self._child(block, node, name)
+        self.open.pop()
+
+    def _child(self, block: Block, node: Node, name: str) -> Block:
+        kind, of = self._declared(node.type)
+        child = block.children[node] = Block(kind, of, qualified(block.name, name), node, block, top=self.top)
+        self._build(child)
+        return child
+
+    def _bind(self, block: Block) -> None:
+        """Gives the constructor's parameters their values. They are computed where the instance is declared, so with
+        the bindings of the parent.
+        """
+        scope = block.parent or Block(block.declaration, block.type, "", block.node, top=self.top)
+        parameters = constructor_parameters(block.declaration, len(block.node.arguments))
+        for parameter, argument in zip(parameters, block.node.arguments, strict=False):
+            if argument is None:
+                continue
+            if isinstance(argument, core.Construct):
+                value = self._argument(block, parameter, argument)
+            elif isinstance(argument, core.Ref) and isinstance(argument.declaration, core.Instance):
+                value = scope.children.get(argument.declaration) or self._at_top(argument.declaration)
+            else:
+                value = scope.value(argument)
+            block.arguments[parameter.name] = block.bindings[parameter] = value
+
+    def _argument(self, block: Block, parameter: core.Variable, node: core.Construct) -> Block:
+        """An unnamed instance that is an argument: inside a package it has the name of its type, elsewhere that of the
+        parameter it is bound to.
+        """
+        kind, of = self._declared(node.type)
+        if not isinstance(block.declaration, core.BlockType):
+            return self._child(block, node, parameter.name)
+        name = kind.name if not isinstance(kind, core.BlockType) else ""
+        child = block.children[node] = Block(kind, of, name, node, block, top=self.top)
+        self._build(child)
+        return child
+
+    def _constructs(self, declaration: core.Declaration) -> tuple[tuple[core.Construct, str], ...]:
+        if declaration not in self.inner:
+            self.inner[declaration] = tuple(_unnamed(declaration))
+        return self.inner[declaration]
+
+
+def constructor_parameters(declaration: core.Declaration, arguments: int) -> tuple[core.Variable, ...]:
+    """Parameters of the constructor that takes that many arguments."""
+    if isinstance(declaration, core.Extern):
+        fitting = (one.parameters for one in declaration.constructors if len(one.parameters) == arguments)
+        return next(fitting, ())
+    if isinstance(declaration, core.BlockType):
+        return declaration.parameters
+    return declaration.constructor_parameters if isinstance(declaration, (core.Parser, core.Control)) else ()
+
+
+def _locals(declaration: core.Declaration) -> tuple[core.Declaration | core.Declare, ...]:
+    return declaration.locals if isinstance(declaration, (core.Parser, core.Control)) else ()
+
+
+# ---------------------------------------------------------------- unnamed instances in bodies
+
+
+_ELSEWHERE = frozenset({"type", "span", "declaration", "action", "function", "method", "annotations", "type_arguments"})
+"""Fields that hold no part of the node, or name what stands elsewhere."""
+_PARTS: dict[type, tuple[str, ...]] = {}
+
+
+def parts(node: object) -> Iterator[object]:
+    """Expressions, statements and tuples of such that a node consists of, in the order of the source."""
+    kind = type(node)
+    names = _PARTS.get(kind)
+    if names is None:
+        names = tuple(one.name for one in fields(kind) if one.name not in _ELSEWHERE)  # type: ignore[arg-type]
+        _PARTS[kind] = names
+    for name in names:
+        yield getattr(node, name)
+
+
+def walk(root: object) -> Iterator[object]:
+    """All expressions and statements of a body, in the order of the source; not what other declarations hold."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, tuple):
+            pending.extend(reversed(node))
+        elif isinstance(node, (core.Expression, core.Statement, *_GROUPS)):
+            yield node
+            pending.extend(reversed(tuple(parts(node))))
+
+
+_GROUPS = (core.Select, core.SwitchCase, core.SelectCase, core.ActionChoice, core.ActionUse, core.Key, core.Entry)
+
+
+def bodies(declaration: core.Declaration) -> Iterator[object]:
+    """The code of a parser or control, with that of its actions, tables and states."""
+    for one in _locals(declaration):
+        if isinstance(one, core.Action):
+            yield one.body
+        elif isinstance(one, core.Table):
+            yield (one.keys, one.actions, tuple(one.properties.values()))
+        elif isinstance(one, core.Declare):
+            yield one
+    if isinstance(declaration, core.Parser):
+        for state in declaration.states:
+            yield state.statements
+            # States are declarations: a select does not hold those that it leads to.
+            if state.transition:
+                yield (state.transition.expressions, tuple(case.labels for case in state.transition.cases))
+    elif isinstance(declaration, core.Control):
+        yield declaration.body
+
+
+def _unnamed(declaration: core.Declaration) -> Iterator[tuple[core.Construct, str]]:
+    """Constructor calls in the code of a declaration. That of a table's property has the property's `@name`, which is
+    absolute, or that of the table and the property; `C.apply()` has the name of the type.
+    """
+    names: dict[core.Expression, str] = {}
+    for table in _locals(declaration):
+        for key, value in table.properties.items() if isinstance(table, core.Table) else ():
+            note = core.annotation(table.property_annotations.get(key, ()), "name")
+            absolute = "." + str(note.values[0]).removeprefix(".") if note else None
+            names[value] = absolute or f"{given_name(table)}.{key}"
+    inside: set[core.Expression] = set()
+    for body in bodies(declaration):
+        for node in walk(body):
+            if isinstance(node, core.Construct):
+                if node not in inside:
+                    yield node, names.get(node) or str(node.type).partition("<")[0]
+                inside.update(node.arguments)
+
+
+# ---------------------------------------------------------------- folding
+
+
+def _unchanged(node: core.Expression, _: Block) -> Value:
+    return node
+
+
+def _ref(node: core.Ref, block: Block) -> Value:
+    of = node.declaration
+    if isinstance(of, core.Variable):
+        scope: Block | None = block
+        while scope is not None:
+            if of in scope.bindings:
+                return scope.bindings[of]
+            scope = scope.parent
+    elif isinstance(of, core.Instance):
+        return block.children.get(of) or block.top.get(of) or node
+    elif isinstance(of, core.Constant) and of.value is not None:
+        return block.value(of.value)
+    return node
+
+
+def _construct(node: core.Construct, block: Block) -> Value:
+    return block.children.get(node, node)
+
+
+def _number(value: Value) -> int | None:
+    if isinstance(value, core.Literal) and not isinstance(value.value, str):
+        return int(value.value)
+    return value.value if isinstance(value, core.EnumMember) else None
+
+
+def wrapped(kind: types.Type, value: int) -> int | bool:
+    """A number as the type holds it: the low bits, signed or not."""
+    kind = types.underlying(kind)
+    if kind == types.BOOL:
+        return bool(value)
+    if isinstance(kind, types.Bits):
+        value &= (1 << kind.width) - 1
+        return value - (1 << kind.width) if kind.signed and kind.width and value >> (kind.width - 1) else value
+    return value
+
+
+def _literal(node: core.Expression, value: int) -> core.Literal:
+    return core.Literal(node.type, node.span, wrapped(node.type, value))
+
+
+def _cast(node: core.Cast, block: Block) -> Value:
+    operand = block.value(node.operand)
+    number = _number(operand)
+    kind = types.underlying(node.type)
+    if number is not None and isinstance(kind, (types.Bits, types.Simple)):
+        return _literal(node, number)
+    if isinstance(operand, core.Expression) and (operand.type == node.type or isinstance(operand, core.TupleValue)):
+        return operand
+    return core.Cast(node.type, node.span, operand) if isinstance(operand, core.Expression) else operand
+
+
+def _unary(node: core.Unary, block: Block) -> Value:
+    number = _number(block.value(node.operand))
+    if number is None:
+        return node
+    return _literal(node, {"-": -number, "~": ~number, "!": not number, "+": number}[node.operator])
+
+
+def _saturated(kind: types.Type, value: int) -> int:
+    kind = types.underlying(kind)
+    if not isinstance(kind, types.Bits):
+        return value
+    low, high = (-(1 << (kind.width - 1)), (1 << (kind.width - 1)) - 1) if kind.signed else (0, (1 << kind.width) - 1)
+    return min(max(value, low), high)
+
+
+_BINARY: dict[str, Callable[[int, int], int]] = {
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
+    "/": lambda a, b: a // b, "%": lambda a, b: a % b,
+    "&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ b,
+    "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b,
+    "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b, ">=": lambda a, b: a >= b, "&&": lambda a, b: a and b, "||": lambda a, b: a or b,
+}  # fmt: skip
+
+
+def _binary(node: core.Binary, block: Block) -> Value:
+    left, right = _number(block.value(node.left)), _number(block.value(node.right))
+    if left is None or right is None:
+        return node
+    if node.operator == "++":
+        bits = types.width(node.right.type)
+        return _literal(node, (left << bits) | (right & ((1 << bits) - 1)))
+    if node.operator in ("|+|", "|-|"):
+        return _literal(node, _saturated(node.type, left + right if node.operator == "|+|" else left - right))
+    if node.operator in ("/", "%") and right <= 0:
+        return node
+    return _literal(node, _BINARY[node.operator](left, right))
+
+
+def _conditional(node: core.Conditional, block: Block) -> Value:
+    number = _number(block.value(node.condition))
+    return node if number is None else block.value(node.yes if number else node.no)
+
+
+def _slice(node: core.Slice, block: Block) -> Value:
+    number, low = _number(block.value(node.base)), _number(block.value(node.low))
+    return node if number is None or low is None else _literal(node, number >> low)
+
+
+def _expressions(values: tuple[core.Expression, ...], block: Block) -> tuple[core.Expression, ...]:
+    folded = ((old, block.value(old)) for old in values)
+    return tuple(new if isinstance(new, core.Expression) else old for old, new in folded)
+
+
+def _tuple(node: core.TupleValue, block: Block) -> Value:
+    return core.TupleValue(node.type, node.span, _expressions(node.elements, block))
+
+
+def _struct(node: core.StructValue, block: Block) -> Value:
+    names = tuple(name for name, _ in node.fields)
+    values = _expressions(tuple(value for _, value in node.fields), block)
+    return core.StructValue(node.type, node.span, tuple(zip(names, values, strict=True)))
+
+
+def _member(node: core.Member, block: Block) -> Value:
+    base = block.value(node.base)
+    if isinstance(base, core.StructValue):
+        return next((value for name, value in base.fields if name == node.name), node)
+    return node
+
+
+def _index(node: core.Index, block: Block) -> Value:
+    base, index = block.value(node.base), _number(block.value(node.index))
+    if isinstance(base, core.TupleValue) and index is not None and 0 <= index < len(base.elements):
+        return base.elements[index]
+    return node
+
+
+_FOLD: dict[type, Callable[..., Value]] = {
+    core.Ref: _ref, core.Construct: _construct, core.Cast: _cast, core.Unary: _unary, core.Binary: _binary,
+    core.Conditional: _conditional, core.Slice: _slice, core.TupleValue: _tuple, core.StructValue: _struct,
+    core.Member: _member, core.Index: _index,
+}  # fmt: skip

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the compiler tells its user: errors and warnings, each at a place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from detour.p4.source import Span
+
+MAX_ERRORS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is wrong, in P4's words, and what to write instead where there is such a thing."""
+
+    text: str
+    span: Span
+    hint: str = ""
+    kind: str = ""
+    """Of a warning, its name for `--Wdisable`: `unused`, `uninitialized`, `shadow`, `invalid`..."""
+
+
+class CompileError(Exception):
+    """Ends a pass that cannot go on. What it has to say is in `Messages` already, or in `message`."""
+
+    def __init__(self, message: Message | None = None) -> None:
+        super().__init__(message.text if message else "errors")
+        self.message = message
+
+
+@dataclass
+class Messages:
+    """Collects messages of all passes."""
+
+    errors: list[Message] = field(default_factory=list)
+    warnings: list[Message] = field(default_factory=list)
+
+    def error(self, span: Span, text: str, hint: str = "") -> None:
+        """Adds an error; one at a place that has an error already says nothing new.
+
+        Raises:
+            CompileError: there are `MAX_ERRORS`.
+        """
+        if any(old.span == span for old in self.errors):
+            return
+        self.errors.append(Message(text, span, hint))
+        if len(self.errors) >= MAX_ERRORS:
+            raise CompileError
+
+    def warn(self, kind: str, span: Span, text: str) -> None:
+        if not span.file.standard:
+            self.warnings.append(Message(text, span, kind=kind))
+
+    def fail(self, span: Span, text: str, hint: str = "") -> CompileError:
+        """An error after which the pass cannot go on: `raise messages.fail(...)`."""
+        return CompileError(Message(text, span, hint))
+
+
+def render(message: Message, level: str) -> str:
+    """`file:line:column: error: text`, the source line, the place marked under it, and the hint."""
+    span = message.span
+    lines = [f"{span}: {level}: {message.text}" + (f" [-W{message.kind}]" if message.kind else "")]
+    if span.file.name:
+        line = span.file.line(span.line)
+        width = max(1, min(span.end - span.start, len(line) - span.column + 1))
+        indent = "".join("\t" if char == "\t" else " " for char in line[: span.column - 1])
+        lines += [f"  {line}", f"  {indent}{'^' * width}"]
+    if message.hint:
+        lines.append(f"  {message.hint}")
+    return "\n".join(lines)

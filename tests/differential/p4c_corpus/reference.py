@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs p4c, and keeps its results by the content of the program."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+COMPILERS = {"v1model": "p4c-bm2-ss", "psa": "p4c-bm2-psa", "pna": "p4c-bm2-pna"}
+CACHE = Path(os.environ.get("DETOUR_P4C_CACHE") or Path.home() / ".cache" / "detour" / "p4c")
+_INCLUDE = re.compile(rb"#include.*\b(psa|pna)\.p4")
+_PLACE = re.compile(r"^(.+?)\((\d+)\):\s*(?:\[--Werror=[\w -]+\] error|syntax error|error)", re.MULTILINE)
+_SECONDS = 120
+
+
+def missing() -> str | None:
+    """Why there is no p4c here; None if there is one."""
+    absent = [name for name in COMPILERS.values() if not shutil.which(name)]
+    return f"{', '.join(absent)}: not on PATH" if absent else None
+
+
+@cache
+def architecture(source: Path) -> str:
+    """By the file that a program includes, as p4c's own tests are chosen."""
+    include = _INCLUDE.search(source.read_bytes())
+    return include[1].decode() if include else "v1model"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What p4c made of a program: files in `folder`."""
+
+    folder: Path
+    status: int
+
+    @property
+    def json(self) -> Path:
+        return self.folder / "out.json"
+
+    @property
+    def p4info(self) -> Path:
+        return self.folder / "p4info.txtpb"
+
+    @property
+    def entries(self) -> Path:
+        return self.folder / "entries.txtpb"
+
+    @property
+    def accepted(self) -> bool:
+        return self.status == 0 and self.json.exists()
+
+    @property
+    def crashed(self) -> bool:
+        """Whether p4c ended by a bug of its own, so that it says nothing about the program."""
+        return self.status not in (0, 1) or "Compiler Bug" in self.messages
+
+    @property
+    def messages(self) -> str:
+        return (self.folder / "stderr").read_text(errors="replace")
+
+    def first_error(self) -> tuple[str, int] | None:
+        """Name of the file and line of the first error, if it has a place."""
+        place = _PLACE.search(self.messages)
+        return (Path(place[1]).name, int(place[2])) if place else None
+
+
+def _key(source: Path, include: tuple[Path, ...], options: tuple[str, ...]) -> str:
+    digest = hashlib.sha256(repr((str(source), [str(one) for one in include], options)).encode())
+    digest.update(source.read_bytes())
+    return f"{source.stem}-{digest.hexdigest()[:12]}"
+
+
+def compiled(source: Path, include: tuple[Path, ...] = (), options: tuple[str, ...] = ()) -> Reference:
+    """What p4c makes of a program, from the cache if it was asked before."""
+    folder = CACHE / _key(source, include, options)
+    if not (folder / "status").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        status = _run(source, include, options, folder, p4runtime=True)
+        if status == 1 and "not supported by P4Runtime" in (folder / "stderr").read_text(errors="replace"):
+            (folder / "p4info.txtpb").unlink(missing_ok=True)
+            status = _run(source, include, options, folder, p4runtime=False)
+        (folder / "status").write_text(f"{status}\n")
+    return Reference(folder, int((folder / "status").read_text()))
+
+
+def _run(source: Path, include: tuple[Path, ...], options: tuple[str, ...], folder: Path, *, p4runtime: bool) -> int:
+    arch = architecture(source)
+    line = [COMPILERS[arch], "--arch", arch, *options, "-o", f"{folder}/out.json"]
+    line += [word for one in include for word in ("-I", str(one))]
+    if p4runtime:
+        line += ["--p4runtime-files", f"{folder}/p4info.txtpb", "--p4runtime-entries-files", f"{folder}/entries.txtpb"]
+    with (folder / "stderr").open("wb") as errors:
+        try:
+            run = subprocess.run(
+                [*line, str(source)], check=False, stdout=errors, stderr=errors, timeout=_SECONDS, cwd=folder
+            )
+        except subprocess.TimeoutExpired:
+            return 124
+    return run.returncode

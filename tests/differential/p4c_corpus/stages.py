@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is compared for one program: a function for each stage, which returns what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import text_format
+
+from tests.differential.p4c_corpus import ours, reference
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`ok` None: the program does not count in this stage, for the reason given."""
+
+    name: str
+    ok: bool | None
+    reason: str = ""
+    counted: str = ""
+    """A second thing that is counted, for stages that have one."""
+
+
+def compile_one(source: Path) -> Outcome:
+    """Compiles what p4c compiles."""
+    theirs = reference.compiled(source)
+    if not theirs.accepted:
+        return Outcome(source.stem, None, "p4c refuses it")
+    mine = ours.compiled(source)
+    at = f" ({mine.place[0]}:{mine.place[1]})" if mine.place else ""
+    return Outcome(source.stem, mine.accepted, ("BUG " if mine.bug else "") + mine.error + at if mine.error else "")
+
+
+def errors_one(source: Path) -> Outcome:
+    """Refuses what p4c refuses; `counted` is "line" if the first error is on the line of p4c's."""
+    theirs = reference.compiled(source)
+    if theirs.accepted or theirs.crashed:
+        return Outcome(source.stem, None, "p4c takes it" if theirs.accepted else "p4c fails")
+    mine = ours.compiled(source)
+    if mine.accepted or mine.bug:
+        first = next((line for line in theirs.messages.splitlines() if "error" in line), "")
+        return Outcome(source.stem, False, f"BUG {mine.error}" if mine.bug else f"taken; p4c: {first[:160]}")
+    place = theirs.first_error()
+    if place is None or place == mine.place:
+        return Outcome(source.stem, True, counted="line")
+    first = next((line for line in theirs.messages.splitlines() if "error" in line), "")
+    return Outcome(source.stem, True, f"ours {mine.place}: {mine.error[:100]} | p4c {place}: {first[-120:]}")
+
+
+def p4info_one(source: Path) -> Outcome:
+    """P4Info equal as messages, and the entries."""
+    theirs = reference.compiled(source)
+    if not theirs.accepted or not theirs.p4info.exists():
+        return Outcome(source.stem, None, "no P4Info of p4c")
+    mine = ours.compiled(source)
+    if not mine.accepted:
+        return Outcome(source.stem, None, "not compiled")
+    if mine.p4info is None:
+        return Outcome(source.stem, False, "no P4Info")
+    reason = _difference(theirs.p4info, mine.p4info)
+    if not reason and theirs.entries.exists() and mine.entries is not None:
+        reason = _difference(theirs.entries, mine.entries)
+    return Outcome(source.stem, not reason, reason)
+
+
+def _difference(theirs: Path, mine: Any) -> str:
+    expected = text_format.Parse(theirs.read_text(), type(mine)())
+    if expected == mine:
+        return ""
+    lines = zip(
+        text_format.MessageToString(expected).splitlines(),
+        text_format.MessageToString(mine).splitlines(),
+        strict=False,
+    )
+    first = next(((a.strip(), b.strip()) for a, b in lines if a != b), ("", "(length)"))
+    return f"p4c {first[0]!r}, ours {first[1]!r}"
+
+
+def _plays(stf: Path, p4info: Path, program: Path) -> str:
+    """Empty if a packet test is as expected, else why not."""
+    from detour import cli
+
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        try:
+            status = cli.main(["trace", "--program", f"{p4info},{program}", "--stf", str(stf)])
+        except SystemExit as end:
+            status = end.code
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+    lines = [line for line in output.getvalue().splitlines() if line.strip()]
+    return "" if status == 0 else (next((line for line in lines if "expected" in line or "should" in line), lines[-1]))
+
+
+def stf_one(source: Path) -> Outcome:
+    """The packet test of a sample: `counted` is "p4c" if it passes with p4c's JSON on the engine."""
+    stf = source.with_suffix(".stf")
+    theirs = reference.compiled(source)
+    if not stf.exists() or not theirs.accepted:
+        return Outcome(source.stem, None, "no test")
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder)
+        # Where p4c writes no P4Info, ours serves both: STF names objects as the JSON does.
+        mine = ours.compiled(source)
+        if mine.p4info is not None:
+            (base / "p4info.txtpb").write_text(text_format.MessageToString(mine.p4info))
+            (base / "out.json").write_text(json.dumps(mine.json))
+        p4info = theirs.p4info if theirs.p4info.exists() else base / "p4info.txtpb"
+        reference_says = _plays(stf, p4info, theirs.json) if p4info.exists() else "no P4Info"
+        counted = "" if reference_says else "p4c"
+        if not mine.accepted:
+            return Outcome(source.stem, False, f"not compiled: {mine.error[:100]}", counted)
+        reason = _plays(stf, base / "p4info.txtpb", base / "out.json")
+        if reason and reference_says:
+            reason = f"{reason}; with p4c's too: {reference_says}"
+        return Outcome(source.stem, not reason, reason[:300], counted)
+
+
+def programs_one(source: Path) -> Outcome:
+    """The same frames out on both JSONs."""
+    from tests.differential.p4c_corpus import traffic
+
+    include = traffic.include_folders(source)
+    theirs = reference.compiled(source, include)
+    if not theirs.accepted:
+        return Outcome(source.stem, None, "p4c refuses it")
+    mine = ours.compiled(source, include)
+    if not mine.accepted:
+        return Outcome(source.stem, False, f"{'BUG ' if mine.bug else ''}{mine.error}")
+    reason = traffic.compare(theirs, mine, seed=source.name) if theirs.p4info.exists() else ""
+    return Outcome(source.stem, not reason, reason[:400], "compiled")
+
+
+STAGES: dict[str, Callable[[Path], Outcome]] = {
+    "compile": compile_one,
+    "errors": errors_one,
+    "p4info": p4info_one,
+    "stf": stf_one,
+    "programs": programs_one,
+    "random": programs_one,
+}

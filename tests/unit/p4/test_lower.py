@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lowering: what small programs become, statement by statement."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detour.p4.compile import compile_file
+
+_PROGRAM = """
+#include <core.p4>
+#include <v1model.p4>
+header head_t {{ bit<8> a; bit<8> b; bit<16> c; int<8> s; bit<8> d; }}
+struct headers_t {{ head_t h; head_t[3] st; }}
+struct meta_t {{ bit<8> x; bool f; }}
+{top}
+parser TheParser(packet_in p, out headers_t hdr, inout meta_t m, inout standard_metadata_t std) {{
+    state start {{ {parser} }}
+    {states}
+}}
+control None(inout headers_t hdr, inout meta_t m) {{ apply {{ }} }}
+control TheIngress(inout headers_t hdr, inout meta_t m, inout standard_metadata_t std) {{
+    {locals}
+    apply {{ {body} }}
+}}
+control TheEgress(inout headers_t hdr, inout meta_t m, inout standard_metadata_t std) {{ apply {{ }} }}
+control TheDeparser(packet_out p, in headers_t hdr) {{ apply {{ p.emit(hdr); }} }}
+V1Switch(TheParser(), None(), TheIngress(), TheEgress(), None(), TheDeparser()) main;
+"""
+PLAIN = "p.extract(hdr.h); transition accept;"
+
+
+class Compiler:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, body: str = "", **parts: str) -> dict[str, Any]:
+        result = self.result(body, **parts)
+        assert result.json is not None, [error.text for error in result.errors]
+        return result.json
+
+    def result(self, body: str = "", **parts: str) -> Any:
+        path = self.folder / "program.p4"
+        filled = {"top": "", "parser": PLAIN, "states": "", "locals": "", "body": body, **parts}
+        path.write_text(_PROGRAM.format(**filled))
+        return compile_file(path, p4info=False)
+
+
+@pytest.fixture
+def compiled(tmp_path: Path) -> Compiler:
+    return Compiler(tmp_path)
+
+
+def _text(e: Any) -> str:
+    """A value of the JSON in short."""
+    if not isinstance(e, dict):
+        return str(e)
+    kind, value = e["type"], e["value"]
+    if kind == "expression":
+        if "op" not in value:
+            return _text(value)
+        if value["op"] == "?":
+            return f"({_text(value['cond'])} ? {_text(value['left'])} : {_text(value['right'])})"
+        left = f"{_text(value['left'])} " if value["left"] is not None else ""
+        return f"({left}{value['op']} {_text(value['right'])})"
+    if kind in ("field", "stack_field"):
+        return ".".join(value)
+    if kind in ("runtime_data", "local"):
+        return f"${value}"
+    return str(value)
+
+
+def _calls(action: dict[str, Any]) -> list[str]:
+    return [f"{c['op']}({', '.join(map(_text, c['parameters']))})" for c in action["primitives"]]
+
+
+def _action(json: dict[str, Any], name: str) -> list[str]:
+    (action,) = [each for each in json["actions"] if each["name"] == name]
+    return _calls(action)
+
+
+def _statements(json: dict[str, Any]) -> list[str]:
+    """All primitives outside of actions of the program, in the order in which they run where no table is between."""
+    ingress = json["pipelines"][0]
+    actions = {each["id"]: each for each in json["actions"]}
+    tables = [table for table in ingress["tables"] if table["name"].startswith("tbl_")]
+    return [call for table in tables for call in _calls(actions[table["action_ids"][0]])]
+
+
+@pytest.mark.parametrize(
+    ("statement", "call"),
+    [
+        ("hdr.h.a = hdr.h.b + 1;", "assign(h.a, ((h.b + 0x01) & 0xff))"),
+        ("hdr.h.a = hdr.h.b - 1;", "assign(h.a, ((h.b + 0xff) & 0xff))"),
+        ("hdr.h.a = -hdr.h.b;", "assign(h.a, ((0x00 - h.b) & 0xff))"),
+        ("hdr.h.s = hdr.h.s + 1;", "assign(h.s, ((h.s + 0x01) two_comp_mod 0x8))"),
+        ("hdr.h.a = hdr.h.b |+| hdr.h.d;", "assign(h.a, ((h.b + h.d) usat_cast 0x8))"),
+        ("hdr.h.a = hdr.h.b / 4;", "assign(h.a, (h.b >> 0x2))"),
+        ("hdr.h.a = hdr.h.b % 4;", "assign(h.a, (h.b & 0x03))"),
+        ("hdr.h.c = hdr.h.a ++ hdr.h.b;", "assign(h.c, ((h.a << 0x8) | h.b))"),
+        ("hdr.h.a = hdr.h.c[11:4];", "assign(h.a, ((h.c >> 0x4) & 0xff))"),
+        ("hdr.h.c[11:4] = hdr.h.a;", "assign(h.c, ((h.c & 0xf00f) | (h.a << 0x4)))"),
+        ("hdr.h.a = (bit<8>)hdr.h.s;", "assign(h.a, (h.s & 0xff))"),
+        ("hdr.h.a = hdr.h.b << 9;", "assign(h.a, 0x00)"),
+        ("m.f = hdr.h.a > 4;", "assign(scalars.meta_t.f, (b2d (h.a > 0x04)))"),
+        ("hdr.h.a = m.f ? hdr.h.b : 8w3;", "assign(h.a, ((d2b scalars.meta_t.f) ? h.b : 0x03))"),
+        ("hdr.h.setInvalid();", "remove_header(h)"),
+        ("hdr.st.push_front(1);", "push(st, 0x1)"),
+        ("hdr.st[m.x] = hdr.h;", "assign_header((st dereference_header_stack scalars.meta_t.x), h)"),
+    ],
+)
+def test_a_statement_is_one_primitive(statement: str, call: str, compiled: Compiler) -> None:
+    assert _statements(compiled(statement)) == [call]
+
+
+def test_what_is_known_is_not_computed(compiled: Compiler) -> None:
+    assert _statements(compiled("bit<8> i = 1; hdr.st[i].a = hdr.st[i + 1].b;"))[-1] == "assign(st[1].a, st[2].b)"
+    json = compiled("bit<8> i = 1; if (i == 2) { hdr.h.a = 1; }")
+    assert json["pipelines"][0]["conditionals"] == []
+
+
+def test_parts_of_an_aggregate_that_the_target_changes_are_saved(compiled: Compiler) -> None:
+    calls = _statements(compiled("hdr.h = {hdr.h.b, hdr.h.a, 1, 2, 3};"))
+    assert calls[:4] == [
+        "assign(scalars.tmp, h.b)",
+        "assign(scalars.tmp_0, h.a)",
+        "add_header(h)",
+        "assign(h.a, scalars.tmp)",
+    ]
+
+
+def test_operands_are_evaluated_from_left_to_right(compiled: Compiler) -> None:
+    top = "bit<8> next(inout bit<8> n) { n = n + 1; return n; }"
+    calls = _statements(compiled("hdr.h.a = m.x + next(m.x);", top=top))
+    assert calls == [
+        "assign(scalars.tmp, scalars.meta_t.x)",
+        "assign(scalars.meta_t.x, ((scalars.meta_t.x + 0x01) & 0xff))",
+        "assign(scalars.retval, scalars.meta_t.x)",
+        "assign(h.a, ((scalars.tmp + scalars.retval) & 0xff))",
+    ]
+
+
+@pytest.mark.parametrize(("arguments", "copies"), [("hdr.h.a, hdr.h.b", 0), ("hdr.h.a, hdr.h.a", 2)])
+def test_arguments_that_overlap_are_copied(arguments: str, copies: int, compiled: Compiler) -> None:
+    top = "void both(inout bit<8> one, inout bit<8> two) { one = 1; two = 2; }"
+    calls = _statements(compiled(f"both({arguments});", top=top))
+    assert sum("scalars" in call.partition(",")[0] for call in calls) == 2 * copies
+
+
+def test_an_argument_is_copied_if_the_action_changes_it_otherwise(compiled: Compiler) -> None:
+    json = compiled("act(hdr.h);", locals="action act(in head_t h) { hdr.h.a = 1; hdr.h.a = h.a; }")
+    assert _action(json, "TheIngress.act") == ["assign_header(h_0, h)", "assign(h.a, 0x01)", "assign(h.a, h_0.a)"]
+
+
+def test_exit_copies_out_of_all_calls(compiled: Compiler) -> None:
+    inner = "control Inner(inout bit<8> x, inout bit<8> y) { apply { x = 1; if (y == 0) { exit; } y = 2; } }"
+    json = compiled("i.apply(hdr.h.a, hdr.h.a); hdr.h.b = 9;", top=inner, locals="Inner() i;")
+    ingress = json["pipelines"][0]
+    nodes = {each["name"]: each for each in [*ingress["tables"], *ingress["conditionals"]]}
+    (condition,) = ingress["conditionals"]
+    leaving = nodes[condition["true_next"]]
+    actions = {each["id"]: each for each in json["actions"]}
+    assert _calls(actions[leaving["action_ids"][0]]) == ["assign(h.a, 0x01)", "assign(h.a, scalars.y)"]
+    assert leaving["base_default_next"] is None
+
+
+def test_an_action_exits_by_a_mark_and_a_jump(compiled: Compiler) -> None:
+    json = compiled("act();", locals="action act() { if (hdr.h.a == 1) { exit; } hdr.h.b = 2; }")
+    assert _action(json, "TheIngress.act") == [
+        "_jump_if_zero((b2d (h.a == 0x01)), 0x3)",
+        "exit()",
+        "_jump(0x4)",
+        "assign(h.b, 0x02)",
+    ]
+
+
+def test_a_loop_in_an_action_stays_one(compiled: Compiler) -> None:
+    body = "action sum() { for (bit<8> i = 0; i < hdr.h.a; i = i + 1) { hdr.h.b = hdr.h.b + i; } }"
+    calls = _action(compiled("sum();", locals=body), "TheIngress.sum")
+    assert calls[-1] == "_jump(0x1)"
+
+
+def test_a_loop_in_a_control_is_unrolled(compiled: Compiler) -> None:
+    calls = _statements(compiled("for (bit<8> i = 0; i < 3; i = i + 1) { hdr.st[i].a = i; }"))
+    assert [call for call in calls if "st[" in call] == [f"assign(st[{i}].a, 0x0{i})" for i in range(3)]
+
+
+def test_hit_and_switch_are_followers_of_the_table(compiled: Compiler) -> None:
+    table = "action one() {} action two() {} table t { key = { hdr.h.a: exact; } actions = { one; two; } }"
+    (t,) = [x for x in compiled("if (t.apply().hit) { m.x = 1; }", locals=table)["pipelines"][0]["tables"] if x["key"]]
+    assert set(t["next_tables"]) == {"__HIT__", "__MISS__"}
+    body = "switch (t.apply().action_run) { one: { m.x = 1; } default: { m.x = 2; } }"
+    (t,) = [x for x in compiled(body, locals=table)["pipelines"][0]["tables"] if x["key"]]
+    assert t["next_tables"]["TheIngress.one"] != t["next_tables"]["TheIngress.two"]
+    assert t["next_tables"]["TheIngress.two"] == t["next_tables"]["NoAction"]
+
+
+def test_ranges_in_select_are_masks(compiled: Compiler) -> None:
+    select = "p.extract(hdr.h); transition select(hdr.h.a) { 4 .. 9: more; default: accept; }"
+    json = compiled(parser=select, states="state more { p.extract(hdr.st.next); transition accept; }")
+    first = json["parsers"][0]["parse_states"][0]["transitions"]
+    assert [(t["value"], t["mask"]) for t in first] == [("0x04", "0xfc"), ("0x08", "0xfe"), (None, None)]
+
+
+def test_a_loop_over_a_stack_stays_one(compiled: Compiler) -> None:
+    more = "state more { p.extract(hdr.st.next); transition select(hdr.st.last.a) { 0: more; default: accept; } }"
+    json = compiled(parser="p.extract(hdr.h); transition more;", states=more)
+    states = json["parsers"][0]["parse_states"]
+    assert [state["name"] for state in states] == ["start", "more"]
+    assert states[1]["transitions"][0]["next_state"] == "more"
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("hdr.h.a = hdr.h.b / 3;", "/ of values that are not known at compile time"),
+        ("t.apply(); t.apply();", "t is applied twice"),
+        ("if (m.f) { t.apply(); m.x = 1; } else { t.apply(); }", "at two places that go on differently"),
+        ("for (bit<8> i = 0; i < m.x; i = i + 1) { t.apply(); }", "how often this loop runs is not known"),
+    ],
+)
+def test_what_bmv2_cannot_do_is_refused_by_name(body: str, says: str, compiled: Compiler) -> None:
+    table = "table t { key = { hdr.h.a: exact; } actions = { NoAction; } }"
+    (error,) = compiled.result(body, locals=table).errors
+    assert says in error.text
