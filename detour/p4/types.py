@@ -8,10 +8,12 @@ and arguments.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from detour.p4 import core
+from detour.p4.annotations import Annotation
+
+Declared = Any
+"""A declaration of `core`, which imports this module."""
 
 
 class Type:
@@ -118,7 +120,7 @@ class NewType(Type):
 
     name: str
     base: Type
-    declaration: core.TypeDeclaration = field(compare=False, repr=False)
+    declaration: Declared = field(compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.name
@@ -130,7 +132,7 @@ class Enum(Type):
 
     name: str
     base: Type | None = None
-    declaration: core.TypeDeclaration | None = field(default=None, compare=False, repr=False)
+    declaration: Declared = field(default=None, compare=False, repr=False)
     members: tuple[tuple[str, int | None], ...] = field(default=(), compare=False, repr=False)
     """Names and, with `base`, values, in the order of the source."""
 
@@ -144,7 +146,7 @@ class FieldOf:
 
     name: str
     type: Type
-    annotations: tuple[core.Annotation, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ class Record(Type):
     name: str
     arguments: tuple[Type, ...] = ()
     fields: tuple[FieldOf, ...] = field(default=(), compare=False, repr=False)
-    declaration: core.TypeDeclaration | None = field(default=None, compare=False, repr=False)
+    declaration: Declared = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.name + (f"<{', '.join(map(str, self.arguments))}>" if self.arguments else "")
@@ -181,7 +183,7 @@ class Union(Record):
 class Extern(Type):
     name: str
     arguments: tuple[Type, ...] = ()
-    declaration: core.Extern | None = field(default=None, compare=False, repr=False)
+    declaration: Declared = field(default=None, compare=False, repr=False)
     """Methods have the parameters of the declaration; `core.CallMethod` has those with the arguments filled in."""
 
     def __str__(self) -> str:
@@ -196,7 +198,7 @@ class Block(Type):
     """`parser`, `control` or `package`."""
     name: str
     arguments: tuple[Type, ...] = ()
-    declaration: core.Parser | core.Control | core.BlockType | None = field(default=None, compare=False, repr=False)
+    declaration: Declared = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.name + (f"<{', '.join(map(str, self.arguments))}>" if self.arguments else "")

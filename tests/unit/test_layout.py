@@ -60,13 +60,14 @@ BELOW = {
     # package: what it may import from, beside itself (docs/architecture.md)
     "base": set(),
     "topo": {"base"},
-    "control": {"base", "topo"},
+    "p4": {"base"},
+    "control": {"base", "topo", "p4"},
     "conformance": {"base", "control"},
     "hosts": {"base", "topo"},
-    "engine": {"base", "topo", "control", "hosts"},
-    "fabric": {"base", "topo", "control", "hosts", "engine"},
-    "experiments": {"base", "topo", "control", "hosts", "engine", "fabric"},
-    "cli": {"base", "topo", "control", "hosts", "engine", "fabric", "experiments", "conformance"},
+    "engine": {"base", "topo", "p4", "control", "hosts"},
+    "fabric": {"base", "topo", "p4", "control", "hosts", "engine"},
+    "experiments": {"base", "topo", "p4", "control", "hosts", "engine", "fabric"},
+    "cli": {"base", "topo", "p4", "control", "hosts", "engine", "fabric", "experiments", "conformance"},
 }
 
 

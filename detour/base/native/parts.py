@@ -25,12 +25,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from detour.base import sources
 from detour.base.cache import Cache, cache_dir, without
 from detour.base.cores import cores
 from detour.base.errors import DetourError
 from detour.base.extras import require
 from detour.base.jit import COMPILED, JIT_OFF, NATIVES
-from detour.base.native import objects, sources
+from detour.base.native import objects
 from detour.base.native.entries import NativeEntry
 from detour.base.native.objects import NativeCode
 from detour.base.places import PACKAGE

@@ -55,10 +55,15 @@ def run(programs: Sequence[str] = (), times: int = 3, progress: Progress = silen
 
 def _cost(source: Path, times: int) -> CompileCost:
     with tempfile.TemporaryDirectory() as folder:
-        outputs = ("-o", f"{folder}/a.json", "--p4runtime-files", f"{folder}/a.p4info.txtpb", str(source))
-        ours = [cost_of(sys.executable, "-m", "detour.cli.p4c", *outputs) for _ in range(times)]
+        json, p4info = f"{folder}/a.json", f"{folder}/a.p4info.txtpb"
+        command = (sys.executable, "-m", "detour", "compile", str(source), "-o", json, "--p4info", p4info)
+        ours = [cost_of(*command) for _ in range(times)]
         p4c = p4c_of(source)
-        theirs = [cost_of(p4c, *outputs)[0] for _ in range(times)] if shutil.which(p4c) else None
+        theirs = (
+            [cost_of(p4c, "-o", json, "--p4runtime-files", p4info, str(source))[0] for _ in range(times)]
+            if shutil.which(p4c)
+            else None
+        )
     seconds, _, mib = sorted(ours)[times // 2]
     return CompileCost(
         name=source.stem,

@@ -14,8 +14,7 @@ from detour.p4.lower import operators
 from detour.p4.lower.builder import simplify
 from detour.p4.lower.calls import NOTHING, declare_locals
 from detour.p4.lower.compare import part
-from detour.p4.lower.context import Context, Frame
-from detour.p4.lower.expressions import as_value
+from detour.p4.lower.context import Context, Frame, as_value
 from detour.p4.lower.places import (
     HeaderPlace,
     Operand,

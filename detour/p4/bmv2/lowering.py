@@ -8,13 +8,13 @@ from detour.p4.bmv2.common import Target
 from detour.p4.bmv2.document import document
 from detour.p4.bmv2.values import Json
 from detour.p4.elaborate import Elaboration
-from detour.p4.lower import calls, packets, parsers, statements, tables
+from detour.p4.lower import applies, statements
 from detour.p4.lower.context import Context
 from detour.p4.messages import CompileError, Messages
 from detour.p4.types import Enum
 
-LOWERING = (calls, packets, parsers, statements, tables)
-"""Modules that register what they lower."""
+LOWERING = (applies, statements)
+"""Modules that register what they lower, or import those that do."""
 PACKAGES = {"V1Switch": "v1model", "PSA_Switch": "psa", "PNA_NIC": "pna"}
 
 

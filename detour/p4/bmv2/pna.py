@@ -11,8 +11,7 @@ from detour.p4.elaborate import Block as Instance
 from detour.p4.ir import Const, Text, Value
 from detour.p4.lower import operators
 from detour.p4.lower.calls import NOTHING, arguments_of
-from detour.p4.lower.context import Context
-from detour.p4.lower.expressions import as_value
+from detour.p4.lower.context import Context, as_value
 from detour.p4.lower.parsers import lower_parser
 from detour.p4.lower.places import Operand
 

@@ -14,8 +14,7 @@ from detour.p4.elaborate import Block as Instance
 from detour.p4.ir import Const, Named, Value, Vector
 from detour.p4.lower import operators
 from detour.p4.lower.calls import NOTHING, arguments_of
-from detour.p4.lower.context import Context
-from detour.p4.lower.expressions import as_value
+from detour.p4.lower.context import Context, as_value
 from detour.p4.lower.places import Operand, ScalarPlace
 from detour.p4.types import BOOL, Bits, Struct, Type, underlying
 from detour.p4.types import Extern as ExternType

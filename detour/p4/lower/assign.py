@@ -9,8 +9,8 @@ from detour.p4 import core, ir
 from detour.p4.ir import Const, Value
 from detour.p4.lower import operators
 from detour.p4.lower.compare import part
-from detour.p4.lower.context import Context, executes
-from detour.p4.lower.expressions import as_value, has_effects
+from detour.p4.lower.context import Context, as_value, executes
+from detour.p4.lower.effects import has_effects
 from detour.p4.lower.places import (
     SCALARS,
     Aggregate,
@@ -22,8 +22,10 @@ from detour.p4.lower.places import (
     StackPlace,
     UnionPlace,
     header_field,
+    last_element,
     leaves,
     members,
+    union_element,
 )
 from detour.p4.types import Bits, Record, Stack, Tuple, Type, underlying
 
@@ -76,8 +78,6 @@ def _assign_header(ctx: Context, target: HeaderPlace, value: Operand) -> None:
 def header_ref(place: HeaderPlace) -> Value:
     """A header as an argument of a primitive."""
     if type(place.ref) is ir.LastField:
-        from detour.p4.lower.places import last_element
-
         return last_element(place.ref)
     return place.ref
 
@@ -219,8 +219,6 @@ def frozen(ctx: Context, place: Place) -> Place:
         ref = _frozen_value(ctx, place.ref)
         return place if ref is place.ref else HeaderPlace(place.type, place.path, ref)
     if isinstance(place, UnionPlace) and type(place.ref) is ir.Op:
-        from detour.p4.lower.expressions import union_element
-
         return union_element(place, place.path, _frozen_value(ctx, place.ref))
     return place
 

@@ -15,7 +15,8 @@ from detour.p4.lower.accesses import Accesses
 from detour.p4.lower.assign import Touched, assign, frozen, header_ref, slice_writer
 from detour.p4.lower.compare import union_validity
 from detour.p4.lower.context import EVALUATE, Context, Frame, evaluates, executes
-from detour.p4.lower.expressions import has_effects, saved
+from detour.p4.lower.effects import has_effects
+from detour.p4.lower.expressions import member, saved
 from detour.p4.lower.places import (
     HeaderPlace,
     Operand,
@@ -52,7 +53,7 @@ def bind(
     for number, (parameter, argument) in enumerate(zip(parameters, arguments, strict=True)):
         if isinstance(parameter.type, ExternType | BlockType):
             if argument is not None:
-                ctx.bindings[parameter] = _object(ctx, argument)
+                ctx.bindings[parameter] = object_of(ctx, argument)
         elif parameter.direction in ("out", "inout"):
             outputs.append((parameter, _output(ctx, parameter, argument, slices)))
         elif argument is not None:
@@ -66,7 +67,7 @@ def bind(
         _bind_output(ctx, parameter, place, others, frame, slices.get(parameter), action)
 
 
-def _object(ctx: Context, argument: core.Expression) -> Operand | elaborate.Block:
+def object_of(ctx: Context, argument: core.Expression) -> Operand | elaborate.Block:
     """An extern or block that is passed on."""
     if isinstance(argument, core.Ref) and argument.declaration in ctx.bindings:
         return ctx.bindings[argument.declaration]
@@ -131,8 +132,6 @@ def _places(ctx: Context, paths: frozenset[tuple[object, ...]]) -> list[Place]:
 
 
 def _follow(place: Place, names: tuple[object, ...]) -> Place:
-    from detour.p4.lower.expressions import member
-
     for name in names:
         if isinstance(place, ScalarPlace):
             break
@@ -228,67 +227,10 @@ def inline(ctx: Context, frame: Frame, body: core.BlockStatement | None) -> None
         copy()
 
 
-@evaluates(core.CallAction)
-def _call_action(ctx: Context, e: core.CallAction) -> Operand:
-    from detour.p4.lower.tables import invoke_action
-
-    if ctx.action is None and not ctx.parsing:
-        invoke_action(ctx, e)
-    else:
-        frame = Frame(Block())
-        bind(ctx, e.action.parameters, e.arguments, frame, e.action)
-        inline(ctx, frame, e.action.body)
-    return NOTHING
-
-
-@evaluates(core.Apply)
-def _apply(ctx: Context, e: core.Apply) -> Operand:
-    target = e.target
-    if isinstance(target, core.Ref) and isinstance(target.declaration, core.Table):
-        from detour.p4.lower.tables import apply_table
-
-        apply_table(ctx, target.declaration, e.span)
-        return NOTHING
-    block = _object(ctx, target)
-    if not isinstance(block, elaborate.Block):
-        raise ctx.refuse(e.span, "it is not known at compile time what is applied here")
-    if isinstance(block.declaration, core.Parser):
-        from detour.p4.lower.parsers import apply_parser
-
-        apply_parser(ctx, block, e)
-    else:
-        _apply_control(ctx, block, e)
-    return NOTHING
-
-
-def _apply_control(ctx: Context, block: elaborate.Block, e: core.Apply) -> None:
-    control = block.declaration
-    assert isinstance(control, core.Control)
-    frame = Frame(Block())
-    bind(ctx, control.parameters, e.arguments, frame)
-    outer, ctx.instance = ctx.instance, block
-    declare_locals(ctx, control.locals)
-    inline(ctx, frame, control.body)
-    ctx.instance = outer
-
-
 def declare_locals(ctx: Context, declarations: Sequence[core.Declaration | core.Declare]) -> None:
     for each in declarations:
         if isinstance(each, core.Declare):
             ctx.execute(each)
-
-
-@evaluates(core.CallMethod)
-def _call_method(ctx: Context, e: core.CallMethod) -> Operand:
-    kind = e.receiver.type
-    if isinstance(kind, ExternType) and kind.name in ("packet_in", "packet_out"):
-        from detour.p4.lower.packets import packet_method
-
-        return packet_method(ctx, e)
-    receiver = _object(ctx, e.receiver)
-    if not isinstance(receiver, elaborate.Block):
-        raise ctx.refuse(e.span, f"it is not known at compile time whose {e.method.name} is called here")
-    return ctx.architecture.method(ctx, e, receiver)
 
 
 @evaluates(core.CallBuiltin)

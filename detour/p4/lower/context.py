@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from detour.p4 import core, ir
 from detour.p4.lower import operators
 from detour.p4.lower.builder import Builder
-from detour.p4.lower.places import HeaderPlace, Operand, Place, ScalarPlace, Storage
+from detour.p4.lower.places import HeaderPlace, Operand, Place, ScalarPlace, Storage, leaves
 from detour.p4.messages import CompileError, Message, Messages
 from detour.p4.source import Span
 from detour.p4.types import BOOL, Type, Varbits, underlying
@@ -25,6 +25,8 @@ Execute = Callable[["Context", Any], None]
 EVALUATE: dict[type, Evaluate] = {}
 EXECUTE: dict[type, Execute] = {}
 LOCATE: dict[type, Callable[[Context, Any], Place]] = {}
+BRANCH: dict[type, Callable[[Context, Any, ir.Block, ir.Block], None]] = {}
+"""Conditions that are control flow of their own: they go to the first block or to the second."""
 
 
 def evaluates(*kinds: type) -> Callable[[Evaluate], Evaluate]:
@@ -42,6 +44,16 @@ def executes(*kinds: type) -> Callable[[Execute], Execute]:
 
     def register(function: Execute) -> Execute:
         EXECUTE.update(dict.fromkeys(kinds, function))
+        return function
+
+    return register
+
+
+def branches(kind: type) -> Callable[[Any], Any]:
+    """Registers the function that lowers conditions of a kind to control flow."""
+
+    def register(function: Any) -> Any:
+        BRANCH[kind] = function
         return function
 
     return register
@@ -177,8 +189,6 @@ class Context:
                 else:
                     self._forget_stack(place.ref)
             else:
-                from detour.p4.lower.places import leaves
-
                 for leaf in leaves(place):
                     self.written(leaf)
 
@@ -209,3 +219,11 @@ class Context:
 
     def refuse(self, span: Span, text: str, hint: str = "") -> CompileError:
         return CompileError(Message(text, span, hint))
+
+
+def as_value(ctx: Context, operand: Operand) -> ir.Value:
+    """The value of a scalar operand."""
+    if isinstance(operand, ir.Value):
+        return operand
+    assert isinstance(operand, ScalarPlace)
+    return ctx.read(operand)

@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from detour.p4 import core, ir
 from detour.p4.ir import Block, Const, Op, Truth, Value
 from detour.p4.lower import operators
+from detour.p4.lower.assign import assign
 from detour.p4.lower.compare import equal
-from detour.p4.lower.context import LOCATE, Context, evaluates
+from detour.p4.lower.context import BRANCH, LOCATE, Context, as_value, evaluates
+from detour.p4.lower.effects import has_effects
 from detour.p4.lower.places import (
     Aggregate,
     HeaderPlace,
@@ -25,49 +27,10 @@ from detour.p4.lower.places import (
     UnionPlace,
     header_field,
     is_scalar,
+    members,
+    union_element,
 )
-from detour.p4.types import BOOL, ERROR, Bits, Enum, Header, underlying
-
-_CALLS = (core.CallFunction, core.CallAction, core.CallMethod, core.Apply, core.ApplyResult)
-_PURE_METHODS = frozenset(("length",))
-
-
-def has_effects(expression: core.Expression | None) -> bool:
-    """Whether evaluating it may change something: whether there is a call in it."""
-    kind = type(expression)
-    if expression is None or kind is core.Ref or kind is core.Literal or kind is core.EnumMember:
-        return False
-    if kind in _CALLS:
-        return not (kind is core.CallMethod and expression.method.name in _PURE_METHODS)  # type: ignore[attr-defined]
-    return any(map(has_effects, _children(expression)))
-
-
-def _children(expression: core.Expression) -> Sequence[core.Expression | None]:
-    """Operands of an expression, in the order of evaluation."""
-    match expression:
-        case core.Member() | core.StackMember():
-            return (expression.base,)
-        case core.Index():
-            return expression.base, expression.index
-        case core.Slice():
-            return expression.base, expression.low
-        case core.Unary() | core.Cast():
-            return (expression.operand,)
-        case core.Binary():
-            return expression.left, expression.right
-        case core.Conditional():
-            return expression.condition, expression.yes, expression.no
-        case core.TupleValue():
-            return expression.elements
-        case core.StructValue():
-            return [value for _, value in expression.fields]
-        case core.CallBuiltin():
-            return expression.receiver, *expression.arguments
-        case core.MaskSet():
-            return expression.value, expression.mask
-        case core.RangeSet():
-            return expression.low, expression.high
-    return ()
+from detour.p4.types import BOOL, ERROR, Bits, Enum, Header, Struct, Tuple, underlying
 
 
 def operands(ctx: Context, expressions: Sequence[core.Expression]) -> list[Operand]:
@@ -86,17 +49,8 @@ def scalars(ctx: Context, expressions: Sequence[core.Expression]) -> list[Value]
     return [as_value(ctx, operand) for operand in operands(ctx, expressions)]
 
 
-def as_value(ctx: Context, operand: Operand) -> Value:
-    if isinstance(operand, Value):
-        return operand
-    assert isinstance(operand, ScalarPlace)
-    return ctx.read(operand)
-
-
 def saved(ctx: Context, operand: Operand, expression: core.Expression) -> Operand:
     """The operand, in a temporary unless it cannot change."""
-    from detour.p4.lower.assign import assign
-
     if isinstance(operand, Const | Truth | ir.Data):
         return operand
     place = ctx.temporary(expression.type)
@@ -186,8 +140,6 @@ def _locate_part(ctx: Context, e: core.Member | core.StackMember | core.Index) -
 
 def _locate_value(ctx: Context, e: core.Expression) -> Place:
     """The place of something that is no l-value, such as the result of a call: a temporary."""
-    from detour.p4.lower.assign import assign
-
     operand = ctx.evaluate(e)
     if isinstance(operand, Place):
         return operand
@@ -246,15 +198,6 @@ def _element(ctx: Context, e: core.Index, base: StackPlace) -> Place:
     if isinstance(first, HeaderPlace):
         return HeaderPlace(first.type, path, Op("dereference_header_stack", base.ref, index))
     return union_element(first, path, Op("dereference_union_stack", base.ref, index))
-
-
-def union_element(like: UnionPlace, path: tuple[object, ...], ref: Value) -> UnionPlace:
-    """A union of a stack that is chosen at run time."""
-    members = {
-        name: HeaderPlace(place.type, path, Op("access_union_header", ref, number))
-        for number, (name, place) in enumerate(like.members.items())
-    }
-    return UnionPlace(like.type, path, ref, members)
 
 
 def _last_or_next(ctx: Context, e: core.StackMember, base: StackPlace) -> Place:
@@ -351,11 +294,8 @@ def condition(ctx: Context, e: core.Expression, yes: Block, no: Block) -> None:
         condition(ctx, e.right, yes, no)
     elif type(e) is core.Unary and e.operator == "!":
         condition(ctx, e.operand, no, yes)
-    elif type(e) is core.ApplyResult:
-        from detour.p4.lower.tables import apply_for_result
-
-        hit, miss = (yes, no) if e.name == "hit" else (no, yes)
-        apply_for_result(ctx, e.apply, hit, miss)
+    elif type(e) in BRANCH:
+        BRANCH[type(e)](ctx, e, yes, no)
     else:
         ctx.builder.branch(ctx.value(e), yes, no, e.span)
 
@@ -367,8 +307,6 @@ def _apply_result(ctx: Context, e: core.ApplyResult) -> Operand:
 
 @evaluates(core.Conditional)
 def _conditional(ctx: Context, e: core.Conditional) -> Operand:
-    from detour.p4.lower.assign import assign
-
     if is_scalar(e.type) and not has_effects(e.yes) and not has_effects(e.no):
         choice = ctx.value(e.condition)
         if type(choice) is Truth:
@@ -410,9 +348,6 @@ def _cast(ctx: Context, e: core.Cast) -> Operand:
 
 def _named(operand: Aggregate, e: core.Cast) -> Aggregate:
     """A tuple that becomes a struct or header: its parts get names."""
-    from detour.p4.lower.places import members
-    from detour.p4.types import Struct, Tuple
-
     if isinstance(e.type, Header):
         names = [part.name for part in e.type.fields]
     elif isinstance(e.type, Struct | Tuple):

@@ -9,9 +9,10 @@ from detour.p4 import core, elaborate, ir
 from detour.p4.ir import Block, Case, Const, Field, LastField, Value
 from detour.p4.lower import operators
 from detour.p4.lower.calls import bind, declare_locals
+from detour.p4.lower.compare import part
 from detour.p4.lower.context import Context, Frame
 from detour.p4.lower.expressions import operands
-from detour.p4.lower.places import Operand, ScalarPlace, is_scalar, scalar_width
+from detour.p4.lower.places import Operand, ScalarPlace, is_scalar, members, scalar_width
 from detour.p4.types import BOOL, Type, underlying, width
 
 
@@ -105,8 +106,8 @@ def _select(ctx: Context, select: core.Select, target) -> None:
     keys: list[Value] = []
     kinds: list[Type] = []
     for operand, e in zip(operands(ctx, select.expressions), select.expressions, strict=True):
-        for part, kind in _flat(ctx, operand, e.type):
-            keys.append(_key(ctx, part, kind))
+        for scalar, kind in _flat(ctx, operand, e.type):
+            keys.append(_key(ctx, scalar, kind))
             kinds.append(kind)
     rejected = Block()
     cases: list[Case] = []
@@ -126,8 +127,6 @@ def _flat(ctx: Context, operand: Operand, kind: Type) -> list[tuple[Operand, Typ
     """Scalars that a selected value consists of."""
     if is_scalar(kind):
         return [(operand, kind)]
-    from detour.p4.lower.compare import part
-    from detour.p4.lower.places import members
     from detour.p4.types import Struct, Tuple
 
     assert isinstance(kind, Struct | Tuple)

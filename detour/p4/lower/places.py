@@ -346,3 +346,12 @@ def members(kind: Struct | Tuple) -> list[tuple[str, Type]]:
 
 def _dot(name: str, part: str) -> str:
     return f"{name}.{part}" if name else part
+
+
+def union_element(like: UnionPlace, path: tuple[object, ...], ref: ir.Value) -> UnionPlace:
+    """A union of a stack that is chosen at run time."""
+    members = {
+        name: HeaderPlace(place.type, path, ir.Op("access_union_header", ref, number))
+        for number, (name, place) in enumerate(like.members.items())
+    }
+    return UnionPlace(like.type, path, ref, members)

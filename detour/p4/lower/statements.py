@@ -11,8 +11,10 @@ from detour.p4.lower.assign import assign
 from detour.p4.lower.calls import invalidate
 from detour.p4.lower.compare import equal
 from detour.p4.lower.context import Context, Loop, executes
-from detour.p4.lower.expressions import condition, has_effects, saved
+from detour.p4.lower.effects import has_effects
+from detour.p4.lower.expressions import condition, saved
 from detour.p4.lower.places import Aggregate, Place, ScalarPlace, StackPlace
+from detour.p4.lower.tables import invoke_statements, switch_on_action
 from detour.p4.types import Bits, underlying
 
 MAX_ITERATIONS = 4096
@@ -80,8 +82,6 @@ def _exit(ctx: Context, s: core.Exit) -> None:
 @executes(core.Switch)
 def _switch(ctx: Context, s: core.Switch) -> None:
     if isinstance(s.subject, core.ApplyResult):
-        from detour.p4.lower.tables import switch_on_action
-
         switch_on_action(ctx, s)
         return
     subject = ctx.evaluate(s.subject)
@@ -131,8 +131,6 @@ def _for(ctx: Context, s: core.For) -> None:
                 "how often this loop runs is not known at compile time",
                 "BMv2 cannot go back to a table: compare a variable that only the loop changes with a constant",
             )
-        from detour.p4.lower.tables import invoke_statements
-
         invoke_statements(ctx, s.span, lambda: _repeat(ctx, s))
 
 

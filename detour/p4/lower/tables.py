@@ -12,8 +12,8 @@ from detour.p4 import core, ir
 from detour.p4.ir import Block, Const, Field, Op, Value
 from detour.p4.lower import operators
 from detour.p4.lower.calls import bind, inline
-from detour.p4.lower.context import Context, Frame
-from detour.p4.lower.places import HeaderPlace, Operand, Place, ScalarPlace, is_scalar, members, scalar_width
+from detour.p4.lower.context import Context, Frame, branches
+from detour.p4.lower.places import Aggregate, HeaderPlace, Operand, Place, ScalarPlace, is_scalar, members, scalar_width
 from detour.p4.source import Span
 from detour.p4.types import BOOL, Struct, Tuple, Type, underlying
 
@@ -98,8 +98,6 @@ def _table_action(ctx: Context, choice: core.ActionChoice) -> ir.Action:
 def _data(ctx: Context, kind: Type, name: str, parameters: list[tuple[str, int]], span: Span) -> Operand:
     """A parameter that entries give; parts of a struct are parameters of their own."""
     if isinstance(kind, Struct | Tuple):
-        from detour.p4.lower.places import Aggregate
-
         parts = {part: _data(ctx, inner, f"{name}.{part}", parameters, span) for part, inner in members(kind)}
         return Aggregate(kind, parts)
     if not is_scalar(kind):
@@ -127,12 +125,15 @@ def _finish(ctx: Context, end: ir.ApplyTable) -> None:
     ctx.builder.finish(end)
 
 
-def apply_for_result(ctx: Context, e: core.Apply, hit: Block, miss: Block) -> None:
+@branches(core.ApplyResult)
+def _apply_for_result(ctx: Context, e: core.ApplyResult, yes: Block, no: Block) -> None:
     """`t.apply().hit` decides where to go."""
-    assert isinstance(e.target, core.Ref)
-    assert isinstance(e.target.declaration, core.Table)
-    lowered = _lowered(ctx, e.target.declaration)
-    _finish(ctx, ir.ApplyTable(e.span, table=lowered, by_action=[], hit=hit, miss=miss))
+    target = e.apply.target
+    assert isinstance(target, core.Ref)
+    assert isinstance(target.declaration, core.Table)
+    hit, miss = (yes, no) if e.name == "hit" else (no, yes)
+    lowered = _lowered(ctx, target.declaration)
+    _finish(ctx, ir.ApplyTable(e.apply.span, table=lowered, by_action=[], hit=hit, miss=miss))
 
 
 def switch_on_action(ctx: Context, s: core.Switch) -> None:

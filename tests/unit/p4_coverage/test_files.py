@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from detour import cli
-from detour.base.places import BUILD
-from detour.base.places import P4SRC
+from detour.base.places import BUILD, P4SRC
 from detour.engine.coverage.document import CoverageDocument, Point, ProgramCoverage
 from detour.engine.coverage.exceptions import read_exceptions
 from detour.engine.coverage.sources import over_source

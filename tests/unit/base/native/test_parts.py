@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from detour.base import sources
 from detour.base.jit import COMPILED
-from detour.base.native import BUILD_COMMAND, sources
+from detour.base.native import BUILD_COMMAND
 from detour.control.native import COLOURING, EXPANDER, FORS_PART, PLACEMENT, VERIFIER
 from detour.engine.loop.entry import LOOP
 from detour.fabric import warm
