@@ -265,17 +265,18 @@ def _unnamed(declaration: core.Declaration) -> Iterator[tuple[core.Construct, st
     """
     names: dict[core.Expression, str] = {}
     for table in _locals(declaration):
-        for key, value in table.properties.items() if isinstance(table, core.Table) else ():
-            note = core.annotation(table.property_annotations.get(key, ()), "name")
-            absolute = "." + str(note.values[0]).removeprefix(".") if note else None
-            names[value] = absolute or f"{given_name(table)}.{key}"
+        if isinstance(table, core.Table):
+            for key, value in table.properties.items():
+                note = core.annotation(table.property_annotations.get(key, ()), "name")
+                absolute = "." + str(note.values[0]).removeprefix(".") if note else None
+                names[value] = absolute or f"{given_name(table)}.{key}"
     inside: set[core.Expression] = set()
     for body in bodies(declaration):
         for node in walk(body):
             if isinstance(node, core.Construct):
                 if node not in inside:
                     yield node, names.get(node) or str(node.type).partition("<")[0]
-                inside.update(node.arguments)
+                inside.update(one for one in node.arguments if one is not None)
 
 
 # ---------------------------------------------------------------- folding

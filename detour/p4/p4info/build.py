@@ -62,7 +62,7 @@ class Builder:
     def __init__(self, program: core.Program, elaboration: Elaboration, messages: Messages) -> None:
         self.program = program
         packages = {one.name for one in program.declarations if isinstance(one, core.BlockType)}
-        self.arch = next((arch for package, arch in _ARCHITECTURES.items() if package in packages), "")
+        self.arch = next((arch for package, arch in _ARCHITECTURES.items() if package in packages), "v1model")
         self.messages = messages
         self.info = p4i.P4Info()
         self.types = TypeInfo(self.info.type_info, program.errors)
@@ -133,7 +133,7 @@ class Builder:
             elif isinstance(local, core.Table) and local in called:
                 one = TableIn(block.name_of(local), local, block)
                 if not core.annotation(local.annotations, "hidden") and self.objects["tables"].add(
-                    one.name, local, self.messages
+                    one.name, local, self.messages, block
                 ):
                     self.tables.append(one)
             elif isinstance(local, core.Instance) and (child := block.children.get(local)) in self.live.called:
@@ -173,15 +173,22 @@ class Builder:
         if core.annotation(action.annotations, "hidden"):
             return
         name = block.name_of(action)
-        self.objects["actions"].add(name, action, self.messages)
+        self.objects["actions"].add(name, action, self.messages, self._owner(block, action))
         _, before = self.actions.get(name, (action, False))
         self.actions[name] = (action, in_tables or before)
+
+    @staticmethod
+    def _owner(block: Block, action: core.Action) -> Block | None:
+        """The instance that an action belongs to; those at top level belong to none."""
+        declaration = block.declaration
+        inside = declaration.locals if isinstance(declaration, core.Control) else ()
+        return block if any(one is action for one in inside) else None
 
     def _collect_extern(self, field: str, block: Block) -> None:
         if block.name not in self.objects[field].names:
             self.externs.append((field, block))
         declaration = block.node if isinstance(block.node, core.Instance) else None
-        self.objects[field].add(block.name, declaration, self.messages)
+        self.objects[field].add(block.name, declaration, self.messages, block)
 
     def _collect_properties(self, one: TableIn) -> None:
         """Action profile, direct counter and direct meter of a table."""
@@ -306,7 +313,7 @@ class Builder:
         name = block.name_of(action)
         objects = self.objects["actions"]
         if name not in objects.ids:
-            objects.add(name, action, self.messages)
+            objects.add(name, action, self.messages, self._owner(block, action))
             objects.number(self.messages)
         return objects.ids[name]
 

@@ -39,14 +39,18 @@ class Objects:
         self.prefix = prefix
         self.what = what
         self.names: dict[str, core.Declaration | None] = {}
+        self.owners: dict[str, object] = {}
         self.ids: dict[str, int] = {}
 
-    def add(self, name: str, declaration: core.Declaration | None, messages: Messages) -> bool:
-        """Whether the name is new. It is an error to give a name to two objects."""
+    def add(self, name: str, declaration: core.Declaration | None, messages: Messages, owner: object = None) -> bool:
+        """Whether the name is new. It is an error to give a name to two objects: to two declarations, or to one in two
+        instances (`owner`) of a control.
+        """
         if name not in self.names:
             self.names[name] = declaration
+            self.owners[name] = owner
             return True
-        if declaration is not None and self.names[name] is not declaration:
+        if declaration is not None and (self.names[name] is not declaration or self.owners[name] is not owner):
             messages.error(
                 declaration.span,
                 f"two {self.what}s have the control-plane name {name}",
