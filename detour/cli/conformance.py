@@ -52,9 +52,10 @@ def _conformance(options: argparse.Namespace) -> int:
 
         made = build(options.config)
         options.p4info, options.config = made.p4info, made.json
-    if (options.p4info is None) != (options.config is None):
+    p4info, given = options.p4info, options.config
+    if (p4info is None) != (given is None):
         raise DetourError("--p4info and --config go together")
-    config = None if options.p4info is None else read_config(options.p4info, options.config)
+    config = None if p4info is None or given is None else read_config(p4info, given)
     with shown_progress(options.json) as progress:
         server = ServerUnderTest(
             options.grpc, options.device_id, config, second_device=options.second_device, down_port=options.down_port

@@ -218,10 +218,10 @@ class Callable(Type):
 def underlying(kind: Type) -> Type:
     """The type whose values these are: of `type` declarations and enums with values, their base."""
     while True:
-        if isinstance(kind, NewType) or (isinstance(kind, Enum) and kind.base is not None):
-            kind = kind.base
-        else:
+        base = kind.base if isinstance(kind, NewType | Enum) else None
+        if base is None:
             return kind
+        kind = base
 
 
 def width(kind: Type) -> int:

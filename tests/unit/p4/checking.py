@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from detour.p4 import core
 from detour.p4.check import check_program
@@ -18,11 +19,12 @@ from detour.p4.preprocess import Preprocessor
 class Checked:
     """The typed program, or what is wrong with the source."""
 
-    program: core.Program | None
+    program: Any
+    """A `core.Program`; tests say themselves of which kinds its parts are."""
     errors: list[Message]
     warnings: list[Message]
 
-    def __getitem__(self, name: str) -> core.Declaration:
+    def __getitem__(self, name: str) -> Any:
         assert self.program is not None, [message.text for message in self.errors]
         return next(declaration for declaration in self.program.declarations if declaration.name == name)
 
@@ -59,7 +61,7 @@ def body(statements: str, before: str = "") -> str:
     return f"{before}control c(inout bit<8> a, inout bit<16> b, in int<8> s) {{ apply {{\n{statements}\n}} }}\n"
 
 
-def statements_of(source: Checked, name: str = "c") -> tuple[core.Statement, ...]:
+def statements_of(source: Checked, name: str = "c") -> tuple[Any, ...]:
     """Statements of a control's apply block."""
     control = source[name]
     assert isinstance(control, core.Control)
