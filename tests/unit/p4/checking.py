@@ -28,7 +28,7 @@ class Checked:
         assert self.program is not None, [message.text for message in self.errors]
         return next(declaration for declaration in self.program.declarations if declaration.name == name)
 
-    def value(self, name: str) -> object:
+    def value(self, name: str) -> Any:
         """Value of a constant, as `core` has it."""
         constant = self[name]
         assert isinstance(constant, core.Constant)
