@@ -280,7 +280,7 @@ def run_times(topology: Topology, pattern: str, extent: str) -> RunTimes:
 
 def _check(topology: Topology, chosen: Scheme, what: NonshortestSelection) -> None:
     """Whether the scheme's entries and buffers are possible there."""
-    if chosen.paths == "telemetry" and topology.valiant_groups < 3:
+    if chosen.paths == "probing" and topology.valiant_groups < 3:
         groups = f"{topology.spec} has {topology.groups} groups of hosts"
         raise DetourError(f"{chosen.name} goes by way of a third group; {groups}")
     check_routing(topology, chosen.policy)
