@@ -4,7 +4,6 @@ whole, once and in order (seeded)."""
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import os
 import subprocess
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import pause
+from detour.hosts.parameters import host_config
 from detour.hosts.verbs import QP, QPInitAttr, SendWR, Transport, WCOpcode
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 from tests.property.plans import (
@@ -63,7 +63,7 @@ def kinds(draw: st.DrawFn) -> Kind:
     """Any combination, and half of the time LERP with DCTCP."""
     chosen = [LERP_DCTCP] * 9 + [(*receiver, control) for receiver in RECEIVERS for control in CONTROLS]
     transport, reordering, control = draw(st.sampled_from(chosen))
-    config = dataclasses.replace(
+    config = host_config(
         PATIENT,
         ack_every=draw(st.sampled_from([1, 4, 1000])),
         cnp_interval_ps=draw(st.sampled_from([0, 10 * US])),

@@ -429,7 +429,7 @@ def test_a_program_without_a_fabric(browser, tmp_path_factory):
         browser.get(address)
         until(lambda: browser.find_elements("css selector", "#fields select"))
         shown = [tab.text for tab in browser.find_elements("css selector", "#tabs button") if tab.is_displayed()]
-        assert shown == ["Packet"]
+        assert shown == ["Packet", "Program"]
         browser.execute_script(
             "const turn = document.querySelector('#fields select'); turn.value = 0;"
             " turn.dispatchEvent(new Event('change'));"
