@@ -140,7 +140,7 @@ def test_in_fair_weather_nothing_is_repeated(plan: Plan, kind: Kind) -> None:
         # others than those that it has mean that what is in flight is sent again; paths that differ by more than a
         # timeout are taken for dead
         plan.moves = []
-        w.delay_of = lambda sport: (5 + sport % 7 * 5) * US
+        w.delay_of = lambda sport: (15 + sport % 7 * 5) * US
     plan.black_hole = plan.gray = None
     pair, net = start(plan, kind)
     post_all(pair, plan)
