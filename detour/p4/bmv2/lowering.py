@@ -16,20 +16,21 @@ from detour.p4.types import Enum
 LOWERING = (applies, statements)
 """Modules that register what they lower, or import those that do."""
 PACKAGES = {"V1Switch": "v1model", "PSA_Switch": "psa", "PNA_NIC": "pna"}
+V1MODEL_PARTS = ("p", "vr", "ig", "eg", "ck", "dep")
 
 
 def lower(program: core.Program, elaboration: Elaboration, messages: Messages, name: str) -> Json | None:
     """The BMv2 JSON of a program; None if something in it cannot be executed, which `messages` says."""
     main = elaboration.main
     kind = PACKAGES.get(main.declaration.name)
-    if kind is None and isinstance(main.declaration, core.BlockType):
-        # A package of the program's own, with the parts of V1Switch.
+    if kind in (None, "v1model") and isinstance(main.declaration, core.BlockType):
+        # The parts decide: a package of the program's own may have those of V1Switch, one of its name others.
         names = tuple(each.name for each in main.declaration.parameters)
-        kind = "v1model" if names == ("p", "vr", "ig", "eg", "ck", "dep") else None
+        kind = "v1model" if names == V1MODEL_PARTS else None
     if kind is None:
         messages.error(
             main.node.span,
-            f"main is a {main.declaration.name}",
+            f"main is a {main.declaration.name}, whose parts are not those of an architecture of BMv2",
             f"BMv2's switches run {', '.join(sorted(PACKAGES))}",
         )
         return None

@@ -226,3 +226,15 @@ def test_what_bmv2_cannot_do_is_refused_by_name(body: str, says: str, compiled: 
     table = "table t { key = { hdr.h.a: exact; } actions = { NoAction; } }"
     (error,) = compiled.result(body, locals=table).errors
     assert says in error.text
+
+
+def test_a_package_of_v1switch_s_name_with_other_parts_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "other.p4"
+    source.write_text(
+        "parser P(); control C(); package V1Switch(P p, C c);\n"
+        "parser MyP() { state start { transition accept; } } control MyC() { apply { } }\n"
+        "V1Switch(MyP(), MyC()) main;\n"
+    )
+    (error,) = compile_file(source).errors
+    assert error.span.line == 3
+    assert error.text.startswith("main is a V1Switch, whose parts are not")
