@@ -55,7 +55,6 @@ class TypeDeclaration(Declaration):
     """`struct`, `header`, `header_union`, `enum`, `type`, `typedef`."""
     type: Type = VOID
     fields: tuple[FieldOf, ...] = ()
-    member_annotations: dict[str, tuple[Annotation, ...]] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)

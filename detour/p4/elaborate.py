@@ -232,12 +232,15 @@ def walk(root: object) -> Iterator[object]:
         node = pending.pop()
         if isinstance(node, tuple):
             pending.extend(reversed(node))
-        elif isinstance(node, (core.Expression, core.Statement, *_GROUPS)):
+        elif isinstance(node, _NODES):
             yield node
             pending.extend(reversed(tuple(parts(node))))
 
 
-_GROUPS = (core.Select, core.SwitchCase, core.SelectCase, core.ActionChoice, core.ActionUse, core.Key, core.Entry)
+_NODES = (
+    core.Expression, core.Statement, core.Select, core.SwitchCase, core.SelectCase, core.ActionChoice, core.ActionUse,
+    core.Key, core.Entry,
+)  # fmt: skip
 
 
 def bodies(declaration: core.Declaration) -> Iterator[object]:

@@ -16,6 +16,11 @@ Declared = Any
 """A declaration of `core`, which imports this module."""
 
 
+def _applied(name: str, arguments: tuple[Type, ...]) -> str:
+    """A generic type with its arguments."""
+    return name + (f"<{', '.join(map(str, arguments))}>" if arguments else "")
+
+
 class Type:
     """Base of all types."""
 
@@ -159,7 +164,7 @@ class Record(Type):
     declaration: Declared = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
-        return self.name + (f"<{', '.join(map(str, self.arguments))}>" if self.arguments else "")
+        return _applied(self.name, self.arguments)
 
     def field_type(self, name: str) -> Type | None:
         return next((part.type for part in self.fields if part.name == name), None)
@@ -187,7 +192,7 @@ class Extern(Type):
     """Methods have the parameters of the declaration; `core.CallMethod` has those with the arguments filled in."""
 
     def __str__(self) -> str:
-        return self.name + (f"<{', '.join(map(str, self.arguments))}>" if self.arguments else "")
+        return _applied(self.name, self.arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +206,7 @@ class Block(Type):
     declaration: Declared = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
-        return self.name + (f"<{', '.join(map(str, self.arguments))}>" if self.arguments else "")
+        return _applied(self.name, self.arguments)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from detour.p4.elaborate import Block as Instance
 from detour.p4.ir import Const, Named, Value
 from detour.p4.lower import operators
 from detour.p4.lower.builder import simplify
-from detour.p4.lower.calls import NOTHING, declare_locals
+from detour.p4.lower.calls import NOTHING, arguments_of, declare_locals
 from detour.p4.lower.compare import part
 from detour.p4.lower.context import Context, Frame, as_value
 from detour.p4.lower.places import (
@@ -52,7 +52,6 @@ class Target:
         self.profiles: dict[str, dict[str, Any]] = {}
         self.profile_list: list[dict[str, Any]] = []
         self.places: dict[str, Place] = {}
-        self.learn_lists: dict[int, int] = {}
 
     def unique(self, name: str) -> str:
         number = self.names.get(name)
@@ -372,3 +371,14 @@ def action_profile(target: Target, ctx: Context, table: core.Table, lowered: ir.
         raise ctx.refuse(
             table.span, f"tables that share action selector {value.name} must have the same keys of kind selector"
         )
+
+
+def register_write(ctx: Context, e: core.CallMethod, array: Named) -> Operand:
+    """`register.write(index, value)`."""
+    index, value = arguments_of(ctx, e)
+    new = as_value(ctx, value or NOTHING)
+    assert e.arguments[1] is not None
+    if underlying(e.arguments[1].type) == BOOL:
+        new = operators.as_data(new)
+    ctx.call("register_write", array, as_value(ctx, index or NOTHING), new)
+    return NOTHING

@@ -9,14 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from detour.p4 import core, ir
-from detour.p4.bmv2.common import ALGORITHMS, Target, action_profile, fields_of
+from detour.p4.bmv2.common import ALGORITHMS, Target, action_profile, fields_of, register_write
 from detour.p4.elaborate import Block as Instance
 from detour.p4.ir import Const, Named, Value, Vector
-from detour.p4.lower import operators
 from detour.p4.lower.calls import NOTHING, arguments_of
 from detour.p4.lower.context import Context, as_value
 from detour.p4.lower.places import Operand, ScalarPlace
-from detour.p4.types import BOOL, Bits, Struct, Type, underlying
+from detour.p4.types import Bits, Struct, Type, underlying
 from detour.p4.types import Extern as ExternType
 
 _COUNTER_TYPES = {"BYTES": 0, "PACKETS": 1, "PACKETS_AND_BYTES": 2}
@@ -142,13 +141,7 @@ class Portable(Target):
         return self.finish(ctx, place)
 
     def _register_write(self, ctx: Context, e: core.CallMethod, receiver: Instance) -> Operand:
-        index, value = arguments_of(ctx, e)
-        new = as_value(ctx, value or NOTHING)
-        assert e.arguments[1] is not None
-        if underlying(e.arguments[1].type) == BOOL:
-            new = operators.as_data(new)
-        ctx.call("register_write", self._register_array(ctx, receiver), as_value(ctx, index or NOTHING), new)
-        return NOTHING
+        return register_write(ctx, e, self._register_array(ctx, receiver))
 
     def _hash(self, ctx: Context, e: core.CallMethod, receiver: Instance) -> Operand:
         values = arguments_of(ctx, e)

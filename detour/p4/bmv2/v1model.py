@@ -16,6 +16,7 @@ from detour.p4.bmv2.common import (
     field_list,
     log_parameters,
     number_of,
+    register_write,
     result_field,
 )
 from detour.p4.elaborate import Block as Instance
@@ -25,7 +26,7 @@ from detour.p4.lower.calls import NOTHING, arguments_of
 from detour.p4.lower.context import Context, as_value
 from detour.p4.lower.parsers import lower_parser
 from detour.p4.lower.places import Operand, RecordPlace, ScalarPlace, leaves
-from detour.p4.types import BOOL, Struct, underlying
+from detour.p4.types import Struct
 
 _ALIASES = {
     "queueing_metadata": ("enq_timestamp", "enq_qdepth", "deq_timedelta", "deq_qdepth"),
@@ -83,7 +84,6 @@ class V1Model(Target):
             "metadata": self.metadata(ctx, metadata),
             "standard": ctx.storage.metadata(standard.type, "standard_metadata", "standard_metadata"),
         }
-        self._metadata = metadata
 
     def _bind(self, ctx: Context, block: Instance, roles: tuple[str, ...]) -> None:
         declaration = block.declaration
@@ -373,13 +373,7 @@ class V1Model(Target):
         return NOTHING
 
     def _register_write(self, ctx: Context, e: core.CallMethod, receiver: Instance) -> Operand:
-        index, value = arguments_of(ctx, e)
-        new = as_value(ctx, value or NOTHING)
-        assert e.arguments[1] is not None
-        if underlying(e.arguments[1].type) == BOOL:
-            new = operators.as_data(new)
-        ctx.call("register_write", self._array(ctx, receiver), as_value(ctx, index or NOTHING), new)
-        return NOTHING
+        return register_write(ctx, e, self._array(ctx, receiver))
 
     # -- tables
 

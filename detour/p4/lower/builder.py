@@ -67,13 +67,6 @@ class Builder:
 
     # -- what is known
 
-    def learn(self, field: Field, value: Value) -> None:
-        """A field was assigned."""
-        if type(value) is Const:
-            self.known[field] = value
-        else:
-            self.known.pop(field, None)
-
     def forget_header(self, name: str) -> None:
         """All fields of a header may have changed."""
         if self.known:

@@ -114,7 +114,6 @@ class Context:
         self.key_places: dict[ir.Table, list[Place | None]] = {}
         self.span: Span | None = None
         """Of the statement that is being lowered: primitives stand there."""
-        self.headers_extracted = False
 
     # -- dispatch
 
@@ -134,6 +133,15 @@ class Context:
         """The value of a scalar as a number: a bool is 0 or 1."""
         value = self.value(expression)
         return operators.as_data(value) if underlying(expression.type) == BOOL else value
+
+    def number(self, expression: core.Expression, what: str) -> int:
+        """A number that is known at compile time. Raises `CompileError`: `what` is not."""
+        assert self.instance is not None
+        value = self.instance.value(expression)
+        operand = self.data(value) if isinstance(value, core.Expression) else None
+        if not isinstance(operand, ir.Const):
+            raise self.refuse(expression.span, f"{what} must be known at compile time")
+        return operand.number
 
     def locate(self, expression: core.Expression) -> Place:
         """The place that an l-value names."""

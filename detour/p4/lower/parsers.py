@@ -6,7 +6,7 @@ from __future__ import annotations
 from itertools import product
 
 from detour.p4 import core, elaborate, ir
-from detour.p4.ir import Block, Case, Const, Field, LastField, Value
+from detour.p4.ir import Block, Case, Field, LastField, Value
 from detour.p4.lower import operators
 from detour.p4.lower.calls import bind, declare_locals
 from detour.p4.lower.compare import part
@@ -190,15 +190,15 @@ def _alternatives(ctx: Context, e: core.Expression, bits: int) -> list[tuple[int
     if isinstance(e, core.Anything):
         return [(0, 0)]
     if isinstance(e, core.MaskSet):
-        mask = _number(ctx, e.mask) & ones
-        return [(_number(ctx, e.value) & mask, mask)]
+        mask = ctx.number(e.mask, "a label of select") & ones
+        return [(ctx.number(e.value, "a label of select") & mask, mask)]
     if isinstance(e, core.RangeSet):
         signed = scalar_width(e.low.type)[1]
-        low, high = _number(ctx, e.low), _number(ctx, e.high)
+        low, high = ctx.number(e.low, "a label of select"), ctx.number(e.high, "a label of select")
         if signed and low < 0 <= high:
             return [*range_masks(low & ones, ones, bits), *range_masks(0, high, bits)]
         return range_masks(low & ones, high & ones, bits)
-    return [(_number(ctx, e) & ones, ones)]
+    return [(ctx.number(e, "a label of select") & ones, ones)]
 
 
 def range_masks(low: int, high: int, bits: int) -> list[tuple[int, int]]:
@@ -212,15 +212,6 @@ def range_masks(low: int, high: int, bits: int) -> list[tuple[int, int]]:
         covers.append((low, ones & ~(size - 1)))
         low += size
     return covers
-
-
-def _number(ctx: Context, e: core.Expression) -> int:
-    assert ctx.instance is not None
-    value = ctx.instance.value(e)
-    operand = ctx.data(value) if isinstance(value, core.Expression) else None
-    if not isinstance(operand, Const):
-        raise ctx.refuse(e.span, "a label of select must be known at compile time")
-    return operand.number
 
 
 def _value_set(ctx: Context, e: core.Ref) -> str:

@@ -17,6 +17,7 @@ from detour.p4.lower.places import Aggregate, HeaderPlace, Operand, Place, Scala
 from detour.p4.source import Span
 from detour.p4.types import BOOL, Struct, Tuple, Type, underlying
 
+_ENTRY_KEY = "the key of an entry"
 DEFAULT_SIZE = 1024
 
 
@@ -390,17 +391,12 @@ def _set(ctx: Context, e: core.Expression, width: int) -> tuple[int, int, int]:
     if isinstance(e, core.Anything):
         return 0, 0, 0
     if isinstance(e, core.MaskSet):
-        return _number(ctx, e.value), _number(ctx, e.value), _number(ctx, e.mask) & ones
+        return (
+            ctx.number(e.value, _ENTRY_KEY),
+            ctx.number(e.value, _ENTRY_KEY),
+            ctx.number(e.mask, _ENTRY_KEY) & ones,
+        )
     if isinstance(e, core.RangeSet):
-        return _number(ctx, e.low), _number(ctx, e.high), ones
-    number = _number(ctx, e)
+        return ctx.number(e.low, _ENTRY_KEY), ctx.number(e.high, _ENTRY_KEY), ones
+    number = ctx.number(e, _ENTRY_KEY)
     return number, number, ones
-
-
-def _number(ctx: Context, e: core.Expression) -> int:
-    assert ctx.instance is not None
-    value = ctx.instance.value(e)
-    operand = ctx.data(value) if isinstance(value, core.Expression) else None
-    if not isinstance(operand, Const):
-        raise ctx.refuse(e.span, "the key of an entry must be known at compile time")
-    return operand.number

@@ -46,6 +46,13 @@ class BlockParser(StatementParser):
         self.declare(name.text)
         return syntax.Action(self.until(start), annotations, name, parameters, body)
 
+    def own_types(self) -> tuple[syntax.Name, ...]:
+        """Type parameters of a declaration, which are types in its scope."""
+        types = self.type_parameters()
+        for one in types:
+            self.declare(one.text, True)
+        return types
+
     # ---------------------------------------------------------------- parsers
 
     def parser(self, annotations: _Annotations) -> syntax.Declaration:
@@ -54,9 +61,7 @@ class BlockParser(StatementParser):
         name = self.name("the name of a parser")
         self.declare(name.text, True)
         with self.scope():
-            types = self.type_parameters()
-            for one in types:
-                self.declare(one.text, True)
+            types = self.own_types()
             parameters = self.parameters()
             if self.take(";"):
                 return syntax.BlockType(self.until(start), annotations, name, "parser", types, parameters)
@@ -156,9 +161,7 @@ class BlockParser(StatementParser):
         name = self.name("the name of a control")
         self.declare(name.text, True)
         with self.scope():
-            types = self.type_parameters()
-            for one in types:
-                self.declare(one.text, True)
+            types = self.own_types()
             parameters = self.parameters()
             if self.take(";"):
                 return syntax.BlockType(self.until(start), annotations, name, "control", types, parameters)

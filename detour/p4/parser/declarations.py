@@ -51,7 +51,7 @@ class Parser(BlockParser):
         if self.kind not in ("<", "("):
             raise self.unexpected("`(`", "a variable may not stand at the top level: use const, or put it in a control")
         with self.scope():
-            types = self._own_types()
+            types = self.own_types()
             parameters = self.parameters()
             body = self.block()
         self.declare(name.text)
@@ -59,12 +59,6 @@ class Parser(BlockParser):
 
     def _returned(self) -> syntax.TypeNode:
         return self.type()
-
-    def _own_types(self) -> tuple[syntax.Name, ...]:
-        types = self.type_parameters()
-        for one in types:
-            self.declare(one.text, True)
-        return types
 
     def abstract_method(self) -> syntax.Declaration:
         return self._function_or_instance(self.annotations())
@@ -80,7 +74,7 @@ class Parser(BlockParser):
         name = self.name()
         self.declare(name.text, True)
         with self.scope():
-            types = self._own_types()
+            types = self.own_types()
             self.expect("{")
             methods = self.repeated(lambda: self._method(name.text))
             self.expect("}")
@@ -96,7 +90,7 @@ class Parser(BlockParser):
         node = self._returned()
         name = self.name("the name of a function")
         with self.scope():
-            types = self._own_types()
+            types = self.own_types()
             parameters = self.parameters()
         self.expect(";")
         self.declare(name.text)
@@ -111,7 +105,7 @@ class Parser(BlockParser):
             node = self._returned()
         name = self.name("the name of a method")
         with self.scope():
-            types = self._own_types()
+            types = self.own_types()
             parameters = self.parameters()
         self.expect(";")
         return syntax.Method(self.until(start), annotations, name, types, parameters, node, abstract)
@@ -121,7 +115,7 @@ class Parser(BlockParser):
         name = self.name("the name of a package")
         self.declare(name.text, True)
         with self.scope():
-            types = self._own_types()
+            types = self.own_types()
             parameters = self.parameters()
         self.expect(";")
         return syntax.BlockType(self.until(start), annotations, name, "package", types, parameters)
@@ -134,7 +128,7 @@ class Parser(BlockParser):
         name = self.name(f"the name of a {token.text}")
         self.declare(name.text, True)
         with self.scope():
-            types = self._own_types()
+            types = self.own_types()
             self.expect("{")
             fields = self.repeated(self._field)
             self.expect("}")

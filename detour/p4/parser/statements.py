@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -133,9 +134,9 @@ class StatementParser(ExpressionParser):
         self.declare(name.text)
         return syntax.Instance(self.until(start), annotations, name, node, arguments, initializer)
 
+    @abstractmethod
     def abstract_method(self) -> syntax.Declaration:
         """A function or an instance in the initializer of an instance: see `Parser`."""
-        raise NotImplementedError
 
     # ---------------------------------------------------------------- simple statements
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from detour.p4 import syntax
 from detour.p4.lexer import Token, unquote
 from detour.p4.messages import Messages
@@ -18,24 +20,24 @@ _WITH_BODY = frozenset(
 _BRACKETS = {"(": ")", "[": "]"}
 
 
-class TypeParser(Cursor):
+class TypeParser(Cursor, ABC):
     """Reads types and annotations; expressions in them are left to a derived class."""
 
+    @abstractmethod
     def expression(self) -> syntax.Expression:
         """An expression: see `ExpressionParser`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def width(self) -> syntax.Expression:
         """A width between `<` and `>`: see `ExpressionParser`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def key_value(self) -> syntax.KeyValue:
         """`name = expression`: see `ExpressionParser`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def annotated_expression(self) -> syntax.Expression:
         """An expression in an annotation: see `ExpressionParser`."""
-        raise NotImplementedError
 
     # ---------------------------------------------------------------- types
 
