@@ -17,7 +17,7 @@ from detour.control.verifier.forwarding import LpmTable
 from detour.topo import Failure, Topology, address, parse_topology
 from detour.topo.failures import NONE, Failures, dead_switches
 
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SPECS = (
     "d1", "dragonfly:p=1,a=8,h=4", "dragonfly:p=1,a=4,h=4,g=13", "fat-tree:k=4", "fat-tree:k=8",
     "leaf-spine:leaves=40,spines=3,hosts=1", "leaf-spine:leaves=3,spines=70,hosts=1", "jellyfish:n=50,s=5,hosts=1",
@@ -131,7 +131,7 @@ held = st.dictionaries(prefixes, st.integers(1, 3), max_size=12).map(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(held, held)
 def test_while_routes_change_each_look_up_is_the_old_one_or_the_new_one(
     old: list[TableEntry], new: list[TableEntry]

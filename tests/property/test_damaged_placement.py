@@ -108,7 +108,7 @@ def check(placement: Placement, best: int, down: Failures) -> None:
     assert placement.lower_bound <= placement.collisions
 
 
-PROFILE = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+PROFILE = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 
 
 @PROFILE
@@ -147,7 +147,7 @@ def test_what_heals_is_as_good_as_before(case: tuple[Topology, FlowSet, Failures
     assert flows.bytes is not None or healed.collisions <= before.collisions
 
 
-@settings(PROFILE, max_examples=12)
+@settings(PROFILE, max_examples=30)
 @given(damaged(OTHERS))
 def test_detours_make_the_busiest_link_less_busy(case: tuple[Topology, FlowSet, Failures]) -> None:
     network, flows, down = case

@@ -15,7 +15,7 @@ from detour.control.fors.recolour import complete
 from detour.control.fors.solve import assign_servers, proven_bound
 from detour.control.fors.verify import problems
 
-MANY = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite

@@ -17,7 +17,7 @@ from detour.control.fors import FatTree, parse_fabric, random_failures, solve
 from detour.control.fors.verify import problems
 from tests.unit.control.fors_oracle import least_phases
 
-DRAWS = 60
+DRAWS = 150
 MOST_FAILED = 0.7
 
 
@@ -67,7 +67,7 @@ def test_many_failures() -> None:
 def test_tiny_fabrics() -> None:
     """With three phases there is little room; pairs that nothing joins are left out."""
     rng = random.Random("fors tiny failures")
-    for _ in range(400):
+    for _ in range(1_000):
         spines, leaves = rng.choice([(1, 4), (2, 3), (2, 4), (3, 2), (3, 3)])
         links = [(u, c) for u in range(leaves) for c in range(spines) if rng.random() < 0.4]
         population = (rng.randint(1, spines), *(rng.randint(0, spines) for _ in range(leaves - 1)))

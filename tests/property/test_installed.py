@@ -33,7 +33,7 @@ def fabric_of(network: Expander, priorities: int) -> ExpanderFabric:
     return ExpanderFabric(network, scheme_of("x", priorities), RunSettings(), queue_pairs=1)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(shape=SHAPES, seed=st.integers(1, 1000), priorities=st.integers(1, 3), failed=st.integers(1, 3))
 def test_no_cycle_of_waits_when_links_fail(
     shape: tuple[int, int, int], seed: int, priorities: int, failed: int
@@ -130,7 +130,7 @@ def walk(network: Expander, switches: list[int], rising: list[set[tuple[int, int
     return priorities
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(shape=RISING_SHAPES, seed=st.integers(1, 1000), priorities=st.integers(2, 3))
 def test_switches_raise_the_priority_where_the_routes_do(
     shape: tuple[int, int, int], seed: int, priorities: int

@@ -17,7 +17,7 @@ from detour.topo.failures import Failures, dead_links
 from detour.topo.graph import FAR, GLOBAL, distances, hops
 from detour.topo.paths import bounds, shortest_paths
 
-FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite

@@ -122,7 +122,7 @@ def mixed(rng: random.Random, entries: Entries) -> tuple[int, ...]:
     return tuple(one & mask | other & ~mask for one, other in zip(first, second, strict=True))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(
     make=st.sampled_from([access_list, as_prefixes, unrelated, related_at_first]),
     seed=st.integers(0, 1 << 16),

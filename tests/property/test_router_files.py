@@ -106,7 +106,7 @@ def taken_or_refused(text: str, name: str) -> None:
     assert "\n" not in refusal
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=300)
 @given(st.data(), WRONG)
 def test_any_mistake_in_a_lab_is_taken_or_refused_in_one_line(data, wrong):
     document = yaml.safe_load(LAB)
@@ -118,7 +118,7 @@ def test_any_mistake_in_a_lab_is_taken_or_refused_in_one_line(data, wrong):
     taken_or_refused(yaml.safe_dump(document), "x.yml")
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=300)
 @given(st.data(), st.text('[]"()#\t\nSH-149x ', max_size=4))
 def test_any_mistake_in_what_ibnetdiscover_prints_is_taken_or_refused_in_one_line(data, wrong):
     begin, end = sorted(data.draw(st.tuples(*[st.integers(0, len(FABRIC))] * 2)))

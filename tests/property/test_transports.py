@@ -86,7 +86,7 @@ def start(plan: Plan, kind: Kind) -> tuple[Pair, Network]:
     return pair, Network(pair.hs, plan.weather, plan.seed)
 
 
-@settings(COMMON, max_examples=120)
+@settings(COMMON, max_examples=270)
 @given(plans(), kinds())
 def test_every_message_arrives_whole_once_and_in_order(plan: Plan, kind: Kind) -> None:
     if kind.transport is Transport.GBN:  # it needs the timeout for every repeat that is lost
@@ -127,7 +127,7 @@ def check_books(pair: Pair, plan: Plan, net: Network) -> None:
     assert not pair.hs.cq["reserved"][[pair.cq_a.index, pair.cq_b.index]].any()
 
 
-@settings(COMMON, max_examples=50)
+@settings(COMMON, max_examples=100)
 @given(plans(), kinds())
 def test_in_fair_weather_nothing_is_repeated(plan: Plan, kind: Kind) -> None:
     w = plan.weather
@@ -137,8 +137,8 @@ def test_in_fair_weather_nothing_is_repeated(plan: Plan, kind: Kind) -> None:
         plan.moves = []
         w.delay_of = lambda sport: 5 * US + w.queue_of(sport) * 1000
     if plan.choice in SPRAYS:
-        # others than those that it has mean that what is in flight is sent again; paths that differ by more than a
-        # timeout are taken for dead
+        # others than those that it has mean that what is in flight is sent again; a path that answers later than
+        # the others' round trips let expect is taken for dead (5 and 35 us)
         plan.moves = []
         w.delay_of = lambda sport: (15 + sport % 7 * 5) * US
     plan.black_hole = plan.gray = None

@@ -87,7 +87,7 @@ Limits = dict[tuple[ModuleType, str], int]
 @pytest.mark.parametrize(
     ("names", "seeds", "limits"),
     [
-        (tuple(ACTIONS), 2, {}),
+        (tuple(ACTIONS), 6, {}),
         # summaries of two leaves, and leaves that are given up early
         (_RANKED, 2, {(sliced, "_FEW_LEAVES"): 1, (sliced, "_SMALL"): 30}),
     ],

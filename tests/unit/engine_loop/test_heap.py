@@ -47,7 +47,7 @@ _operation = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(_operation, max_size=80), st.integers(0, 3))
 def test_order_is_time_then_tie(operations, seed):
     memory = Memory(1, 64)

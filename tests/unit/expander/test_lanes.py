@@ -21,7 +21,7 @@ from tests.native import from_python
 
 add, drop = from_python(lanes.add), from_python(lanes.drop)
 
-QUICK = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NETWORKS = [
     fcplus(24, 10, 4, hosts=2, seed=1),
     jellyfish(20, 5, hosts=2, seed=2),

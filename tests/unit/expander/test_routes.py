@@ -63,7 +63,7 @@ def test_the_k_shortest_admitted_paths(priorities, ties):
         assert len({tuple(path) for path, _ in mine}) == 12
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 3))
 def test_paths_are_simple_and_rise_where_they_go_down_and_up(seed, priorities):
     network = fcplus(24, 10, 4, hosts=1, seed=seed)
