@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from detour.p4 import core, ir
+from detour.p4.bmv2.values import call
 from detour.p4.elaborate import Block as Instance
 from detour.p4.ir import Const, Named, Value
 from detour.p4.lower import operators
+from detour.p4.lower.assign import slice_writer
 from detour.p4.lower.builder import simplify
 from detour.p4.lower.calls import NOTHING, arguments_of, declare_locals
 from detour.p4.lower.compare import part
@@ -125,8 +127,6 @@ class Target:
                 order.append(header.name)
             else:
                 rest.append(each)
-        from detour.p4.bmv2.values import call
-
         ctx.program.deparsers.append(
             {
                 "name": name,
@@ -211,8 +211,6 @@ def result_field(ctx: Context, place: Operand | None, argument: core.Expression 
     if not isinstance(copy, ScalarPlace):
         raise ctx.refuse(argument.span, f"BMv2 writes results to numbers only, not to a value of type {argument.type}")
     if isinstance(argument, core.Slice):
-        from detour.p4.lower.assign import slice_writer
-
         write = slice_writer(ctx, argument)
         yield copy.value
         ctx.written(copy)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from detour.p4 import core, ir
+from detour.p4.bmv2.common import fields_of
 from detour.p4.bmv2.portable import Portable
 from detour.p4.elaborate import Block as Instance
 from detour.p4.ir import Const, Text, Value
@@ -61,8 +62,6 @@ class Pna(Portable):
         assert isinstance(name, Text)
         assert data is not None
         assert e.arguments[1] is not None
-        from detour.p4.bmv2.common import fields_of
-
         fields: tuple[Value, ...] = tuple(fields_of(ctx, data, e.arguments[1].type, copy=True))
         ctx.call("add_entry", name, ir.Vector("parameters_vector", fields), as_value(ctx, timeout or NOTHING))
         return ir.Truth(True)

@@ -13,7 +13,7 @@ from detour.p4.lower.compare import part
 from detour.p4.lower.context import Context, Frame
 from detour.p4.lower.expressions import operands
 from detour.p4.lower.places import Operand, ScalarPlace, is_scalar, members, scalar_width
-from detour.p4.types import BOOL, Type, underlying, width
+from detour.p4.types import BOOL, Struct, Tuple, Type, underlying, width
 
 
 def lower_parser(ctx: Context, block: elaborate.Block, name: str) -> ir.ParserGraph:
@@ -127,8 +127,6 @@ def _flat(ctx: Context, operand: Operand, kind: Type) -> list[tuple[Operand, Typ
     """Scalars that a selected value consists of."""
     if is_scalar(kind):
         return [(operand, kind)]
-    from detour.p4.types import Struct, Tuple
-
     assert isinstance(kind, Struct | Tuple)
     return [each for name, inner in members(kind) for each in _flat(ctx, part(ctx, operand, name), inner)]
 
