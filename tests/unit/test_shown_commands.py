@@ -170,13 +170,14 @@ class Shell:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "here"
         self.folder.mkdir()
-        for name in ("docs", "p4src", "README.md"):
+        for name in ("docs", "detour", "README.md"):
             (self.folder / name).symlink_to(ROOT / name)
         bin_folder = folder / "bin"
         bin_folder.mkdir()
-        command = bin_folder / "detour"
-        command.write_text(f'#!/bin/sh\nexec {sys.executable} -m detour.cli "$@"\n')
-        command.chmod(0o755)
+        for name, module in (("detour", "detour.cli"), ("detour-p4c", "detour.cli.p4c")):
+            command = bin_folder / name
+            command.write_text(f'#!/bin/sh\nexec {sys.executable} -m {module} "$@"\n')
+            command.chmod(0o755)
         runtime = Path(tempfile.mkdtemp(prefix="d"))  # short: a socket's path has 107 bytes at most
         self.environment = os.environ | {
             "PATH": f"{bin_folder}:{os.environ['PATH']}",
