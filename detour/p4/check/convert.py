@@ -65,6 +65,15 @@ def convert(c: Checker, value: core.Expression, target: Type, what: str = "") ->
     return result
 
 
+def convert_stored(c: Checker, value: core.Expression, target: Type, what: str) -> core.Expression:
+    """The value of a declaration, an assignment or a return. Here p4c takes a number without a width for a `type` of
+    bits as well, and SONiC's programs rely on it, although the specification asks for a cast.
+    """
+    if isinstance(target, NewType) and isinstance(target.base, Bits) and value.type == INTEGER:
+        return fold_cast(sized(c, value, target.base), target)
+    return convert(c, value, target, what)
+
+
 def _hint(value: core.Expression, target: Type) -> str:
     if isinstance(underlying(value.type), Bits) and isinstance(underlying(target), Bits):
         return f"Write a cast: ({target})(...)."

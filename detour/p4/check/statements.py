@@ -9,7 +9,7 @@ from dataclasses import replace
 from detour.p4 import core, syntax
 from detour.p4.check.checker import STATEMENTS, Checker, rule
 from detour.p4.check.constants import is_local_constant, value_of
-from detour.p4.check.convert import convert
+from detour.p4.check.convert import convert, convert_stored
 from detour.p4.check.notes import noted
 from detour.p4.check.operators import combine
 from detour.p4.check.places import require_place
@@ -85,7 +85,7 @@ def declare(c: Checker, node: syntax.Variable) -> core.Statement:
     initial = None
     try:
         if node.value is not None:
-            initial = convert(c, c.expression(node.value, kind), kind, f"the initial value of {node.name.text}")
+            initial = convert_stored(c, c.expression(node.value, kind), kind, f"the initial value of {node.name.text}")
     finally:
         variable = core.Variable(node.name.text, node.name.span, noted(c, node.annotations), kind)
         c.declare(node.name.text, variable, node.name.span)
@@ -116,7 +116,7 @@ def constant(c: Checker, node: syntax.Constant) -> core.Constant:
         kind = resolve_value_type(c, node.type, f"constant {name}")
         if isinstance(kind, Extern | Block) or kind == VOID:
             c.fail(node.span, f"{name} cannot be a constant of the type {describe(kind)}")
-        value = convert(c, c.expression(node.value, kind), kind, f"the value of {name}")
+        value = convert_stored(c, c.expression(node.value, kind), kind, f"the value of {name}")
         if not is_local_constant(value):
             c.fail(node.value.span, f"the value of constant {name} must be known at compile time")
     except CompileError:
@@ -151,7 +151,7 @@ def assign(c: Checker, node: syntax.Assign) -> core.Statement:
     if node.operator:
         target = _save_calls(target, saved)
         value = combine(c, node.operator, target, value, node.span)
-    result = core.Assign(node.span, target, convert(c, value, target.type, "the value"))
+    result = core.Assign(node.span, target, convert_stored(c, value, target.type, "the value"))
     return core.BlockStatement(node.span, (*saved, result)) if saved else result
 
 
@@ -356,7 +356,7 @@ def return_statement(c: Checker, node: syntax.Return) -> core.Statement:
         return core.Return(node.span, None)
     if returns == VOID:
         c.fail(node.span, f"return cannot have a value {c.place.value} that returns nothing")
-    return core.Return(node.span, convert(c, c.expression(node.value, returns), returns, "the value of return"))
+    return core.Return(node.span, convert_stored(c, c.expression(node.value, returns), returns, "the value of return"))
 
 
 @rule(STATEMENTS, syntax.Exit)

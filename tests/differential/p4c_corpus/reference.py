@@ -16,6 +16,8 @@ COMPILERS = {"v1model": "p4c-bm2-ss", "psa": "p4c-bm2-psa", "pna": "p4c-bm2-pna"
 CACHE = Path(os.environ.get("DETOUR_P4C_CACHE") or Path.home() / ".cache" / "detour" / "p4c")
 _INCLUDE = re.compile(rb"#include.*\b(psa|pna)\.p4")
 _PLACE = re.compile(r"^(.+?)\((\d+)\):\s*(?:\[--Werror=[\w -]+\] error|syntax error|error)", re.MULTILINE)
+_LOOP = re.compile(r"^    apply \{\n(?:(?!    \}$).*\n)*?\s+for \(", re.MULTILINE)
+"""In the apply block of a control, of a program as p4c prints it."""
 _SECONDS = 120
 
 
@@ -64,6 +66,13 @@ class Reference:
     def messages(self) -> str:
         return (self.folder / "stderr").read_text(errors="replace")
 
+    @property
+    def leaves_loops(self) -> bool:
+        """Whether p4c leaves a loop in a control, where its JSON goes through the body once and ignores the condition.
+        In actions, loops become jumps.
+        """
+        return any(_LOOP.search(dump.read_text()) for dump in self.folder.glob("*MidEndLast.p4"))
+
     def first_error(self) -> tuple[str, int] | None:
         """Name of the file and line of the first error, if it has a place."""
         place = _PLACE.search(self.messages)
@@ -92,6 +101,7 @@ def compiled(source: Path, include: tuple[Path, ...] = (), options: tuple[str, .
 def _run(source: Path, include: tuple[Path, ...], options: tuple[str, ...], folder: Path, *, p4runtime: bool) -> int:
     arch = architecture(source)
     line = [COMPILERS[arch], "--arch", arch, *options, "-o", f"{folder}/out.json"]
+    line += ["--top4", "MidEndLast", "--dump", str(folder)]
     line += [word for one in include for word in ("-I", str(one))]
     if p4runtime:
         line += ["--p4runtime-files", f"{folder}/p4info.txtpb", "--p4runtime-entries-files", f"{folder}/entries.txtpb"]

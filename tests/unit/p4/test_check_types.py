@@ -249,3 +249,13 @@ def test_annotations_have_values():
 
 def test_errors_are_numbered_in_order():
     assert check("error { A, B }\nerror { C }").program.errors == ("A", "B", "C")
+
+
+def test_what_is_stored_in_a_type_of_bits_may_be_a_number_without_a_width():
+    """As p4c has it, which asks for a cast elsewhere: in arguments, structures and comparisons."""
+    before = "type bit<8> port_t;\nstruct link { port_t to; }\nconst port_t CPU = 255;\nport_t first() { return 1; }\n"
+    literal = check(before).value("CPU")
+    assert (literal.value, str(literal.type)) == (255, "port_t")
+    assert not check(body("port_t p = 3; p = 4;", before)).errors
+    for refused in ("link l = { 3 };", "port_t p = first(); bool same = p == 1;", "port_t p = 8w3;"):
+        assert check(body(refused, before)).errors, refused
