@@ -26,5 +26,5 @@ class Annotation:
 
 
 def annotation(of: tuple[Annotation, ...], name: str) -> Annotation | None:
-    """The last annotation of that name, if there is one."""
-    return next((one for one in reversed(of) if one.name == name), None)
+    """The annotation of that name, if there is one. Of several the first counts, as in p4c."""
+    return next((one for one in of if one.name == name), None)

@@ -136,8 +136,9 @@ class Portable(Target):
 
     def _register_read(self, ctx: Context, e: core.CallMethod, receiver: Instance) -> Operand:
         values = arguments_of(ctx, e)
+        array = self._register_array(ctx, receiver)
         place = self.result(ctx, e.type)
-        ctx.call("register_read", place.value, self._register_array(ctx, receiver), as_value(ctx, values[0] or NOTHING))
+        ctx.call("register_read", place.value, array, as_value(ctx, values[0] or NOTHING))
         return self.finish(ctx, place)
 
     def _register_write(self, ctx: Context, e: core.CallMethod, receiver: Instance) -> Operand:

@@ -21,7 +21,6 @@ from detour.p4.bmv2.common import (
 )
 from detour.p4.elaborate import Block as Instance
 from detour.p4.ir import Const, Named, Text, Value
-from detour.p4.lower import operators
 from detour.p4.lower.calls import NOTHING, arguments_of
 from detour.p4.lower.context import Context, as_value
 from detour.p4.lower.parsers import lower_parser
@@ -287,11 +286,6 @@ class V1Model(Target):
         ctx.call("truncate", as_value(ctx, length or NOTHING))
         return NOTHING
 
-    def _assert(self, ctx: Context, e: core.CallFunction) -> Operand:
-        assert e.arguments[0] is not None
-        ctx.call(e.function.name, operators.as_data(ctx.value(e.arguments[0])))
-        return NOTHING
-
     def _log(self, ctx: Context, e: core.CallFunction) -> Operand:
         values = arguments_of(ctx, e)
         assert isinstance(values[0], Text)
@@ -425,8 +419,6 @@ _FUNCTIONS: dict[str, Callable[[V1Model, Context, core.CallFunction], Operand]] 
     "recirculate": V1Model._again,
     "recirculate_preserving_field_list": V1Model._again,
     "truncate": V1Model._truncate,
-    "assert": V1Model._assert,
-    "assume": V1Model._assert,
     "log_msg": V1Model._log,
 }
 _METHODS: dict[tuple[str, str], Callable[[V1Model, Context, core.CallMethod, Instance], Operand]] = {

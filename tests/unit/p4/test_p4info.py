@@ -168,3 +168,15 @@ def test_aliases_are_the_shortest_suffixes() -> None:
 
 def test_the_hash_of_a_name() -> None:
     assert hashed("NoAction") & 0xFFFFFF == 0x445B37
+
+
+def test_of_several_names_the_first_counts(tmp_path: Path) -> None:
+    source = tmp_path / "names.p4"
+    table = '@name("first") @name("second") table t { key = { h.h.a: exact; } actions = { NoAction; } }'
+    source.write_text(
+        f"{HEAD}control I(inout hdr_t h, inout meta_t m, inout standard_metadata_t s) {{\n"
+        f"    {table} apply {{ t.apply(); }}\n}}\n"
+        "V1Switch(P(), V(), I(), E(), V(), D()) main;\n"
+    )
+    info = compile_file(source, p4info=True).p4info
+    assert [table.preamble.name for table in info.tables] == ["I.first"]
