@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _GROUPS = (
     "lifecycle", "operations", "sim", "lab", "place", "job", "metrics", "fors", "demo",
-    "bench", "reproduce", "fcplus", "compile", "trace", "coverage", "conformance", "web.command", "runtime_cli",
+    "bench", "reproduce", "fcplus", "topo", "compile", "trace", "coverage", "conformance", "web.command", "runtime_cli",
     "shell_completion",
 )  # fmt: skip
 
@@ -31,7 +31,7 @@ _HELP = {
     ),
     "simulation": ("sim",),
     "P4": ("compile", "lab", "switch", "cli", "trace", "coverage", "conformance"),
-    "planning": ("place", "job", "fors", "fcplus"),
+    "planning": ("topo", "place", "job", "fors", "fcplus"),
     "papers and benchmarks": ("reproduce", "bench"),
     "this machine": ("warm", "completion"),
 }  # fmt: skip

@@ -55,6 +55,9 @@ FAMILIES: dict[str, Family | str] = {
     "jellyfish": Family(booted("jellyfish"), ("n", "s"), ("hosts", "p", "seed", "grown")),
     "xpander": Family(booted("xpander"), ("n", "s"), ("hosts", "p", "seed", "grown")),
     "slimfly": Family(booted("slimfly"), ("n", "s"), ("hosts", "p", "grown")),
+    "rng": Family(booted("rng"), ("n", "d", "hosts"), ("seed", "boxes", "grown")),
+    "polarfly": Family(booted("polarfly"), ("q",), ("hosts",)),
+    "polarstar": Family(booted("polarstar"), ("q", "s"), ("hosts",)),
     "equal-cost-clos": Family(booted("equal-cost-clos"), ("servers", "switches"), ("p",)),
 }
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 from detour.base.errors import DetourError
-from detour.topo.expander import flat, folded, layered
+from detour.topo.expander import flat, folded, layered, polar, quasirandom
 from detour.topo.expander.given import GIVEN, expander_of_topology
 from detour.topo.expander.growth import grow
 from detour.topo.expander.network import Expander
@@ -17,7 +16,8 @@ from detour.topo.topology import Topology
 
 EXPANDER_FAMILIES: dict[str, Callable[..., Expander]] = {
     "fcplus": layered.fcplus, "fc": layered.fc, "jellyfish": flat.jellyfish, "xpander": flat.xpander,
-    "slimfly": flat.slimfly, "equal-cost-clos": folded.equal_cost_clos,
+    "slimfly": flat.slimfly, "equal-cost-clos": folded.equal_cost_clos, "rng": quasirandom.quasi_random,
+    "polarfly": polar.polarfly, "polarstar": polar.polarstar,
 }  # fmt: skip
 
 
@@ -30,8 +30,12 @@ def network_of(spec: str) -> Expander:
     return _built(name, **{key: whole_number(spec, key, value) for key, value in values.items()})
 
 
-def _built(family: str, grown: int = 0, **numbers: Any) -> Expander:
-    network = EXPANDER_FAMILIES[family](**numbers)
+def _built(family: str, **numbers: int) -> Expander:
+    build = EXPANDER_FAMILIES[family]
+    if family == "rng":  # wired through boxes it grows in a way of its own
+        return build(**numbers)
+    grown = numbers.pop("grown", 0)
+    network = build(**numbers)
     return grow(network, grown).network if grown else network
 
 

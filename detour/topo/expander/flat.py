@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from detour.base.arrays import Int32Array, Int64Array
 from detour.base.errors import DetourError
+from detour.topo.expander.fields import field, prime_power
 from detour.topo.expander.layered import EXPANDER_PORTS
 from detour.topo.expander.network import Expander, switch_count
 from detour.topo.expander.wiring import ordered, regular
@@ -29,11 +31,16 @@ def jellyfish(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS,
     """A random graph of n switches with s links each. Raises `DetourError`: the rule that the parameters break."""
     hosts = p - s if hosts is None else hosts
     switch_count("jellyfish", n, s, hosts)
-    if n * s % 2:
-        raise DetourError(f"jellyfish: n*s={n}*{s} is odd, but every link has two ends")
-    spec = f"jellyfish:n={n},s={s},hosts={hosts},seed={seed}"
+    return random_regular("jellyfish", f"jellyfish:n={n},s={s},hosts={hosts},seed={seed}", n, s, hosts, seed)
+
+
+def random_regular(family: str, spec: str, n: int, degree: int, hosts: int, seed: int) -> Expander:
+    """A connected random graph of n switches with `degree` links each. Raises `DetourError`: there is none."""
+    if n * degree % 2:
+        links = "d" if family == "rng" else "s"
+        raise DetourError(f"{family}: n*{links}={n}*{degree} is odd, but every link has two ends")
     rng = np.random.default_rng(seed)
-    return _flat("jellyfish", spec, n, hosts, lambda: np.stack(regular(n, s, rng, spec), axis=1))
+    return _flat(family, spec, n, hosts, lambda: np.stack(regular(n, degree, rng, spec), axis=1))
 
 
 def xpander(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS, seed: int = 1) -> Expander:
@@ -90,12 +97,12 @@ def breadth_first(n: int, links: Int32Array, root: int) -> Int64Array:
 
 
 def slimfly(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS) -> Expander:
-    """The graphs of McKay, Miller and Siran that Slim Fly is: diameter 2, n = 2 q^2 switches for an odd prime q with
-    s = (3 q - d) / 2 links each, where d is 1 or -1 and q - d a multiple of 4. Raises `DetourError`: there is no such
-    graph, with the nearest that there are."""
+    """The graphs of McKay, Miller and Siran that Slim Fly is: diameter 2, n = 2 q^2 switches for an odd prime power q
+    with s = (3 q - d) / 2 links each, where d is 1 or -1 and q - d a multiple of 4. Raises `DetourError`: there is no
+    such graph, with the nearest that there are."""
     hosts = p - s if hosts is None else hosts
-    primes = [q for q in range(3, 2 * math.isqrt(max(12, n))) if all(q % k for k in range(2, q))]
-    links = {2 * q * q: (3 * q - _remainder(q)) // 2 for q in primes}
+    orders = [q for q in range(3, 2 * math.isqrt(max(12, n)), 2) if prime_power(q)]
+    links = {2 * q * q: (3 * q - _remainder(q)) // 2 for q in orders}
     if links.get(n) != s:
         near = sorted(sorted(links, key=lambda size: abs(size - n))[:2])
         options = " and ".join(f"n={size}, s={links[size]}" for size in near)
@@ -111,23 +118,20 @@ def _remainder(q: int) -> int:
 
 
 def _mms(q: int) -> Int32Array:
-    """Links of the graph for an odd prime q: switch x * q + y is (0, x, y), q^2 further is (1, x, y) (SC 2014, section
-    II-B)."""
-    root = next(g for g in range(2, q + 1) if len({pow(g, k, q) for k in range(q - 1)}) == q - 1)
+    """Links of the graph for an odd prime power q: switch x * q + y is (0, x, y), q^2 further is (1, x, y) (SC 2014,
+    section II-B)."""
+    plus, times = field(q)
+    powers = field(q).powers(field(q).primitive)
     if _remainder(q) == 1:
         own = [range(0, q - 1, 2), range(1, q - 1, 2)]
     else:
         half = (q - 1) // 2  # odd here
         own = [[*range(0, half, 2), *range(half, q - 1, 2)], [*range(1, half + 1, 2), *range(half + 1, q - 1, 2)]]
     links = set()
-    for side, powers in enumerate(own):
-        steps = {pow(root, k, q) for k in powers}
-        for x in range(q):
-            for y in range(q):
-                for step in steps:
-                    at = side * q * q + x * q
-                    links.add(ordered(at + y, at + (y + step) % q))
-    for m in range(q):
-        for c in range(q):
-            links.update((x * q + (m * x + c) % q, q * q + m * q + c) for x in range(q))
+    for side, exponents in enumerate(own):
+        for x, y, k in product(range(q), range(q), exponents):
+            at = side * q * q + x * q
+            links.add(ordered(at + y, at + int(plus[y, powers[k]])))
+    for m, c, x in product(range(q), repeat=3):
+        links.add((x * q + int(plus[times[m, x], c]), q * q + m * q + c))
     return np.array(sorted(links), np.int32)

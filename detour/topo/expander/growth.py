@@ -29,7 +29,7 @@ from detour.topo.expander.layered import gap_degrees, layers_per_group
 from detour.topo.expander.network import Expander
 from detour.topo.expander.wiring import SwitchPair, ordered
 
-GROWING = ("fcplus", "fc", "jellyfish", "xpander", "slimfly", GIVEN)  # families that can grow
+GROWING = ("fcplus", "fc", "jellyfish", "xpander", "slimfly", "rng", GIVEN)  # families that can grow
 _DIGEST = re.compile(r"(#[0-9a-f]{16})?$")
 """of a file, at the end of a network's text"""
 MAX_GROWN = 1000

@@ -191,11 +191,14 @@ class Expander:
         return int(self.layer[self.links == switch][0]) - 1
 
 
-def switch_count(family: str, n: int, degree: int, hosts: int) -> None:
-    """Refuses numbers that no network of this family can have. Raises `DetourError`: the rule that is broken."""
+def switch_count(family: str, n: int, degree: int, hosts: int, links: str = "s") -> None:
+    """Refuses numbers that no network of this family can have. `links`: what the family calls a switch's number of
+    links. Raises `DetourError`: the rule that is broken."""
     if degree < 2:
-        raise DetourError(f"{family}: s={degree} is less than 2 links between switches")
+        raise DetourError(f"{family}: {links}={degree} is less than 2 links between switches")
     if hosts < 1:
         raise DetourError(f"{family}: {hosts} hosts a switch; p - s must leave at least 1 port (or give hosts=)")
     if n <= degree:
-        raise DetourError(f"{family}: n={n}, but s={degree} links to different switches take {degree + 1} or more")
+        raise DetourError(
+            f"{family}: n={n}, but {links}={degree} links to different switches take {degree + 1} or more"
+        )

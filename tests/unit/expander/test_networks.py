@@ -158,7 +158,7 @@ def test_the_clos_of_table_eight():
         (lambda: jellyfish(21, 3), "n*s=21*3 is odd"),
         (lambda: xpander(21, 3), "not divisible by s+1=4"),
         (lambda: equal_cost_clos(10, 120), "no third layer"),
-        (lambda: slimfly(120, 22), "n=50, s=7 and n=98, s=11 are the nearest"),
+        (lambda: slimfly(120, 22), "n=98, s=11 and n=162, s=13 are the nearest"),
         (lambda: slimfly(50, 8), "there is no graph of n=50 and s=8; "),
         (lambda: slimfly(578, 25, p=20), "-5 hosts a switch"),
     ],
