@@ -8,6 +8,6 @@ from detour.topo.topology import Behind, Host, Link, Peer, Switch, Topology
 
 __all__ = [
     "Behind", "Failure", "Host", "Link", "Peer", "Switch", "Topology", "address", "clos", "draw", "expander",
-    "failure_name", "failures", "from_networkx", "graph", "graphs", "keyvalues", "listed", "names", "parse_failure",
-    "parse_topology", "paths", "spec", "to_networkx", "topology",
+    "failure_name", "failures", "from_networkx", "graph", "graphs", "keyvalues", "listed", "measures", "names",
+    "parse_failure", "parse_topology", "paths", "spec", "to_networkx", "topology",
 ]  # fmt: skip
