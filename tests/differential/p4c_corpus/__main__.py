@@ -14,14 +14,20 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.differential.p4c_corpus import reference
-from tests.differential.p4c_corpus.stages import STAGES, Outcome
+from tests.differential.p4c_corpus.stages import STAGES, Outcome, programs_one
+from tests.ptf import bmv2
 
 _GOALS = {"compile": 98, "errors": 97, "p4info": 99, "programs": 98, "random": 100}
 """Per cent of the programs that count. Packet tests: as many as with p4c's JSON."""
+
+
+_PLAYED = ("programs", "random")
+"""Stages that let packets through, which BMv2 can do as well."""
 
 
 def _sources(stage: str, options: argparse.Namespace) -> list[Path]:
@@ -47,13 +53,13 @@ def _guarded(job: Callable[[Path], Outcome], source: Path) -> Outcome:
         return Outcome(source.stem, False, f"{type(error).__name__}: {error}"[:300])
 
 
-def _run(stage: str, sources: list[Path], jobs: int) -> list[Outcome]:
+def _run(stage: str, job: Callable[[Path], Outcome], sources: list[Path], jobs: int) -> list[Outcome]:
     """Outcomes in the order of the sources. A program that ends its process counts as failed."""
     outcomes: list[Outcome] = []
     pending = list(sources)
     while pending:
         with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork")) as pool:
-            futures = [pool.submit(_guarded, STAGES[stage], source) for source in pending]
+            futures = [pool.submit(_guarded, job, source) for source in pending]
             for at, future in enumerate(futures):
                 try:
                     outcomes.append(future.result())
@@ -98,6 +104,8 @@ def _show(report: dict[str, Any], examples: int) -> None:
         f"{report['stage']}: {report['passed']} of {report['programs']} ({report['percent']} %{goal}){counted}, "
         f"{report['seconds']} s"
     )
+    for reason, count in report["skipped"].items():
+        print(f"  {count:4} not counted: {reason}")
     groups: dict[str, list[str]] = {}
     for name, reason in report["failed"].items():
         groups.setdefault(_category(reason), []).append(name)
@@ -115,6 +123,7 @@ def main() -> int:
     parser.add_argument("--only", help="take programs whose name fits this regular expression")
     parser.add_argument("--count", type=int, default=2000, help="random programs")
     parser.add_argument("--seed", type=int, default=1, help="of random programs")
+    parser.add_argument("--bmv2", action="store_true", help=f"play the packets of {', '.join(_PLAYED)} on BMv2 as well")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--examples", type=int, default=8, help="names shown for each reason")
     parser.add_argument("--json", action="store_true")
@@ -130,7 +139,8 @@ def main() -> int:
         if options.only:
             sources = [one for one in sources if re.search(options.only, one.stem)]
         random.Random(7).shuffle(sources)
-        outcomes = _run(stage, sources[:: options.every], options.jobs)
+        job = partial(programs_one, bmv2=options.bmv2) if stage in _PLAYED else STAGES[stage]
+        outcomes = _run(stage, job, sources[:: options.every], options.jobs)
         report = _report(stage, sorted(outcomes, key=lambda one: one.name), time.monotonic() - start)
         reports.append(report)
         if not options.json:
@@ -148,6 +158,8 @@ def _cannot_run(stage: str, options: argparse.Namespace) -> str | None:
         return why
     if stage in ("compile", "errors", "p4info", "stf") and not (options.samples and options.samples.is_dir()):
         return "--samples names no folder: it needs testdata of a checkout of p4lang/p4c"
+    if stage in _PLAYED and options.bmv2 and (why := bmv2.missing(interfaces=False)):
+        return why
     if stage == "programs" and not options.programs:
         return "no --programs"
     return None

@@ -123,20 +123,20 @@ def stf_one(source: Path) -> Outcome:
         return Outcome(source.stem, not reason, reason[:300], counted)
 
 
-def programs_one(source: Path) -> Outcome:
-    """The same frames out on both JSONs."""
+def programs_one(source: Path, *, bmv2: bool = False) -> Outcome:
+    """The same frames out on both JSONs; with `bmv2`, on BMv2 as well as on the engine."""
     from tests.differential.p4c_corpus import traffic
 
     name = str(Path(*source.parts[-4:]))
     include = traffic.include_folders(source)
     theirs = reference.compiled(source, include)
     if not theirs.accepted:
-        return Outcome(name, None, "p4c refuses it")
+        return Outcome(name, None, "p4c fails" if theirs.crashed else "p4c refuses it")
     mine = ours.compiled(source, include)
     if not mine.accepted:
         return Outcome(name, False, f"{'BUG ' if mine.bug else ''}{mine.error}")
     try:
-        reason = traffic.compare(theirs, mine, seed=source.name)
+        reason = traffic.compare(theirs, mine, seed=source.name, bmv2=bmv2)
     except traffic.NotCompared as why:
         return Outcome(name, True, str(why), "not compared")
     return Outcome(name, not reason, reason[:400], "compared")

@@ -198,6 +198,13 @@ def test_hit_and_switch_are_followers_of_the_table(compiled: Compiler) -> None:
     assert t["next_tables"]["TheIngress.two"] == t["next_tables"]["NoAction"]
 
 
+def test_a_switch_without_default_may_assign_nothing(compiled: Compiler) -> None:
+    """p4c 1.2.5.16 takes what the only case assigns for assigned always, and writes `h.d = h.b`."""
+    json = compiled("m.x = 1; switch (hdr.h.a) { 4: { m.x = hdr.h.b; } } hdr.h.d = m.x;")
+    assert {"assign(scalars.meta_t.x, 0x01)", "assign(scalars.meta_t.x, h.b)"} <= set(_statements(json))
+    assert "assign(h.d, scalars.meta_t.x)" in _statements(json)
+
+
 def test_ranges_in_select_are_masks(compiled: Compiler) -> None:
     select = "p.extract(hdr.h); transition select(hdr.h.a) { 4 .. 9: more; default: accept; }"
     json = compiled(parser=select, states="state more { p.extract(hdr.st.next); transition accept; }")

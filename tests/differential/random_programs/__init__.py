@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random well-typed P4_16 programs for v1model, in the manner of p4c's p4smith. The same seed gives the same program.
+
+What a program reads is defined: variables are initialized, fields are those of valid headers, divisors are not zero.
+At the end of egress everything that it has computed goes into a header of the packet. `python -m
+tests.differential.random_programs SEED` prints one.
+
+Some of the language is left out, since there is nothing to compare with:
+- p4c 1.2.5.16 takes what the only case of a `switch` without `default` assigns for assigned always;
+- it runs a loop in a control once, and does not take `for ... in`, so that loops are in actions only;
+- BMv2 ends at a field of type `int<1>`.
+"""
+
+from tests.differential.random_programs.program import Program, write_programs
+
+__all__ = ["Program", "write_programs"]
