@@ -16,7 +16,9 @@ from detour.p4.lower.context import Context, as_value
 from detour.p4.lower.parsers import lower_parser
 from detour.p4.lower.places import Operand
 
-_PLAIN = frozenset(("send_to_port", "drop_packet", "mirror_packet", "recirculate"))
+_PLAIN = frozenset(
+    ("send_to_port", "drop_packet", "mirror_packet", "recirculate", "restart_expire_timer", "set_entry_expire_time")
+)
 
 
 class Pna(Portable):

@@ -254,8 +254,6 @@ def cast(c: Checker, value: core.Expression, target: Type, span: Span) -> core.E
         c.fail(span, f"{describe(value.type)} cannot be cast to {describe(target)}", _cast_hint(value.type, target))
     if target == BOOL and value.type == INTEGER and as_integer(value) not in (0, 1, None):
         c.fail(span, f"only 0 and 1 can be cast to bool, not {as_integer(value)}", "Write a comparison, like x != 0.")
-    if target == INTEGER and not is_known(value):
-        c.fail(span, "a value that is not known at compile time cannot be cast to int", "Give the type a width.")
     return fold_cast(replace(value, span=span), target)
 
 

@@ -207,6 +207,8 @@ def _shift(c: Checker, sign: str, left: core.Expression, right: core.Expression,
         c.fail(span, "the amount of a shift cannot be negative")
     if kind == INTEGER and not is_known(right):
         c.fail(span, "a number without a width is shifted by one that is not known at compile time", "Write the width.")
+    if right.type == INTEGER and not is_known(right):
+        c.fail(right.span, "a shift needs an amount with a width, or one that is known at compile time")
     number = as_integer(left)
     if isinstance(kind, Bits) and amount is not None and amount >= kind.width:
         c.warn("overflow", span, f"{kind} is shifted by {amount}: all bits are lost")

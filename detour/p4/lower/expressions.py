@@ -30,7 +30,7 @@ from detour.p4.lower.places import (
     members,
     union_element,
 )
-from detour.p4.types import BOOL, ERROR, Bits, Enum, Header, Struct, Tuple, underlying
+from detour.p4.types import BOOL, ERROR, INTEGER, Bits, Enum, Header, Struct, Tuple, underlying
 
 
 def operands(ctx: Context, expressions: Sequence[core.Expression]) -> list[Operand]:
@@ -228,6 +228,8 @@ def _unary(ctx: Context, e: core.Unary) -> Operand:
     kind = underlying(e.type)
     if e.operator == "+":
         return value
+    if kind == INTEGER:
+        return operators.on_integers("-", Const(0), value)
     assert type(kind) is Bits
     return operators.negate(kind, value) if e.operator == "-" else operators.complement(kind, value)
 
@@ -247,13 +249,13 @@ def _binary(ctx: Context, e: core.Binary) -> Operand:
         return _comparison(ctx, e)
     left, right = scalars(ctx, (e.left, e.right))
     kind = underlying(e.type)
-    assert type(kind) is Bits, e
+    assert type(kind) is Bits or kind == INTEGER, e
     if sign == "++":
         left_type, right_type = underlying(e.left.type), underlying(e.right.type)
         assert type(left_type) is Bits
         assert type(right_type) is Bits
         return operators.concatenate(left, left_type, right, right_type, kind)
-    result = operators.binary(sign, kind, left, right)
+    result = operators.binary(sign, kind, left, right) if type(kind) is Bits else operators.on_integers(sign, left, right)
     if sign in ("/", "%") and type(result) is Op and result.operator == sign:
         hint = "BMv2 divides by powers of 2 only; keep other quotients in a table"
         raise ctx.refuse(e.span, f"{sign} of values that are not known at compile time is not supported", hint)

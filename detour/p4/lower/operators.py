@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from detour.p4 import ir
 from detour.p4.ir import Const, Op, Truth, Value
-from detour.p4.types import BOOL, Bits, Type, underlying
+from detour.p4.types import BOOL, INTEGER, Bits, Type, underlying
 
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -21,6 +21,7 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul,
     "&": operator.and_, "|": operator.or_, "^": operator.xor,
 }  # fmt: skip
+_SHIFTS: dict[str, Callable[[int, int], int]] = {"<<": operator.lshift, ">>": operator.rshift}
 _MAX_SHIFT = 1 << 14
 
 
@@ -88,6 +89,13 @@ def binary(sign: str, kind: Bits, left: Value, right: Value) -> Value:
     if sign == "-" and not kind.signed and type(right) is Const:
         return cut(Op("+", left, Const(wrap(-right.number, kind), kind.width)), kind)
     return cut(Op(sign, left, right), kind)
+
+
+def on_integers(sign: str, left: Value, right: Value) -> Value:
+    """An operator on two values of `int`: a number of BMv2 has no bounds either."""
+    if type(left) is Const and type(right) is Const and sign not in ("/", "%"):
+        return constant((_ARITHMETIC | _SHIFTS)[sign](left.number, right.number), INTEGER)
+    return Op(sign, left, right)
 
 
 def _neutral(sign: str, left: Value, right: Value) -> Value | None:

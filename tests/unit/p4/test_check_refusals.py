@@ -30,6 +30,7 @@ STATEMENTS = [
     ("return 1;", "return cannot have a value"),
     ("break;", "break can only be used in a for loop"),
     ("for (bit<8> i in a) {}", "for cannot run over bit<8>"),
+    ("a = a << (int) a;", "a shift needs an amount with a width"),
     ("for (bit<8> i in 8w1 .. 16w3) {}", "must have the type bit<8>, not bit<16>"),
     ("switch (a) { 1: {} 1: {} }", "stands twice"),
     ("switch (a) { default: {} 1: {} }", "after `default`"),

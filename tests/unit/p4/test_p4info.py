@@ -179,4 +179,5 @@ def test_of_several_names_the_first_counts(tmp_path: Path) -> None:
         "V1Switch(P(), V(), I(), E(), V(), D()) main;\n"
     )
     info = compile_file(source, p4info=True).p4info
+    assert info is not None
     assert [table.preamble.name for table in info.tables] == ["I.first"]
