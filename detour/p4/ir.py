@@ -313,6 +313,8 @@ class Pipeline:
     name: str
     span: Span
     entry: Block
+    tables: list[Table]
+    """All of them, also those that the code does not reach."""
     profiles: list[dict[str, Any]] = field(default_factory=list)
 
 

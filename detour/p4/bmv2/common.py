@@ -29,6 +29,7 @@ from detour.p4.lower.places import (
     members,
     scalar_width,
 )
+from detour.p4.lower.tables import lower_unreached
 from detour.p4.messages import CompileError, Message
 from detour.p4.source import NOWHERE, Span
 from detour.p4.types import BOOL, Bits, Header, Struct, Tuple, Type, underlying
@@ -77,9 +78,13 @@ class Target:
     # -- controls
 
     def pipeline(self, ctx: Context, name: str, block: Instance) -> None:
+        before = len(ctx.tables)
+        ctx.unreached.clear()
         entry = self.control_body(ctx, block)
+        lower_unreached(ctx)
+        tables = list(ctx.tables.values())[before:]
         profiles, self.profile_list = self.profile_list, []
-        ctx.program.pipelines.append(ir.Pipeline(name, block.declaration.span, entry, profiles))
+        ctx.program.pipelines.append(ir.Pipeline(name, block.declaration.span, entry, tables, profiles))
 
     def control_body(self, ctx: Context, block: Instance) -> ir.Block:
         """The graph of a control of the architecture, whose parameters are bound."""

@@ -81,6 +81,8 @@ class PipelineWriter:
         for block in reversed(order):
             self.at[block] = self._block(block)
         self.tables.reverse()
+        unreached = [table for table in pipeline.tables if table not in self.by_table]
+        self.tables += [_table(table, dict.fromkeys(each.name for each in table.actions), None) for table in unreached]
         self.conditionals.reverse()
         for kind, nodes in (("table", self.tables), ("conditional", self.conditionals)):
             for node in nodes:

@@ -112,6 +112,8 @@ class Context:
         self.meanings: dict[ir.Table, list[object]] = {}
         """What the parameters of a table's control meant where it was applied first."""
         self.key_places: dict[ir.Table, list[Place | None]] = {}
+        self.unreached: list[tuple[core.Statement, Instance | None, list[Frame], list[Loop]]] = []
+        """Statements that cannot run, with where they stand: tables that they apply are in the JSON all the same."""
         self.span: Span | None = None
         """Of the statement that is being lowered: primitives stand there."""
 
@@ -149,6 +151,7 @@ class Context:
 
     def execute(self, statement: core.Statement) -> None:
         if self.builder.block is None:
+            self.unreached.append((statement, self.instance, list(self.frames), list(self.loops)))
             return
         outer, self.span = self.span, statement.span
         EXECUTE[type(statement)](self, statement)

@@ -18,12 +18,16 @@ from detour.p4.lower.tables import invoke_statements, switch_on_action
 from detour.p4.types import Bits, underlying
 
 MAX_ITERATIONS = 4096
+_ENDS = (core.Return, core.Break, core.Continue)
+"""Statements behind which the P4Info has no tables either."""
 
 
 @executes(core.BlockStatement)
 def _block(ctx: Context, s: core.BlockStatement) -> None:
     for statement in s.statements:
         ctx.execute(statement)
+        if isinstance(statement, _ENDS):
+            break
 
 
 @executes(core.Declare)
@@ -42,6 +46,10 @@ def _declare(ctx: Context, s: core.Declare) -> None:
 
 @executes(core.If)
 def _if(ctx: Context, s: core.If) -> None:
+    if ctx.instance is not None and (chosen := ctx.instance.number(s.condition)) is not None:
+        if branch := s.yes if chosen else s.no:
+            ctx.execute(branch)
+        return
     name = ctx.state_name
     yes, no, join = Block(f"{name}_true"), Block(f"{name}_false"), Block(f"{name}_join")
     condition(ctx, s.condition, yes, no)

@@ -6,14 +6,17 @@ parameters with a direction are bound where the table lists the action.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from detour.p4 import core, ir
+from detour.p4.elaborate import walk
 from detour.p4.ir import Block, Const, Field, Op, Value
 from detour.p4.lower import operators
 from detour.p4.lower.calls import bind, inline
 from detour.p4.lower.context import Context, Frame, branches
 from detour.p4.lower.places import Aggregate, HeaderPlace, Operand, Place, ScalarPlace, is_scalar, members, scalar_width
+from detour.p4.messages import CompileError
 from detour.p4.source import Span
 from detour.p4.types import BOOL, Struct, Tuple, Type, underlying
 
@@ -118,6 +121,21 @@ def apply_table(ctx: Context, table: core.Table, span: Span) -> None:
     lowered = _lowered(ctx, table)
     _finish(ctx, ir.ApplyTable(span, table=lowered, by_action=[join] * len(lowered.actions)))
     ctx.builder.start(join)
+
+
+def lower_unreached(ctx: Context) -> None:
+    """Lower the tables of code that cannot run, as known values rule it out: controllers have them in the P4Info."""
+    outer, ctx.unreached = ctx.unreached, []
+    for statement, ctx.instance, ctx.frames, ctx.loops in outer:
+        if any(isinstance(node, core.Apply) for node in walk(statement)):
+            ctx.builder.enter(Block())
+            # What never runs need not be executable.
+            with suppress(CompileError):
+                ctx.execute(statement)
+            ctx.builder.stop()
+    ctx.frames, ctx.loops = [], []
+    if ctx.unreached:
+        lower_unreached(ctx)
 
 
 def _finish(ctx: Context, end: ir.ApplyTable) -> None:

@@ -208,6 +208,15 @@ def test_a_switch_without_default_may_assign_nothing(compiled: Compiler) -> None
     assert "assign(h.d, scalars.meta_t.x)" in _statements(json)
 
 
+def test_tables_that_known_values_rule_out_take_entries(compiled: Compiler) -> None:
+    """The P4Info has them, so a controller may fill them; it has none that a constant rules out."""
+    tables = "table t { key = { hdr.h.a: exact; } actions = { NoAction; } } table u { actions = { NoAction; } }"
+    json = compiled("m.x = 1; if (m.x == 2) { if (m.f) { t.apply(); } } if (false) { u.apply(); }", locals=tables)
+    made = {each["name"]: each["next_tables"] for each in json["pipelines"][0]["tables"]}
+    assert made["TheIngress.t"] == {"NoAction": None}
+    assert "TheIngress.u" not in made
+
+
 def test_ranges_in_select_are_masks(compiled: Compiler) -> None:
     select = "p.extract(hdr.h); transition select(hdr.h.a) { 4 .. 9: more; default: accept; }"
     json = compiled(parser=select, states="state more { p.extract(hdr.st.next); transition accept; }")
