@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from detour.p4 import core
 from detour.p4.check.checker import Checker
-from detour.p4.check.constants import as_integer, is_known, limits, wrap
+from detour.p4.check.constants import as_integer, limits, wrap
 from detour.p4.check.typenames import describe
 from detour.p4.source import Span
 from detour.p4.types import (

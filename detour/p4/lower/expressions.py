@@ -249,13 +249,16 @@ def _binary(ctx: Context, e: core.Binary) -> Operand:
         return _comparison(ctx, e)
     left, right = scalars(ctx, (e.left, e.right))
     kind = underlying(e.type)
-    assert type(kind) is Bits or kind == INTEGER, e
     if sign == "++":
+        assert type(kind) is Bits
         left_type, right_type = underlying(e.left.type), underlying(e.right.type)
         assert type(left_type) is Bits
         assert type(right_type) is Bits
         return operators.concatenate(left, left_type, right, right_type, kind)
-    result = operators.binary(sign, kind, left, right) if type(kind) is Bits else operators.on_integers(sign, left, right)
+    if type(kind) is Bits:
+        result = operators.binary(sign, kind, left, right)
+    else:
+        result = operators.on_integers(sign, left, right)
     if sign in ("/", "%") and type(result) is Op and result.operator == sign:
         hint = "BMv2 divides by powers of 2 only; keep other quotients in a table"
         raise ctx.refuse(e.span, f"{sign} of values that are not known at compile time is not supported", hint)
