@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import sys
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -30,7 +32,7 @@ def numbers() -> plugins.Registry[int]:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> list[EntryPoint]:
     points: list[EntryPoint] = []
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: tuple(p for p in points if p.group == group))
+    monkeypatch.setattr(plugins, "_entry_points", lambda group, _: EntryPoints(points).select(group=group))
     return points
 
 
@@ -56,6 +58,27 @@ def test_packages_bring_entry_points(numbers: plugins.Registry[int], installed: 
     installed.append(EntryPoint("broken", "no_such_module:x", "detour.numbers"))
     with pytest.raises(DetourError, match="No module named 'no_such_module'"):
         numbers.find("broken")
+
+
+def test_a_package_that_is_installed_meanwhile_is_found(
+    numbers: plugins.Registry[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is installed is read once, and again only after something has changed."""
+
+    def install(name: str) -> None:
+        (tmp_path / f"{name}-1.dist-info").mkdir()
+        (tmp_path / f"{name}-1.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: 1\n")
+        (tmp_path / f"{name}-1.dist-info" / "entry_points.txt").write_text(f"[detour.numbers]\n{name} = sys:maxsize\n")
+        os.utime(tmp_path, ns=(reads.call_count + 1, reads.call_count + 1))  # clocks of file systems are coarse
+
+    reads = Mock(side_effect=importlib.metadata.entry_points)
+    monkeypatch.setattr(importlib.metadata, "entry_points", reads)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    install("first")
+    assert numbers.names() == numbers.names() == ("one", "most", "first")
+    install("second")
+    assert [numbers.find(name) for name in ("first", "second", "second")] == [sys.maxsize] * 3
+    assert reads.call_count == 2
 
 
 def test_names_nobody_has_are_told_with_those_that_are_near(numbers: plugins.Registry[int]) -> None:
