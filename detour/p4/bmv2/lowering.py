@@ -42,7 +42,8 @@ def lower(program: core.Program, elaboration: Elaboration, messages: Messages, n
         return document(lowered, ctx.storage, name)
     except CompileError as error:
         if error.message is not None:
-            messages.error(error.message.span, error.message.text, error.message.hint)
+            at = ctx.span if error.message.span is core.NOWHERE and ctx.span else error.message.span
+            messages.error(at, error.message.text, error.message.hint)
         return None
 
 

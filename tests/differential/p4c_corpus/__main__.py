@@ -119,6 +119,7 @@ def main() -> int:
     parser.add_argument("stages", nargs="*", default=[], help=f"of {', '.join(STAGES)}; default: all that can run")
     parser.add_argument("--samples", type=Path, help="testdata of a checkout of p4lang/p4c")
     parser.add_argument("--programs", type=Path, action="append", default=[], help="folders of other programs")
+    parser.add_argument("--define", action="append", default=[], metavar="NAME=VALUE", help="macro of other programs")
     parser.add_argument("--every", type=int, default=1, help="take each Nth program, of a seeded order")
     parser.add_argument("--only", help="take programs whose name fits this regular expression")
     parser.add_argument("--count", type=int, default=2000, help="random programs")
@@ -139,7 +140,8 @@ def main() -> int:
         if options.only:
             sources = [one for one in sources if re.search(options.only, one.stem)]
         random.Random(7).shuffle(sources)
-        job = partial(programs_one, bmv2=options.bmv2) if stage in _PLAYED else STAGES[stage]
+        played = partial(programs_one, bmv2=options.bmv2, defines=tuple(options.define))
+        job = played if stage in _PLAYED else STAGES[stage]
         outcomes = _run(stage, job, sources[:: options.every], options.jobs)
         report = _report(stage, sorted(outcomes, key=lambda one: one.name), time.monotonic() - start)
         reports.append(report)

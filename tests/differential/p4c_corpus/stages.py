@@ -123,16 +123,16 @@ def stf_one(source: Path) -> Outcome:
         return Outcome(source.stem, not reason, reason[:300], counted)
 
 
-def programs_one(source: Path, *, bmv2: bool = False) -> Outcome:
-    """The same frames out on both JSONs; with `bmv2`, on BMv2 as well as on the engine."""
+def programs_one(source: Path, *, bmv2: bool = False, defines: tuple[str, ...] = ()) -> Outcome:
+    """The same frames out on both JSONs; with `bmv2`, on BMv2 as well as on the engine. `defines`: `NAME=VALUE`."""
     from tests.differential.p4c_corpus import traffic
 
     name = str(Path(*source.parts[-4:]))
     include = traffic.include_folders(source)
-    theirs = reference.compiled(source, include)
+    theirs = reference.compiled(source, include, tuple(f"-D{each}" for each in defines))
     if not theirs.accepted:
         return Outcome(name, None, "p4c fails" if theirs.crashed else "p4c refuses it")
-    mine = ours.compiled(source, include)
+    mine = ours.compiled(source, include, dict(each.split("=", 1) for each in defines))
     if not mine.accepted:
         return Outcome(name, False, f"{'BUG ' if mine.bug else ''}{mine.error}")
     try:

@@ -32,7 +32,7 @@ _Run = Callable[[list[Frame]], list[list[Frame]]]
 def include_folders(source: Path) -> tuple[Path, ...]:
     """Folders near a program that its includes may mean."""
     near = (source.parent, *source.parents[1:3])
-    folders = [*near, *(folder / "include" for folder in near)]
+    folders = [*near, *(folder / name for folder in near for name in ("include", "includes", "stdlib"))]
     return tuple(folder for folder in folders if folder.is_dir())
 
 
