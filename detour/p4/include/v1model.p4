@@ -73,6 +73,11 @@ extern direct_counter {
 
 enum MeterType { packets, bytes }
 
+// Colors that a meter gives.
+#define V1MODEL_METER_COLOR_GREEN 0
+#define V1MODEL_METER_COLOR_YELLOW 1
+#define V1MODEL_METER_COLOR_RED 2
+
 extern meter DETOUR_INDEXED {
     meter(bit<32> size, MeterType type);
     void execute_meter<T>(in DETOUR_INDEX index, out T result);

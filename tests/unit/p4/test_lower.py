@@ -108,6 +108,7 @@ def _statements(json: dict[str, Any]) -> list[str]:
         ("hdr.h.s = (int<8>)-((int)hdr.h.b << 2);", "assign(h.s, ((0x0 - (h.b << 0x2)) two_comp_mod 0x8))"),
         ("m.f = (int)hdr.h.a + 1 > 255;", "assign(scalars.meta_t.f, (b2d ((h.a + 0x1) > 0xff)))"),
         ("hdr.h.a = hdr.h.b << 9;", "assign(h.a, 0x00)"),
+        ("hdr.h.a = V1MODEL_METER_COLOR_RED;", "assign(h.a, 0x02)"),
         ("m.f = hdr.h.a > 4;", "assign(scalars.meta_t.f, (b2d (h.a > 0x04)))"),
         ("hdr.h.a = m.f ? hdr.h.b : 8w3;", "assign(h.a, ((d2b scalars.meta_t.f) ? h.b : 0x03))"),
         ("hdr.h.setInvalid();", "remove_header(h)"),
