@@ -8,7 +8,7 @@ tests.differential.random_programs SEED` prints one.
 Some of the language is left out, since there is nothing to compare with:
 - p4c 1.2.5.16 takes what the only case of a `switch` without `default` assigns for assigned always;
 - it runs a loop in a control once, and does not take `for ... in`, so that loops are in actions only;
-- BMv2 ends at a field of type `int<1>`.
+- BMv2 ends at a field of type `int<1>`, and takes the bits that fill a key up to whole bytes for a part of its prefix.
 """
 
 from tests.differential.random_programs.program import Program, write_programs

@@ -276,7 +276,7 @@ class Program(Statements):
         with self.block("key ="):
             for name, kind in self.rng.sample(places, min(len(places), self.rng.randrange(1, 4))):
                 match = self.rng.choice(("exact", "exact", "ternary", "lpm", "range", "optional"))
-                if kind == BOOL or (match == "lpm" and any(other == "lpm" for other, _ in made)):
+                if kind == BOOL or (match == "lpm" and (kind.width % 8 or any(other == "lpm" for other, _ in made))):
                     match = "exact"
                 made.append((match, kind))
                 if kind != BOOL and self.chance(0.15):
