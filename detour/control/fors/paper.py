@@ -75,7 +75,7 @@ def algorithm_1(spines: int, leaves: int, reduction: int) -> Schedule:
 
 def inter_leaf(spines: int, leaves: int, reduction: int) -> Schedule:
     """The flows between leaves (section 4): M0 (P - M0) a leaf, spread as evenly as can be over the phases. The printed
-    algorithm is wrong in two places: docs/facts.md, "FORS: what is printed wrong"."""
+    algorithm is wrong in two places: docs/facts.md, "FORS: errors in the paper"."""
     phases = phases_needed(spines, leaves, reduction)
     if leaves == 1:
         return Schedule(phases, *(np.zeros(0, np.int32) for _ in range(3)))
@@ -123,7 +123,7 @@ def _without_self(phases: int, phase: np.ndarray, src: np.ndarray, dst: np.ndarr
 def algorithm_2(fabric: FatTree, schedule: Schedule) -> np.ndarray | None:
     """Spines (flows,) int32 by Algorithm 2, or None where it does not apply. It uses the spines without any failed link
     only, the i-th of them for the i-th flow out of a leaf; the index begins anew at every source leaf (docs/facts.md,
-    "FORS: what is printed wrong"). It applies if no leaf sends more flows a phase than there are such spines: with f of
+    "FORS: errors in the paper"). It applies if no leaf sends more flows a phase than there are such spines: with f of
     them impacted. The schedule has to be a shift."""
     healthy = np.flatnonzero(fabric.alive.all(axis=0)).astype(np.int32)
     src_leaf, dst_leaf = schedule.src // fabric.hosts, schedule.dst // fabric.hosts

@@ -22,7 +22,7 @@ from tests.unit.control.fors_oracle import feasible
 
 DAQ = "ft:m0=20,m1=18"
 SW_0_5_11 = "0:0,0:1,0:2,5:3,5:4,5:5,11:6,11:7,11:8"
-# docs/facts.md, "FORS: what is printed wrong": Algorithm 1 claims 9 and 36 phases.
+# docs/facts.md, "FORS: errors in the paper": Algorithm 1 claims 9 and 36 phases.
 COUNTEREXAMPLES = [("ft:m0=3,m1=3", "0:0,1:0,2:1", 18), ("ft:m0=6,m1=6", "1:0,2:0,3:0,4:0,5:0,0:3", 45)]
 
 

@@ -160,7 +160,7 @@ def test_the_page_sums_up_what_there_is(tmp_path: Path) -> None:
     assert "Few cells have Benchmark-DCTCP (0), LERP-shortest (0), Spritz-Spray (0)." in " ".join(text.split())
     assert "| throughput first or within 1 % of first | 1 of 1 | 0 of 0 | – |" in text
     assert "| 0 of 1 | 0 of 0 | D1 1 MB: unf heavy |" in text
-    assert "Of the 1 cells that miss 0.6 of TelemetryLERP's p99" in text
+    assert "of the 1 cells that miss 0.6 of TelemetryLERP's p99" in text
     assert "| SprayLERP | 100%, 100% | – | 100%, 100% | – |" in text
     assert "| unf | 80.0% | 60.0% REPS | – | – | 90 | 100 TelemetryLERP |" in text
 
