@@ -11,7 +11,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -36,14 +36,23 @@ def _sources(stage: str, options: argparse.Namespace) -> list[Path]:
 
         return write_programs(reference.CACHE.parent / "p4-random", options.count, options.seed)
     if stage == "programs":
-        return sorted(path for folder in options.programs for path in folder.rglob("*.p4") if _has_main(path))
+        return _distinct(path for folder in options.programs for path in folder.rglob("*.p4") if _has_main(path))
     folder = options.samples / ("p4_16_errors" if stage == "errors" else "p4_16_samples")
     sources = sorted(folder.glob("*.p4"))
     return [one for one in sources if one.with_suffix(".stf").exists()] if stage == "stf" else sources
 
 
+def _distinct(paths: Iterable[Path]) -> list[Path]:
+    """The first of each program that there are copies of. What a program includes depends on its folder."""
+    programs: dict[tuple[bytes, Path | None], Path] = {}
+    for path in sorted(paths):
+        text = path.read_bytes()
+        programs.setdefault((text, path.parent if re.search(rb'#\s*include\s*"', text) else None), path)
+    return list(programs.values())
+
+
 def _has_main(path: Path) -> bool:
-    return re.search(rb"\bmain\s*;", path.read_bytes()) is not None
+    return path.is_file() and re.search(rb"\bmain\s*;", path.read_bytes()) is not None
 
 
 def _guarded(job: Callable[[Path], Outcome], source: Path) -> Outcome:
