@@ -15,10 +15,10 @@ from detour.p4.ir import Block, Const, Field, Op, Value
 from detour.p4.lower import operators
 from detour.p4.lower.calls import bind, inline
 from detour.p4.lower.context import Context, Frame, branches
-from detour.p4.lower.places import Aggregate, HeaderPlace, Operand, Place, ScalarPlace, is_scalar, members, scalar_width
+from detour.p4.lower.places import HeaderPlace, Operand, Place, ScalarPlace, is_scalar, scalar_width
 from detour.p4.messages import CompileError
 from detour.p4.source import Span
-from detour.p4.types import BOOL, Struct, Tuple, Type, underlying
+from detour.p4.types import BOOL, Type, underlying
 
 _ENTRY_KEY = "the key of an entry"
 DEFAULT_SIZE = 1024
@@ -99,13 +99,11 @@ def _table_action(ctx: Context, choice: core.ActionChoice) -> ir.Action:
     return build_action(ctx, _name(ctx, action), action.span, tuple(parameters), lower)
 
 
-def _data(ctx: Context, kind: Type, name: str, parameters: list[tuple[str, int]], span: Span) -> Operand:
-    """A parameter that entries give; parts of a struct are parameters of their own."""
-    if isinstance(kind, Struct | Tuple):
-        parts = {part: _data(ctx, inner, f"{name}.{part}", parameters, span) for part, inner in members(kind)}
-        return Aggregate(kind, parts)
+def _data(ctx: Context, kind: Type, name: str, parameters: list[tuple[str, int]], span: Span) -> Value:
+    """A parameter that entries give."""
     if not is_scalar(kind):
-        raise ctx.refuse(span, f"a parameter of type {kind} cannot come from a table entry")
+        hint = "P4Runtime gives numbers: make its fields parameters of their own"
+        raise ctx.refuse(span, f"a parameter of type {kind} cannot come from a table entry", hint)
     parameters.append((name, scalar_width(kind)[0]))
     data: Value = ir.Data(len(parameters) - 1)
     if scalar_width(kind)[1]:

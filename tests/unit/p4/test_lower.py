@@ -248,6 +248,12 @@ def test_what_bmv2_cannot_do_is_refused_by_name(body: str, says: str, compiled: 
     assert says in error.text
 
 
+def test_a_table_entry_gives_numbers_only(compiled: Compiler) -> None:
+    declarations = "action set(pair x) { hdr.h.a = x.a; } table t { actions = { set; } }"
+    (error,) = compiled.result("t.apply();", top="struct pair { bit<8> a; }", locals=declarations).errors
+    assert error.text == "a parameter of type pair cannot come from a table entry"
+
+
 def test_a_package_of_v1switch_s_name_with_other_parts_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "other.p4"
     source.write_text(
