@@ -9,26 +9,31 @@ Nodes are immutable but for the bodies of declarations, which are filled in afte
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import dataclass_transform
 
-from detour.p4.annotations import Annotation as Annotation
-from detour.p4.annotations import annotation as annotation
-from detour.p4.source import NOWHERE, Span
-from detour.p4.types import VOID, FieldOf, Type
+from detour.p4.source import NOWHERE, Node, Span
+from detour.p4.types import VOID, Annotation, FieldOf, Type, TypeVariable
+from detour.p4.types import annotation as annotation
 
 # ---------------------------------------------------------------- declarations
 
 
-@dataclass(eq=False, slots=True)
-class Declaration:
-    """Base of declarations. They are equal only to themselves."""
+@dataclass_transform(eq_default=False)
+class _Filled:
+    """Base of nodes that are filled in. Each subclass is a dataclass; its instances are equal only to themselves."""
 
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False)(cls)
+
+
+class Declaration(_Filled):
     name: str
     span: Span = NOWHERE
     annotations: tuple[Annotation, ...] = ()
 
 
-@dataclass(eq=False, slots=True)
 class Variable(Declaration):
     """A variable or a parameter; `direction` is "in", "out", "inout" or ""."""
 
@@ -40,14 +45,12 @@ class Variable(Declaration):
     """Default value of a parameter."""
 
 
-@dataclass(eq=False, slots=True)
 class Constant(Declaration):
     type: Type = VOID
     value: Expression | None = None
     """A `Literal`, `EnumMember`, `TupleValue` or `StructValue` of such."""
 
 
-@dataclass(eq=False, slots=True)
 class TypeDeclaration(Declaration):
     """A struct, header, header union, enum, `type` or `typedef`, in the order of the source (P4Info lists them)."""
 
@@ -57,69 +60,50 @@ class TypeDeclaration(Declaration):
     fields: tuple[FieldOf, ...] = ()
 
 
-@dataclass(eq=False, slots=True)
-class ErrorDeclaration(Declaration):
-    members: tuple[str, ...] = ()
+class Generic(Declaration):
+    """A declaration that may have type parameters."""
 
-
-@dataclass(eq=False, slots=True)
-class MatchKindDeclaration(Declaration):
-    members: tuple[str, ...] = ()
-
-
-@dataclass(eq=False, slots=True)
-class Function(Declaration):
-    """A function of the program, or an extern one (`body` is None)."""
-
-    type_parameters: tuple[str, ...] = ()
+    variables: tuple[TypeVariable, ...] = ()
     parameters: tuple[Variable, ...] = ()
+    """Of a call; of `apply`, for a parser or control; of the constructor, for a package."""
+
+
+class Function(Generic):
+    """A function of the program, or without a body (`None`) an extern one or a method of an extern.
+
+    A constructor has the extern's name.
+    """
+
     returns: Type = VOID
     body: BlockStatement | None = None
-
-
-@dataclass(eq=False, slots=True)
-class Method(Declaration):
-    """A method of an extern; a constructor has the extern's name."""
-
-    type_parameters: tuple[str, ...] = ()
-    parameters: tuple[Variable, ...] = ()
-    returns: Type = VOID
     abstract: bool = False
 
 
-@dataclass(eq=False, slots=True)
 class Extern(Declaration):
-    type_parameters: tuple[str, ...] = ()
-    constructors: tuple[Method, ...] = ()
-    methods: tuple[Method, ...] = ()
+    variables: tuple[TypeVariable, ...] = ()
+    constructors: tuple[Function, ...] = ()
+    methods: tuple[Function, ...] = ()
 
 
-@dataclass(eq=False, slots=True)
-class BlockType(Declaration):
+class BlockType(Generic):
     """`parser P(...);`, `control C(...);` or `package P(...);`: a type without a body."""
 
     kind: str = ""
-    type_parameters: tuple[str, ...] = ()
-    parameters: tuple[Variable, ...] = ()
-    """Of `apply`; those of the constructor, for a package."""
 
 
-@dataclass(eq=False, slots=True)
 class Action(Declaration):
     parameters: tuple[Variable, ...] = ()
     body: BlockStatement | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Key:
+class Key(Node):
     expression: Expression
     match_kind: str
     annotations: tuple[Annotation, ...]
     span: Span
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ActionChoice:
+class ActionChoice(Node):
     """An action in a table's list. `arguments` are those for parameters with a direction."""
 
     action: Action
@@ -128,8 +112,7 @@ class ActionChoice:
     span: Span
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ActionUse:
+class ActionUse(Node):
     """An action with all its arguments: a default action or that of an entry. None: written without arguments."""
 
     action: Action
@@ -137,8 +120,7 @@ class ActionUse:
     span: Span
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class Entry(Node):
     """An entry in the source. `keys` are literals, `MaskSet`, `RangeSet` or `Anything`, one for each key."""
 
     keys: tuple[Expression, ...]
@@ -149,7 +131,6 @@ class Entry:
     span: Span
 
 
-@dataclass(eq=False, slots=True)
 class Table(Declaration):
     keys: tuple[Key, ...] = ()
     actions: tuple[ActionChoice, ...] = ()
@@ -165,33 +146,27 @@ class Table(Declaration):
     """Annotations of any properties that have some: `@name("ap") implementation = action_profile(8);`."""
 
 
-@dataclass(eq=False, slots=True)
 class Instance(Declaration):
     """An instance of an extern, parser, control or package, at top level or inside a block."""
 
     type: Type = VOID
     arguments: tuple[Expression | None, ...] = ()
     """None where an `@optional` parameter has none."""
-    initializer: tuple[Declaration | Statement, ...] = ()
-    """Functions that implement abstract methods; refused by the checker for the three architectures."""
 
 
-@dataclass(eq=False, slots=True)
 class ValueSet(Declaration):
     type: Type = VOID
     size: Expression | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SelectCase:
+class SelectCase(Node):
     labels: Expression
     """One set for each selected expression in a `TupleValue` of `SetOf`, or `Anything` for all (`default`, `_`)."""
     state: State
     span: Span
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Select:
+class Select(Node):
     """`transition select(...)`; without `expressions` a plain transition to the only case."""
 
     expressions: tuple[Expression, ...]
@@ -199,7 +174,6 @@ class Select:
     span: Span
 
 
-@dataclass(eq=False, slots=True)
 class State(Declaration):
     """A parser state. `accept` and `reject` are states without a transition."""
 
@@ -207,28 +181,21 @@ class State(Declaration):
     transition: Select | None = None
 
 
-@dataclass(eq=False, slots=True)
-class Parser(Declaration):
-    type_parameters: tuple[str, ...] = ()
-    parameters: tuple[Variable, ...] = ()
+class ParserOrControl(Generic):
     constructor_parameters: tuple[Variable, ...] = ()
     locals: tuple[Declaration | Declare, ...] = ()
-    """Variables (`Declare`), constants, instances, value sets, in order."""
+    """Variables (`Declare`), constants, instances, value sets, actions, tables, in order."""
+
+
+class Parser(ParserOrControl):
     states: tuple[State, ...] = ()
 
 
-@dataclass(eq=False, slots=True)
-class Control(Declaration):
-    type_parameters: tuple[str, ...] = ()
-    parameters: tuple[Variable, ...] = ()
-    constructor_parameters: tuple[Variable, ...] = ()
-    locals: tuple[Declaration | Declare, ...] = ()
-    """Variables (`Declare`), constants, instances, actions, tables, in order."""
+class Control(ParserOrControl):
     body: BlockStatement | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Node):
     declarations: tuple[Declaration, ...]
     """All of them, included ones too, in order."""
     main: Instance | None
@@ -241,20 +208,17 @@ class Program:
 # ---------------------------------------------------------------- expressions
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Expression:
+class Expression(Node):
     type: Type
     span: Span
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Literal(Expression):
     """A number (unsigned or signed by its type, already in range), bool or string."""
 
     value: int | bool | str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class EnumMember(Expression):
     """A member of an enum or of `error`; `value` is None unless the enum has values."""
 
@@ -262,19 +226,12 @@ class EnumMember(Expression):
     value: int | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Ref(Expression):
     """A variable, parameter (also of a constructor), instance, value set or table."""
 
     declaration: Declaration
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class This(Expression):
-    """`this` in an abstract method's implementation."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Member(Expression):
     """A field of a struct or header, or a header of a union."""
 
@@ -282,7 +239,6 @@ class Member(Expression):
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class StackMember(Expression):
     """`next`, `last` or `lastIndex` of a stack (`size` is a literal)."""
 
@@ -290,7 +246,6 @@ class StackMember(Expression):
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Index(Expression):
     """An element of a stack or, with a literal, of a tuple."""
 
@@ -298,7 +253,6 @@ class Index(Expression):
     index: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Slice(Expression):
     """Bits `low` to `low + width - 1`; `low` may be computed (`x[low +: width]`)."""
 
@@ -307,7 +261,6 @@ class Slice(Expression):
     width: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Unary(Expression):
     """`-`, `+`, `~` or `!`."""
 
@@ -315,7 +268,6 @@ class Unary(Expression):
     operand: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Binary(Expression):
     """Operands have the same type, but for shifts and `++`."""
 
@@ -324,7 +276,6 @@ class Binary(Expression):
     right: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Conditional(Expression):
     """`condition ? yes : no`."""
 
@@ -333,48 +284,40 @@ class Conditional(Expression):
     no: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Cast(Expression):
     operand: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class TupleValue(Expression):
     """`{a, b}` as a tuple, a list, a stack, or one set for each selected expression. All elements are there."""
 
     elements: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class StructValue(Expression):
     """Values of all fields of a struct or (valid) header, in the order in which they are computed."""
 
     fields: tuple[tuple[str, Expression], ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class InvalidHeader(Expression):
     """`{#}`: an invalid header or header union."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class MaskSet(Expression):
     value: Expression
     mask: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class RangeSet(Expression):
     low: Expression
     high: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Anything(Expression):
     """`_` or `default` as a set."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class CallFunction(Expression):
     """A function, extern or not. An argument is None where an out or `@optional` parameter has none."""
 
@@ -383,7 +326,6 @@ class CallFunction(Expression):
     arguments: tuple[Expression | None, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class CallAction(Expression):
     """An action called as a statement."""
 
@@ -391,17 +333,15 @@ class CallAction(Expression):
     arguments: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class CallMethod(Expression):
     """A method of an extern; `receiver` is a `Ref` to an instance, a parameter (`packet`) or a `Construct`."""
 
     receiver: Expression
-    method: Method
+    method: Function
     type_arguments: tuple[Type, ...]
     arguments: tuple[Expression | None, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class CallBuiltin(Expression):
     """`isValid`, `setValid`, `setInvalid` of headers and unions; `push_front`, `pop_front` of stacks."""
 
@@ -410,7 +350,6 @@ class CallBuiltin(Expression):
     arguments: tuple[Expression, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Apply(Expression):
     """`apply` of a table, or of an instance of a parser or control (`Ref`, or `Construct` for `C.apply()`)."""
 
@@ -418,7 +357,6 @@ class Apply(Expression):
     arguments: tuple[Expression | None, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ApplyResult(Expression):
     """`hit`, `miss` or `action_run` of a table's `apply`."""
 
@@ -426,7 +364,6 @@ class ApplyResult(Expression):
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Construct(Expression):
     """An unnamed instance: an argument of a constructor, or `C.apply()`."""
 
@@ -436,23 +373,19 @@ class Construct(Expression):
 # ---------------------------------------------------------------- statements
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Statement:
+class Statement(Node):
     span: Span
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Assign(Statement):
     target: Expression
     value: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class CallStatement(Statement):
     call: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Declare(Statement):
     """A variable, and its initial value."""
 
@@ -460,21 +393,18 @@ class Declare(Statement):
     initial: Expression | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class BlockStatement(Statement):
     statements: tuple[Statement, ...]
     annotations: tuple[Annotation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class If(Statement):
     condition: Expression
     yes: Statement
     no: Statement | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SwitchCase:
+class SwitchCase(Node):
     """`labels` are actions, or literals and enum members; None stands for `default`. Fall-through is resolved: cases
     that share a body are one.
     """
@@ -484,7 +414,6 @@ class SwitchCase:
     span: Span
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Switch(Statement):
     """On an expression, or on `ApplyResult` with the name action_run."""
 
@@ -492,7 +421,6 @@ class Switch(Statement):
     cases: tuple[SwitchCase, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class For(Statement):
     initial: tuple[Statement, ...]
     condition: Expression
@@ -501,7 +429,6 @@ class For(Statement):
     annotations: tuple[Annotation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ForIn(Statement):
     """Over a range (`RangeSet`), a list or a stack."""
 
@@ -511,21 +438,48 @@ class ForIn(Statement):
     annotations: tuple[Annotation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Return(Statement):
     value: Expression | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Exit(Statement):
     pass
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Break(Statement):
     pass
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Continue(Statement):
     pass
+
+
+# ---------------------------------------------------------------- walking
+
+
+_ELSEWHERE = frozenset({"type", "span", "declaration", "action", "function", "method", "annotations", "type_arguments"})
+"""Fields that hold no part of the node, or name what stands elsewhere."""
+_PARTS: dict[type, tuple[str, ...]] = {}
+
+
+def parts(node: object) -> Iterator[object]:
+    """Expressions, statements and tuples of such that a node consists of, in the order of the source."""
+    kind = type(node)
+    names = _PARTS.get(kind)
+    if names is None:
+        names = tuple(one.name for one in fields(kind) if one.name not in _ELSEWHERE)  # type: ignore[arg-type]
+        _PARTS[kind] = names
+    for name in names:
+        yield getattr(node, name)
+
+
+def walk(root: object) -> Iterator[object]:
+    """All expressions and statements of a body, in the order of the source; not what other declarations hold."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, tuple):
+            pending.extend(reversed(node))
+        elif isinstance(node, Node):
+            yield node
+            pending.extend(reversed(tuple(parts(node))))

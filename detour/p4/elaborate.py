@@ -13,9 +13,10 @@ A block is an instance of a package, parser, control or extern with what its con
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 from detour.p4 import core, types
+from detour.p4.core import walk
 from detour.p4.messages import Messages
 
 Node = core.Instance | core.Construct
@@ -207,40 +208,6 @@ def _locals(declaration: core.Declaration) -> tuple[core.Declaration | core.Decl
 
 
 # ---------------------------------------------------------------- unnamed instances in bodies
-
-
-_ELSEWHERE = frozenset({"type", "span", "declaration", "action", "function", "method", "annotations", "type_arguments"})
-"""Fields that hold no part of the node, or name what stands elsewhere."""
-_PARTS: dict[type, tuple[str, ...]] = {}
-
-
-def parts(node: object) -> Iterator[object]:
-    """Expressions, statements and tuples of such that a node consists of, in the order of the source."""
-    kind = type(node)
-    names = _PARTS.get(kind)
-    if names is None:
-        names = tuple(one.name for one in fields(kind) if one.name not in _ELSEWHERE)  # type: ignore[arg-type]
-        _PARTS[kind] = names
-    for name in names:
-        yield getattr(node, name)
-
-
-def walk(root: object) -> Iterator[object]:
-    """All expressions and statements of a body, in the order of the source; not what other declarations hold."""
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, tuple):
-            pending.extend(reversed(node))
-        elif isinstance(node, _NODES):
-            yield node
-            pending.extend(reversed(tuple(parts(node))))
-
-
-_NODES = (
-    core.Expression, core.Statement, core.Select, core.SwitchCase, core.SelectCase, core.ActionChoice, core.ActionUse,
-    core.Key, core.Entry,
-)  # fmt: skip
 
 
 def bodies(declaration: core.Declaration) -> Iterator[object]:

@@ -102,24 +102,22 @@ class NumberParts(NamedTuple):
     """What an integer literal says; `width` is None where none is written."""
 
     value: int
-    width: int | None
-    signed: bool
-    base: int
+    width: int | None = None
+    signed: bool = False
 
 
 def number(text: str) -> NumberParts | None:
     """The parts of an integer literal such as `10`, `0xff`, `8w0b1010_1010` or `4s7` (6.4.3.2); None: it is not one."""
     if text.isdigit():
-        return NumberParts(int(text), None, False, 10)
+        return NumberParts(int(text))
     match = _NUMBER.fullmatch(text)
     if match is None or match.lastgroup is None:
         return None
     digits = match[match.lastgroup].replace("_", "")
     if not digits:
         return None
-    base = _BASES[match.lastgroup]
     width = match["width"]
-    return NumberParts(int(digits, base), int(width) if width else None, match["sign"] == "s", base)
+    return NumberParts(int(digits, _BASES[match.lastgroup]), int(width) if width else None, match["sign"] == "s")
 
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\n": ""}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from detour.p4.source import Span
+from detour.p4.source import Located, Span
 
 MAX_ERRORS = 20
 
@@ -36,25 +36,26 @@ class Messages:
     errors: list[Message] = field(default_factory=list)
     warnings: list[Message] = field(default_factory=list)
 
-    def error(self, span: Span, text: str, hint: str = "") -> None:
+    def error(self, at: Located, text: str, hint: str = "") -> None:
         """Adds an error; one at a place that has an error already says nothing new.
 
         Raises:
             CompileError: there are `MAX_ERRORS`.
         """
+        span = at.span
         if any(old.span == span for old in self.errors):
             return
         self.errors.append(Message(text, span, hint))
         if len(self.errors) >= MAX_ERRORS:
             raise CompileError
 
-    def warn(self, kind: str, span: Span, text: str) -> None:
-        if not span.file.standard:
-            self.warnings.append(Message(text, span, kind=kind))
+    def warn(self, kind: str, at: Located, text: str) -> None:
+        if not at.span.file.standard:
+            self.warnings.append(Message(text, at.span, kind=kind))
 
-    def fail(self, span: Span, text: str, hint: str = "") -> CompileError:
+    def fail(self, at: Located, text: str, hint: str = "") -> CompileError:
         """An error after which the pass cannot go on: `raise messages.fail(...)`."""
-        return CompileError(Message(text, span, hint))
+        return CompileError(Message(text, at.span, hint))
 
 
 def render(message: Message, level: str) -> str:

@@ -1,33 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Syntax tree of P4_16 (specification 1.2.5, appendix "P4 grammar"): what is written, before names mean anything.
 
-Nodes are immutable and equal only to themselves; `span` is the place of the whole node. A name that the parser knows
-as a type is a `NamedType` (in an expression, a `TypeExpression`); all others are `NameExpression`.
+`span` is the place of the whole node. A name that the parser knows as a type is a `NamedType` (in an expression, a
+`TypeExpression`); all others are `NameExpression`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
-from detour.p4.source import Span
+from detour.p4.source import Node, Span
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Node:
-    """Base of all nodes."""
-
+class SyntaxNode(Node):
     span: Span
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Name(Node):
+class Name(SyntaxNode):
     """A name where it is declared, or where a member, a state or a match kind is named."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Annotation(Node):
+class Annotation(SyntaxNode):
     """`@name`, `@name(...)` (unstructured) or `@name[...]` (structured); `@pragma` too.
 
     The body of an unstructured one is any text; `values` or `pairs` are set where it reads as a list of expressions
@@ -48,19 +43,24 @@ class Annotation(Node):
 # ---------------------------------------------------------------- types
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TypeNode(Node):
-    """Base of types as written."""
+class TypeNode(SyntaxNode):
+    pass
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SimpleType(TypeNode):
-    """`bool`, `error`, `match_kind`, `string`, `int` without a width, `void`, or `_`."""
+class NamedType(TypeNode):
+    """A type's name and type arguments; `absolute` with a leading dot: looked up at the top level.
+
+    Types of the language too: `bool`, `error`, `match_kind`, `string`, `int` without a width, `void`, `tuple`, `list`,
+    or `_` as a type argument.
+    """
 
     name: str
+    absolute: bool = False
+    arguments: tuple[TypeNode, ...] | None = None
+    name_span: Span | None = None
+    """Place of the name alone, where type arguments follow."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class BitsType(TypeNode):
     """`bit<w>`, `int<w>` or `varbit<w>`; `bit` alone has the width 1."""
 
@@ -68,23 +68,6 @@ class BitsType(TypeNode):
     width: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NamedType(TypeNode):
-    """A type's name; `absolute` with a leading dot: looked up at the top level."""
-
-    name: str
-    absolute: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SpecializedType(TypeNode):
-    """`base<arguments>`."""
-
-    base: NamedType
-    arguments: tuple[TypeNode, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class ArrayType(TypeNode):
     """`element[size]`, a header stack."""
 
@@ -92,51 +75,26 @@ class ArrayType(TypeNode):
     size: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TupleType(TypeNode):
-    elements: tuple[TypeNode, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ListType(TypeNode):
-    element: TypeNode
-
-
 # ---------------------------------------------------------------- expressions
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Expression(Node):
-    """Base of expressions."""
+class Expression(SyntaxNode):
+    pass
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Number(Expression):
-    """An integer literal; without a width (`None`) it is an `int`, `8w1` a `bit<8>`, `8s1` an `int<8>`."""
+class Literal(Expression):
+    """A bool, a string or an integer; of the latter `8w1` has a width, `8s1` is signed too."""
 
-    value: int
+    value: int | bool | str
     width: int | None = None
     signed: bool = False
-    base: int = 10
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class String(Expression):
-    value: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Boolean(Expression):
-    value: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class NameExpression(Expression):
     name: str
     absolute: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class TypeExpression(Expression):
     """A type in the place of an expression: `E` of `E.member`, `error` of `error.member`, `C` of `C(...)` and of
     `C.apply(...)`.
@@ -145,39 +103,28 @@ class TypeExpression(Expression):
     type: TypeNode
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class This(Expression):
-    pass
+class Sign(Expression):
+    """A sign or keyword that stands for a value: `_` or `default` as a set (`_` as an argument too), `{#}`, `this`;
+    `...`, the default value, also as the last element of a list.
+    """
+
+    text: str
+
+    @property
+    def is_anything(self) -> bool:
+        return self.text in ("_", "default")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Dots(Expression):
-    """`...`, the default value: as an initial value, or as the last element of a list."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DontCare(Expression):
-    """`_` as an argument or a set."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Default(Expression):
-    """`default` as a set."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Member(Expression):
     base: Expression
     name: Name
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Index(Expression):
     base: Expression
     index: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Slice(Expression):
     """`base[high:low]`."""
 
@@ -186,7 +133,6 @@ class Slice(Expression):
     low: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class PlusSlice(Expression):
     """`base[low +: width]`."""
 
@@ -195,7 +141,6 @@ class PlusSlice(Expression):
     width: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Unary(Expression):
     """`!`, `~`, `-` or `+`."""
 
@@ -203,14 +148,14 @@ class Unary(Expression):
     operand: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Binary(Expression):
+    """An operator between two operands; as a set also `value &&& mask` and `low .. high`."""
+
     operator: str
     left: Expression
     right: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Conditional(Expression):
     """`condition ? yes : no`."""
 
@@ -219,7 +164,6 @@ class Conditional(Expression):
     no: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Cast(Expression):
     """`(type) operand`."""
 
@@ -227,15 +171,13 @@ class Cast(Expression):
     operand: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Argument(Node):
-    """`value` or `name = value`; `value` may be `DontCare`."""
+class Argument(SyntaxNode):
+    """`value` or `name = value`; `value` may be `_`."""
 
     name: Name | None
     value: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Call(Expression):
     """`function<type_arguments>(arguments)`. With a `TypeExpression` as `function` it constructs an instance."""
 
@@ -244,22 +186,19 @@ class Call(Expression):
     arguments: tuple[Argument, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KeyValue(Node):
+class KeyValue(SyntaxNode):
     """`name = value` in a structure or an annotation."""
 
     name: Name
     value: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ListExpression(Expression):
-    """`{a, b}`; the last element may be `Dots`."""
+    """`{a, b}`; the last element may be `...`."""
 
     elements: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class StructExpression(Expression):
     """`{x = a, y = b}`; `dots` if `...` stands at its end."""
 
@@ -267,28 +206,6 @@ class StructExpression(Expression):
     dots: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class InvalidHeader(Expression):
-    """`{#}`."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Mask(Expression):
-    """`value &&& mask` as a set."""
-
-    value: Expression
-    mask: Expression
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Range(Expression):
-    """`low .. high` as a set."""
-
-    low: Expression
-    high: Expression
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class TupleSet(Expression):
     """`(a, b &&& c, _)`: a set for each of several expressions or keys."""
 
@@ -298,12 +215,10 @@ class TupleSet(Expression):
 # ---------------------------------------------------------------- statements
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Statement(Node):
-    """Base of statements."""
+class Statement(SyntaxNode):
+    pass
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Assign(Statement):
     """`target = value`, or `target += value` with the operator `+`."""
 
@@ -312,45 +227,34 @@ class Assign(Statement):
     value: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class CallStatement(Statement):
     call: Call
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Empty(Statement):
-    """`;`"""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Block(Statement):
     statements: tuple[Statement | Declaration, ...]
     """Variables, constants and (refused by the checker) instances stand among the statements."""
     annotations: tuple[Annotation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class If(Statement):
     condition: Expression
     yes: Statement
     no: Statement | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SwitchCase(Node):
-    """`label: {...}`; `label` may be `Default`; without a body (`None`) it shares the next one's."""
+class SwitchCase(SyntaxNode):
+    """`label: {...}`; `label` may be `default`; without a body (`None`) it shares the next one's."""
 
     label: Expression
     body: Block | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Switch(Statement):
     subject: Expression
     cases: tuple[SwitchCase, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class For(Statement):
     """`for (initial; condition; update) body`. `initial` are variables (with a value), assignments and calls."""
 
@@ -361,9 +265,8 @@ class For(Statement):
     annotations: tuple[Annotation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ForIn(Statement):
-    """`for (type name in collection) body`; `collection` may be a `Range`."""
+    """`for (type name in collection) body`; `collection` may be a range."""
 
     variable: Variable
     collection: Expression
@@ -371,50 +274,36 @@ class ForIn(Statement):
     annotations: tuple[Annotation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Return(Statement):
     value: Expression | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Exit(Statement):
-    pass
+class Jump(Statement):
+    """`exit;`, `break;` or `continue;`, or `;` alone, which does nothing."""
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Break(Statement):
-    pass
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Continue(Statement):
-    pass
+    word: str
 
 
 # ---------------------------------------------------------------- declarations
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Declaration(Node):
-    """Base of declarations."""
-
+class Declaration(SyntaxNode):
     annotations: tuple[Annotation, ...]
     name: Name
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Constant(Declaration):
     type: TypeNode
     value: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Variable(Declaration):
+    """A variable, or a field of a struct, header or header union."""
+
     type: TypeNode
-    value: Expression | None
+    value: Expression | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Parameter(Declaration):
     """A parameter; `direction` is "in", "out", "inout" or ""."""
 
@@ -423,7 +312,6 @@ class Parameter(Declaration):
     default: Expression | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Instance(Declaration):
     """`type(arguments) name;`, or with `= {...}` the functions and instances that implement abstract methods."""
 
@@ -432,64 +320,54 @@ class Instance(Declaration):
     initializer: tuple[Declaration, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Function(Declaration):
-    """A function of the program, or an extern one (`body` is None)."""
+class Generic(Declaration):
+    """A declaration that may have type parameters."""
 
     type_parameters: tuple[Name, ...]
-    parameters: tuple[Parameter, ...]
-    returns: TypeNode
-    body: Block | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Method(Declaration):
-    """A method of an extern. A constructor returns nothing (`None`) and has the extern's name."""
+class Function(Generic):
+    """A function of the program, or without a body (`None`) an extern one or a method of an extern.
 
-    type_parameters: tuple[Name, ...]
+    A constructor returns nothing (`None`) and has the extern's name.
+    """
+
     parameters: tuple[Parameter, ...]
     returns: TypeNode | None
+    body: Block | None = None
     abstract: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Extern(Declaration):
-    type_parameters: tuple[Name, ...]
-    methods: tuple[Method, ...]
+class Extern(Generic):
+    methods: tuple[Function, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Action(Declaration):
     parameters: tuple[Parameter, ...]
     body: Block
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BlockType(Declaration):
+class BlockType(Generic):
     """`parser P(...);`, `control C(...);` or `package P(...);`."""
 
     kind: str
-    type_parameters: tuple[Name, ...]
     parameters: tuple[Parameter, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SelectCase(Node):
+class SelectCase(SyntaxNode):
     """`set: state;`; `set` is a `TupleSet` or one set."""
 
     set: Expression
     state: Name
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Select(Node):
+class Select(SyntaxNode):
     """`select(expressions) {cases}`."""
 
     expressions: tuple[Expression, ...]
     cases: tuple[SelectCase, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class State(Declaration):
     """A parser state; without a transition it goes to `reject`."""
 
@@ -497,16 +375,22 @@ class State(Declaration):
     transition: Name | Select | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Parser(Declaration):
-    type_parameters: tuple[Name, ...]
+class BlockDeclaration(Generic):
+    """A parser or control."""
+
     parameters: tuple[Parameter, ...]
     constructor_parameters: tuple[Parameter, ...]
     locals: tuple[Declaration, ...]
+
+
+class Parser(BlockDeclaration):
     states: tuple[State, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class Control(BlockDeclaration):
+    body: Block
+
+
 class ValueSet(Declaration):
     """`value_set<element>(size) name;`."""
 
@@ -514,17 +398,7 @@ class ValueSet(Declaration):
     size: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Control(Declaration):
-    type_parameters: tuple[Name, ...]
-    parameters: tuple[Parameter, ...]
-    constructor_parameters: tuple[Parameter, ...]
-    locals: tuple[Declaration, ...]
-    body: Block
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeyElement(Node):
+class KeyElement(SyntaxNode):
     """`expression: match_kind;`."""
 
     expression: Expression
@@ -532,8 +406,7 @@ class KeyElement(Node):
     annotations: tuple[Annotation, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ActionRef(Node):
+class ActionRef(SyntaxNode):
     """`name;` or `name(arguments);` in a table's list; `arguments` is None where no brackets are written."""
 
     annotations: tuple[Annotation, ...]
@@ -541,8 +414,7 @@ class ActionRef(Node):
     arguments: tuple[Argument, ...] | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Entry(Node):
+class Entry(SyntaxNode):
     """`const priority = p: set: action(...);`."""
 
     constant: bool
@@ -552,26 +424,8 @@ class Entry(Node):
     annotations: tuple[Annotation, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KeyProperty(Node):
-    elements: tuple[KeyElement, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ActionsProperty(Node):
-    actions: tuple[ActionRef, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class EntriesProperty(Node):
-    constant: bool
-    entries: tuple[Entry, ...]
-    annotations: tuple[Annotation, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Property(Node):
-    """`name = value;`: `default_action`, `size`, `implementation`..."""
+class Property(SyntaxNode):
+    """`name = value;` in a table: `default_action`, `size`, `implementation`..."""
 
     annotations: tuple[Annotation, ...]
     constant: bool
@@ -579,32 +433,31 @@ class Property(Node):
     value: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class ListProperty(SyntaxNode):
+    """`name = {elements}` in a table: `key` of `KeyElement`, `actions` of `ActionRef`, `entries` of `Entry`."""
+
+    annotations: tuple[Annotation, ...]
+    constant: bool
+    name: Name
+    elements: tuple[Any, ...]
+
+
 class Table(Declaration):
-    properties: tuple[KeyProperty | ActionsProperty | EntriesProperty | Property, ...]
+    properties: tuple[Property | ListProperty, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Field(Declaration):
-    type: TypeNode
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RecordType(Declaration):
+class RecordType(Generic):
     """A struct, header or header union; `kind` is the keyword."""
 
     kind: str
-    type_parameters: tuple[Name, ...]
-    fields: tuple[Field, ...]
+    fields: tuple[Variable, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EnumMember(Node):
+class EnumMember(SyntaxNode):
     name: Name
     value: Expression | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Enum(Declaration):
     """`enum name {...}`, or with `base` one whose members have values."""
 
@@ -612,7 +465,6 @@ class Enum(Declaration):
     members: tuple[EnumMember, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Typedef(Declaration):
     """`typedef type name;` or `type type name;`: `kind` is the keyword. `type` may be declared in place."""
 
@@ -620,20 +472,11 @@ class Typedef(Declaration):
     type: TypeNode | RecordType | Enum
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Errors(Declaration):
-    """`error {...}`."""
+class Names(Declaration):
+    """`error {...}` or `match_kind {...}`; the keyword is the name."""
 
     members: tuple[Name, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MatchKinds(Declaration):
-    """`match_kind {...}`."""
-
-    members: tuple[Name, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Program(Node):
+class Program(SyntaxNode):
     declarations: tuple[Declaration, ...]

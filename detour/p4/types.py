@@ -8,33 +8,109 @@ and arguments.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, dataclass_transform
 
-from detour.p4.annotations import Annotation
+from detour.p4.source import NOWHERE, Span
 
 Declared = Any
 """A declaration of `core`, which imports this module."""
 
 
-def _applied(name: str, arguments: tuple[Type, ...]) -> str:
-    """A generic type with its arguments."""
-    return name + (f"<{', '.join(map(str, arguments))}>" if arguments else "")
-
-
-class Type:
-    """Base of all types."""
-
-    __slots__ = ()
-
-
 @dataclass(frozen=True, slots=True)
-class Simple(Type):
-    """A type without parts: see the constants below."""
+class Annotation:
+    """`@name`, `@name(...)` or `@name[...]` of a declaration, type or statement (section 20).
 
+    `values` and `pairs` are what the expressions of the body are worth (int, str, bool, or nested tuples);
+    `text` is the body as written, between the brackets, which is all that an unstructured annotation of an unknown
+    name has.
+    """
+
+    name: str
+    values: tuple[object, ...] = ()
+    pairs: tuple[tuple[str, object], ...] = ()
+    text: str = ""
+    structured: bool = False
+    span: Span = NOWHERE
+
+
+def annotation(of: tuple[Annotation, ...], name: str) -> Annotation | None:
+    """The annotation of that name, if there is one. Of several the first counts, as in p4c."""
+    return next((one for one in of if one.name == name), None)
+
+
+@dataclass_transform(frozen_default=True)
+class Type:
+    """Base of all types. Each subclass is a dataclass."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
+
+
+class Bits(Type):
+    """`bit<width>`, or `int<width>` if signed."""
+
+    width: int
+    signed: bool = False
+
+    def __str__(self) -> str:
+        return f"{'int' if self.signed else 'bit'}<{self.width}>"
+
+
+class Varbits(Type):
+    width: int
+    """Largest width in bits."""
+
+    def __str__(self) -> str:
+        return f"varbit<{self.width}>"
+
+
+class Tuple(Type):
+    elements: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return f"tuple<{', '.join(map(str, self.elements))}>"
+
+
+class ListOf(Type):
+    """`list<T>`, for compile-time lists of arguments of constructors."""
+
+    element: Type
+
+    def __str__(self) -> str:
+        return f"list<{self.element}>"
+
+
+class SetOf(Type):
+    """What select labels and table entries denote: values, masks, ranges."""
+
+    element: Type
+
+    def __str__(self) -> str:
+        return f"set<{self.element}>"
+
+
+class Stack(Type):
+    """A header stack, or an array of header unions."""
+
+    element: Type
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.element}[{self.size}]"
+
+
+# ---------------------------------------------------------------- types with names
+
+
+class Named(Type):
     name: str
 
     def __str__(self) -> str:
         return self.name
+
+
+class Simple(Named):
+    """A type without parts: see the constants below."""
 
 
 VOID = Simple("void")
@@ -48,101 +124,46 @@ ANYTHING = Simple("_")
 """`_` as an argument of a generic, or what an error left open: equal to nothing, accepted everywhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bits(Type):
-    """`bit<width>`, or `int<width>` if signed."""
-
-    width: int
-    signed: bool = False
-
-    def __str__(self) -> str:
-        return f"{'int' if self.signed else 'bit'}<{self.width}>"
-
-
-@dataclass(frozen=True, slots=True)
-class Varbits(Type):
-    width: int
-    """Largest width in bits."""
-
-    def __str__(self) -> str:
-        return f"varbit<{self.width}>"
-
-
-@dataclass(frozen=True, slots=True)
-class Tuple(Type):
-    elements: tuple[Type, ...]
-
-    def __str__(self) -> str:
-        return f"tuple<{', '.join(map(str, self.elements))}>"
-
-
-@dataclass(frozen=True, slots=True)
-class ListOf(Type):
-    """`list<T>`, for compile-time lists of arguments of constructors."""
-
-    element: Type
-
-    def __str__(self) -> str:
-        return f"list<{self.element}>"
-
-
-@dataclass(frozen=True, slots=True)
-class SetOf(Type):
-    """What select labels and table entries denote: values, masks, ranges."""
-
-    element: Type
-
-    def __str__(self) -> str:
-        return f"set<{self.element}>"
-
-
-@dataclass(frozen=True, slots=True)
-class Stack(Type):
-    """A header stack, or an array of header unions."""
-
-    element: Type
-    size: int
-
-    def __str__(self) -> str:
-        return f"{self.element}[{self.size}]"
-
-
-@dataclass(frozen=True, slots=True)
-class TypeVariable(Type):
+class TypeVariable(Named):
     """A parameter of a generic declaration, inside of it."""
 
-    name: str
     owner: int
     """Tells type parameters of the same name apart: the declaration's number."""
 
-    def __str__(self) -> str:
-        return self.name
 
-
-@dataclass(frozen=True, slots=True)
-class NewType(Type):
+class NewType(Named):
     """`type base name`: a type of its own, with the values of another."""
 
-    name: str
     base: Type
     declaration: Declared = field(compare=False, repr=False)
 
-    def __str__(self) -> str:
-        return self.name
 
-
-@dataclass(frozen=True, slots=True)
-class Enum(Type):
+class Enum(Named):
     """`enum name {...}`; with `base`, one whose members have values (`enum bit<8> name {...}`)."""
 
-    name: str
     base: Type | None = None
     declaration: Declared = field(default=None, compare=False, repr=False)
     members: tuple[tuple[str, int | None], ...] = field(default=(), compare=False, repr=False)
     """Names and, with `base`, values, in the order of the source."""
 
+
+class Callable(Named):
+    """Type of a name that is called, or of what `apply` of a table returns."""
+
+    kind: str
+
     def __str__(self) -> str:
-        return self.name
+        return f"{self.kind} {self.name}"
+
+
+class Generic(Named):
+    """A type whose declaration may have type parameters; `arguments` are given for these."""
+
+    arguments: tuple[Type, ...] = ()
+    declaration: Declared = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.name + (f"<{', '.join(map(str, self.arguments))}>" if self.arguments else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,70 +175,39 @@ class FieldOf:
     annotations: tuple[Annotation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Record(Type):
-    """Base of structs, headers and header unions. `arguments` are those of generic ones."""
+class Record(Generic):
+    """Base of structs, headers and header unions."""
 
-    name: str
-    arguments: tuple[Type, ...] = ()
     fields: tuple[FieldOf, ...] = field(default=(), compare=False, repr=False)
-    declaration: Declared = field(default=None, compare=False, repr=False)
-
-    def __str__(self) -> str:
-        return _applied(self.name, self.arguments)
 
     def field_type(self, name: str) -> Type | None:
         return next((part.type for part in self.fields if part.name == name), None)
 
 
 class Struct(Record):
-    __slots__ = ()
+    pass
 
 
 class Header(Record):
-    __slots__ = ()
+    pass
 
 
 class Union(Record):
     """A header union: at most one of its headers is valid."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True)
-class Extern(Type):
-    name: str
-    arguments: tuple[Type, ...] = ()
-    declaration: Declared = field(default=None, compare=False, repr=False)
+class Extern(Generic):
     """Methods have the parameters of the declaration; `core.CallMethod` has those with the arguments filled in."""
 
-    def __str__(self) -> str:
-        return _applied(self.name, self.arguments)
 
-
-@dataclass(frozen=True, slots=True)
-class Block(Type):
+class Block(Generic):
     """A parser, control or package type, declared as a type or by a parser or control itself."""
 
-    kind: str
+    kind: str = ""
     """`parser`, `control` or `package`."""
-    name: str
-    arguments: tuple[Type, ...] = ()
-    declaration: Declared = field(default=None, compare=False, repr=False)
-
-    def __str__(self) -> str:
-        return _applied(self.name, self.arguments)
 
 
-@dataclass(frozen=True, slots=True)
-class Callable(Type):
-    """Type of a name that is called: an action, a function, a table or a method."""
-
-    kind: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.name}"
+# ---------------------------------------------------------------- values
 
 
 def underlying(kind: Type) -> Type:
@@ -229,23 +219,29 @@ def underlying(kind: Type) -> Type:
         kind = base
 
 
-def width(kind: Type) -> int:
-    """Bits of a value of the type; a varbit counts with its largest width.
+def components(kind: Type) -> tuple[Type, ...]:
+    """Types of the fields or elements that a value has; that of a stack once."""
+    if isinstance(kind, Record):
+        return tuple(part.type for part in kind.fields)
+    if isinstance(kind, Tuple):
+        return kind.elements
+    return (kind.element,) if isinstance(kind, Stack) else ()
+
+
+def width(kind: Type, *, least: bool = False) -> int:
+    """Bits of the largest value of the type, or of the smallest: they differ where a varbit is in it.
 
     Raises:
         TypeError: the type has no width (externs, `int`, enums without values).
     """
     kind = underlying(kind)
-    if isinstance(kind, (Bits, Varbits)):
-        return kind.width
+    if isinstance(kind, Bits | Varbits):
+        return 0 if least and isinstance(kind, Varbits) else kind.width
     if kind == BOOL:
         return 1
-    if isinstance(kind, Union):
-        return max(width(part.type) for part in kind.fields)
-    if isinstance(kind, Record):
-        return sum(width(part.type) for part in kind.fields)
-    if isinstance(kind, Tuple):
-        return sum(map(width, kind.elements))
-    if isinstance(kind, Stack):
-        return kind.size * width(kind.element)
+    if isinstance(kind, Record | Tuple | Stack):
+        widths = [width(part, least=least) for part in components(kind)]
+        if isinstance(kind, Union):
+            return max(widths, default=0)
+        return kind.size * widths[0] if isinstance(kind, Stack) else sum(widths)
     raise TypeError(f"{kind} has no width")

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from detour.p4 import core, syntax
 from detour.p4.check import blocks, expressions  # noqa: F401
-from detour.p4.check.checker import Checker
-from detour.p4.check.declarations import declare_all
+from detour.p4.check.checker import DECLARATIONS, Checker
 from detour.p4.check.flow import warn_of_flow
 from detour.p4.check.scope import Overloads
 from detour.p4.messages import CompileError, Messages
@@ -26,11 +25,11 @@ def check_program(tree: syntax.Program, messages: Messages) -> core.Program:
     """
     c = Checker(messages)
     before = len(messages.errors)
-    declarations = declare_all(c, tree.declarations)
+    declarations = tuple(c.each(tree.declarations, DECLARATIONS))
     main = c.top.symbols.get("main")
     if not isinstance(main, core.Instance) or not isinstance(main.type, Block):
         if main is not None and not isinstance(main, Overloads) and len(messages.errors) == before:
-            c.error(main.span, "main must be an instance of a package")
+            c.error(main, "main must be an instance of a package")
         main = None
     if len(messages.errors) > before:
         raise CompileError
@@ -38,4 +37,4 @@ def check_program(tree: syntax.Program, messages: Messages) -> core.Program:
         c.used.add(main)
         c.report_unused(c.top)
     warn_of_flow(c, declarations)
-    return core.Program(tuple(declarations), main, tuple(c.errors), main.annotations if main else ())
+    return core.Program(declarations, main, tuple(c.errors), main.annotations if main else ())

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from detour.p4 import core, syntax
+from detour.p4 import core, syntax, types
 from detour.p4.check.checker import Checker
 from detour.p4.check.constants import has_unsized, is_known
-from detour.p4.check.convert import convert
-from detour.p4.check.generics import Inference, agree, mentions, specialize, substitute
+from detour.p4.check.convert import convert, is_nameless
+from detour.p4.check.generics import Inference, agree, mentions, parameters_of, specialize, substitute
 from detour.p4.check.places import require_place
 from detour.p4.check.typenames import check_argument, describe, resolve
-from detour.p4.source import Span
-from detour.p4.types import ANYTHING, STRING, Block, Callable, Extern, Record, SetOf, Stack, Type, TypeVariable
+from detour.p4.source import Located
+from detour.p4.types import ANYTHING, STRING, Type
 
 Parameters = tuple[core.Variable, ...]
+Called = TypeVar("Called", bound=core.Function)
 
 
 @dataclass(slots=True)
@@ -25,8 +27,8 @@ class Signature:
 
     name: str
     parameters: Parameters
-    returns: Type | None = None
-    variables: tuple[TypeVariable, ...] = ()
+    returns: Type = types.VOID
+    variables: tuple[types.TypeVariable, ...] = ()
     action: bool = False
     """Parameters without a direction take any value, as those of actions do."""
     run_time: bool = True
@@ -35,26 +37,29 @@ class Signature:
 
 @dataclass(slots=True)
 class Bound:
-    """Arguments in the order of the parameters, and type arguments."""
+    """Arguments in the order of the parameters, type arguments, and the type of the result."""
 
     parameters: Parameters
     arguments: tuple[core.Expression | None, ...]
-    bindings: dict[TypeVariable, Type]
+    bindings: dict[types.TypeVariable, Type]
+    returns: Type
 
 
 def could_take(parameters: Parameters, arguments: Sequence[syntax.Argument]) -> bool:
     """Whether number and names of the arguments fit the parameters."""
     if len(arguments) > len(parameters):
         return False
+    names = {argument.name.text for argument in arguments if argument.name is not None}
     if arguments and arguments[0].name is not None:
-        names = {argument.name.text for argument in arguments if argument.name is not None}
-        if not names <= {parameter.name for parameter in parameters}:
-            return False
-        return all(p.name in names or p.optional or p.default is not None for p in parameters)
-    return all(p.optional or p.default is not None for p in parameters[len(arguments) :])
+        missing = [p for p in parameters if p.name not in names]
+    else:
+        names, missing = set(), parameters[len(arguments) :]
+    return names <= {p.name for p in parameters} and all(p.optional or p.default is not None for p in missing)
 
 
-def choose(c: Checker, candidates: Sequence, arguments: Sequence[syntax.Argument], what: str, span: Span):
+def choose(
+    c: Checker, candidates: Sequence[Called], arguments: Sequence[syntax.Argument], what: str, at: Located
+) -> Called:
     """The overload that number and names of the arguments mean (7.2.9.2)."""
     if len(candidates) == 1:
         return candidates[0]
@@ -66,43 +71,43 @@ def choose(c: Checker, candidates: Sequence, arguments: Sequence[syntax.Argument
         return fitting[0]
     forms = ", ".join(f"{what}({', '.join(p.name for p in candidate.parameters)})" for candidate in candidates)
     if fitting:
-        c.fail(span, f"the call of {what} is ambiguous", f"It could be any of {forms}.")
-    c.fail(span, f"no {what} has parameters that fit {len(arguments)} argument(s)", f"There is {forms}.")
+        c.fail(at, f"the call of {what} is ambiguous", f"It could be any of {forms}.")
+    c.fail(at, f"no {what} has parameters that fit {len(arguments)} argument(s)", f"There is {forms}.")
 
 
-def match(
-    c: Checker, parameters: Parameters, arguments: Sequence[syntax.Argument], what: str, span: Span
+def _match(
+    c: Checker, parameters: Parameters, arguments: Sequence[syntax.Argument], what: str, at: Located
 ) -> list[syntax.Argument | None]:
     """The argument of each parameter; None where there is none and need not be one."""
-    named = sum(argument.name is not None for argument in arguments)
-    if named and named != len(arguments):
-        c.fail(span, f"in the call of {what} some arguments have names and some have none", "Name all or none.")
+    named = [argument for argument in arguments if argument.name is not None]
+    if named and len(named) != len(arguments):
+        c.fail(at, f"in the call of {what} some arguments have names and some have none", "Name all or none.")
     if len(arguments) > len(parameters):
-        c.fail(span, f"{what} has {len(parameters)} parameter(s), the call {len(arguments)} argument(s)")
+        c.fail(at, f"{what} has {len(parameters)} parameter(s), the call {len(arguments)} argument(s)")
     if named:
-        given = _by_name(c, parameters, arguments, what, span)
+        given = _by_name(c, parameters, named, what, at)
     else:
         given = [*arguments, *[None] * (len(parameters) - len(arguments))]
     for parameter, argument in zip(parameters, given, strict=True):
         if argument is None and parameter.default is None and not parameter.optional:
-            c.fail(span, f"the call of {what} has no argument for {parameter.name}")
+            c.fail(at, f"the call of {what} has no argument for {parameter.name}")
     return given
 
 
 def _by_name(
-    c: Checker, parameters: Parameters, arguments: Sequence[syntax.Argument], what: str, span: Span
+    c: Checker, parameters: Parameters, arguments: Sequence[syntax.Argument], what: str, at: Located
 ) -> list[syntax.Argument | None]:
     by_name: dict[str, syntax.Argument] = {}
     for argument in arguments:
-        assert argument.name is not None
-        if argument.name.text in by_name:
-            c.fail(span, f"argument {argument.name.text} of {what} is given twice")
-        by_name[argument.name.text] = argument
+        name = argument.name.text if argument.name is not None else ""
+        if name in by_name:
+            c.fail(at, f"argument {name} of {what} is given twice")
+        by_name[name] = argument
+    names = [parameter.name for parameter in parameters]
     for name in by_name:
-        if all(parameter.name != name for parameter in parameters):
-            names = ", ".join(parameter.name for parameter in parameters)
-            c.fail(span, f"{what} has no parameter {name}", f"Its parameters are {names or '(none)'}.")
-    return [by_name.get(parameter.name) for parameter in parameters]
+        if name not in names:
+            c.fail(at, f"{what} has no parameter {name}", f"Its parameters are {', '.join(names) or '(none)'}.")
+    return [by_name.get(name) for name in names]
 
 
 def bind(
@@ -110,198 +115,155 @@ def bind(
     signature: Signature,
     type_arguments: Sequence[syntax.TypeNode],
     arguments: Sequence[syntax.Argument],
-    span: Span,
+    at: Located,
     expected: Type | None = None,
 ) -> Bound:
     """Checks the arguments of a call, and finds its type arguments."""
-    given = match(c, signature.parameters, arguments, signature.name, span)
-    known = _explicit(c, signature, type_arguments, span)
-    parameters = specialize(signature.parameters, known) if known else signature.parameters
-    values = [_value(c, parameter, argument) for parameter, argument in zip(parameters, given, strict=True)]
-    open_variables = tuple(v for v in signature.variables if known.get(v, ANYTHING) == ANYTHING)
-    if open_variables:
-        found = given, values, expected
-        parameters = _infer(c, signature, open_variables, known, found, span, bool(type_arguments))
-    checked = []
-    for parameter, value in zip(parameters, values, strict=True):
-        checked.append(_check(c, signature, parameter, _or_default(parameter, value, known)))
-    return Bound(parameters, tuple(checked), known)
+    given = _match(c, signature.parameters, arguments, signature.name, at)
+    bindings = _explicit(c, signature, type_arguments, at)
+    values = [_value(c, *pair) for pair in zip(signature.parameters, given, strict=True)]
+    unknown = [variable for variable in signature.variables if variable not in bindings]
+    inferred = _infer(signature, unknown, values, expected) if unknown else {}
+    for variable in unknown:
+        kind = inferred.get(variable)
+        if kind is None and not type_arguments and not _is_optional(signature, variable, given):
+            hint = (
+                f"Write {signature.name}<{', '.join(map(str, signature.variables))}>(...) with types in their places."
+            )
+            c.fail(at, f"the type {variable} of {signature.name} does not follow from the arguments", hint)
+        bindings[variable] = kind = kind or ANYTHING
+        _check_inferred(c, signature, variable, kind, values, at)
+    parameters = specialize(signature.parameters, bindings)
+    checked = (_check(c, signature, *pair, bindings) for pair in zip(parameters, values, strict=True))
+    return Bound(parameters, tuple(checked), bindings, substitute(signature.returns, bindings))
 
 
 def _explicit(
-    c: Checker, signature: Signature, written: Sequence[syntax.TypeNode], span: Span
-) -> dict[TypeVariable, Type]:
-    if not written:
-        return {}
-    if len(written) != len(signature.variables):
-        count = len(signature.variables)
-        c.fail(span, f"{signature.name} has {count} type parameter(s), the call {len(written)} type argument(s)")
-    known = {}
-    for variable, node in zip(signature.variables, written, strict=True):
+    c: Checker, signature: Signature, written: Sequence[syntax.TypeNode], at: Located
+) -> dict[types.TypeVariable, Type]:
+    """Type arguments that the call has, but for `_`."""
+    count = len(signature.variables)
+    if written and len(written) != count:
+        c.fail(at, f"{signature.name} has {count} type parameter(s), the call {len(written)} type argument(s)")
+    bindings = {}
+    for variable, node in zip(signature.variables, written, strict=False):
         kind = resolve(c, node)
-        check_argument(c, kind, node.span)
+        check_argument(c, kind, node)
         if kind != ANYTHING:
-            known[variable] = kind
-    return known
+            bindings[variable] = kind
+    return bindings
 
 
 def _value(c: Checker, parameter: core.Variable, argument: syntax.Argument | None) -> core.Expression | None:
     if argument is None:
         return None
-    if type(argument.value) is syntax.DontCare:
+    if isinstance(argument.value, syntax.Sign) and argument.value.text == "_":
         if parameter.direction != "out":
-            c.fail(argument.span, f"_ can only stand for an out argument: {parameter.name} is none")
+            c.fail(argument, f"_ can only stand for an out argument: {parameter.name} is none")
         return None
     return c.expression(argument.value)
 
 
 def _infer(
-    c: Checker,
     signature: Signature,
-    variables: tuple[TypeVariable, ...],
-    known: dict[TypeVariable, Type],
-    given: tuple[list[syntax.Argument | None], list[core.Expression | None], Type | None],
-    span: Span,
-    written: bool = False,
-) -> Parameters:
-    """Finds the type arguments that are not written (or are `_`), and returns the parameters with all of them."""
-    arguments, values, expected = given
-    inference = Inference(variables, lambda block: parameters_of(c, block))
+    variables: Sequence[types.TypeVariable],
+    values: Sequence[core.Expression | None],
+    expected: Type | None,
+) -> dict[types.TypeVariable, Type]:
+    """The type arguments that follow from the arguments, else from where the result is used."""
+    inference = Inference(variables)
     for parameter, value in zip(signature.parameters, values, strict=True):
         value = value or parameter.default
         if value is not None:
             inference.unify(parameter.type, value.type)
-    if expected is not None and signature.returns is not None:
-        for variable in variables:
-            if variable not in inference.bindings and mentions(signature.returns, lambda k, v=variable: k == v):
-                inference.unify(signature.returns, expected)
     for variable in variables:
-        kind = inference.bindings.get(variable)
-        if kind is None:
-            if not written and not _is_optional(signature, variable, arguments):
-                c.fail(
-                    span,
-                    f"the type {variable} of {signature.name} does not follow from the arguments",
-                    _write(signature),
-                )
-            kind = ANYTHING
-        if signature.run_time and isinstance(kind, Block | Callable | SetOf):
-            c.fail(span, f"{describe(kind)} cannot be an argument of {signature.name}")
-        if signature.run_time and has_unsized(kind):
-            at = _argument_with(signature, variable, values) or span
-            c.fail(at, f"the width of {at.text} does not follow from the call", "Write a width, like 8w1, or a cast.")
-        if isinstance(kind, Record) and not kind.name:
-            c.fail(
-                span,
-                f"the type {variable} of {signature.name} does not follow from a structure without a name",
-                "Write a cast: (S){...}.",
-            )
-        known[variable] = kind
-    return specialize(signature.parameters, known)
+        if expected is not None and variable not in inference.bindings and _mentions(signature.returns, variable):
+            inference.unify(signature.returns, expected)
+    return inference.bindings
 
 
-def _is_optional(signature: Signature, variable: TypeVariable, arguments: list[syntax.Argument | None]) -> bool:
-    return all(
-        argument is None
-        for parameter, argument in zip(signature.parameters, arguments, strict=True)
-        if mentions(parameter.type, lambda kind: kind == variable)
-    ) and any(parameter.optional for parameter in signature.parameters)
+def _mentions(kind: Type, variable: types.TypeVariable) -> bool:
+    return mentions(kind, lambda part: part == variable)
 
 
-def _write(signature: Signature) -> str:
-    return f"Write {signature.name}<{', '.join(map(str, signature.variables))}>(...) with types in their places."
+def _check_inferred(
+    c: Checker,
+    signature: Signature,
+    variable: types.TypeVariable,
+    kind: Type,
+    values: Sequence[core.Expression | None],
+    at: Located,
+) -> None:
+    if signature.run_time and isinstance(kind, types.Block | types.Callable | types.SetOf):
+        c.fail(at, f"{describe(kind)} cannot be an argument of {signature.name}")
+    if signature.run_time and has_unsized(kind):
+        for parameter, value in zip(signature.parameters, values, strict=True):
+            if value is not None and parameter.type == variable and has_unsized(value.type):
+                at = value
+                break
+        text = f"the width of {at.span.text} does not follow from the call"
+        c.fail(at, text, "Write a width, like 8w1, or a cast.")
+    if is_nameless(kind):
+        text = f"the type {variable} of {signature.name} does not follow from a structure without a name"
+        c.fail(at, text, "Write a cast: (S){...}.")
 
 
-def _argument_with(signature: Signature, variable: TypeVariable, values: list[core.Expression | None]) -> Span | None:
-    for parameter, value in zip(signature.parameters, values, strict=True):
-        if value is not None and parameter.type == variable and has_unsized(value.type):
-            return value.span
-    return None
-
-
-def _or_default(
-    parameter: core.Variable, value: core.Expression | None, known: dict[TypeVariable, Type]
-) -> core.Expression | None:
-    """The argument, or the default value with type arguments filled in."""
-    default = parameter.default
-    if value is not None or default is None or not known:
-        return value or default
-    return replace(default, type=substitute(default.type, known))
+def _is_optional(
+    signature: Signature, variable: types.TypeVariable, arguments: Sequence[syntax.Argument | None]
+) -> bool:
+    """Whether the type is only that of optional parameters without arguments."""
+    pairs = zip(signature.parameters, arguments, strict=True)
+    unused = all(argument is None for parameter, argument in pairs if _mentions(parameter.type, variable))
+    return unused and any(parameter.optional for parameter in signature.parameters)
 
 
 def _check(
-    c: Checker, signature: Signature, parameter: core.Variable, value: core.Expression | None
+    c: Checker,
+    signature: Signature,
+    parameter: core.Variable,
+    value: core.Expression | None,
+    bindings: dict[types.TypeVariable, Type],
 ) -> core.Expression | None:
     """Converts an argument, or requires an l-value, as the direction of its parameter says."""
-    what = f"argument {parameter.name} of {signature.name}"
-    kind = parameter.type
-    if value is None or (value is parameter.default and value.type == kind):
+    kind, default = parameter.type, parameter.default
+    if value is None and default is not None:
+        value = replace(default, type=substitute(default.type, bindings)) if bindings else default
+    if value is None or (value is default and value.type == kind):
         return value
+    what = f"argument {parameter.name} of {signature.name}"
     if kind == ANYTHING:
-        c.fail(value.span, f"the type of {what} is not known", "Write the type instead of _.")
+        c.fail(value, f"the type of {what} is not known", "Write the type instead of _.")
     if parameter.direction and kind == STRING:
-        c.fail(value.span, f"{what} has a direction and cannot be a string")
+        c.fail(value, f"{what} has a direction and cannot be a string")
     if parameter.direction in ("out", "inout"):
         if not agree(value.type, kind):
-            c.fail(value.span, f"{what} must have the type {describe(kind)}, not {describe(value.type)}")
+            c.fail(value, f"{what} must have the type {describe(kind)}, not {describe(value.type)}")
         require_place(c, value, f"an {parameter.direction} argument")
-        return value
-    if isinstance(kind, Block | Extern):
-        return _object(c, what, kind, value)
-    value = convert(c, value, kind, what)
-    if not parameter.direction and not signature.action and not is_known(value):
-        c.fail(value.span, f"{what} must be known at compile time", "The parameter has no direction.")
+    elif isinstance(kind, types.Extern) and not agree(kind, value.type):
+        c.fail(value, f"{what} must be {describe(kind)}, not {describe(value.type)}")
+    elif isinstance(kind, types.Block) and (reason := why_not_block(kind, value.type)):
+        c.fail(value, f"{what} must be {describe(kind)}, not {describe(value.type)}: {reason}")
+    elif not isinstance(kind, types.Extern | types.Block):
+        value = convert(c, value, kind, what)
+        if not parameter.direction and not signature.action and not is_known(value):
+            c.fail(value, f"{what} must be known at compile time", "The parameter has no direction.")
     return value
 
 
-def _object(c: Checker, what: str, kind: Block | Extern, value: core.Expression) -> core.Expression:
-    """An extern, parser, control or package as an argument."""
-    if isinstance(kind, Extern):
-        if not agree(kind, value.type):
-            c.fail(value.span, f"{what} must be {describe(kind)}, not {describe(value.type)}")
-        return value
-    reason = why_not_block(c, kind, value.type)
-    if reason:
-        c.fail(value.span, f"{what} must be {describe(kind)}, not {describe(value.type)}: {reason}")
-    return value
-
-
-def parameters_of(c: Checker, kind: Block) -> Parameters | None:
-    """Parameters of `apply` (of a package: of its constructor), with type arguments filled in."""
-    declaration = kind.declaration
-    if declaration is None:
-        return None
-    return specialize(declaration.parameters, dict(zip(c.variables.get(declaration, ()), kind.arguments, strict=False)))
-
-
-def why_not_block(c: Checker, wanted: Block, given: Type) -> str:
+def why_not_block(needed: types.Block, given: Type) -> str:
     """Reason why a parser, control or package does not have the type of a parameter; empty if it has."""
-    if not isinstance(given, Block) or given.kind != wanted.kind:
-        return f"a {wanted.kind} is needed"
-    if wanted.declaration is given.declaration:
-        return "" if agree(wanted, given) else "the type arguments differ"
-    mine, theirs = parameters_of(c, wanted), parameters_of(c, given)
-    if mine is None or theirs is None or wanted.kind == "package":
+    if not isinstance(given, types.Block) or given.kind != needed.kind:
+        return f"a {needed.kind} is needed"
+    if needed.declaration is given.declaration:
+        return "" if agree(needed, given) else "the type arguments differ"
+    if needed.kind == "package":
         return "it is declared by another name"
+    mine, theirs = parameters_of(needed), parameters_of(given)
     if len(theirs) > len(mine) or any(not (p.optional or p.default) for p in mine[len(theirs) :]):
         return f"it has {len(theirs)} parameter(s), not {len(mine)}"
     for want, have in zip(mine, theirs, strict=False):
         if want.direction != have.direction:
             return f"parameter {have.name} must be {want.direction or 'without a direction'}"
-        if not _same_parameter(want.type, have.type):
+        if not agree(want.type, have.type):
             return f"parameter {have.name} must have the type {describe(want.type)}, not {describe(have.type)}"
     return ""
-
-
-def _same_parameter(want: Type, have: Type) -> bool:
-    return agree(want, have) or (
-        isinstance(want, Stack)
-        and isinstance(have, Stack)
-        and agree(want.element, have.element)
-        and want.size == have.size
-    )
-
-
-def returned(bound: Bound, returns: Type) -> Type:
-    """Type of the result of a call."""
-    return substitute(returns, bound.bindings)

@@ -3,30 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import NoReturn, TypeVar
+from difflib import get_close_matches
+from typing import Any, NoReturn, TypeVar
 
-from detour.p4 import core, syntax
+from detour.p4 import core, syntax, types
 from detour.p4.check.scope import Broken, Overloads, Place, Scope, Symbol, TypeName
 from detour.p4.messages import MAX_ERRORS, CompileError, Messages
-from detour.p4.source import Span
-from detour.p4.types import Type, TypeVariable
+from detour.p4.source import Located, Span
 
 # Each rule takes the kind of node that it is entered for.
-ExpressionRule = Callable[..., core.Expression]
-StatementRule = Callable[..., "core.Statement | None"]
-DeclarationRule = Callable[..., "core.Declaration | None"]
-
-EXPRESSIONS: dict[type, ExpressionRule] = {}
-STATEMENTS: dict[type, StatementRule] = {}
-DECLARATIONS: dict[type, DeclarationRule] = {}
+EXPRESSIONS: dict[type, Callable[..., core.Expression]] = {}
+STATEMENTS: dict[type, Callable[..., core.Statement | None]] = {}
+DECLARATIONS: dict[type, Callable[..., core.Declaration | None]] = {}
 
 Rule = TypeVar("Rule", bound=Callable)
 
 
-def rule(table: dict[type, Rule], *nodes: type) -> Callable[[Rule], Rule]:
-    """Enters a function into a table of rules: `@rule(EXPRESSIONS, syntax.Number)`."""
+def rule(table: dict[type, Any], *nodes: type) -> Callable[[Rule], Rule]:
+    """Enters a function into a table of rules: `@rule(EXPRESSIONS, syntax.Literal)`."""
 
     def enter(function: Rule) -> Rule:
         table.update(dict.fromkeys(nodes, function))
@@ -40,10 +36,12 @@ class Checker:
 
     def __init__(self, messages: Messages) -> None:
         self.messages = messages
+        self.error = messages.error
+        self.warn = messages.warn
         self.top = Scope()
         self.scope = self.top
         self.place = Place.TOP
-        self.returns: Type | None = None
+        self.returns: types.Type | None = None
         """Result type of the function or method around; None elsewhere."""
         self.loops = 0
         """Loops around the current statement."""
@@ -51,8 +49,6 @@ class Checker:
         """The table whose properties are checked."""
         self.errors: dict[str, Span] = {}
         """Members of `error`."""
-        self.variables: dict[core.Declaration, tuple[TypeVariable, ...]] = {}
-        """Type parameters of generic declarations."""
         self.used: set[object] = set()
         """Declarations that are mentioned."""
         self.open_names: set[str] = set()
@@ -61,39 +57,46 @@ class Checker:
         """Where fields of structures are declared."""
         self._serial = 0
 
-    def expression(self, node: syntax.Expression, expected: Type | None = None) -> core.Expression:
+    def expression(self, node: syntax.Expression, expected: types.Type | None = None) -> core.Expression:
         """The expression with its type. `expected` helps where the expression alone does not tell it."""
         return EXPRESSIONS[type(node)](self, node, expected)
 
+    def each(self, nodes: Iterable[syntax.SyntaxNode], rules: dict[type, Any]) -> list[Any]:
+        """Statements or declarations in the current scope; each is checked even where others have errors."""
+        result = []
+        for node in nodes:
+            try:
+                made = rules[type(node)](self, node)
+            except CompileError as error:
+                if isinstance(node, syntax.Declaration):
+                    self.declare_broken(node.name)
+                self._recover(error)
+                continue
+            if made is not None:
+                result.append(made)
+        return result
+
     # ------------------------------------------------------------ messages
 
-    def error(self, span: Span, text: str, hint: str = "") -> None:
-        """Reports an error from which the check goes on."""
-        self.messages.error(span, text, hint)
-
-    def fail(self, span: Span, text: str, hint: str = "") -> NoReturn:
+    def fail(self, at: Located, text: str, hint: str = "") -> NoReturn:
         """Reports an error that ends the check of the statement or declaration around."""
-        raise self.messages.fail(span, text, hint)
+        raise self.messages.fail(at, text, hint)
 
     def has_errors_in(self, span: Span) -> bool:
         """Whether an error is reported in a part of the source."""
         return any(e.span.file is span.file and span.start <= e.span.start < span.end for e in self.messages.errors)
 
-    def warn(self, kind: str, span: Span, text: str) -> None:
-        self.messages.warn(kind, span, text)
-
     @contextmanager
     def recovery(self) -> Iterator[None]:
-        """Goes on after a statement or declaration that `fail` ended."""
+        """Goes on after a part that `fail` ended."""
         try:
             yield
         except CompileError as error:
-            self.recover(error)
+            self._recover(error)
 
-    def recover(self, error: CompileError) -> None:
-        """Reports the error that ended a statement or declaration."""
+    def _recover(self, error: CompileError) -> None:
         if error.message is not None:
-            self.messages.error(error.message.span, error.message.text, error.message.hint)
+            self.error(error.message, error.message.text, error.message.hint)
         elif len(self.messages.errors) >= MAX_ERRORS:
             raise error
 
@@ -111,7 +114,7 @@ class Checker:
             self.scope = outer
 
     @contextmanager
-    def inside(self, place: Place, returns: Type | None = None) -> Iterator[None]:
+    def inside(self, place: Place, returns: types.Type | None = None) -> Iterator[None]:
         """What is checked within stands at `place`; `returns` is the result type of a function."""
         before = self.place, self.returns, self.loops
         self.place, self.returns, self.loops = place, returns, 0
@@ -120,85 +123,80 @@ class Checker:
         finally:
             self.place, self.returns, self.loops = before
 
-    def declare(self, name: str, symbol: Symbol, span: Span) -> None:
+    def declare(self, name: syntax.Name, symbol: Symbol) -> None:
         """Enters a name into the current scope, which must not have it already."""
-        scope = self.scope
-        old = scope.symbols.get(name)
+        scope, text = self.scope, name.text
+        old = scope.symbols.get(text)
         if isinstance(old, Broken):
             return
         if old is not None:
-            self.fail(span, f"{name} is declared already", f"The other declaration is at {old.span}.")
+            self.fail(name, f"{text} is declared already", f"The other declaration is at {old.span}.")
         outer = scope.outer
         if outer is not None:
             around = outer if outer.parameters else outer.outer
             in_block = self.place not in (Place.CONTROL, Place.PARSER, Place.TOP) and not scope.parameters
-            if in_block and around is not None and around.parameters and name in around.symbols:
-                self.fail(span, f"{name} has the name of a parameter", "Give one of them another name.")
+            if in_block and around is not None and around.parameters and text in around.symbols:
+                self.fail(name, f"{text} has the name of a parameter", "Give one of them another name.")
             if isinstance(symbol, core.Variable | core.Constant | core.Instance | core.Action | core.Table):
-                shadowed = outer.find(name)
+                shadowed = outer.find(text)
                 if shadowed is not None and not isinstance(shadowed, Broken):
-                    self.warn("shadow", span, f"{name} hides another {name}, declared at {shadowed.span}")
-        scope.symbols[name] = symbol
+                    self.warn("shadow", name, f"{text} hides another {text}, declared at {shadowed.span}")
+        scope.symbols[text] = symbol
 
     def declare_broken(self, name: syntax.Name) -> None:
         """Enters the name of a declaration that has an error, unless the name has a meaning already."""
         self.scope.symbols.setdefault(name.text, Broken(name.span))
 
-    def declare_function(self, function: core.Function) -> None:
+    def declare_type(self, name: syntax.Name, kind: types.Type, variables: tuple[types.TypeVariable, ...] = ()) -> None:
+        self.declare(name, TypeName(kind, variables, name.span))
+
+    def declare_function(self, name: syntax.Name, function: core.Function) -> None:
         """Enters a function; others of the same name differ in number or names of parameters (section 7.2.9.2)."""
         old = self.scope.symbols.get(function.name)
         if not isinstance(old, Overloads):
-            self.declare(function.name, Overloads([function]), function.span)
+            self.declare(name, Overloads([function]))
             return
         for other in old.functions:
             if same_call(other.parameters, function.parameters):
                 self.fail(
-                    function.span,
+                    name,
                     f"function {function.name} is declared already with {len(function.parameters)} parameters",
                     f"The other one is at {other.span}. Overloads differ in the number or names of parameters.",
                 )
         old.functions.append(function)
 
-    def find(self, name: str, absolute: bool, span: Span) -> Symbol:
+    def find(self, node: syntax.NameExpression | syntax.NamedType) -> Symbol:
         """Meaning of a name at its use."""
-        symbol = self.top.symbols.get(name) if absolute else self.scope.find(name)
-        if name == self.table_name and not absolute:
-            self.fail(span, f"table {name} cannot be used inside of itself")
+        name = node.name
+        symbol = self.top.symbols.get(name) if node.absolute else self.scope.find(name)
+        if name == self.table_name and not node.absolute:
+            self.fail(node, f"table {name} cannot be used inside of itself")
         if symbol is None and name in self.open_names:
-            self.fail(span, f"{name} cannot be used inside of itself")
+            self.fail(node, f"{name} cannot be used inside of itself")
         if symbol is None:
-            self.fail(span, f"{'.' if absolute else ''}{name} is not declared", self._similar(name))
+            self.fail(node, f"{'.' if node.absolute else ''}{name} is not declared", self._similar(name))
         if type(symbol) is Broken:
             raise CompileError
         self.used.add(symbol)
         return symbol
 
     def _similar(self, name: str) -> str:
-        from difflib import get_close_matches
+        names = {other for scope in self.scope.chain() for other in scope.symbols}
+        return similar(name, names, 0.75) or "Names are declared before they are used."
 
-        names: set[str] = set()
-        scope: Scope | None = self.scope
-        while scope is not None:
-            names |= scope.symbols.keys()
-            scope = scope.outer
-        close = get_close_matches(name, names, 1, 0.75)
-        return f"Did you mean {close[0]}?" if close else "Names are declared before they are used."
-
-    def type_variables(self, names: tuple[syntax.Name, ...]) -> tuple[TypeVariable, ...]:
+    def type_variables(self, names: tuple[syntax.Name, ...]) -> tuple[types.TypeVariable, ...]:
         """Declares the type parameters of a generic declaration in the current scope."""
         self._serial += 1
-        variables = []
-        for name in names:
-            variable = TypeVariable(name.text, self._serial)
-            self.declare(name.text, TypeName(variable, (), name.span), name.span)
-            variables.append(variable)
-        return tuple(variables)
+        variables = tuple(types.TypeVariable(name.text, self._serial) for name in names)
+        for name, variable in zip(names, variables, strict=True):
+            self.declare_type(name, variable)
+        return variables
 
     def report_unused_parameters(self, parameters: tuple[core.Variable, ...]) -> None:
         """Warns of parameters that a body does not mention."""
         for parameter in parameters:
             if parameter not in self.used and not parameter.name.startswith("_"):
-                self.warn("unused", parameter.span, f"parameter {parameter.name} is not used")
+                self.warn("unused", parameter, f"parameter {parameter.name} is not used")
 
     def report_unused(self, scope: Scope) -> None:
         if scope.parameters:
@@ -208,7 +206,7 @@ class Checker:
                 continue
             kind = UNUSED.get(type(symbol)) if scope.outer is not None or type(symbol) is core.Action else None
             if kind and not name.startswith("_"):
-                self.warn("unused", symbol.span, f"{kind} {name} is not used")
+                self.warn("unused", symbol, f"{kind} {name} is not used")
 
 
 UNUSED: dict[type, str] = {
@@ -219,6 +217,12 @@ UNUSED: dict[type, str] = {
     core.Action: "action",
     core.ValueSet: "value set",
 }
+
+
+def similar(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
+    """A hint that names what may be meant; empty if nothing is alike."""
+    close = get_close_matches(name, names, 1, cutoff)
+    return f"Did you mean {close[0]}?" if close else ""
 
 
 def same_call(one: tuple[core.Variable, ...], other: tuple[core.Variable, ...]) -> bool:

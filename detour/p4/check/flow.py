@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from detour.p4 import core
+from detour.p4 import core, types
 from detour.p4.check.checker import Checker
 from detour.p4.check.places import root_of
 from detour.p4.source import Span
-from detour.p4.types import Header, Stack, Struct, Type, Union
 
 Place = tuple[core.Declaration | str, ...]
 """A variable, and the names of fields below it."""
@@ -52,18 +51,18 @@ def warn_of_flow(c: Checker, declarations: Iterable[core.Declaration]) -> None:
             _body(c, declaration.parameters, declaration.body, declaration.name)
 
 
-def has_headers(kind: Type) -> bool:
+def has_headers(kind: types.Type) -> bool:
     """Whether a value of the type starts as something known: headers are invalid at first."""
-    if isinstance(kind, Struct):
+    if isinstance(kind, types.Struct):
         return any(has_headers(part.type) for part in kind.fields)
-    return isinstance(kind, Header | Union | Stack)
+    return isinstance(kind, types.Header | types.Union | types.Stack)
 
 
-def header_places(place: Place, kind: Type) -> Iterable[Place]:
+def header_places(place: Place, kind: types.Type) -> Iterable[Place]:
     """Headers in a variable, but for those in stacks and unions."""
-    if isinstance(kind, Header):
+    if isinstance(kind, types.Header):
         yield place
-    elif isinstance(kind, Struct):
+    elif isinstance(kind, types.Struct):
         for part in kind.fields:
             yield from header_places((*place, part.name), part.type)
 
@@ -164,7 +163,7 @@ class Run:
 
     def begin(self, variable: core.Variable) -> None:
         """A variable without a value: headers in it are invalid."""
-        if isinstance(variable.type, Struct) and not variable.type.fields:
+        if isinstance(variable.type, types.Struct) and not variable.type.fields:
             return
         if has_headers(variable.type):
             self.state.invalid.update(header_places((variable,), variable.type))
@@ -197,7 +196,7 @@ class Run:
     def write(self, target: core.Expression, *, valid: bool = True) -> None:
         """An assignment to the target, or to a part of it."""
         self.read_indexes(target)
-        if isinstance(target, core.Member) and isinstance(target.base.type, Header):
+        if isinstance(target, core.Member) and isinstance(target.base.type, types.Header):
             self.check_valid(target)
         self.touch(target, valid=valid)
 
@@ -208,7 +207,7 @@ class Run:
         self.state.unset.discard(root)
         if place is None:
             self.forget((root,))
-        elif not (isinstance(target, core.Member) and isinstance(target.base.type, Header)):
+        elif not (isinstance(target, core.Member) and isinstance(target.base.type, types.Header)):
             self.forget(place)
             if not valid:
                 self.state.invalid.update(header_places(place, target.type))
@@ -357,7 +356,7 @@ STATEMENTS: dict[type, Callable] = {
 
 
 def _member(run: Run, value: core.Member) -> None:
-    if isinstance(value.base.type, Header):
+    if isinstance(value.base.type, types.Header):
         run.check_valid(value)
     run.read(value.base)
 

@@ -3,82 +3,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from detour.p4 import core
-from detour.p4.types import (
-    ANYTHING,
-    Block,
-    Extern,
-    FieldOf,
-    Header,
-    ListOf,
-    Record,
-    SetOf,
-    Simple,
-    Stack,
-    Struct,
-    Tuple,
-    Type,
-    TypeVariable,
-    Union,
-)
+from detour.p4 import core, types
+from detour.p4.types import ANYTHING, Type
 
-Bindings = Mapping[TypeVariable, Type]
+Bindings = Mapping[types.TypeVariable, Type]
+Signature = tuple[core.Variable, ...]
+
+
+def parts(kind: Type) -> tuple[Type, ...]:
+    """Types that the type is written with."""
+    if isinstance(kind, types.Tuple):
+        return kind.elements
+    if isinstance(kind, types.ListOf | types.SetOf | types.Stack):
+        return (kind.element,)
+    return kind.arguments if isinstance(kind, types.Generic) else ()
+
+
+def name_of(kind: Type) -> str | None:
+    """The name of a nominal type (empty for a structure without one); None for others."""
+    return kind.name if isinstance(kind, types.Named) else None
 
 
 def substitute(kind: Type, bindings: Bindings) -> Type:
     """The type with type parameters replaced."""
     if not bindings:
         return kind
-    rule = SUBSTITUTE.get(type(kind))
-    return rule(kind, bindings) if rule else kind
-
-
-def _all(kinds: tuple[Type, ...], bindings: Bindings) -> tuple[Type, ...]:
-    return tuple(substitute(kind, bindings) for kind in kinds)
-
-
-def _record(kind: Record, bindings: Bindings) -> Record:
-    if not kind.arguments:
+    if isinstance(kind, types.TypeVariable):
+        return bindings.get(kind, kind)
+    old = parts(kind)
+    new = tuple(substitute(part, bindings) for part in old)
+    if new == old:
         return kind
-    arguments = _all(kind.arguments, bindings)
-    if arguments == kind.arguments:
-        return kind
-    fields = tuple(FieldOf(part.name, substitute(part.type, bindings), part.annotations) for part in kind.fields)
-    return type(kind)(kind.name, arguments, fields, kind.declaration)
-
-
-def _extern(kind: Extern, bindings: Bindings) -> Extern:
-    return Extern(kind.name, _all(kind.arguments, bindings), kind.declaration) if kind.arguments else kind
-
-
-def _block(kind: Block, bindings: Bindings) -> Block:
-    return Block(kind.kind, kind.name, _all(kind.arguments, bindings), kind.declaration) if kind.arguments else kind
-
-
-SUBSTITUTE: dict[type, Callable] = {
-    TypeVariable: lambda kind, bindings: bindings.get(kind, kind),
-    Tuple: lambda kind, bindings: Tuple(_all(kind.elements, bindings)),
-    ListOf: lambda kind, bindings: ListOf(substitute(kind.element, bindings)),
-    SetOf: lambda kind, bindings: SetOf(substitute(kind.element, bindings)),
-    Stack: lambda kind, bindings: Stack(substitute(kind.element, bindings), kind.size),
-    Struct: _record,
-    Header: _record,
-    Union: _record,
-    Extern: _extern,
-    Block: _block,
-}
-
-
-def parts(kind: Type) -> tuple[Type, ...]:
-    """Types that the type is written with."""
-    if isinstance(kind, Tuple):
-        return kind.elements
-    if isinstance(kind, ListOf | SetOf | Stack):
-        return (kind.element,)
-    return getattr(kind, "arguments", ())
+    if isinstance(kind, types.Tuple):
+        return types.Tuple(new)
+    if isinstance(kind, types.ListOf | types.SetOf | types.Stack):
+        return replace(kind, element=new[0])
+    if isinstance(kind, types.Record):
+        fields = tuple(replace(part, type=substitute(part.type, bindings)) for part in kind.fields)
+        return replace(kind, arguments=new, fields=fields)
+    return replace(kind, arguments=new)  # type: ignore[call-arg]
 
 
 def mentions(kind: Type, test: Callable[[Type], bool]) -> bool:
@@ -88,94 +54,87 @@ def mentions(kind: Type, test: Callable[[Type], bool]) -> bool:
 
 def is_open(kind: Type) -> bool:
     """Whether the type is, or is written with, a type parameter or `_`."""
-    return mentions(kind, lambda part: isinstance(part, TypeVariable) or part == ANYTHING)
+    return mentions(kind, lambda part: isinstance(part, types.TypeVariable) or part == ANYTHING)
 
 
-def specialize(parameters: tuple[core.Variable, ...], bindings: Bindings) -> tuple[core.Variable, ...]:
+def specialize(parameters: Signature, bindings: Bindings) -> Signature:
     """Parameters with type arguments filled in."""
     if not bindings:
         return parameters
-    result = []
-    for parameter in parameters:
-        kind = substitute(parameter.type, bindings)
-        result.append(parameter if kind is parameter.type else replace(parameter, type=kind))
-    return tuple(result)
+    kinds = (substitute(parameter.type, bindings) for parameter in parameters)
+    changed = zip(parameters, kinds, strict=True)
+    return tuple(one if kind is one.type else replace(one, type=kind) for one, kind in changed)
+
+
+def arguments_of(kind: types.Generic) -> dict[types.TypeVariable, Type]:
+    """The type arguments by the type parameters of the declaration."""
+    return dict(zip(kind.declaration.variables, kind.arguments, strict=False))
+
+
+def parameters_of(kind: types.Block) -> Signature:
+    """Parameters of `apply` (of a package: of its constructor), with type arguments filled in."""
+    return specialize(kind.declaration.parameters, arguments_of(kind))
 
 
 class Inference:
     """Finds type arguments: `unify` the type of each parameter with that of its argument, then ask `bindings`."""
 
-    def __init__(self, variables: tuple[TypeVariable, ...], signature: Callable[[Block], Signature | None]) -> None:
+    def __init__(self, variables: Iterable[types.TypeVariable]) -> None:
         self.variables = frozenset(variables)
-        self.bindings: dict[TypeVariable, Type] = {}
-        self._signature = signature
+        self.bindings: dict[types.TypeVariable, Type] = {}
 
     def unify(self, parameter: Type, argument: Type) -> None:
         """Binds type parameters so that the types are the same. Where they cannot be, the conversion says so later."""
         if argument == ANYTHING or parameter == ANYTHING:
             return
-        if isinstance(parameter, TypeVariable):
+        if isinstance(parameter, types.TypeVariable):
             if parameter in self.variables and argument != parameter:
                 self._bind(parameter, argument)
-            return
-        if isinstance(parameter, Block):
-            self._blocks(parameter, argument)
-        elif isinstance(argument, Tuple) and isinstance(parameter, Tuple | Record | Stack | ListOf):
-            self._tuple(parameter, argument)
-        elif isinstance(parameter, Record) and isinstance(argument, Struct) and not argument.name:
+        elif isinstance(parameter, types.Block):
+            self._unify_blocks(parameter, argument)
+        elif isinstance(argument, types.Tuple) and isinstance(parameter, types.Tuple | types.Record):
+            self._unify_each(types.components(parameter), argument.elements)
+        elif isinstance(argument, types.Tuple) and isinstance(parameter, types.Stack | types.ListOf):
+            self._unify_each((parameter.element,) * len(argument.elements), argument.elements)
+        elif isinstance(parameter, types.Record) and isinstance(argument, types.Struct) and not argument.name:
             for part in parameter.fields:
                 given = argument.field_type(part.name)
                 if given is not None:
                     self.unify(part.type, given)
-        elif type(parameter) is type(argument) and getattr(parameter, "name", "") == getattr(argument, "name", ""):
-            for one, other in zip(parts(parameter), parts(argument), strict=False):
-                self.unify(one, other)
+        elif type(parameter) is type(argument) and name_of(parameter) == name_of(argument):
+            self._unify_each(parts(parameter), parts(argument))
 
-    def _bind(self, variable: TypeVariable, argument: Type) -> None:
+    def _unify_each(self, parameters: Iterable[Type], arguments: Iterable[Type]) -> None:
+        for one, other in zip(parameters, arguments, strict=False):
+            self.unify(one, other)
+
+    def _bind(self, variable: types.TypeVariable, argument: Type) -> None:
         old = self.bindings.get(variable)
         if old is None or _is_looser(old, argument):
             self.bindings[variable] = argument
 
-    def _tuple(self, parameter: Type, argument: Tuple) -> None:
-        if isinstance(parameter, Tuple):
-            wanted = parameter.elements
-        elif isinstance(parameter, Record):
-            wanted = tuple(part.type for part in parameter.fields)
-        else:
-            wanted = (parameter.element,) * len(argument.elements)  # type: ignore[attr-defined]
-        for one, other in zip(wanted, argument.elements, strict=False):
-            self.unify(one, other)
-
-    def _blocks(self, parameter: Block, argument: Type) -> None:
-        if not isinstance(argument, Block) or argument.kind != parameter.kind:
+    def _unify_blocks(self, parameter: types.Block, argument: Type) -> None:
+        if not isinstance(argument, types.Block) or argument.kind != parameter.kind:
             return
         if argument.declaration is parameter.declaration:
-            for one, other in zip(parameter.arguments, argument.arguments, strict=False):
-                self.unify(one, other)
-            return
-        one, other = self._signature(parameter), self._signature(argument)
-        if one is not None and other is not None:
-            for mine, theirs in zip(one, other, strict=False):
-                self.unify(mine.type, theirs.type)
-
-
-Signature = tuple[core.Variable, ...]
+            self._unify_each(parameter.arguments, argument.arguments)
+        else:
+            mine, theirs = ((one.type for one in parameters_of(block)) for block in (parameter, argument))
+            self._unify_each(mine, theirs)
 
 
 def _is_looser(old: Type, new: Type) -> bool:
     """Whether a literal without a width, or an anonymous structure, gives way to what another argument says."""
-    if isinstance(old, Simple) and old.name == "int":
-        return True
-    if isinstance(old, Tuple) and isinstance(new, Record):
-        return True
-    return isinstance(old, Record) and not old.name
+    if isinstance(old, types.Tuple):
+        return isinstance(new, types.Record)
+    return old == types.INTEGER or (isinstance(old, types.Record) and not old.name)
 
 
 def agree(one: Type, other: Type) -> bool:
     """Whether the types are the same where both are known."""
     if one == other or ANYTHING in (one, other):
         return True
-    if type(one) is not type(other) or getattr(one, "name", None) != getattr(other, "name", None):
+    if type(one) is not type(other) or name_of(one) != name_of(other):
         return False
     mine, theirs = parts(one), parts(other)
     if not mine or len(mine) != len(theirs) or getattr(one, "size", 0) != getattr(other, "size", 0):

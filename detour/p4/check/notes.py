@@ -4,15 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from detour.p4 import core, syntax
 from detour.p4.check.checker import Checker
-from detour.p4.check.constants import ARITHMETIC, value_of
+from detour.p4.check.constants import value_of
 from detour.p4.check.scope import MatchKind
 from detour.p4.messages import CompileError
 
 STRINGS = frozenset({"name", "deprecated"})
 """Annotations whose body is one string."""
+
+Declared = TypeVar("Declared", bound=core.Declaration)
+
+
+def begun(c: Checker, kind: type[Declared], node: syntax.Declaration, /, **parts: Any) -> Declared:
+    """A declaration with the name and the annotations of the node."""
+    return kind(node.name.text, node.name.span, noted(c, node.annotations), **parts)
 
 
 def noted(c: Checker, nodes: Sequence[syntax.Annotation]) -> tuple[core.Annotation, ...]:
@@ -23,7 +31,7 @@ def noted(c: Checker, nodes: Sequence[syntax.Annotation]) -> tuple[core.Annotati
     for node in nodes:
         old = seen.get(node.name)
         if old is not None and "[" in (node.bracket, old.bracket):
-            c.fail(node.span, f"@{node.name} stands twice")
+            c.fail(node, f"@{node.name} stands twice")
         seen[node.name] = node
     return tuple(_annotation(c, node) for node in nodes)
 
@@ -32,37 +40,32 @@ def _annotation(c: Checker, node: syntax.Annotation) -> core.Annotation:
     worth = _checked if node.bracket == "[" else _string if node.name in STRINGS and node.bracket else _worth
     values = tuple(worth(c, value) for value in node.values)
     pairs = tuple((pair.name.text, worth(c, pair.value)) for pair in node.pairs)
-    check = CHECKS.get(node.name)
-    if check is not None:
-        check(c, node)
+    if node.name == "match":
+        _check_match(c, node)
+    elif node.name == "p4runtime_translation":
+        _check_translation(c, node)
     return core.Annotation(node.name, values, pairs, node.text, node.bracket == "[", node.span)
 
 
-def _match(c: Checker, node: syntax.Annotation) -> None:
+def _check_match(c: Checker, node: syntax.Annotation) -> None:
     """`@match(kind)` on a field of a value set's structure."""
     for value in node.values:
         if not isinstance(value, syntax.NameExpression) or not isinstance(c.top.symbols.get(value.name), MatchKind):
-            c.fail(value.span, "@match needs a match kind", "Write @match(exact), @match(ternary) or the like.")
+            c.fail(value, "@match needs a match kind", "Write @match(exact), @match(ternary) or the like.")
 
 
-def _translation(c: Checker, node: syntax.Annotation) -> None:
+def _check_translation(c: Checker, node: syntax.Annotation) -> None:
     """`@p4runtime_translation("uri", bit<w> | string | number)`."""
     if "," in node.tokens:
         word = node.tokens[node.tokens.index(",") + 1]
         if word not in ("bit", "string") and not word[:1].isdigit():
-            c.fail(node.span, f"@{node.name} cannot translate to {word}", "It translates to bit<w> or string.")
-
-
-CHECKS: dict[str, Callable[[Checker, syntax.Annotation], None]] = {
-    "match": _match,
-    "p4runtime_translation": _translation,
-}
+            c.fail(node, f"@{node.name} cannot translate to {word}", "It translates to bit<w> or string.")
 
 
 def _string(c: Checker, node: syntax.Expression) -> object:
     value = value_of(c.expression(node))
     if not isinstance(value, str):
-        c.fail(node.span, "the annotation needs a string", 'Write "...".')
+        c.fail(node, "the annotation needs a string", 'Write "...".')
     return value
 
 
@@ -70,7 +73,7 @@ def _checked(c: Checker, node: syntax.Expression) -> object:
     """Value in a structured annotation: a known number, string or bool (20.2)."""
     value = value_of(c.expression(node))
     if not isinstance(value, int | str):
-        c.fail(node.span, "a structured annotation has numbers, strings and bools that are known at compile time")
+        c.fail(node, "a structured annotation has numbers, strings and bools that are known at compile time")
     return value
 
 
@@ -94,24 +97,16 @@ def _name(c: Checker, node: syntax.NameExpression) -> object:
     return node.name
 
 
-def _list(c: Checker, node: syntax.ListExpression) -> object:
-    return tuple(_worth(c, element) for element in node.elements)
-
-
 def _binary(c: Checker, node: syntax.Binary) -> object:
     left, right = _worth(c, node.left), _worth(c, node.right)
     if node.operator == "++" and isinstance(left, str) and isinstance(right, str):
         return left + right
-    if node.operator in ARITHMETIC and isinstance(left, int) and isinstance(right, int):
-        return ARITHMETIC[node.operator](left, right)
     return _text(c, node)
 
 
 WORTH: dict[type, Callable[..., object]] = {
-    syntax.Number: lambda c, node: node.value,
-    syntax.String: lambda c, node: node.value,
-    syntax.Boolean: lambda c, node: node.value,
+    syntax.Literal: lambda c, node: node.value,
     syntax.NameExpression: _name,
-    syntax.ListExpression: _list,
+    syntax.ListExpression: lambda c, node: tuple(_worth(c, element) for element in node.elements),
     syntax.Binary: _binary,
 }

@@ -6,15 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from detour.p4 import core, syntax
+from detour.p4 import core, syntax, types
 from detour.p4.check.checker import Checker
 from detour.p4.check.constants import is_known
 from detour.p4.check.convert import convert
 from detour.p4.check.generics import is_open
-from detour.p4.check.notes import noted
+from detour.p4.check.notes import begun
 from detour.p4.check.typenames import describe, resolve
-from detour.p4.messages import CompileError
-from detour.p4.types import INTEGER, STRING, VOID, Block, Extern, ListOf, Type
+from detour.p4.types import INTEGER, STRING, VOID, Type
 
 
 class Owner(Enum):
@@ -41,12 +40,9 @@ def parameters(c: Checker, nodes: Sequence[syntax.Parameter], owner: Owner) -> t
     """Declares parameters in the current scope."""
     result: list[core.Variable] = []
     for node in nodes:
-        try:
-            result.append(_parameter(c, node, owner))
-        except CompileError:
-            c.declare_broken(node.name)
-            raise
-        c.declare(node.name.text, result[-1], node.name.span)
+        variable = _parameter(c, node, owner)
+        c.declare(node.name, variable)
+        result.append(variable)
     if owner is Owner.ACTION:
         _check_order(c, result)
     return tuple(result)
@@ -56,60 +52,51 @@ def _check_order(c: Checker, variables: list[core.Variable]) -> None:
     data = False
     for variable in variables:
         if variable.direction and data:
-            c.fail(
-                variable.span,
-                f"{variable.name} has a direction and follows parameters without one",
-                "Parameters without a direction, which the control plane sets, come last.",
-            )
+            hint = "Parameters without a direction, which the control plane sets, come last."
+            c.fail(variable, f"{variable.name} has a direction and follows parameters without one", hint)
         data = data or not variable.direction
 
 
 def _parameter(c: Checker, node: syntax.Parameter, owner: Owner) -> core.Variable:
-    name = node.name.text
-    notes = noted(c, node.annotations)
-    optional = core.annotation(notes, "optional") is not None
-    if optional and owner not in MAY_BE_OPTIONAL:
-        c.fail(node.span, f"{name}: {owner.value} cannot have optional parameters")
+    result = begun(c, core.Variable, node, direction=node.direction, is_parameter=True)
+    name = result.name
+    result.optional = core.annotation(result.annotations, "optional") is not None
+    if result.optional and owner not in MAY_BE_OPTIONAL:
+        c.fail(node, f"{name}: {owner.value} cannot have optional parameters")
     if node.direction and owner.constructs:
-        c.fail(
-            node.span, f"{name}: parameters of {owner.value} cannot have a direction", f"Leave {node.direction} away."
-        )
+        text = f"{name}: parameters of {owner.value} cannot have a direction"
+        c.fail(node, text, f"Leave {node.direction} away.")
     if node.default is not None and node.direction in ("out", "inout"):
-        c.fail(node.span, f"{name}: {node.direction} parameters cannot have default values")
-    kind = resolve(c, node.type)
+        c.fail(node, f"{name}: {node.direction} parameters cannot have default values")
+    result.type = kind = resolve(c, node.type)
     _check_type(c, node, kind, owner)
-    default = None
     if node.default is not None:
         default = c.expression(node.default, None if is_open(kind) else kind)
-        if not is_open(kind) and not isinstance(kind, Block | Extern):
+        if not is_open(kind) and not isinstance(kind, types.Block | types.Extern):
             default = convert(c, default, kind, f"the default value of {name}")
         if not is_known(default):
-            c.fail(node.default.span, f"the default value of {name} must be known at compile time")
-    return core.Variable(name, node.name.span, notes, kind, node.direction, True, optional, default)
+            c.fail(node.default, f"the default value of {name} must be known at compile time")
+        result.default = default
+    return result
 
 
 def _check_type(c: Checker, node: syntax.Parameter, kind: Type, owner: Owner) -> None:
     name = node.name.text
     if kind == VOID:
-        c.fail(node.span, f"{name} cannot have the type void")
-    if isinstance(kind, Block):
+        c.fail(node, f"{name} cannot have the type void")
+    if isinstance(kind, types.Block):
         if kind.kind == "package" and owner is not Owner.PACKAGE:
-            c.fail(node.span, f"{name}: a package cannot be a parameter of {owner.value}")
+            c.fail(node, f"{name}: a package cannot be a parameter of {owner.value}")
         if not owner.constructs or owner is Owner.EXTERN_CONSTRUCTOR:
-            c.fail(
-                node.span,
-                f"{name}: {describe(kind)} cannot be a parameter of {owner.value}",
-                "Constructors of parsers, controls and packages have such parameters.",
-            )
-        if isinstance(kind.declaration, core.Parser | core.Control):
-            c.fail(node.span, f"{name} must have a type without a body, not {describe(kind)}")
-    if isinstance(kind, Extern) and owner is Owner.ACTION:
-        c.fail(node.span, f"{name}: actions cannot have parameters of extern types")
-    if node.direction and (isinstance(kind, Extern | ListOf) or kind in (INTEGER, STRING)):
-        c.fail(
-            node.span,
-            f"{name}: a parameter of the type {describe(kind)} cannot have a direction",
-            f"Leave {node.direction} away.",
-        )
+            hint = "Constructors of parsers, controls and packages have such parameters."
+            c.fail(node, f"{name}: {describe(kind)} cannot be a parameter of {owner.value}", hint)
+        if isinstance(kind.declaration, core.ParserOrControl):
+            c.fail(node, f"{name} must have a type without a body, not {describe(kind)}")
+    is_object = isinstance(kind, types.Extern)
+    if is_object and owner is Owner.ACTION:
+        c.fail(node, f"{name}: actions cannot have parameters of extern types")
+    if node.direction and (is_object or isinstance(kind, types.ListOf) or kind in (INTEGER, STRING)):
+        text = f"{name}: a parameter of the type {describe(kind)} cannot have a direction"
+        c.fail(node, text, f"Leave {node.direction} away.")
     if owner is Owner.ACTION and kind in (INTEGER, STRING):
-        c.fail(node.span, f"{name}: actions cannot have parameters of the type {kind}", "Give the type a width.")
+        c.fail(node, f"{name}: actions cannot have parameters of the type {kind}", "Give the type a width.")

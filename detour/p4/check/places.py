@@ -3,43 +3,39 @@
 
 from __future__ import annotations
 
-from detour.p4 import core
+from detour.p4 import core, types
 from detour.p4.check.checker import Checker
-from detour.p4.types import Tuple
+
+PARTS = (core.Member, core.Index, core.StackMember, core.Slice)
+"""Expressions that are parts of their `base`."""
 
 
 def require_place(c: Checker, value: core.Expression, purpose: str) -> None:
     """Reports an expression that is not an l-value."""
     reason = _why_not(value)
-    if isinstance(value, core.Index) and isinstance(value.base.type, Tuple):
+    if isinstance(value, core.Index) and isinstance(value.base.type, types.Tuple):
         reason = "elements of a tuple cannot be changed one by one"
     if reason is not None:
-        c.fail(value.span, f"{value.span.text} cannot be {purpose}: {reason}")
+        c.fail(value, f"{value.span.text} cannot be {purpose}: {reason}")
 
 
 def root_of(value: core.Expression) -> core.Declaration | None:
     """The variable that the value is, or is a part of."""
-    while isinstance(value, core.Member | core.Index | core.StackMember | core.Slice):
+    while isinstance(value, PARTS):
         value = value.base
     return value.declaration if isinstance(value, core.Ref) else None
 
 
 def _why_not(value: core.Expression) -> str | None:
-    kind = type(value)
-    if kind is core.Ref:
-        return _why_not_name(value.declaration)  # type: ignore[attr-defined]
-    if kind is core.StackMember and value.name == "lastIndex":  # type: ignore[attr-defined]
+    if isinstance(value, core.StackMember) and value.name == "lastIndex":
         return "lastIndex follows from the elements"
-    if kind in (core.Member, core.StackMember, core.Index, core.Slice):
-        return _why_not(value.base)  # type: ignore[attr-defined]
-    return "it is a value, not a variable"
-
-
-def _why_not_name(declaration: core.Declaration) -> str | None:
-    if not isinstance(declaration, core.Variable):
+    if isinstance(value, PARTS):
+        return _why_not(value.base)
+    if not isinstance(value, core.Ref):
+        return "it is a value, not a variable"
+    variable = value.declaration
+    if not isinstance(variable, core.Variable):
         return "it is not a variable"
-    if not declaration.is_parameter or declaration.direction in ("out", "inout"):
+    if not variable.is_parameter or variable.direction in ("out", "inout"):
         return None
-    if declaration.direction == "in":
-        return f"{declaration.name} is an in parameter"
-    return f"{declaration.name} is a parameter without a direction"
+    return f"{variable.name} is {'an in parameter' if variable.direction else 'a parameter without a direction'}"

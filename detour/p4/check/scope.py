@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from detour.p4 import core
+from detour.p4 import core, types
 from detour.p4.source import NOWHERE, Span
-from detour.p4.types import Type, TypeVariable
 
 
 @dataclass(eq=False, slots=True)
 class TypeName:
     """A name that stands for a type. With `parameters` it is generic: `type` has them in the places of arguments."""
 
-    type: Type
-    parameters: tuple[TypeVariable, ...] = ()
+    type: types.Type
+    parameters: tuple[types.TypeVariable, ...] = ()
     span: Span = NOWHERE
 
 
@@ -58,6 +58,13 @@ class Scope:
     """A list of parameters: the scope right inside of it must not declare the same names."""
     symbols: dict[str, Symbol] = field(default_factory=dict)
 
+    def chain(self) -> Iterator[Scope]:
+        """This scope and those around it, from the inside out."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.outer
+
     def find(self, name: str) -> Symbol | None:
         scope: Scope | None = self
         while scope is not None:
@@ -67,15 +74,10 @@ class Scope:
             scope = scope.outer
         return None
 
-
-def find_type(scope: Scope | None, name: str) -> TypeName | None:
-    """The type of the name, even where a variable hides it: the context tells that a type is meant."""
-    while scope is not None:
-        symbol = scope.symbols.get(name)
-        if isinstance(symbol, TypeName):
-            return symbol
-        scope = scope.outer
-    return None
+    def find_type(self, name: str) -> TypeName | None:
+        """The type of the name, even where a variable hides it: the context tells that a type is meant."""
+        symbols = (scope.symbols.get(name) for scope in self.chain())
+        return next((symbol for symbol in symbols if isinstance(symbol, TypeName)), None)
 
 
 class Place(Enum):
@@ -89,7 +91,6 @@ class Place(Enum):
     ACTION = "in an action"
     FUNCTION = "in a function"
     TABLE = "in a table"
-    METHOD = "in the implementation of a method"
 
     @property
     def in_parser(self) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from detour.p4 import core
-from detour.p4.elaborate import parts, walk
+from detour.p4.core import parts, walk
 
 Path = tuple[object, ...]
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from detour.p4 import core
-from detour.p4.elaborate import walk
+from detour.p4.core import walk
 
 _CALLS = (core.CallFunction, core.CallAction, core.CallMethod, core.Apply, core.ApplyResult)
 _PURE_METHODS = frozenset(("length",))

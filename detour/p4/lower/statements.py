@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from detour.p4 import core, ir
-from detour.p4.elaborate import walk
+from detour.p4.core import walk
 from detour.p4.ir import Block, Const
 from detour.p4.lower import operators
 from detour.p4.lower.assign import assign

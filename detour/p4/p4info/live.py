@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from detour.p4 import core, elaborate, types
+from detour.p4 import core, types
 from detour.p4.elaborate import Block, Elaboration
 
 _ENDS = (core.Return, core.Break, core.Continue)
@@ -120,7 +120,7 @@ def _is_extern(block: Block) -> bool:
 
 
 def reachable(body: object, block: Block) -> Iterator[object]:
-    """Expressions and statements that can run, in order: as `elaborate.walk`, without branches that constants rule
+    """Expressions and statements that can run, in order: as `core.walk`, without branches that constants rule
     out and what follows a `return` or `exit`.
     """
     pending = [body]
@@ -134,7 +134,7 @@ def reachable(body: object, block: Block) -> Iterator[object]:
             pending.append(node.yes if chosen else node.no)
         elif isinstance(node, (core.Expression, core.Statement, core.SwitchCase)):
             yield node
-            pending.extend(reversed(tuple(elaborate.parts(node))))
+            pending.extend(reversed(tuple(core.parts(node))))
 
 
 def _until_end(statements: tuple[core.Statement, ...]) -> tuple[core.Statement, ...]:

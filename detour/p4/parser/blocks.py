@@ -4,16 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
 
 from detour.p4 import syntax
 from detour.p4.parser.cursor import NAMES, ParseError
 from detour.p4.parser.statements import StatementParser
-from detour.p4.source import Span
 
 _Annotations = tuple[syntax.Annotation, ...]
-_Element = TypeVar("_Element")
-_PROPERTY_NAMES = NAMES - {"actions", "entries", "key"}
 
 
 class BlockParser(StatementParser):
@@ -21,9 +17,7 @@ class BlockParser(StatementParser):
 
     def parameters(self) -> tuple[syntax.Parameter, ...]:
         """`(in T a, out U b)`. The names are known from here on."""
-        self.expect("(")
-        parameters = self.separated(self._parameter, ")")
-        self.expect(")")
+        parameters = self.between("(", lambda: self.separated(self._parameter, ")"), ")")
         for parameter in parameters:
             self.declare(parameter.name.text)
         return parameters
@@ -46,48 +40,61 @@ class BlockParser(StatementParser):
         self.declare(name.text)
         return syntax.Action(self.until(start), annotations, name, parameters, body)
 
-    def own_types(self) -> tuple[syntax.Name, ...]:
-        """Type parameters of a declaration, which are types in its scope."""
-        types = self.type_parameters()
-        for one in types:
-            self.declare(one.text, True)
-        return types
+    # ---------------------------------------------------------------- parsers and controls
 
-    # ---------------------------------------------------------------- parsers
-
-    def parser(self, annotations: _Annotations) -> syntax.Declaration:
-        """A parser, or a parser type."""
-        start = self.expect("parser").span
-        name = self.name("the name of a parser")
-        self.declare(name.text, True)
+    def parser_or_control(self, annotations: _Annotations) -> syntax.Declaration:
+        """A parser or control, or the type of one or of a package."""
+        start, kind = self.token.span, self.advance().kind
+        name = self.type_name(kind)
         with self.scope():
-            types = self.own_types()
-            parameters = self.parameters()
-            if self.take(";"):
-                return syntax.BlockType(self.until(start), annotations, name, "parser", types, parameters)
+            types, parameters = self.type_parameters(), self.parameters()
+            if kind == "package" or self.kind == ";":
+                self.expect(";")
+                return syntax.BlockType(self.until(start), annotations, name, types, kind, parameters)
             constructor = self.parameters() if self.kind == "(" else ()
             self.expect("{")
-            with self.statements_of(parser=True):
-                elements = self.repeated(self._parser_element)
+            read = self._parser_element if kind == "parser" else self._control_element
+            with self.statements_of(parser=kind == "parser"):
+                elements = self.repeated(read)
+            body = next((one for one in elements if isinstance(one, syntax.Block)), None)
+            if kind == "control" and body is None:
+                if self.kind == "}":
+                    self.unexpected("`apply {...}` before the end of the control")
+                body = syntax.Block(self.token.span, ())
             self.expect("}")
         states = tuple(one for one in elements if isinstance(one, syntax.State))
-        others = tuple(one for one in elements if not isinstance(one, syntax.State))
-        return syntax.Parser(self.until(start), annotations, name, types, parameters, constructor, others, states)
+        others = tuple(one for one in elements if not isinstance(one, syntax.State | syntax.Block))
+        head = self.until(start), annotations, name, types, parameters, constructor, others
+        return syntax.Control(*head, body) if body is not None else syntax.Parser(*head, states)
 
     def _parser_element(self) -> syntax.Declaration:
         annotations = self.annotations()
         if self.kind == "state":
             return self._state(annotations)
-        if self.kind == "const":
-            return self.constant(annotations)
         if self.kind == "value_set":
             return self._value_set(annotations)
-        if not self.starts_type() and self.kind not in NAMES:
-            raise self.unexpected("a state, variable, constant, instance or value_set")
-        return self._local(annotations)
+        return self._local(annotations, "a state, variable, constant, instance or value_set")
 
-    def _local(self, annotations: _Annotations) -> syntax.Declaration:
+    def _control_element(self) -> syntax.Declaration | syntax.Block:
+        annotations = self.annotations()
+        if self.kind == "apply" and self.peek() in ("{", "@"):
+            self.advance()
+            body = self.block(self.annotations())
+            if self.kind != "}":
+                raise self.unexpected("`}` after the body of apply", "declarations stand before apply {...}")
+            return body
+        if self.kind == "action":
+            return self.action(annotations)
+        if self.kind == "table":
+            return self._table(annotations)
+        return self._local(annotations, "an action, table, variable, constant, instance or `apply {...}`")
+
+    def _local(self, annotations: _Annotations, expected: str) -> syntax.Declaration:
+        if self.kind == "const":
+            return self.constant(annotations)
         start = self.token
+        if not self.starts_type() and self.kind not in NAMES:
+            raise self.unexpected(expected)
         node = self.variable_or_instance(annotations)
         if isinstance(node, syntax.Declaration):
             return node
@@ -99,9 +106,7 @@ class BlockParser(StatementParser):
         self.expect("<")
         element = self.type()
         self.expect_close()
-        self.expect("(")
-        size = self.expression()
-        self.expect(")")
+        size = self.between("(", self.expression, ")")
         name = self.name()
         self.expect(";")
         self.declare(name.text)
@@ -112,24 +117,10 @@ class BlockParser(StatementParser):
         name = self.name("the name of a state")
         self.expect("{")
         with self.scope():
-            statements: list[syntax.Statement | syntax.Declaration] = []
-            transition: syntax.Name | syntax.Select | None = None
-            while self.kind not in ("}", "end", "transition"):
-                statements += self.repeated_to_transition()
-            if self.kind == "transition":
-                self.advance()
-                transition = self._transition()
+            statements = self.repeated(self.statement, ("transition",))
+            transition = self._transition() if self.take("transition") else None
         self.expect("}", "the transition" if transition else "")
-        return syntax.State(self.until(start), annotations, name, tuple(statements), transition)
-
-    def repeated_to_transition(self) -> tuple[syntax.Statement | syntax.Declaration, ...]:
-        """Statements of a state before its transition."""
-        start = self.at
-        try:
-            return (self.statement(),)
-        except ParseError:
-            self.recover(start)
-            return ()
+        return syntax.State(self.until(start), annotations, name, statements, transition)
 
     def _transition(self) -> syntax.Name | syntax.Select:
         if self.kind != "select":
@@ -137,12 +128,8 @@ class BlockParser(StatementParser):
             self.expect(";", "the name of the state")
             return name
         start = self.advance().span
-        self.expect("(", "select")
-        expressions = self.separated(self.expression, ")")
-        self.expect(")")
-        self.expect("{")
-        cases = self.repeated(self._select_case)
-        self.expect("}")
+        expressions = self.between("(", lambda: self.separated(self.expression, ")"), ")", "select")
+        cases = self.braced(self._select_case)
         return syntax.Select(self.until(start), expressions, cases)
 
     def _select_case(self) -> syntax.SelectCase:
@@ -153,87 +140,32 @@ class BlockParser(StatementParser):
         self.expect(";")
         return syntax.SelectCase(self.until(start), value, state)
 
-    # ---------------------------------------------------------------- controls
-
-    def control(self, annotations: _Annotations) -> syntax.Declaration:
-        """A control, or a control type."""
-        start = self.expect("control").span
-        name = self.name("the name of a control")
-        self.declare(name.text, True)
-        with self.scope():
-            types = self.own_types()
-            parameters = self.parameters()
-            if self.take(";"):
-                return syntax.BlockType(self.until(start), annotations, name, "control", types, parameters)
-            constructor = self.parameters() if self.kind == "(" else ()
-            self.expect("{")
-            elements = self.repeated(self._control_element)
-            body = next((one for one in elements if isinstance(one, syntax.Block)), None)
-            if body is None:
-                if self.kind == "}":
-                    self.unexpected("`apply {...}` before the end of the control")
-                body = syntax.Block(self.token.span, ())
-            self.expect("}")
-        others = tuple(one for one in elements if isinstance(one, syntax.Declaration))
-        return syntax.Control(self.until(start), annotations, name, types, parameters, constructor, others, body)
-
-    def _control_element(self) -> syntax.Declaration | syntax.Block:
-        annotations = self.annotations()
-        kind = self.kind
-        if kind == "apply" and self.peek() in ("{", "@"):
-            self.advance()
-            body = self.block(self.annotations())
-            if self.kind != "}":
-                raise self.unexpected("`}` after the body of apply", "declarations stand before apply {...}")
-            return body
-        if kind == "action":
-            return self.action(annotations)
-        if kind == "table":
-            return self._table(annotations)
-        if kind == "const":
-            return self.constant(annotations)
-        if not self.starts_type() and kind not in NAMES:
-            raise self.unexpected("an action, table, variable, constant, instance or `apply {...}`")
-        return self._local(annotations)
+    # ---------------------------------------------------------------- tables
 
     def _table(self, annotations: _Annotations) -> syntax.Table:
         start = self.advance().span
         name = self.name("the name of a table")
-        self.expect("{")
-        properties = self.repeated(self._property)
-        self.expect("}")
+        properties = self.braced(self._property)
         self.declare(name.text)
         return syntax.Table(self.until(start), annotations, name, properties)
 
-    def _property(
-        self,
-    ) -> syntax.KeyProperty | syntax.ActionsProperty | syntax.EntriesProperty | syntax.Property:
+    def _property(self) -> syntax.Property | syntax.ListProperty:
         start = self.token.span
         annotations = self.annotations()
-        if self.kind == "key" and not annotations:
-            return syntax.KeyProperty(*self._braced_property(start, self._key_element))
-        if self.kind == "actions" and not annotations:
-            return syntax.ActionsProperty(*self._braced_property(start, self._listed_action))
         constant = self.take("const")
-        if self.kind == "entries":
-            span, entries = self._braced_property(start, self._entry)
-            return syntax.EntriesProperty(span, constant, entries, annotations)
-        if self.kind not in _PROPERTY_NAMES:
+        # Only entries may be constant or annotated.
+        element = _LIST_PROPERTIES.get(self.kind) if self.kind == "entries" or not (annotations or constant) else None
+        if self.kind not in NAMES or (element is None and self.kind in _LIST_PROPERTIES):
             raise self.unexpected("a property of the table", "as in key, actions, default_action, size, entries")
         name = self.name()
+        if element is not None:
+            self.expect("=", name.text)
+            elements = self.braced(lambda: element(self))
+            return syntax.ListProperty(self.until(start), annotations, constant, name, elements)
         self.expect("=", "the name of a property")
         value = self.expression()
         self.expect(";")
         return syntax.Property(self.until(start), annotations, constant, name, value)
-
-    def _braced_property(self, start: Span, element: Callable[[], _Element]) -> tuple[Span, tuple[_Element, ...]]:
-        """`word = {elements}`: its place and elements."""
-        word = self.advance().text
-        self.expect("=", word)
-        self.expect("{")
-        elements = self.repeated(element)
-        self.expect("}")
-        return self.until(start), elements
 
     def _key_element(self) -> syntax.KeyElement:
         start = self.token.span
@@ -245,8 +177,7 @@ class BlockParser(StatementParser):
         return syntax.KeyElement(self.until(start), expression, kind, annotations)
 
     def _listed_action(self) -> syntax.ActionRef:
-        annotations = self.annotations()
-        node = self._action_ref(annotations)
+        node = self._action_ref(self.annotations())
         self.expect(";")
         return node
 
@@ -275,3 +206,10 @@ class BlockParser(StatementParser):
         annotations = self.annotations()
         self.expect(";")
         return syntax.Entry(self.until(start), constant, priority, keys, action, annotations)
+
+
+_LIST_PROPERTIES: dict[str, Callable[[BlockParser], object]] = {
+    "key": BlockParser._key_element,
+    "actions": BlockParser._listed_action,
+    "entries": BlockParser._entry,
+}

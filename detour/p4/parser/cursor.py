@@ -34,9 +34,7 @@ class Cursor:
     def __init__(self, tokens: Sequence[Token], messages: Messages) -> None:
         self.tokens = list(tokens)
         self.messages = messages
-        self.at = 0
-        self.token = self.tokens[0]
-        self.kind = self.token.kind
+        self.move(0)
         self._types: dict[str, bool] = {}
         """Whether a declared name is a type at this place; a name that is not here is undeclared, or not a type."""
         self._scopes: list[list[tuple[str, bool | None]]] = []
@@ -52,6 +50,12 @@ class Cursor:
             self.token = self.tokens[self.at]
             self.kind = self.token.kind
         return token
+
+    def move(self, at: int) -> None:
+        """Make the token of the index the present one."""
+        self.at = at
+        self.token = self.tokens[at]
+        self.kind = self.token.kind
 
     def peek(self, distance: int = 1) -> str:
         """Kind of the token that many after the present one."""
@@ -106,6 +110,12 @@ class Cursor:
         token = self.advance()
         return syntax.Name(token.span, token.text)
 
+    def type_name(self, kind: str) -> syntax.Name:
+        """The name of a type of that kind (`enum`), which is declared here."""
+        name = self.name(f"the name of {'an' if kind == 'enum' else 'a'} {kind}")
+        self.declare(name.text, True)
+        return name
+
     # ---------------------------------------------------------------- names of types
 
     def is_type(self, name: str, absolute: bool = False) -> bool:
@@ -126,11 +136,9 @@ class Cursor:
             self._types[name] = is_type
 
     @contextmanager
-    def scope(self, types: Sequence[syntax.Name] = ()) -> Iterator[None]:
-        """A part of the program with names of its own, `types` among them."""
+    def scope(self) -> Iterator[None]:
+        """A part of the program with names of its own."""
         self._scopes.append([])
-        for name in types:
-            self.declare(name.text, True)
         try:
             yield
         finally:
@@ -141,6 +149,17 @@ class Cursor:
                     self._types[name] = old
 
     # ---------------------------------------------------------------- lists and recovery
+
+    def between(self, begin: str, element: Callable[[], _Node], end: str, after: str = "") -> _Node:
+        """An element in brackets, which stand `after` something that errors name."""
+        self.expect(begin, after)
+        node = element()
+        self.expect(end)
+        return node
+
+    def braced(self, element: Callable[[], _Node]) -> tuple[_Node, ...]:
+        """`{elements}`, each with an end of its own."""
+        return self.between("{", lambda: self.repeated(element), "}")
 
     def separated(self, element: Callable[[], _Node], end: str, trailing: bool = False) -> tuple[_Node, ...]:
         """Elements between commas up to the token `end`, which is not read."""
@@ -155,18 +174,15 @@ class Cursor:
             if trailing and self.kind == end:
                 return tuple(elements)
 
-    def repeated(self, element: Callable[[], _Node | None]) -> tuple[_Node, ...]:
-        """Elements up to `}`, which is not read. Goes on after a faulty one, so that all errors are found."""
+    def repeated(self, element: Callable[[], _Node], ends: tuple[str, ...] = ()) -> tuple[_Node, ...]:
+        """Elements up to `}` or another end, which is not read. Goes on after a faulty one: all errors are found."""
         elements: list[_Node] = []
-        while self.kind not in ("}", "end"):
+        while self.kind not in ("}", "end", *ends):
             start = self.at
             try:
-                node = element()
+                elements.append(element())
             except ParseError:
                 self.recover(start)
-                continue
-            if node is not None:
-                elements.append(node)
         return tuple(elements)
 
     def recover(self, start: int, top: bool = False) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from detour.p4 import syntax
 from detour.p4.parser.blocks import BlockParser
 from detour.p4.parser.cursor import NAMES, ParseError
-from detour.p4.source import Span
 
 _Annotations = tuple[syntax.Annotation, ...]
 
@@ -21,8 +20,7 @@ class Parser(BlockParser):
         start = self.token.span
         declarations: list[syntax.Declaration] = []
         while self.kind != "end":
-            if self.kind == ";":
-                self.advance()
+            if self.take(";"):
                 continue
             at = self.at
             try:
@@ -44,40 +42,36 @@ class Parser(BlockParser):
         start = self.token.span
         if not self.starts_type() and self.kind not in NAMES:
             raise self.unexpected("a declaration", "as in const, header, struct, enum, parser, control, action, table")
-        node = self._returned()
+        node = self.type()
         if self.kind == "(":
             return self._instance(annotations, start, node)
         name = self.name()
         if self.kind not in ("<", "("):
             raise self.unexpected("`(`", "a variable may not stand at the top level: use const, or put it in a control")
         with self.scope():
-            types = self.own_types()
-            parameters = self.parameters()
-            body = self.block()
+            types, parameters, body = self.type_parameters(), self.parameters(), self.block()
         self.declare(name.text)
         return syntax.Function(self.until(start), annotations, name, types, parameters, node, body)
-
-    def _returned(self) -> syntax.TypeNode:
-        return self.type()
 
     def abstract_method(self) -> syntax.Declaration:
         return self._function_or_instance(self.annotations())
 
-    # ---------------------------------------------------------------- externs and packages
+    # ---------------------------------------------------------------- externs
 
     def _extern(self, annotations: _Annotations) -> syntax.Declaration:
         start = self.advance().span
         # `extern Name {` or `extern Name<T> {` is a type, all else a function.
         is_block = self.kind in NAMES and (self.peek() == "{" or (self.peek() == "<" and self._brace_after_types()))
         if not is_block:
-            return self._extern_function(annotations, start)
-        name = self.name()
-        self.declare(name.text, True)
+            node = self.type()
+            name = self.name("the name of a function")
+            types, parameters = self._signature()
+            self.declare(name.text)
+            return syntax.Function(self.until(start), annotations, name, types, parameters, node)
+        name = self.type_name("")
         with self.scope():
-            types = self.own_types()
-            self.expect("{")
-            methods = self.repeated(lambda: self._method(name.text))
-            self.expect("}")
+            types = self.type_parameters()
+            methods = self.braced(lambda: self._method(name.text))
         return syntax.Extern(self.until(start), annotations, name, types, methods)
 
     def _brace_after_types(self) -> bool:
@@ -86,69 +80,48 @@ class Parser(BlockParser):
             distance += 1
         return self.peek(distance) == ">" and self.peek(distance + 1) == "{"
 
-    def _extern_function(self, annotations: _Annotations, start: Span) -> syntax.Function:
-        node = self._returned()
-        name = self.name("the name of a function")
-        with self.scope():
-            types = self.own_types()
-            parameters = self.parameters()
-        self.expect(";")
-        self.declare(name.text)
-        return syntax.Function(self.until(start), annotations, name, types, parameters, node, None)
-
-    def _method(self, extern: str) -> syntax.Method:
+    def _method(self, extern: str) -> syntax.Function:
         start = self.token.span
         annotations = self.annotations()
         abstract = self.take("abstract")
-        node = None
-        if not (self.kind in NAMES and self.peek() == "(" and self.token.text == extern):
-            node = self._returned()
+        constructs = self.kind in NAMES and self.peek() == "(" and self.token.text == extern
+        node = None if constructs else self.type()
         name = self.name("the name of a method")
-        with self.scope():
-            types = self.own_types()
-            parameters = self.parameters()
-        self.expect(";")
-        return syntax.Method(self.until(start), annotations, name, types, parameters, node, abstract)
+        types, parameters = self._signature()
+        return syntax.Function(self.until(start), annotations, name, types, parameters, node, None, abstract)
 
-    def _package(self, annotations: _Annotations) -> syntax.BlockType:
-        start = self.advance().span
-        name = self.name("the name of a package")
-        self.declare(name.text, True)
+    def _signature(self) -> tuple[tuple[syntax.Name, ...], tuple[syntax.Parameter, ...]]:
+        """Type parameters and parameters of what has no body."""
         with self.scope():
-            types = self.own_types()
-            parameters = self.parameters()
+            types, parameters = self.type_parameters(), self.parameters()
         self.expect(";")
-        return syntax.BlockType(self.until(start), annotations, name, "package", types, parameters)
+        return types, parameters
 
     # ---------------------------------------------------------------- types
 
     def record(self, annotations: _Annotations) -> syntax.RecordType:
         """A struct, header or header union."""
         token = self.advance()
-        name = self.name(f"the name of a {token.text}")
-        self.declare(name.text, True)
+        name = self.type_name(token.text)
         with self.scope():
-            types = self.own_types()
-            self.expect("{")
-            fields = self.repeated(self._field)
-            self.expect("}")
-        return syntax.RecordType(self.until(token.span), annotations, name, token.kind, types, fields)
+            types = self.type_parameters()
+            fields = self.braced(self._field)
+        return syntax.RecordType(self.until(token.span), annotations, name, types, token.kind, fields)
 
-    def _field(self) -> syntax.Field:
+    def _field(self) -> syntax.Variable:
         start = self.token.span
         annotations = self.annotations()
         node = self.type()
         name = self.name("the name of a field")
         node = self.sized(node)
         self.expect(";")
-        return syntax.Field(self.until(start), annotations, name, node)
+        return syntax.Variable(self.until(start), annotations, name, node)
 
     def enum(self, annotations: _Annotations) -> syntax.Enum:
         """An enum, with or without values."""
         start = self.advance().span
         base = None if self.kind in NAMES and self.peek() == "{" else self.type()
-        name = self.name("the name of an enum")
-        self.declare(name.text, True)
+        name = self.type_name("enum")
         self.expect("{")
         members = self.separated(self._enum_member if base is None else self._valued_member, "}", trailing=True)
         if not members:
@@ -184,35 +157,23 @@ class Parser(BlockParser):
         self.declare(name.text, True)
         return syntax.Typedef(self.until(token.span), annotations, name, token.kind, node)
 
-    def _members(self, annotations: _Annotations) -> syntax.Declaration:
+    def _names(self, annotations: _Annotations) -> syntax.Declaration:
         """`error {...}` or `match_kind {...}`."""
         token = self.advance()
-        self.expect("{")
-        members = self.separated(self.name, "}", trailing=True)
-        self.expect("}")
+        members = self.between("{", lambda: self.separated(self.name, "}", trailing=True), "}")
         for index, member in enumerate(members):
             if any(member.text == other.text for other in members[:index]):
                 self.messages.error(member.span, f"{member.text} stands here twice")
-        node = syntax.Errors if token.kind == "error" else syntax.MatchKinds
-        return node(self.until(token.span), annotations, syntax.Name(token.span, token.text), members)
-
-    def _constant(self, annotations: _Annotations) -> syntax.Declaration:
-        return self.constant(annotations)
+        return syntax.Names(self.until(token.span), annotations, syntax.Name(token.span, token.text), members)
 
 
 _DECLARATIONS: dict[str, Callable[[Parser, _Annotations], syntax.Declaration]] = {
     "action": Parser.action,
-    "const": Parser._constant,
-    "control": Parser.control,
+    "const": Parser.constant,
     "enum": Parser.enum,
-    "error": Parser._members,
     "extern": Parser._extern,
-    "header": Parser.record,
-    "header_union": Parser.record,
-    "match_kind": Parser._members,
-    "package": Parser._package,
-    "parser": Parser.parser,
-    "struct": Parser.record,
-    "type": Parser._typedef,
-    "typedef": Parser._typedef,
+    **dict.fromkeys(("control", "package", "parser"), Parser.parser_or_control),
+    **dict.fromkeys(("error", "match_kind"), Parser._names),
+    **dict.fromkeys(("header", "header_union", "struct"), Parser.record),
+    **dict.fromkeys(("type", "typedef"), Parser._typedef),
 }

@@ -25,6 +25,8 @@ _PRECEDENCE = {
 }
 _CONDITIONAL = 1
 _POSTFIX = frozenset((".", "[", "(", "<"))
+SETS = ("&&&", "..")
+"""Operators that make sets."""
 
 
 class ExpressionParser(TypeParser):
@@ -83,7 +85,7 @@ class ExpressionParser(TypeParser):
             return self._name_or_type()
         if kind == "error":
             token = self.advance()
-            return self._of_type(syntax.SimpleType(token.span, "error"))
+            return self._of_type(syntax.NamedType(token.span, "error"))
         hint = f"a cast stands in brackets: ({kind}<8>) x" if kind in ("bit", "int") else ""
         raise self.unexpected("an expression", hint)
 
@@ -97,8 +99,7 @@ class ExpressionParser(TypeParser):
         if self.is_type(name, absolute):
             named = syntax.NamedType(span, name, absolute)
             if self.kind == "<" and self._type_arguments_follow(any_name=True):
-                arguments = self.type_arguments()
-                return self._of_type(syntax.SpecializedType(self.until(start), named, arguments))
+                named = self._specialized(named)
             return self._of_type(named)
         return syntax.NameExpression(span, name, absolute)
 
@@ -107,30 +108,25 @@ class ExpressionParser(TypeParser):
             raise self.unexpected("`.` or `(`", f"`{node.span.text}` is a type, not a value")
         return syntax.TypeExpression(node.span, node)
 
-    def _number(self) -> syntax.Number:
+    def _number(self) -> syntax.Literal:
         token = self.advance()
         parts = number(token.text)
         if parts is None:
             self.messages.error(token.span, f"`{token.text}` is not an integer", "as in 10, 0xff, 8w255 or 4s0b101")
-            return syntax.Number(token.span, 0)
-        return syntax.Number(token.span, parts.value, parts.width, parts.signed, parts.base)
+            return syntax.Literal(token.span, 0)
+        return syntax.Literal(token.span, *parts)
 
-    def _string(self) -> syntax.Expression:
+    def _string(self) -> syntax.Literal:
         token = self.advance()
-        return syntax.String(token.span, unquote(token.text))
+        return syntax.Literal(token.span, unquote(token.text))
 
-    def _boolean(self) -> syntax.Expression:
+    def _boolean(self) -> syntax.Literal:
         token = self.advance()
-        return syntax.Boolean(token.span, token.kind == "true")
+        return syntax.Literal(token.span, token.kind == "true")
 
-    def _this(self) -> syntax.Expression:
-        return syntax.This(self.advance().span)
-
-    def _dots(self) -> syntax.Expression:
-        return syntax.Dots(self.advance().span)
-
-    def _invalid_header(self) -> syntax.Expression:
-        return syntax.InvalidHeader(self.advance().span)
+    def _sign(self) -> syntax.Sign:
+        token = self.advance()
+        return syntax.Sign(token.span, token.kind)
 
     def _bracketed(self) -> syntax.Expression:
         """`(expression)` or a cast."""
@@ -246,20 +242,14 @@ class ExpressionParser(TypeParser):
 
     def arguments(self) -> tuple[syntax.Argument, ...]:
         """`(a, name = b, _)`."""
-        self.expect("(")
-        arguments = self.separated(self._argument, ")")
-        self.expect(")")
-        return arguments
+        return self.between("(", lambda: self.separated(self._argument, ")"), ")")
 
     def _argument(self) -> syntax.Argument:
         name = None
         if self.kind in NAMES and self.peek() == "=":
             name = self.name()
             self.advance()
-        if self.kind == "_":
-            value: syntax.Expression = syntax.DontCare(self.advance().span)
-        else:
-            value = self.expression()
+        value = self._sign() if self.kind == "_" else self.expression()
         return syntax.Argument(name.span.to(value.span) if name else value.span, name, value)
 
     # ---------------------------------------------------------------- sets
@@ -270,7 +260,8 @@ class ExpressionParser(TypeParser):
             return self.simple_set()
         start = self.advance().span
         first = self.simple_set()
-        if self.kind == "," or isinstance(first, (syntax.Mask, syntax.Range, syntax.DontCare, syntax.Default)):
+        only_set = isinstance(first, syntax.Binary) and first.operator in SETS
+        if self.kind == "," or only_set or (isinstance(first, syntax.Sign) and first.is_anything):
             elements = [first]
             while self.take(","):
                 elements.append(self.simple_set())
@@ -281,31 +272,22 @@ class ExpressionParser(TypeParser):
         return self._set_from(self._binary(_CONDITIONAL, self.postfix(first)))
 
     def _cast_follows(self) -> bool:
-        self.at += 1
-        token, kind = self.token, self.kind
-        self.token = self.tokens[self.at]
-        self.kind = self.token.kind
+        at = self.at
+        self.move(at + 1)
         result = self.starts_type()
-        self.at -= 1
-        self.token, self.kind = token, kind
+        self.move(at)
         return result
 
     def simple_set(self) -> syntax.Expression:
         """A value, `value &&& mask`, `low .. high`, `default` or `_`."""
-        if self.kind == "_":
-            return syntax.DontCare(self.advance().span)
-        if self.kind == "default":
-            return syntax.Default(self.advance().span)
-        return self._set_from(self.expression())
+        return self._sign() if self.kind in ("_", "default") else self._set_from(self.expression())
 
     def _set_from(self, first: syntax.Expression) -> syntax.Expression:
-        if self.take("&&&"):
-            second = self.expression()
-            return syntax.Mask(first.span.to(second.span), first, second)
-        if self.take(".."):
-            second = self.expression()
-            return syntax.Range(first.span.to(second.span), first, second)
-        return first
+        if self.kind not in SETS:
+            return first
+        operator = self.advance().kind
+        second = self.expression()
+        return syntax.Binary(first.span.to(second.span), operator, first, second)
 
 
 _PRIMARIES: dict[str, Callable[[ExpressionParser], syntax.Expression]] = {
@@ -313,9 +295,7 @@ _PRIMARIES: dict[str, Callable[[ExpressionParser], syntax.Expression]] = {
     "text": ExpressionParser._string,
     "true": ExpressionParser._boolean,
     "false": ExpressionParser._boolean,
-    "this": ExpressionParser._this,
-    "...": ExpressionParser._dots,
-    "{#}": ExpressionParser._invalid_header,
+    **dict.fromkeys(("this", "...", "{#}"), ExpressionParser._sign),
     "(": ExpressionParser._bracketed,
     "{": ExpressionParser._braced,
 }

@@ -19,14 +19,7 @@ _ASSIGNMENTS = {
     **{f"{operator}=": operator for operator in ("*", "/", "%", "+", "-", "|+|", "|-|", "<<", ">>", "&", "|", "^")},
 }
 _NOT_IN_PARSERS = frozenset(("return", "exit", "switch"))
-_PLACES = (
-    syntax.NameExpression,
-    syntax.Member,
-    syntax.Index,
-    syntax.Slice,
-    syntax.PlusSlice,
-    syntax.This,
-)
+_PLACES = (syntax.NameExpression, syntax.Member, syntax.Index, syntax.Slice, syntax.PlusSlice, syntax.Sign)
 
 
 class StatementParser(ExpressionParser):
@@ -46,10 +39,9 @@ class StatementParser(ExpressionParser):
 
     def block(self, annotations: _Annotations = ()) -> syntax.Block:
         """`{...}`, a scope of its own."""
-        start = self.expect("{").span
+        start = self.token.span
         with self.scope():
-            statements = self.repeated(self.statement)
-        self.expect("}")
+            statements = self.braced(self.statement)
         return syntax.Block(self.until(start), statements, annotations)
 
     def statement(self) -> syntax.Statement | syntax.Declaration:
@@ -75,7 +67,7 @@ class StatementParser(ExpressionParser):
         node = self.statement()
         if isinstance(node, syntax.Declaration):
             self.messages.error(token.span, "a declaration may not stand here", "put it in braces: {...}")
-            return syntax.Empty(node.span)
+            return syntax.Jump(node.span, "")
         return node
 
     def _annotated(self) -> syntax.Statement | syntax.Declaration:
@@ -106,7 +98,7 @@ class StatementParser(ExpressionParser):
         node = self.type()
         if self.kind == "(":
             return self._instance(annotations, start, node)
-        if self.kind == "." and isinstance(node, syntax.SpecializedType):
+        if self.kind == "." and isinstance(node, syntax.NamedType) and node.arguments is not None:
             call = self.postfix(syntax.TypeExpression(node.span, node), statement=True)
             return self._called(call, ";")
         variable = self._variable(annotations, start, node)
@@ -126,10 +118,8 @@ class StatementParser(ExpressionParser):
         node = self.sized(node)
         initializer = None
         if self.take("="):
-            self.expect("{")
             with self.scope(), self.statements_of(parser=False):
-                initializer = self.repeated(self.abstract_method)
-            self.expect("}")
+                initializer = self.braced(self.abstract_method)
         self.expect(";")
         self.declare(name.text)
         return syntax.Instance(self.until(start), annotations, name, node, arguments, initializer)
@@ -157,10 +147,7 @@ class StatementParser(ExpressionParser):
 
     def _place(self) -> syntax.Expression:
         if self.kind == "(":
-            self.advance()
-            inner = self.postfix(self._place(), statement=True)
-            self.expect(")")
-            return inner
+            return self.between("(", lambda: self.postfix(self._place(), statement=True), ")")
         return self._primary()
 
     def _called(self, node: syntax.Expression, end: str) -> syntax.Statement:
@@ -173,7 +160,7 @@ class StatementParser(ExpressionParser):
         return syntax.CallStatement(self.until(node.span), node)
 
     def _empty(self) -> syntax.Statement:
-        return syntax.Empty(self.advance().span)
+        return syntax.Jump(self.advance().span, "")
 
     def _return(self) -> syntax.Statement:
         start = self.advance().span
@@ -181,66 +168,46 @@ class StatementParser(ExpressionParser):
         self.expect(";")
         return syntax.Return(self.until(start), value)
 
-    def _exit(self) -> syntax.Statement:
-        return syntax.Exit(self._word())
-
-    def _break(self) -> syntax.Statement:
-        return syntax.Break(self._word())
-
-    def _continue(self) -> syntax.Statement:
-        return syntax.Continue(self._word())
-
-    def _word(self) -> Span:
+    def _jump(self) -> syntax.Statement:
         token = self.advance()
         self.expect(";", token.text)
-        return self.until(token.span)
+        return syntax.Jump(self.until(token.span), token.kind)
 
     # ---------------------------------------------------------------- compound statements
 
     def _if(self) -> syntax.Statement:
         start = self.advance().span
-        self.expect("(", "if")
-        condition = self.expression()
-        self.expect(")")
+        condition = self.between("(", self.expression, ")", "if")
         yes = self.only_statement()
         no = self.only_statement() if self.take("else") else None
         return syntax.If(self.until(start), condition, yes, no)
 
     def _switch(self) -> syntax.Statement:
         start = self.advance().span
-        self.expect("(", "switch")
-        subject = self.expression()
-        self.expect(")")
-        self.expect("{")
-        cases = self.repeated(self._switch_case)
-        self.expect("}")
+        subject = self.between("(", self.expression, ")", "switch")
+        cases = self.braced(self._switch_case)
         return syntax.Switch(self.until(start), subject, cases)
 
     def _switch_case(self) -> syntax.SwitchCase:
         start = self.token.span
         if self.kind == "{":
             raise self.unexpected("a label", "a case is `label: {...}`")
-        label = syntax.Default(self.advance().span) if self.kind == "default" else self.expression()
+        label = self._sign() if self.kind == "default" else self.expression()
         self.expect(":", "the label of a case")
-        body = None
-        if self.kind in ("{", "@", "pragma"):
-            body = self.block(self.annotations())
+        body = self.block(self.annotations()) if self.kind in ("{", "@", "pragma") else None
         return syntax.SwitchCase(self.until(start), label, body)
 
     def _for(self, annotations: _Annotations = ()) -> syntax.Statement:
         start = self.advance().span
         self.expect("(", "for")
         with self.scope():
-            if self.kind in ("@", "pragma") or self.starts_type() or self._undeclared_type():
-                begin, of = self.token.span, self.annotations()
-                node = self.type()
-                if self.kind in NAMES and self.peek() == "in":
-                    return self._for_in(annotations, start, begin, of, node)
-                initial: tuple[syntax.Statement | syntax.Variable, ...] = (self._variable(of, begin, node),)
-                if self.take(","):
-                    initial += self.separated(self._for_initial, ";")
-            else:
-                initial = self.separated(self._for_initial, ";")
+            initial = self.separated(self._for_initial, ";")
+            if self.kind == "in" and isinstance(variable := initial[0], syntax.Variable) and variable.value is None:
+                self.advance()
+                collection = self._set_from(self.expression())
+                self.expect(")")
+                body = self.only_statement()
+                return syntax.ForIn(self.until(start), variable, collection, body, annotations)
             self.expect(";")
             condition = self.expression()
             self.expect(";")
@@ -255,23 +222,6 @@ class StatementParser(ExpressionParser):
             return self._variable(annotations, start, self.type())
         return self._assignment_or_call("")
 
-    def _for_in(
-        self,
-        annotations: _Annotations,
-        start: Span,
-        begin: Span,
-        of: _Annotations,
-        node: syntax.TypeNode,
-    ) -> syntax.Statement:
-        name = self.name()
-        variable = syntax.Variable(self.until(begin), of, name, node, None)
-        self.expect("in")
-        collection = self._set_from(self.expression())
-        self.expect(")")
-        self.declare(name.text)
-        body = self.only_statement()
-        return syntax.ForIn(self.until(start), variable, collection, body, annotations)
-
 
 _STATEMENTS: dict[str, Callable[[StatementParser], syntax.Statement | syntax.Declaration]] = {
     "{": StatementParser.block,
@@ -280,8 +230,6 @@ _STATEMENTS: dict[str, Callable[[StatementParser], syntax.Statement | syntax.Dec
     "switch": StatementParser._switch,
     "for": StatementParser._for,
     "return": StatementParser._return,
-    "exit": StatementParser._exit,
-    "break": StatementParser._break,
-    "continue": StatementParser._continue,
+    **dict.fromkeys(("exit", "break", "continue"), StatementParser._jump),
     "const": StatementParser.constant,
 }

@@ -21,23 +21,19 @@ _BRACKETS = {"(": ")", "[": "]"}
 
 
 class TypeParser(Cursor, ABC):
-    """Reads types and annotations; expressions in them are left to a derived class."""
+    """Reads types and annotations; expressions in them are left to `ExpressionParser`."""
 
     @abstractmethod
-    def expression(self) -> syntax.Expression:
-        """An expression: see `ExpressionParser`."""
+    def expression(self) -> syntax.Expression: ...
 
     @abstractmethod
-    def width(self) -> syntax.Expression:
-        """A width between `<` and `>`: see `ExpressionParser`."""
+    def width(self) -> syntax.Expression: ...
 
     @abstractmethod
-    def key_value(self) -> syntax.KeyValue:
-        """`name = expression`: see `ExpressionParser`."""
+    def key_value(self) -> syntax.KeyValue: ...
 
     @abstractmethod
-    def annotated_expression(self) -> syntax.Expression:
-        """An expression in an annotation: see `ExpressionParser`."""
+    def annotated_expression(self) -> syntax.Expression: ...
 
     # ---------------------------------------------------------------- types
 
@@ -60,9 +56,7 @@ class TypeParser(Cursor, ABC):
         """`node`, or the stack that `[size]` makes of it; it may stand behind the name that is declared, too."""
         start = node.span
         while self.kind == "[":
-            self.advance()
-            size = self.expression()
-            self.expect("]")
+            size = self.between("[", self.expression, "]")
             node = syntax.ArrayType(self.until(start), node, size)
         return node
 
@@ -70,23 +64,18 @@ class TypeParser(Cursor, ABC):
         kind, start = self.kind, self.token.span
         if kind in ("bit", "int", "varbit"):
             return self._bits()
-        if kind in ("bool", "error", "match_kind", "string", "void"):
+        if kind in _BASES:
             self.advance()
-            return syntax.SimpleType(start, kind)
-        if kind == "tuple":
-            self.advance()
-            elements = self.type_arguments()
-            return syntax.TupleType(self.until(start), elements)
-        if kind == "list" and self.peek() == "<":
-            self.advance()
-            arguments = self.type_arguments()
-            if len(arguments) != 1:
-                self.messages.error(self.until(start), "a list has one type of elements: list<T>")
-                raise ParseError
-            return syntax.ListType(self.until(start), arguments[0])
-        return self.named_type()
+            return (
+                syntax.NamedType(start, kind) if kind != "tuple" else self._specialized(syntax.NamedType(start, kind))
+            )
+        node = self.named_type()
+        if kind == "list" and node.arguments is not None and len(node.arguments) != 1:
+            self.messages.error(node.span, "a list has one type of elements: list<T>")
+            raise ParseError
+        return node
 
-    def named_type(self) -> syntax.NamedType | syntax.SpecializedType:
+    def named_type(self) -> syntax.NamedType:
         """The name of a type, with type arguments if there are any."""
         start = self.token.span
         absolute = self.take(".")
@@ -94,19 +83,20 @@ class TypeParser(Cursor, ABC):
             raise self.unexpected("a type")
         name = self.advance().text
         node = syntax.NamedType(self.until(start), name, absolute)
-        if self.kind != "<":
-            return node
+        return self._specialized(node) if self.kind == "<" else node
+
+    def _specialized(self, node: syntax.NamedType) -> syntax.NamedType:
         arguments = self.type_arguments()
-        return syntax.SpecializedType(self.until(start), node, arguments)
+        return syntax.NamedType(self.until(node.span), node.name, node.absolute, arguments, node.span)
 
     def _bits(self) -> syntax.TypeNode:
         token = self.advance()
         if self.kind != "<":
             if token.kind == "int":
-                return syntax.SimpleType(token.span, "int")
+                return syntax.NamedType(token.span, "int")
             if token.kind == "varbit":
                 raise self.unexpected("`<` and the largest width after varbit", "as in varbit<320>")
-            return syntax.BitsType(token.span, "bit", syntax.Number(token.span, 1))
+            return syntax.BitsType(token.span, "bit", syntax.Literal(token.span, 1))
         self.advance()
         width = self.width()
         self.expect_close()
@@ -117,24 +107,21 @@ class TypeParser(Cursor, ABC):
         self.expect("<")
         arguments: list[syntax.TypeNode] = []
         while self.kind not in (">", ">>"):
-            arguments.append(self._type_argument())
+            arguments.append(syntax.NamedType(self.advance().span, "_") if self.kind == "_" else self.type())
             if not self.take(","):
                 break
         self.expect_close()
         return tuple(arguments)
 
-    def _type_argument(self) -> syntax.TypeNode:
-        if self.kind == "_":
-            return syntax.SimpleType(self.advance().span, "_")
-        return self.type()
-
     def type_parameters(self) -> tuple[syntax.Name, ...]:
-        """`<T, U>`, if it is there."""
+        """`<T, U>`, if it is there: types from here on, in the present scope."""
         if self.kind != "<":
             return ()
         self.advance()
         names = self.separated(self.name, ">")
         self.expect_close()
+        for one in names:
+            self.declare(one.text, True)
         return names
 
     # ---------------------------------------------------------------- annotations
@@ -143,10 +130,10 @@ class TypeParser(Cursor, ABC):
         """All annotations that stand here."""
         if self.kind not in ("@", "pragma"):
             return ()
-        found: list[syntax.Annotation] = []
+        notes: list[syntax.Annotation] = []
         while self.kind in ("@", "pragma"):
-            found.append(self._annotation() if self.kind == "@" else self._pragma())
-        return tuple(found)
+            notes.append(self._annotation() if self.kind == "@" else self._pragma())
+        return tuple(notes)
 
     def _annotation(self) -> syntax.Annotation:
         start = self.advance().span
@@ -186,7 +173,7 @@ class TypeParser(Cursor, ABC):
         """Read what stands from the token `first` to the present one as a list, if it is one."""
         end, messages = self.at, self.messages
         self.messages = Messages()
-        self._move(first)
+        self.move(first)
         try:
             parts = self._structured(")")
         except ParseError:
@@ -194,13 +181,8 @@ class TypeParser(Cursor, ABC):
         if self.at != end:
             parts = (), ()
         self.messages = messages
-        self._move(end)
+        self.move(end)
         return parts
-
-    def _move(self, at: int) -> None:
-        self.at = at
-        self.token = self.tokens[at]
-        self.kind = self.token.kind
 
     def _pragma(self) -> syntax.Annotation:
         """`@pragma name text` to the end of the line."""
@@ -213,10 +195,9 @@ class TypeParser(Cursor, ABC):
         if not body:
             raise self.unexpected("a name after @pragma")
         name, rest = body[0].text, body[1:]
-        values = tuple(syntax.String(one.span, unquote(one.text)) for one in rest if one.kind == "text")
-        return syntax.Annotation(
-            self.until(start), name, "(" if rest else "", values, (), _text(rest), tuple(token.text for token in rest)
-        )
+        values = tuple(syntax.Literal(one.span, unquote(one.text)) for one in rest if one.kind == "text")
+        words = tuple(token.text for token in rest)
+        return syntax.Annotation(self.until(start), name, "(" if rest else "", values, (), _text(rest), words)
 
 
 def _text(tokens: list[Token]) -> str:
