@@ -143,7 +143,7 @@ def _passes(
     result: Result,
     wanted: tuple[bool, bool],
 ) -> None:
-    from detour.p4.bmv2.lowering import lower
+    from detour.p4.bmv2.document import lower
     from detour.p4.check import check_program
     from detour.p4.elaborate import elaborate
     from detour.p4.parser import parse

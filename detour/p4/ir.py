@@ -7,11 +7,25 @@ writes an action as one list with jumps, a control as tables and conditions, a p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from detour.p4.source import NOWHERE, Span
+
+Json = Any
+"""An object of the JSON, or another value in it."""
+
+DEFAULT_SIZE = 1024
+"""Entries of a table that does not say how many it can hold."""
+
+
+def hexadecimal(number: int, width: int) -> str:
+    """A number with the digits of whole bytes."""
+    digits = 2 * ((width + 7) // 8)
+    return f"-0x{-number:0{digits}x}" if number < 0 else f"0x{number:0{digits}x}"
+
 
 # ---------------------------------------------------------------- values
 
@@ -125,97 +139,45 @@ class Call:
 
 @dataclass(slots=True)
 class End:
-    """What follows a block. The base: nothing; the parser accepts, the control or action is over."""
+    """What follows a block. Without targets, nothing: the parser accepts, the control or action is over."""
 
     span: Span = NOWHERE
-
-    def targets(self) -> list[Block]:
-        return []
-
-    def redirect(self, to: dict[Block, Block]) -> None:
-        """Replaces targets."""
+    targets: list[Block] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Goto(End):
-    target: Block = field(kw_only=True)
-
-    def targets(self) -> list[Block]:
-        return [self.target]
-
-    def redirect(self, to: dict[Block, Block]) -> None:
-        self.target = to.get(self.target, self.target)
+    """To the only target."""
 
 
 @dataclass(slots=True)
 class Branch(End):
+    """To the first target if the condition holds, else to the second."""
+
     condition: Value = field(kw_only=True)
-    yes: Block = field(kw_only=True)
-    no: Block = field(kw_only=True)
-
-    def targets(self) -> list[Block]:
-        return [self.yes, self.no]
-
-    def redirect(self, to: dict[Block, Block]) -> None:
-        self.yes, self.no = to.get(self.yes, self.yes), to.get(self.no, self.no)
-
-
-@dataclass(slots=True)
-class Case:
-    """A transition: `kind` is hexstr, parse_vset or default."""
-
-    kind: str
-    value: Any
-    mask: int | None
-    width: int
-    target: Block
 
 
 @dataclass(slots=True)
 class Choose(End):
-    """The transitions of a parser's state. `bits` are the widths of the keys, each filled up to bytes."""
+    """The transitions of a parser's state, each with its target; `cases` are as in the JSON, without `next_state`."""
 
     keys: tuple[Value, ...] = field(kw_only=True)
-    cases: list[Case] = field(kw_only=True)
-
-    def targets(self) -> list[Block]:
-        return [case.target for case in self.cases]
-
-    def redirect(self, to: dict[Block, Block]) -> None:
-        for case in self.cases:
-            case.target = to.get(case.target, case.target)
+    cases: list[Json] = field(kw_only=True)
 
 
 @dataclass(slots=True)
 class ApplyTable(End):
-    """Applies a table. `by_action` has the target of each action; `hit` and `miss` are used instead if both are set."""
+    """Applies a table. Targets are those of its actions, or those of a hit and of a miss."""
 
     table: Table = field(kw_only=True)
-    by_action: list[Block] = field(kw_only=True)
-    hit: Block | None = None
-    miss: Block | None = None
-
-    def targets(self) -> list[Block]:
-        return [self.hit, self.miss] if self.hit and self.miss else self.by_action
-
-    def redirect(self, to: dict[Block, Block]) -> None:
-        self.by_action = [to.get(target, target) for target in self.by_action]
-        if self.hit and self.miss:
-            self.hit, self.miss = to.get(self.hit, self.hit), to.get(self.miss, self.miss)
+    on_hit: bool = False
 
 
 @dataclass(slots=True)
 class Invoke(End):
-    """Calls an action that has a name of its own."""
+    """Calls an action that has a name of its own, then goes to the only target."""
 
     action: Action = field(kw_only=True)
-    target: Block = field(kw_only=True)
-
-    def targets(self) -> list[Block]:
-        return [self.target]
-
-    def redirect(self, to: dict[Block, Block]) -> None:
-        self.target = to.get(self.target, self.target)
 
 
 @dataclass(eq=False, slots=True)
@@ -232,7 +194,7 @@ class Block:
     """More paths may come, so nothing is known."""
 
 
-# ---------------------------------------------------------------- actions and tables
+# ---------------------------------------------------------------- a program
 
 
 @dataclass(eq=False, slots=True)
@@ -242,7 +204,12 @@ class Action:
     parameters: tuple[tuple[str, int], ...]
     """Names and widths of what an entry gives."""
     body: Block
-    number: int = -1
+    number: int
+
+
+def use(action: Action, data: Sequence[int]) -> Json:
+    """An action with its data."""
+    return {"action_id": action.number, "action_data": [f"0x{number:x}" for number in data]}
 
 
 @dataclass(slots=True)
@@ -254,58 +221,24 @@ class Key:
     width: int
 
 
-@dataclass(slots=True)
-class Use:
-    """An action with its data."""
-
-    action: Action
-    data: tuple[int, ...]
-
-
-@dataclass(slots=True)
-class Entry:
-    """An entry in the program; `match` has an object for each key as in the JSON."""
-
-    match: list[dict[str, Any]]
-    use: Use
-    priority: int
-    span: Span
-
-
 @dataclass(eq=False, slots=True)
 class Table:
     name: str
     span: Span
-    keys: list[Key]
     actions: list[Action]
-    default: Use | None
-    default_is_constant: bool
-    entries: list[Entry] | None
-    size: int
-    kind: str = "simple"
-    profile: str | None = None
-    with_counters: bool = False
-    direct_meter: str | None = None
-    timeouts: bool = False
+    keys: list[Key] = field(default_factory=list)
+    size: int = DEFAULT_SIZE
+    attributes: dict[str, Json] = field(default_factory=dict)
+    """Other attributes in the JSON, and those that differ from what they are mostly."""
 
-
-# ---------------------------------------------------------------- a program
-
-
-@dataclass(slots=True)
-class HeaderType:
-    name: str
-    fields: list[tuple[str, int | str, bool]]
-    """Name, width (`*`: variable) and whether it is signed."""
-    max_bytes: int | None = None
-
-
-@dataclass(slots=True)
-class Header:
-    name: str
-    type: str
-    metadata: bool
-    number: int = -1
+    def set_default(self, action: Action, data: Sequence[int], *, constant: bool) -> None:
+        used = use(action, data)
+        self.attributes["default_entry"] = {
+            "action_id": used["action_id"],
+            "action_const": constant,
+            "action_data": used["action_data"],
+            "action_entry_const": constant,
+        }
 
 
 @dataclass(slots=True)
@@ -315,39 +248,42 @@ class Pipeline:
     entry: Block
     tables: list[Table]
     """All of them, also those that the code does not reach."""
-    profiles: list[dict[str, Any]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class ParserGraph:
-    name: str
-    entry: Block
+    profiles: list[Json]
 
 
 @dataclass(slots=True)
 class Program:
     """All that goes into the JSON. `objects` are those that need no more than their attributes, by the name of their
-    list: counter_arrays, learn_lists, checksums... Values in them may be `Value`s.
+    list: headers, counter_arrays, checksums... There may be a `Value` or `Span` for an attribute.
     """
 
-    header_types: dict[str, HeaderType] = field(default_factory=dict)
-    headers: list[Header] = field(default_factory=list)
-    stacks: list[dict[str, Any]] = field(default_factory=list)
-    union_types: dict[str, dict[str, Any]] = field(default_factory=dict)
-    unions: list[dict[str, Any]] = field(default_factory=list)
-    union_stacks: list[dict[str, Any]] = field(default_factory=list)
-    parsers: list[ParserGraph] = field(default_factory=list)
-    deparsers: list[dict[str, Any]] = field(default_factory=list)
+    parsers: list[tuple[str, Block]] = field(default_factory=list)
+    """Names, and where they begin."""
     pipelines: list[Pipeline] = field(default_factory=list)
     actions: list[Action] = field(default_factory=list)
-    objects: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    objects: dict[str, list[Json]] = field(default_factory=lambda: defaultdict(list))
     aliases: list[tuple[str, tuple[str, str]]] = field(default_factory=list)
     errors: tuple[str, ...] = ()
     enums: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
 
-    def add(self, kind: str, name: str, span: Span = NOWHERE, **attributes: Any) -> dict[str, Any]:
+    declared: set[str] = field(default_factory=set)
+    """Objects that are declared when they are used first."""
+
+    def declare(self, name: str) -> bool:
+        """Whether an object is used for the first time."""
+        is_new = name not in self.declared
+        self.declared.add(name)
+        return is_new
+
+    def add(self, kind: str, name: str, span: Span = NOWHERE, **attributes: Any) -> Json:
         """Adds an object to one of the lists; its id is its place there."""
-        items = self.objects.setdefault(kind, [])
+        items = self.objects[kind]
         item = {"name": name, "id": len(items), "source_info": span, **attributes}
         items.append(item)
         return item
+
+    def action(self, name: str, span: Span, parameters: tuple[tuple[str, int], ...], body: Block) -> Action:
+        """A new action."""
+        action = Action(name, span, parameters, body, len(self.actions))
+        self.actions.append(action)
+        return action

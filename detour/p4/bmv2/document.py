@@ -1,95 +1,107 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole JSON document."""
+"""From the typed program to the JSON document: what the driver calls."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from detour.p4 import ir
+from detour.p4 import core, ir
 from detour.p4.bmv2 import graphs
+from detour.p4.bmv2.common import Target
 from detour.p4.bmv2.values import Json, plain
+from detour.p4.elaborate import Elaboration
+from detour.p4.lower import statements
+from detour.p4.lower.context import Context
 from detour.p4.lower.places import Storage
+from detour.p4.messages import CompileError, Messages
+from detour.p4.types import Enum
 
-VERSION = [2, 23]
-_LISTS = (
-    *("parse_vsets", "meter_arrays", "counter_arrays", "register_arrays", "calculations", "learn_lists"),
-    *("field_lists", "checksums", "extern_instances"),
-)
+LOWERING = statements
+"""The module that registers what it lowers, and imports those that do so too."""
+PACKAGES = {"V1Switch": "v1model", "PSA_Switch": "psa", "PNA_NIC": "pna"}
+V1MODEL_PARTS = ("p", "vr", "ig", "eg", "ck", "dep")
+_VERSION = [2, 23]
+
+
+def lower(program: core.Program, elaboration: Elaboration, messages: Messages, name: str) -> Json | None:
+    """The BMv2 JSON of a program; None if something in it cannot be executed, which `messages` says."""
+    main = elaboration.main
+    kind = PACKAGES.get(main.declaration.name)
+    if kind in (None, "v1model") and isinstance(main.declaration, core.BlockType):
+        # The parts decide: a package of the program's own may have those of V1Switch, one of its name others.
+        names = tuple(each.name for each in main.declaration.parameters)
+        kind = "v1model" if names == V1MODEL_PARTS else None
+    if kind is None:
+        messages.error(
+            main.node.span,
+            f"main is a {main.declaration.name}, whose parts are not those of an architecture of BMv2",
+            f"BMv2's switches run {', '.join(sorted(PACKAGES))}",
+        )
+        return None
+    lowered = ir.Program(errors=program.errors, enums=_enums(program))
+    target = _target(kind)
+    ctx = Context(lowered, target, main)
+    try:
+        target.build(ctx, main)
+        return document(lowered, ctx.storage, name)
+    except CompileError as error:
+        if error.message is not None:
+            at = ctx.span if error.message.span is core.NOWHERE else error.message.span
+            messages.error(at, error.message.text, error.message.hint)
+        return None
+
+
+def _target(kind: str) -> Target:
+    if kind == "v1model":
+        from detour.p4.bmv2.v1model import V1Model
+
+        return V1Model()
+    from detour.p4.bmv2.portable import Pna, Psa
+
+    return Psa() if kind == "psa" else Pna()
+
+
+def _enums(program: core.Program) -> list[tuple[str, tuple[str, ...]]]:
+    """Enums of the program itself; their members are numbered in order."""
+    kinds = [
+        each.type
+        for each in program.declarations
+        if isinstance(each, core.TypeDeclaration) and each.kind == "enum" and not each.span.file.standard
+    ]
+    return [(k.name, tuple(name for name, _ in k.members)) for k in kinds if isinstance(k, Enum) and k.base is None]
 
 
 def document(program: ir.Program, storage: Storage, name: str) -> Json:
     """The JSON of a lowered program."""
-    pipelines = _pipelines(program)
-    parsers = _parsers(program, storage)
+    ids: dict[str, int] = {}
+    names = {each.name: 0 for each in program.actions}
+    pipelines = [
+        graphs.PipelineWriter(program, ids, names).write(pipeline, number)
+        for number, pipeline in enumerate(program.pipelines)
+    ]
+    parsers: list[Json] = []
+    for number, (parser, entry) in enumerate(program.parsers):
+        states = sum(len(each["parse_states"]) for each in parsers)
+        parsers.append(graphs.parser(parser, entry, number, states, storage))
     storage.finish()
-    types = {each.name: number for number, each in enumerate(program.header_types.values())}
-    items: dict[str, Any] = {
-        "header_types": [_header_type(each, types[each.name]) for each in program.header_types.values()],
-        "headers": [_header(each, number) for number, each in enumerate(program.headers)],
-        **_stacks(program),
-        "field_lists": [],
+    objects = {kind: plain(items) for kind, items in program.objects.items()}
+
+    def listed(*kinds: str) -> dict[str, Json]:
+        return {kind: objects.get(kind, []) for kind in kinds}
+
+    return {
+        **listed("header_types", "headers", "header_stacks", "header_union_types", "header_unions"),
+        **listed("header_union_stacks", "field_lists"),
         "errors": [[error, number] for number, error in enumerate(program.errors)],
         "enums": [
             {"name": enum, "entries": [[member, number] for number, member in enumerate(members)]}
             for enum, members in program.enums
         ],
         "parsers": parsers,
-        "parse_vsets": [],
-        "deparsers": plain(program.deparsers),
-        **{kind: plain(program.objects.get(kind, [])) for kind in _LISTS},
+        **listed("parse_vsets", "deparsers", "meter_arrays", "counter_arrays", "register_arrays", "calculations"),
+        **listed("learn_lists", "checksums", "extern_instances"),
         "actions": [graphs.action(each) for each in program.actions],
-        "pipelines": pipelines,
+        "pipelines": plain(pipelines),
         "force_arith": [],
         "field_aliases": [[alias, list(field)] for alias, field in program.aliases],
         "program": name,
-        "__meta__": {"version": VERSION, "compiler": "detour"},
-    }
-    return items
-
-
-def _pipelines(program: ir.Program) -> list[Json]:
-    ids: dict[str, int] = {}
-    names = {each.name: 0 for each in program.actions}
-    return [
-        graphs.PipelineWriter(program, ids, names).write(pipeline, number)
-        for number, pipeline in enumerate(program.pipelines)
-    ]
-
-
-def _parsers(program: ir.Program, storage: Storage) -> list[Json]:
-    parsers: list[Json] = []
-    states = 0
-    for number, graph in enumerate(program.parsers):
-        parsers.append(graphs.parser(graph, number, states, storage))
-        states += len(parsers[-1]["parse_states"])
-    return parsers
-
-
-def _header_type(kind: ir.HeaderType, number: int) -> Json:
-    fields = [[name, width, signed] for name, width, signed in kind.fields]
-    item: dict[str, Any] = {"name": kind.name, "id": number, "fields": fields}
-    if kind.max_bytes is not None:
-        item["max_length"] = kind.max_bytes
-    return item
-
-
-def _header(header: ir.Header, number: int) -> Json:
-    return {
-        "name": header.name,
-        "id": number,
-        "header_type": header.type,
-        "metadata": header.metadata,
-        "pi_omit": True,
-    }
-
-
-def _stacks(program: ir.Program) -> dict[str, list[Json]]:
-    def numbered(items: list[dict[str, Any]]) -> list[Json]:
-        return [{"name": item["name"], "id": number, **item} for number, item in enumerate(items)]
-
-    return {
-        "header_stacks": numbered(program.stacks),
-        "header_union_types": numbered(list(program.union_types.values())),
-        "header_unions": numbered(program.unions),
-        "header_union_stacks": numbered(program.union_stacks),
+        "__meta__": {"version": _VERSION, "compiler": "detour"},
     }

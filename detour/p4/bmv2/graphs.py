@@ -6,12 +6,11 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from detour.p4 import ir
-from detour.p4.bmv2.values import Json, call, expression, hexadecimal, placed, plain
-from detour.p4.ir import Block, Call
+from detour.p4.bmv2.values import Json, call, expression, plain, wrapped
+from detour.p4.ir import Block, Call, hexadecimal
 from detour.p4.lower import operators
 from detour.p4.lower.builder import simplify, sorted_blocks
 from detour.p4.lower.places import Storage
-from detour.p4.lower.tables import DEFAULT_SIZE
 from detour.p4.messages import CompileError, Message
 from detour.p4.source import NOWHERE, Span
 from detour.p4.types import BOOL
@@ -22,7 +21,7 @@ from detour.p4.types import BOOL
 def action(each: ir.Action) -> Json:
     data = [{"name": name, "bitwidth": bits} for name, bits in each.parameters]
     item = {"name": each.name, "id": each.number, "runtime_data": data, "primitives": primitives(each.body)}
-    return placed(item, each.span)
+    return plain({**item, "source_info": each.span})
 
 
 def primitives(entry: Block) -> list[Json]:
@@ -31,32 +30,30 @@ def primitives(entry: Block) -> list[Json]:
     """
     simplify(entry)
     order = sorted_blocks(entry, cycles=True)
-    starts: dict[Block, int] = {}
+    starts: dict[Block | None, int] = {}
     calls: list[Call] = []
-    jumps: list[tuple[int, Block | None]] = []
+    jumps: list[tuple[Call, Block | None]] = []
     for block, following in zip(order, [*order[1:], None], strict=True):
         starts[block] = len(calls)
         calls += block.calls
         for test, target in _jumps(block.end, following):
-            jumps.append((len(calls), target))
             calls.append(Call("_jump_if_zero", (test,), block.end.span) if test else Call("_jump", (), block.end.span))
-    for position, target in jumps:
-        to = len(calls) if target is None else starts[target]
-        calls[position].arguments = (*calls[position].arguments, ir.Const(to))
+            jumps.append((calls[-1], target))
+    starts[None] = len(calls)
+    for jump, target in jumps:
+        jump.arguments = (*jump.arguments, ir.Const(starts[target]))
     return [call(each) for each in calls]
 
 
 def _jumps(end: ir.End, following: Block | None) -> list[tuple[ir.Value | None, Block | None]]:
     """Tests and targets of the jumps at the end of a block; None as target: the end of the action."""
     if isinstance(end, ir.Branch):
-        jumps: list[tuple[ir.Value | None, Block | None]] = []
-        if end.yes is following:
-            return [(operators.as_data(end.condition), end.no)]
-        if end.no is following:
-            return [(operators.as_data(operators.invert(end.condition)), end.yes)]
-        jumps.append((operators.as_data(end.condition), end.no))
-        return [*jumps, (None, end.yes)]
-    target = end.target if isinstance(end, ir.Goto) else None
+        yes, no = end.targets
+        if no is following and yes is not following:
+            return [(operators.as_data(operators.invert(end.condition)), yes)]
+        test: tuple[ir.Value, Block] = (operators.as_data(end.condition), no)
+        return [test] if yes is following else [test, (None, yes)]
+    target = end.targets[0] if end.targets else None
     return [] if target is following else [(None, target)]
 
 
@@ -77,34 +74,25 @@ class PipelineWriter:
 
     def write(self, pipeline: ir.Pipeline, number: int) -> Json:
         simplify(pipeline.entry)
-        order = self._sorted(pipeline.entry)
-        for block in reversed(order):
+        for block in reversed(sorted_blocks(pipeline.entry)):
             self.at[block] = self._block(block)
         self.tables.reverse()
-        unreached = [table for table in pipeline.tables if table not in self.by_table]
-        self.tables += [_table(table, dict.fromkeys(each.name for each in table.actions), None) for table in unreached]
         self.conditionals.reverse()
+        unreached = [table for table in pipeline.tables if table not in self.by_table]
+        self.tables += [_table(table, dict.fromkeys(each.name for each in table.actions)) for table in unreached]
         for kind, nodes in (("table", self.tables), ("conditional", self.conditionals)):
             for node in nodes:
                 node["id"] = self.ids.setdefault(kind, 0)
                 self.ids[kind] += 1
-        item = {
+        return {
             "name": pipeline.name,
             "id": number,
             "init_table": self.at[pipeline.entry],
             "tables": self.tables,
-            "action_profiles": plain(pipeline.profiles),
+            "action_profiles": pipeline.profiles,
             "conditionals": self.conditionals,
+            "source_info": pipeline.span,
         }
-        return placed(item, pipeline.span)
-
-    @staticmethod
-    def _sorted(entry: Block) -> list[Block]:
-        try:
-            order = sorted_blocks(entry)
-        except ValueError as error:
-            raise AssertionError("a control has a cycle") from error
-        return order
 
     def _block(self, block: Block) -> str | None:
         """The name of the first node of a block, with those that follow."""
@@ -112,9 +100,7 @@ class PipelineWriter:
         if not block.calls:
             return name
         span = next((each.span for each in block.calls if each.span.file.name), NOWHERE)
-        body = Block(calls=block.calls)
-        made = ir.Action(self.unique(_place_name(span)), NOWHERE, (), body, len(self.program.actions))
-        self.program.actions.append(made)
+        made = self.program.action(self.unique(_place_name(span)), NOWHERE, (), Block(calls=block.calls))
         return self._statement(made, name, span)
 
     def unique(self, name: str) -> str:
@@ -124,61 +110,45 @@ class PipelineWriter:
 
     def _statement(self, made: ir.Action, following: str | None, span: Span) -> str:
         made.name = made.name or self.unique(_place_name(span))
-        table = ir.Table(
-            self.unique(f"tbl_{made.name.rpartition('.')[2]}"),
-            span,
-            [],
-            [made],
-            ir.Use(made, ()),
-            True,
-            None,
-            DEFAULT_SIZE,
-        )
-        self.tables.append(_table(table, {made.name: following}, following))
+        table = ir.Table(self.unique(f"tbl_{made.name.rpartition('.')[2]}"), span, [made])
+        table.set_default(made, (), constant=True)
+        self.tables.append(_table(table, {made.name: following}))
         return table.name
 
     def _end(self, end: ir.End) -> str | None:
+        following = [self.at[target] for target in end.targets]
         match end:
-            case ir.Goto():
-                return self.at[end.target]
             case ir.Branch():
-                name = self.unique("node")
                 node = {
-                    "name": name,
+                    "name": self.unique("node"),
                     "id": 0,
                     "expression": expression(end.condition),
-                    "true_next": self.at[end.yes],
-                    "false_next": self.at[end.no],
+                    "true_next": following[0],
+                    "false_next": following[1],
+                    "source_info": end.span,
                 }
-                self.conditionals.append(placed(node, end.span))
-                return name
+                self.conditionals.append(node)
+                return node["name"]
             case ir.Invoke():
-                return self._statement(end.action, self.at[end.target], end.span)
+                return self._statement(end.action, following[0], end.span)
             case ir.ApplyTable():
-                return self._apply(end)
-        return None
+                names = ["__HIT__", "__MISS__"] if end.on_hit else [each.name for each in end.table.actions]
+                return self._apply(end.table, dict(zip(names, following, strict=True)))
+        return following[0] if following else None
 
-    def _apply(self, end: ir.ApplyTable) -> str:
-        table = end.table
-        following: dict[str, str | None]
-        if end.hit and end.miss:
-            following = {"__HIT__": self.at[end.hit], "__MISS__": self.at[end.miss]}
-        else:
-            targets = zip(table.actions, end.by_action, strict=True)
-            following = {each.name: self.at[target] for each, target in targets}
-        same = len(set(following.values())) == 1 and "__HIT__" not in following
-        item = _table(table, following, next(iter(following.values())) if same else None)
+    def _apply(self, table: ir.Table, following: dict[str, str | None]) -> str:
         known = self.by_table.get(table)
-        if known is not None and self._leads_to(table.name, list(following.values())):
-            text = f"table {table.name} is applied twice on one path"
-            raise CompileError(Message(text, table.span, "BMv2 looks a table up once: declare a second table"))
-        if known is not None and known["next_tables"] != following:
-            text = f"table {table.name} is applied at two places that go on differently"
-            raise CompileError(Message(text, table.span, "BMv2 has one follower of a table: declare a second table"))
         if known is None:
-            self.by_table[table] = item
-            self.tables.append(item)
-        return table.name
+            self.by_table[table] = _table(table, following)
+            self.tables.append(self.by_table[table])
+            return table.name
+        if self._leads_to(table.name, list(following.values())):
+            problem, reason = "is applied twice on one path", "BMv2 looks a table up once"
+        elif known["next_tables"] != following:
+            problem, reason = "is applied at two places that go on differently", "BMv2 has one follower of a table"
+        else:
+            return table.name
+        raise CompileError(Message(f"table {table.name} {problem}", table.span, f"{reason}: declare a second table"))
 
     def _leads_to(self, table: str, names: list[str | None]) -> bool:
         """Whether control comes from one of these nodes to a table."""
@@ -203,52 +173,31 @@ def _place_name(span: Span) -> str:
     return f"{clean}{between}{span.line}" if span.file.name else clean
 
 
-def _table(table: ir.Table, following: dict[str, str | None], base: str | None) -> Json:
-    kinds = [key.kind for key in table.keys]
-    item: dict[str, Json] = {"name": table.name, "id": 0}
-    placed(item, table.span)
-    item |= {
+def _table(table: ir.Table, following: dict[str, str | None]) -> Json:
+    same = len(set(following.values())) == 1 and "__HIT__" not in following
+    return {
+        "name": table.name,
+        "id": 0,
+        "source_info": table.span,
         "key": [_key(key) for key in table.keys if key.kind != "selector"],
-        "match_type": _match_type(kinds),
-        "type": table.kind,
+        "match_type": _match_type({key.kind for key in table.keys}),
+        "type": "simple",
         "max_size": table.size,
-        "with_counters": table.with_counters,
-        "support_timeout": table.timeouts,
-        "direct_meters": table.direct_meter,
+        "with_counters": False,
+        "support_timeout": False,
+        "direct_meters": None,
         "action_ids": [each.number for each in table.actions],
         "actions": [each.name for each in table.actions],
-        "base_default_next": base,
+        "base_default_next": next(iter(following.values())) if same else None,
         "next_tables": following,
+        **table.attributes,
     }
-    if table.profile is not None:
-        item["action_profile"] = table.profile
-    if table.default is not None and table.kind == "simple":
-        item["default_entry"] = {
-            "action_id": table.default.action.number,
-            "action_const": table.default_is_constant,
-            "action_data": _data(table.default),
-            "action_entry_const": table.default_is_constant,
-        }
-    if table.entries is not None:
-        item["entries"] = [_entry(each) for each in table.entries]
-    return item
 
 
-def _data(use: ir.Use) -> list[str]:
-    return [f"0x{number:x}" for number in use.data]
-
-
-def _entry(entry: ir.Entry) -> Json:
-    used = {"action_id": entry.use.action.number, "action_data": _data(entry.use)}
-    return placed({"match_key": entry.match, "action_entry": used, "priority": entry.priority}, entry.span)
-
-
-def _match_type(kinds: list[str]) -> str:
-    if "range" in kinds:
-        return "range"
-    if "ternary" in kinds or "optional" in kinds:
+def _match_type(kinds: set[str]) -> str:
+    if kinds & {"ternary", "optional"} and "range" not in kinds:
         return "ternary"
-    return "lpm" if "lpm" in kinds else "exact"
+    return next((kind for kind in ("range", "lpm") if kind in kinds), "exact")
 
 
 def _key(key: ir.Key) -> Json:
@@ -263,94 +212,62 @@ def _key(key: ir.Key) -> Json:
 # ---------------------------------------------------------------- parsers
 
 
-_OPERATIONS = frozenset(("extract", "extract_VL", "verify", "advance"))
-
-
-def parser(graph: ir.ParserGraph, number: int, first_state: int, storage: Storage) -> Json:
-    order = simplify(graph.entry)
+def parser(name: str, entry: Block, number: int, first_state: int, storage: Storage) -> Json:
+    """A parser. States that do nothing and end it are none: what leads to them leads nowhere."""
     names: dict[Block, str] = {}
-    for block in order:
-        wanted = block.name or ("start" if block is graph.entry else "state")
-        name, again = wanted, 0
-        while name in names.values():
-            name, again = f"{wanted}_{again}", again + 1
-        names[block] = name
+    for block in simplify(entry):
+        wanted = block.name or ("start" if block is entry else "state")
+        state, again = wanted, 0
+        while state in names.values():
+            state, again = f"{wanted}_{again}", again + 1
+        names[block] = state
     states: list[Json] = []
-    for block in order:
-        if block is not graph.entry and not block.calls and type(block.end) is ir.End:
+    for block in names:
+        if block is not entry and _is_end(block):
             continue
-        keys, transitions, calls = _transitions(block.end, names, storage)
+        calls = list(block.calls)
+        keys, cases = _cases(block.end, calls, storage)
+        targets = [None if _is_end(target) else names[target] for target in block.end.targets] or [None]
         states.append(
             {
                 "name": names[block],
                 "id": first_state + len(states),
-                "parser_ops": [_operation(each) for each in [*block.calls, *calls]],
-                "transitions": transitions,
-                "transition_key": keys,
+                "parser_ops": [_operation(each) for each in calls],
+                "transitions": [{**case, "next_state": to} for case, to in zip(cases, targets, strict=True)],
+                "transition_key": [expression(key) for key in keys],
             }
         )
-    return {"name": graph.name, "id": number, "init_state": names[graph.entry], "parse_states": states}
+    return {"name": name, "id": number, "init_state": names[entry], "parse_states": states}
+
+
+def _is_end(block: Block) -> bool:
+    return not block.calls and type(block.end) is ir.End
 
 
 def _operation(each: Call) -> Json:
-    if each.op in _OPERATIONS:
-        parameters = [_operand(each, value, number) for number, value in enumerate(each.arguments)]
-        return placed({"parameters": parameters, "op": each.op}, None)
-    if each.op == "assign" and isinstance(each.arguments[0], ir.Field):
-        item = call(each)
-        return {"parameters": item["parameters"], "op": "set"}
+    arguments = each.arguments
+    if each.op == "verify":
+        return {"parameters": [expression(value) for value in arguments], "op": "verify"}
+    if each.op in ("extract", "extract_VL", "advance"):
+        # A number to advance by stands as it is, one that tells the length of a field as an expression.
+        bare = (ir.Named, ir.Field, ir.Const) if each.op != "extract_VL" else ir.Named
+        parameters = [expression(value) if isinstance(value, bare) else wrapped(value) for value in arguments]
+        return {"parameters": parameters, "op": each.op}
+    if each.op == "assign" and isinstance(arguments[0], ir.Field):
+        return {"parameters": call(each)["parameters"], "op": "set"}
     return {"parameters": [call(each)], "op": "primitive"}
 
 
-def _operand(each: Call, value: ir.Value, number: int) -> Json:
-    if each.op == "verify":
-        return expression(value)
-    if each.op == "extract_VL" and number == 1:
-        return {"type": "expression", "value": expression(value)}
-    if isinstance(value, ir.Named | ir.Field | ir.Const):
-        return expression(value)
-    return {"type": "expression", "value": expression(value)}
-
-
-def _transitions(end: ir.End, names: dict[Block, str], storage: Storage) -> tuple[list[Json], list[Json], list[Call]]:
-    """Keys, transitions, and the calls that compute the key of a condition."""
+def _cases(end: ir.End, calls: list[Call], storage: Storage) -> tuple[tuple[ir.Value, ...], list[Json]]:
+    """Keys and transitions, without their targets; the calls that compute the key of a condition go to `calls`."""
+    default: Json = {"type": "default", "value": None, "mask": None}
     if isinstance(end, ir.Choose):
-        transitions = [_transition(case, names[case.target]) for case in end.cases]
-        return [expression(key) for key in end.keys], _without_ends(transitions, end, names), []
-    if isinstance(end, ir.Branch):
-        bit = operators.as_data(end.condition)
-        calls: list[Call] = []
-        if not isinstance(bit, ir.Field):
-            place = storage.variable(BOOL, "tmp")
-            calls.append(Call("assign", (place.value, bit), end.span))  # type: ignore[attr-defined]
-            bit = place.value  # type: ignore[attr-defined]
-        yes = {"type": "hexstr", "value": "0x01", "mask": None, "next_state": names[end.yes]}
-        no = {"type": "default", "value": None, "mask": None, "next_state": names[end.no]}
-        return [expression(bit)], _closed([yes, no], (end.yes, end.no), names), calls
-    target = end.target if isinstance(end, ir.Goto) else None
-    following = names[target] if target is not None else None
-    return (
-        [],
-        _closed([{"type": "default", "value": None, "mask": None, "next_state": following}], (target,), names),
-        [],
-    )
-
-
-def _transition(case: ir.Case, following: str) -> Json:
-    if case.kind == "hexstr":
-        value = hexadecimal(case.value, case.width)
-        mask = None if case.mask is None else hexadecimal(case.mask, case.width)
-        return {"type": "hexstr", "value": value, "mask": mask, "next_state": following}
-    return {"type": case.kind, "value": case.value, "mask": None, "next_state": following}
-
-
-def _without_ends(transitions: list[Json], end: ir.Choose, names: dict[Block, str]) -> list[Json]:
-    return _closed(transitions, tuple(case.target for case in end.cases), names)
-
-
-def _closed(transitions: list[Json], targets: tuple[Block | None, ...], names: dict[Block, str]) -> list[Json]:
-    """Transitions to states that do nothing and end the parser go nowhere instead."""
-    for transition, target in zip(transitions, targets, strict=True):
-        if target is not None and not target.calls and type(target.end) is ir.End:
-            transition["next_state"] = None
-    return transitions
+        return end.keys, end.cases
+    if not isinstance(end, ir.Branch):
+        return (), [default]
+    bit = operators.as_data(end.condition)
+    if not isinstance(bit, ir.Field):
+        place = storage.scalar(BOOL, "tmp")
+        calls.append(Call("assign", (place.ref, bit), end.span))
+        bit = place.ref
+    return (bit,), [{"type": "hexstr", "value": "0x01", "mask": None}, default]

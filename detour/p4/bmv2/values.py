@@ -7,14 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from detour.p4 import ir
+from detour.p4.ir import Json, hexadecimal
 from detour.p4.source import Span
-
-Json = Any
-
-
-def hexadecimal(number: int, width: int) -> str:
-    digits = 2 * ((width + 7) // 8)
-    return f"-0x{-number:0{digits}x}" if number < 0 else f"0x{number:0{digits}x}"
 
 
 def expression(value: ir.Value | None) -> Json:
@@ -22,19 +16,20 @@ def expression(value: ir.Value | None) -> Json:
     return None if value is None else _WRITERS[type(value)](value)
 
 
+def wrapped(value: ir.Value) -> Json:
+    return {"type": "expression", "value": expression(value)}
+
+
 def parameter(value: ir.Value) -> Json:
     """An argument of a primitive: what BMv2 computes is wrapped once more."""
-    kind = type(value)
-    if kind is ir.Data:
-        return {"type": "runtime_data", "value": value.number}  # type: ignore[attr-defined]
-    if kind in (ir.Op, ir.Truth, ir.LastField):
-        return {"type": "expression", "value": expression(value)}
-    return expression(value)
+    if isinstance(value, ir.Data):
+        return {"type": "runtime_data", "value": value.number}
+    return wrapped(value) if isinstance(value, ir.Op | ir.Truth | ir.LastField) else expression(value)
 
 
 def _operator(value: ir.Op) -> Json:
     right = value.right if isinstance(value.right, int) else expression(value.right)
-    inner: dict[str, Json] = {"op": value.operator, "left": expression(value.left), "right": right}
+    inner = {"op": value.operator, "left": expression(value.left), "right": right}
     if value.condition is not None:
         inner["cond"] = expression(value.condition)
     return {"type": "expression", "value": inner}
@@ -46,11 +41,6 @@ def _last(value: ir.LastField) -> Json:
     return {"type": "stack_field", "value": [value.stack, value.name]}
 
 
-def _named(value: ir.Named) -> Json:
-    name = list(value.name) if isinstance(value.name, tuple) else value.name
-    return {"type": value.kind, "value": name}
-
-
 _WRITERS: dict[type, Callable[[Any], Json]] = {
     ir.Const: lambda v: {"type": "hexstr", "value": hexadecimal(v.number, v.width)},
     ir.Truth: lambda v: {"type": "bool", "value": v.value},
@@ -59,7 +49,7 @@ _WRITERS: dict[type, Callable[[Any], Json]] = {
     ir.Data: lambda v: {"type": "local", "value": v.number},
     ir.Lookahead: lambda v: {"type": "lookahead", "value": [v.offset, v.width]},
     ir.Text: lambda v: {"type": "string", "value": v.text},
-    ir.Named: _named,
+    ir.Named: lambda v: {"type": v.kind, "value": list(v.name) if isinstance(v.name, tuple) else v.name},
     ir.Vector: lambda v: {"type": v.kind, "value": [parameter(each) for each in v.values]},
     ir.Op: _operator,
 }
@@ -88,13 +78,9 @@ def source_info(span: Span) -> Json:
     return {"filename": span.file.name, "line": line, "column": column - 1, "source_fragment": fragment}
 
 
-def placed(item: dict[str, Json], span: Span | None) -> dict[str, Json]:
-    """The object with its place, if it has one."""
-    if span is not None and span.file.name:
-        item["source_info"] = source_info(span)
-    return item
-
-
 def call(each: ir.Call) -> Json:
     """A call of a primitive."""
-    return placed({"op": each.op, "parameters": [parameter(argument) for argument in each.arguments]}, each.span)
+    item: dict[str, Json] = {"op": each.op, "parameters": [parameter(argument) for argument in each.arguments]}
+    if each.span.file.name:
+        item["source_info"] = source_info(each.span)
+    return item

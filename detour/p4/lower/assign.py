@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from detour.p4 import core, ir
 from detour.p4.ir import Const, Value
 from detour.p4.lower import operators
-from detour.p4.lower.compare import part
-from detour.p4.lower.context import Context, as_value, executes
+from detour.p4.lower.context import Context, executes
 from detour.p4.lower.effects import has_effects
 from detour.p4.lower.places import (
     SCALARS,
@@ -17,23 +17,24 @@ from detour.p4.lower.places import (
     HeaderPlace,
     Operand,
     Place,
-    RecordPlace,
     ScalarPlace,
     StackPlace,
     UnionPlace,
-    header_field,
-    last_element,
+    header_place,
+    header_ref,
     leaves,
     members,
+    part,
     union_element,
 )
-from detour.p4.types import Bits, Record, Stack, Tuple, Type, underlying
+from detour.p4.types import Bits, Type, underlying
 
 
 @executes(core.Assign)
 def _assign_statement(ctx: Context, s: core.Assign) -> None:
     if type(s.target) is core.Slice:
-        _assign_slice(ctx, s.target, s.value)
+        write = slice_writer(ctx, s.target)
+        write(operators.convert(ctx.value(s.value), s.value.type, Bits(s.target.width)))
         return
     target = ctx.locate(s.target)
     if has_effects(s.value):
@@ -44,72 +45,38 @@ def _assign_statement(ctx: Context, s: core.Assign) -> None:
 def assign(ctx: Context, target: Place, value: Operand) -> None:
     """Assigns a value that was evaluated before to a place."""
     if isinstance(target, ScalarPlace):
-        ctx.store(target, as_value(ctx, value))
-    elif isinstance(target, HeaderPlace):
-        _assign_header(ctx, target, value)
-    elif isinstance(target, RecordPlace):
-        if isinstance(value, Aggregate):
-            value = _apart(ctx, target, value)
-        for name, inner in target.fields.items():
-            assign(ctx, inner, part(ctx, value, name))
-    elif isinstance(target, UnionPlace):
-        _assign_union(ctx, target, value)
-    else:
-        assert isinstance(target, StackPlace)
-        _assign_stack(ctx, target, value)
-
-
-def _assign_header(ctx: Context, target: HeaderPlace, value: Operand) -> None:
-    if isinstance(value, HeaderPlace):
+        ctx.store(target, ctx.scalar(value))
+    elif isinstance(value, Aggregate) and value.valid and not isinstance(target, UnionPlace):
+        value = _without(ctx, value, Touched([target]))
+        if isinstance(target, HeaderPlace):
+            ctx.call("add_header", header_ref(target))
+            ctx.written(target)
+        for name in value.parts if isinstance(target, HeaderPlace) else target.parts:
+            assign(ctx, target.parts[name], value.parts[name])
+    elif isinstance(target, HeaderPlace | UnionPlace):
+        _assign_headers(ctx, target, value)
+    elif isinstance(target, StackPlace):
+        assert isinstance(value, StackPlace)
         if value.ref != target.ref:
-            ctx.call("assign_header", header_ref(target), header_ref(value))
-    elif isinstance(value, Aggregate) and value.valid:
-        value = _apart(ctx, target, value)
-        ctx.call("add_header", header_ref(target))
-        ctx.written(target)
-        for name, inner in value.parts.items():
-            assign(ctx, header_field(target, name), inner)
-        return
-    else:
-        ctx.call("remove_header", header_ref(target))
-    ctx.written(target)
-
-
-def header_ref(place: HeaderPlace) -> Value:
-    """A header as an argument of a primitive."""
-    if type(place.ref) is ir.LastField:
-        return last_element(place.ref)
-    return place.ref
-
-
-def _assign_union(ctx: Context, target: UnionPlace, value: Operand) -> None:
-    if isinstance(value, UnionPlace):
-        if value.ref == target.ref:
-            return
-        for name, member in target.members.items():
-            ctx.call("assign_header", header_ref(member), header_ref(value.members[name]))
-    else:
-        for member in target.members.values():
-            ctx.call("remove_header", header_ref(member))
-    ctx.written(target)
-
-
-def _assign_stack(ctx: Context, target: StackPlace, value: Operand) -> None:
-    if isinstance(value, StackPlace):
-        if value.name != target.name:
-            unions = isinstance(target.elements[0], UnionPlace)
+            unions = target.ref.kind == "header_union_stack"
             ctx.call("assign_union_stack" if unions else "assign_header_stack", target.ref, value.ref)
             ctx.written(target)
+    else:
+        for name, inner in target.parts.items():
+            assign(ctx, inner, part(value, name))
+
+
+def _assign_headers(ctx: Context, target: HeaderPlace | UnionPlace, value: Operand) -> None:
+    """Assigns a header or union as a whole; what is no place is invalid."""
+    if isinstance(value, HeaderPlace | UnionPlace) and value.ref == target.ref:
         return
-    assert isinstance(value, Aggregate)
-    value = _apart(ctx, target, value)
-    for number, element in enumerate(target.elements):
-        assign(ctx, element, part(ctx, value, str(number)))
-
-
-def _apart(ctx: Context, target: Place, value: Aggregate) -> Aggregate:
-    """The value, with parts that depend on the target in temporaries: the target is written part by part."""
-    return _without(ctx, value, Touched([target]))
+    for name, header in target.parts.items() if isinstance(target, UnionPlace) else [("", target)]:
+        if isinstance(value, HeaderPlace | UnionPlace):
+            source = value.parts[name] if isinstance(value, UnionPlace) else value
+            ctx.call("assign_header", header_ref(header), header_ref(source))
+        else:
+            ctx.call("remove_header", header_ref(header))
+    ctx.written(target)
 
 
 class Touched:
@@ -123,11 +90,10 @@ class Touched:
         """An element of a stack is written that is chosen at run time."""
         for place in places:
             for leaf in leaves(place):
-                target = leaf.ref if isinstance(leaf, HeaderPlace) else leaf.value
-                if type(target) is ir.Named:
-                    self.headers.add(target.name)
-                elif type(target) is ir.Field:
-                    self.fields.add(target)
+                if type(leaf.ref) is ir.Named:
+                    self.headers.add(leaf.ref.name)
+                elif type(leaf.ref) is ir.Field:
+                    self.fields.add(leaf.ref)
                 else:
                     self.anything = True
         names = self.headers | {each.header for each in self.fields} - {SCALARS}
@@ -138,10 +104,8 @@ class Touched:
         """Whether a value may depend on what is written."""
         if isinstance(operand, Aggregate):
             return any(map(self.changes, operand.parts.values()))
-        if isinstance(operand, Value):
-            return any(map(self._changes, ir.parts(operand)))
-        references = (leaf.ref if isinstance(leaf, HeaderPlace) else leaf.value for leaf in leaves(operand))
-        return any(self._changes(each) for reference in references for each in ir.parts(reference))
+        values = [operand] if isinstance(operand, Value) else [leaf.ref for leaf in leaves(operand)]
+        return any(self._changes(each) for value in values for each in ir.parts(value))
 
     def _changes(self, value: Value) -> bool:
         if type(value) is ir.Field:
@@ -152,32 +116,22 @@ class Touched:
 
 
 def _without(ctx: Context, value: Aggregate, touched: Touched) -> Aggregate:
+    """The value, with parts that depend on what is written in temporaries: that is written part by part."""
     parts: dict[str, Operand] = {}
     for name, inner in value.parts.items():
         if isinstance(inner, Aggregate):
-            parts[name] = _without(ctx, inner, touched)
+            inner = _without(ctx, inner, touched)
         elif touched.changes(inner):
-            copy = ctx.temporary(inner.type if isinstance(inner, Place) else _part_type(value, name))
-            assign(ctx, copy, inner)
-            parts[name] = ctx.read(copy) if isinstance(copy, ScalarPlace) else copy
-        else:
-            parts[name] = inner
+            inner = copied(ctx, inner, inner.type if isinstance(inner, Place) else dict(members(value.type))[name])
+        parts[name] = inner
     return Aggregate(value.type, parts, value.valid)
 
 
-def _part_type(value: Aggregate, name: str) -> Type:
-    if isinstance(value.type, Record):
-        return next(part.type for part in value.type.fields if part.name == name)
-    if isinstance(value.type, Stack):
-        return value.type.element
-    assert isinstance(value.type, Tuple)
-    return dict(members(value.type))[name]
-
-
-def _assign_slice(ctx: Context, target: core.Slice, expression: core.Expression) -> None:
-    write = slice_writer(ctx, target)
-    new = ctx.value(expression)
-    write(operators.convert(new, expression.type, Bits(target.width)))
+def copied(ctx: Context, operand: Operand, kind: Type, name: str = "tmp") -> Operand:
+    """A value in a temporary."""
+    place = ctx.temporary(kind, name)
+    assign(ctx, place, operand)
+    return ctx.contents(place)
 
 
 def slice_writer(ctx: Context, target: core.Slice) -> Callable[[Value], None]:
@@ -212,18 +166,15 @@ def slice_writer(ctx: Context, target: core.Slice) -> Callable[[Value], None]:
 
 def frozen(ctx: Context, place: Place) -> Place:
     """The place, with indexes that are computed at run time evaluated now."""
-    if isinstance(place, ScalarPlace):
-        value = _frozen_value(ctx, place.value)
-        return place if value is place.value else ScalarPlace(place.type, place.path, value)
-    if isinstance(place, HeaderPlace):
-        ref = _frozen_value(ctx, place.ref)
-        return place if ref is place.ref else HeaderPlace(place.type, place.path, ref)
-    if isinstance(place, UnionPlace) and type(place.ref) is ir.Op:
-        return union_element(place, place.path, _frozen_value(ctx, place.ref))
+    if isinstance(place, ScalarPlace | HeaderPlace | UnionPlace) and type(place.ref) is ir.Op:
+        ref = _frozen(ctx, place.ref)
+        if isinstance(place, UnionPlace):
+            return union_element(place, place.path, ref)
+        return header_place(place.type, place.path, ref) if isinstance(place, HeaderPlace) else replace(place, ref=ref)
     return place
 
 
-def _frozen_value(ctx: Context, value: Value) -> Value:
+def _frozen(ctx: Context, value: Value) -> Value:
     """A reference to a header or field with its indexes in temporaries."""
     if type(value) is not ir.Op:
         return value
@@ -231,10 +182,8 @@ def _frozen_value(ctx: Context, value: Value) -> Value:
         assert isinstance(value.right, Value)
         if type(value.right) is Const:
             return value
-        index = ctx.temporary(Bits(32), "index")
-        assert isinstance(index, ScalarPlace)
+        index = ctx.scalar_temporary(Bits(32), "index")
         ctx.store(index, value.right)
-        return ir.Op(value.operator, value.left, index.value)
+        return ir.Op(value.operator, value.left, index.ref)
     assert value.left is not None
-    inner = _frozen_value(ctx, value.left)
-    return value if inner is value.left else ir.Op(value.operator, inner, value.right)
+    return ir.Op(value.operator, _frozen(ctx, value.left), value.right)

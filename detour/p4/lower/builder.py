@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from detour.p4.ir import Block, Branch, Call, Const, End, Field, Goto, Truth, Value
 from detour.p4.source import NOWHERE, Span
 
@@ -41,7 +43,7 @@ class Builder:
         if self.block is None:
             return
         self.block.end = end
-        for target in end.targets():
+        for target in end.targets:
             self._reach(target)
         self.block = None
 
@@ -54,32 +56,19 @@ class Builder:
             target.known = {field: value for field, value in target.known.items() if known.get(field) == value}
 
     def goto(self, target: Block, span: Span = NOWHERE) -> None:
-        self.finish(Goto(span, target=target))
-
-    def stop(self, span: Span = NOWHERE) -> None:
-        self.finish(End(span))
+        self.finish(Goto(span, [target]))
 
     def branch(self, condition: Value, yes: Block, no: Block, span: Span = NOWHERE) -> None:
         if type(condition) is Truth:
             self.goto(yes if condition.value else no, span)
         else:
-            self.finish(Branch(span, condition=condition, yes=yes, no=no))
-
-    # -- what is known
-
-    def forget_header(self, name: str) -> None:
-        """All fields of a header may have changed."""
-        if self.known:
-            self.known = {field: value for field, value in self.known.items() if field.header != name}
-
-    def forget_all(self) -> None:
-        self.known = {}
+            self.finish(Branch(span, [yes, no], condition=condition))
 
 
 # ---------------------------------------------------------------- simplification
 
 
-def simplify(entry: Block, *, keep: frozenset[Block] = frozenset()) -> list[Block]:
+def simplify(entry: Block) -> list[Block]:
     """Skips blocks that do nothing but go on, and joins those that follow each other alone.
 
     Returns:
@@ -87,39 +76,26 @@ def simplify(entry: Block, *, keep: frozenset[Block] = frozenset()) -> list[Bloc
     """
     shortcuts: dict[Block, Block] = {}
     for block in _reachable(entry):
-        target = block
-        visited = {block}
-        while type(target.end) is Goto and not target.calls and target not in keep and target.end.target not in visited:
-            target = target.end.target
+        target, visited = block, {block}
+        while type(target.end) is Goto and not target.calls and target.end.targets[0] not in visited:
+            (target,) = target.end.targets
             visited.add(target)
-        if target is not block:
-            shortcuts[block] = target
+        shortcuts[block] = target
+    for block in shortcuts:
+        block.end.targets = [shortcuts[target] for target in block.end.targets]
     order = _reachable(entry)
-    if shortcuts:
-        for block in order:
-            block.end.redirect(shortcuts)
-        order = _reachable(entry)
-    _join(order, entry, keep)
-    return _reachable(entry)
-
-
-def _join(order: list[Block], entry: Block, keep: frozenset[Block]) -> None:
-    count: dict[Block, int] = {}
-    for block in order:
-        for target in block.end.targets():
-            count[target] = count.get(target, 0) + 1
+    count = Counter(target for block in order for target in block.end.targets)
     gone: set[Block] = set()
     for block in order:
-        if block in gone:
-            continue
-        while type(end := block.end) is Goto:
-            target = end.target
-            if count[target] != 1 or target is entry or target is block or target in keep:
+        while block not in gone and type(block.end) is Goto:
+            (target,) = block.end.targets
+            if count[target] != 1 or target is entry or target is block:
                 break
             block.calls.extend(target.calls)
             block.name = block.name or target.name
             block.end = target.end
             gone.add(target)
+    return _reachable(entry)
 
 
 def _reachable(entry: Block) -> list[Block]:
@@ -133,7 +109,7 @@ def _reachable(entry: Block) -> list[Block]:
             continue
         visited.add(block)
         order.append(block)
-        stack.extend(reversed(block.end.targets()))
+        stack.extend(reversed(block.end.targets))
     return order
 
 
@@ -148,7 +124,7 @@ def sorted_blocks(entry: Block, *, cycles: bool = False) -> list[Block]:
     stack: list[tuple[Block, int]] = [(entry, 0)]
     while stack:
         block, at = stack.pop()
-        targets = block.end.targets()
+        targets = block.end.targets
         if at == len(targets):
             is_done[block] = True
             order.append(block)

@@ -7,35 +7,31 @@ may write overlaps with it. Otherwise it is a copy, made before the body, and co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from detour.p4 import core, elaborate, ir
 from detour.p4.ir import Block, Const, Truth, Value
-from detour.p4.lower.accesses import Accesses
-from detour.p4.lower.assign import Touched, assign, frozen, header_ref, slice_writer
-from detour.p4.lower.compare import union_validity
-from detour.p4.lower.context import EVALUATE, Context, Frame, evaluates, executes
-from detour.p4.lower.effects import has_effects
-from detour.p4.lower.expressions import member, saved
+from detour.p4.lower.assign import Touched, assign, frozen, slice_writer
+from detour.p4.lower.context import NOTHING, Context, Frame, evaluates, executes
+from detour.p4.lower.effects import Accesses, arguments, last_effect
+from detour.p4.lower.expressions import saved, validity
+from detour.p4.lower.packets import packet_method
 from detour.p4.lower.places import (
     HeaderPlace,
     Operand,
+    Path,
     Place,
-    ScalarPlace,
     StackPlace,
     UnionPlace,
+    header_ref,
     leaves,
-    overlap,
     paths_overlap,
-    validity,
 )
 from detour.p4.types import VOID
 from detour.p4.types import Block as BlockType
 from detour.p4.types import Extern as ExternType
 
 _ACCESSES = Accesses()
-NOTHING = Truth(False)
-"""What a call without a result is worth."""
 
 
 def bind(
@@ -46,101 +42,81 @@ def bind(
     action: core.Action | None = None,
 ) -> None:
     """Evaluates the arguments from left to right and binds the parameters."""
-    last = max((n for n, each in enumerate(arguments) if has_effects(each)), default=-1)
-    inputs: list[tuple[core.Variable, Operand, core.Expression]] = []
-    outputs: list[tuple[core.Variable, Place]] = []
-    slices: dict[core.Variable, Callable[[Value], None]] = {}
+    last = last_effect(arguments)
+    inputs: list[tuple[core.Variable, Operand]] = []
+    outputs: list[tuple[core.Variable, Place, Callable[[Value], None] | None]] = []
     for number, (parameter, argument) in enumerate(zip(parameters, arguments, strict=True)):
         if isinstance(parameter.type, ExternType | BlockType):
             if argument is not None:
                 ctx.bindings[parameter] = object_of(ctx, argument)
         elif parameter.direction in ("out", "inout"):
-            outputs.append((parameter, _output(ctx, parameter, argument, slices)))
+            outputs.append((parameter, *_output(ctx, parameter, argument)))
         elif argument is not None:
             operand = ctx.evaluate(argument)
-            if number < last:
-                operand = saved(ctx, operand, argument)
-            inputs.append((parameter, operand, argument))
-    _bind_inputs(ctx, inputs, [place for _, place in outputs], action)
-    for parameter, place in outputs:
-        others = [other for _, other in outputs if other is not place]
-        _bind_output(ctx, parameter, place, others, frame, slices.get(parameter), action)
+            inputs.append((parameter, saved(ctx, operand, argument) if number < last else operand))
+    places = [place for _, place, _ in outputs]
+    used, changed = _ACCESSES.of(action) if action is not None else (frozenset(), frozenset())
+    _bind_inputs(ctx, inputs, [*places, *(_follow(place, names) for place, names in _outside(ctx, changed))])
+    paths = [(*place.path, *names) for place, names in _outside(ctx, used)] if outputs else []
+    for number, (parameter, place, write_slice) in enumerate(outputs):
+        others = [*(other.path for at, other in enumerate(places) if at != number), *paths]
+        is_aliased = any(paths_overlap(place.path, path) for path in others)
+        _bind_output(ctx, parameter, place, is_aliased, frame, write_slice)
 
 
 def object_of(ctx: Context, argument: core.Expression) -> Operand | elaborate.Block:
     """An extern or block that is passed on."""
     if isinstance(argument, core.Ref) and argument.declaration in ctx.bindings:
         return ctx.bindings[argument.declaration]
-    assert ctx.instance is not None
     value = ctx.instance.value(argument)
     return value if isinstance(value, elaborate.Block) else NOTHING
 
 
 def _output(
-    ctx: Context,
-    parameter: core.Variable,
-    argument: core.Expression | None,
-    slices: dict[core.Variable, Callable[[Value], None]],
-) -> Place:
-    """The place of an `out` or `inout` argument; a temporary for a slice or nothing."""
-    if argument is None:
-        return ctx.temporary(parameter.type, parameter.name)
-    if isinstance(argument, core.Slice):
-        slices[parameter] = slice_writer(ctx, argument)
-        place = ctx.temporary(parameter.type, parameter.name)
-        if parameter.direction == "inout":
-            assign(ctx, place, ctx.evaluate(argument))
-        return place
-    return frozen(ctx, ctx.locate(argument))
+    ctx: Context, parameter: core.Variable, argument: core.Expression | None
+) -> tuple[Place, Callable[[Value], None] | None]:
+    """The place of an `out` or `inout` argument; a temporary for nothing, or a slice, written at the end."""
+    if argument is not None and not isinstance(argument, core.Slice):
+        return frozen(ctx, ctx.locate(argument)), None
+    write = slice_writer(ctx, argument) if argument is not None else None
+    place = ctx.temporary(parameter.type, parameter.name)
+    if argument is not None and parameter.direction == "inout":
+        assign(ctx, place, ctx.evaluate(argument))
+    return place, write
 
 
-def _bind_inputs(
-    ctx: Context,
-    inputs: list[tuple[core.Variable, Operand, core.Expression]],
-    outputs: list[Place],
-    action: core.Action | None,
-) -> None:
-    if not inputs:
-        return
-    written = list(outputs)
-    if action is not None:
-        written += _places(ctx, _ACCESSES.of(action)[1])
+def _bind_inputs(ctx: Context, inputs: list[tuple[core.Variable, Operand]], written: list[Place]) -> None:
     touched: Touched | None = None
-    for parameter, operand, _ in inputs:
-        if isinstance(operand, Const | Truth | ir.Data | ir.Text):
-            ctx.bindings[parameter] = operand
-            continue
-        touched = touched or Touched(written)
-        simple = isinstance(operand, ir.Field | Place) or (isinstance(operand, ir.Op) and operand.operator == "d2b")
-        if simple and not touched.changes(operand):
-            ctx.bindings[parameter] = operand
-            continue
-        copy = ctx.temporary(parameter.type, parameter.name)
-        assign(ctx, copy, operand)
-        ctx.bindings[parameter] = copy
+    for parameter, operand in inputs:
+        is_stable = isinstance(operand, Const | Truth | ir.Data | ir.Text)
+        if not is_stable and (isinstance(operand, ir.Field | Place) or _is_bit(operand)):
+            touched = touched or Touched(written)
+            is_stable = not touched.changes(operand)
+        if not is_stable:
+            copy = ctx.temporary(parameter.type, parameter.name)
+            assign(ctx, copy, operand)
+            operand = copy
+        ctx.bindings[parameter] = operand
 
 
-def _places(ctx: Context, paths: frozenset[tuple[object, ...]]) -> list[Place]:
-    """The places that variables of an action's surroundings have; whole ones, which is more than enough."""
-    places: dict[int, Place] = {}
+def _is_bit(operand: Operand) -> bool:
+    return isinstance(operand, ir.Op) and operand.operator == "d2b"
+
+
+def _outside(ctx: Context, paths: frozenset[Path]) -> Iterator[tuple[Place, Path]]:
+    """Variables of an action's surroundings that paths begin with, and the names that follow."""
     for path in paths:
         bound = ctx.bindings.get(path[0])  # type: ignore[arg-type]
         if isinstance(bound, Place):
-            place = _follow(bound, path[1:])
-            places[id(place)] = place
-    return list(places.values())
+            yield bound, path[1:]
 
 
-def _follow(place: Place, names: tuple[object, ...]) -> Place:
+def _follow(place: Place, names: Path) -> Place:
+    """A part of a place; the whole of a stack whose element is chosen at run time."""
     for name in names:
-        if isinstance(place, ScalarPlace):
+        if name not in place.parts:
             break
-        if isinstance(place, StackPlace):
-            if name is None:
-                break
-            place = place.elements[int(str(name))]
-        else:
-            place = member(place, str(name))
+        place = place.parts[str(name)]
     return place
 
 
@@ -148,43 +124,20 @@ def _bind_output(
     ctx: Context,
     parameter: core.Variable,
     place: Place,
-    others: list[Place],
+    is_aliased: bool,
     frame: Frame,
     write_slice: Callable[[Value], None] | None,
-    action: core.Action | None,
 ) -> None:
-    inout = parameter.direction == "inout"
-    aliased = any(overlap(place, other) for other in others)
-    if not aliased and action is not None:
-        aliased = any(paths_overlap(place.path, path) for path in _access_paths(ctx, action))
-    if not aliased:
-        ctx.bindings[parameter] = place
-        if not inout:
-            invalidate(ctx, place)
-        if write_slice is not None:
-            frame.copy_out.append(lambda: write_slice(_value(ctx, place)))
-        return
-    copy = ctx.temporary(parameter.type, parameter.name)
-    if inout:
-        assign(ctx, copy, ctx.read(place) if isinstance(place, ScalarPlace) else place)
-    else:
-        invalidate(ctx, copy)
-    ctx.bindings[parameter] = copy
-    frame.copy_out.append(lambda: assign(ctx, place, copy))
-
-
-def _value(ctx: Context, place: Place) -> Value:
-    assert isinstance(place, ScalarPlace)
-    return ctx.read(place)
-
-
-def _access_paths(ctx: Context, action: core.Action) -> list[tuple[object, ...]]:
-    found: list[tuple[object, ...]] = []
-    for path in _ACCESSES.of(action)[0]:
-        bound = ctx.bindings.get(path[0])  # type: ignore[arg-type]
-        if isinstance(bound, Place):
-            found.append((*bound.path, *path[1:]))
-    return found
+    own = ctx.temporary(parameter.type, parameter.name) if is_aliased else place
+    ctx.bindings[parameter] = own
+    if parameter.direction == "out":
+        invalidate(ctx, own)
+    elif is_aliased:
+        assign(ctx, own, ctx.contents(place))
+    if write_slice is not None:
+        frame.copy_out.append(lambda: write_slice(ctx.scalar(place)))
+    elif is_aliased:
+        frame.copy_out.append(lambda: assign(ctx, place, own))
 
 
 def invalidate(ctx: Context, place: Place) -> None:
@@ -203,16 +156,14 @@ def call_function(ctx: Context, e: core.CallFunction) -> Operand:
     function = e.function
     if function.body is None:
         return ctx.architecture.function(ctx, e)
-    if ctx.frames and any(frame.exit.name == f"function {id(function)}" for frame in ctx.frames):
+    if any(frame.function is function for frame in ctx.frames):
         raise ctx.refuse(e.span, f"{function.name} calls itself", "P4 has no recursion")
-    frame = Frame(Block(f"function {id(function)}"))
+    frame = Frame(Block(), function=function)
     if function.returns != VOID:
         frame.result = ctx.temporary(function.returns, "retval")
     bind(ctx, function.parameters, e.arguments, frame)
     inline(ctx, frame, function.body)
-    if frame.result is None:
-        return NOTHING
-    return ctx.read(frame.result) if isinstance(frame.result, ScalarPlace) else frame.result
+    return NOTHING if frame.result is None else ctx.contents(frame.result)
 
 
 def inline(ctx: Context, frame: Frame, body: core.BlockStatement | None) -> None:
@@ -222,7 +173,6 @@ def inline(ctx: Context, frame: Frame, body: core.BlockStatement | None) -> None
             ctx.execute(body)
     ctx.builder.goto(frame.exit)
     ctx.builder.start(frame.exit)
-    frame.exit.name = ""
     for copy in frame.copy_out:
         copy()
 
@@ -237,45 +187,55 @@ def declare_locals(ctx: Context, declarations: Sequence[core.Declaration | core.
 def _builtin(ctx: Context, e: core.CallBuiltin) -> Operand:
     place = ctx.locate(e.receiver)
     if e.name == "isValid":
-        if isinstance(place, UnionPlace):
-            return union_validity(place)
-        assert isinstance(place, HeaderPlace)
+        assert isinstance(place, HeaderPlace | UnionPlace)
         if type(place.ref) is ir.Named and (known := ctx.builder.known.get(ir.Field(place.ref.name, "$valid$"))):
             return Truth(known.number != 0)
         return validity(place)
     if e.name in ("setValid", "setInvalid"):
-        for header in [place] if isinstance(place, HeaderPlace) else list(leaves(place)):
+        for header in leaves(place):
             assert isinstance(header, HeaderPlace)
             ctx.call("add_header" if e.name == "setValid" else "remove_header", header_ref(header))
-        ctx.written(place)
-        return NOTHING
-    assert isinstance(place, StackPlace)
-    count = ctx.value(e.arguments[0])
-    if type(count) is not Const:
-        raise ctx.refuse(e.span, f"the count of {e.name} must be known at compile time")
-    ctx.call("push" if e.name == "push_front" else "pop", place.ref, Const(count.number))
+    else:
+        assert isinstance(place, StackPlace)
+        count = ctx.value(e.arguments[0])
+        if type(count) is not Const:
+            raise ctx.refuse(e.span, f"the count of {e.name} must be known at compile time")
+        ctx.call("push" if e.name == "push_front" else "pop", place.ref, Const(count.number))
     ctx.written(place)
     return NOTHING
 
 
+@evaluates(core.CallMethod)
+def _call_method(ctx: Context, e: core.CallMethod) -> Operand:
+    kind = e.receiver.type
+    if isinstance(kind, ExternType) and kind.name in ("packet_in", "packet_out"):
+        return packet_method(ctx, e)
+    receiver = object_of(ctx, e.receiver)
+    if not isinstance(receiver, elaborate.Block):
+        raise ctx.refuse(e.span, f"it is not known at compile time whose {e.method.name} is called here")
+    return ctx.architecture.method(ctx, e, receiver)
+
+
 @executes(core.CallStatement)
 def _call_statement(ctx: Context, s: core.CallStatement) -> None:
-    EVALUATE[type(s.call)](ctx, s.call)
+    ctx.evaluate(s.call)
 
 
-def arguments_of(ctx: Context, e: core.CallFunction | core.CallMethod) -> list[Operand | None]:
-    """Arguments of an extern's call, evaluated from left to right: places for `out` and `inout` ones."""
-    parameters = (e.function if isinstance(e, core.CallFunction) else e.method).parameters
-    last = max((n for n, each in enumerate(e.arguments) if has_effects(each)), default=-1)
-    values: list[Operand | None] = []
-    for number, (parameter, argument) in enumerate(zip(parameters, e.arguments, strict=True)):
-        if argument is None:
-            values.append(None)
-        elif parameter.direction in ("out", "inout"):
-            values.append(frozen(ctx, ctx.locate(argument)) if not isinstance(argument, core.Slice) else None)
-        elif isinstance(parameter.type, ExternType | BlockType):
-            values.append(None)
-        else:
+def values_of(ctx: Context, e: core.CallFunction | core.CallMethod) -> list[Operand]:
+    """Arguments of an extern's call, evaluated from left to right: places for `out` and `inout` ones, nothing for
+    slices among those and for instances.
+    """
+    last = last_effect(e.arguments)
+    values: list[Operand] = []
+    for number, (parameter, argument) in enumerate(arguments(e)):
+        is_output = parameter.direction in ("out", "inout")
+        operand: Operand = NOTHING
+        if argument is None or isinstance(parameter.type, ExternType | BlockType):
+            pass
+        elif not is_output:
             operand = ctx.evaluate(argument)
-            values.append(saved(ctx, operand, argument) if number < last else operand)
+            operand = saved(ctx, operand, argument) if number < last else operand
+        elif not isinstance(argument, core.Slice):
+            operand = frozen(ctx, ctx.locate(argument))
+        values.append(operand)
     return values

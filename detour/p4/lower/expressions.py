@@ -7,15 +7,14 @@ it is evaluated; `&&`, `||` and `?:` with side effects become branches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from detour.p4 import core, ir
 from detour.p4.ir import Block, Const, Op, Truth, Value
 from detour.p4.lower import operators
-from detour.p4.lower.assign import assign
-from detour.p4.lower.compare import equal
-from detour.p4.lower.context import BRANCH, LOCATE, Context, as_value, evaluates
-from detour.p4.lower.effects import has_effects
+from detour.p4.lower.assign import assign, copied
+from detour.p4.lower.context import BRANCH, Context, evaluates, locates
+from detour.p4.lower.effects import has_effects, last_effect
 from detour.p4.lower.places import (
     Aggregate,
     HeaderPlace,
@@ -25,18 +24,21 @@ from detour.p4.lower.places import (
     ScalarPlace,
     StackPlace,
     UnionPlace,
-    header_field,
+    header_place,
+    header_ref,
     is_scalar,
     members,
+    part,
     union_element,
 )
-from detour.p4.types import BOOL, ERROR, INTEGER, Bits, Enum, Header, Struct, Tuple, underlying
+from detour.p4.source import NOWHERE, Span
+from detour.p4.types import BOOL, ERROR, INTEGER, Bits, Enum, Header, Type, underlying
 
 
 def operands(ctx: Context, expressions: Sequence[core.Expression]) -> list[Operand]:
     """Values of several expressions; each as it was before the effects of those that follow."""
     values: list[Operand] = []
-    last = max((number for number, each in enumerate(expressions) if has_effects(each)), default=-1)
+    last = last_effect(expressions)
     for number, expression in enumerate(expressions):
         value = ctx.evaluate(expression)
         if number < last:
@@ -46,16 +48,14 @@ def operands(ctx: Context, expressions: Sequence[core.Expression]) -> list[Opera
 
 
 def scalars(ctx: Context, expressions: Sequence[core.Expression]) -> list[Value]:
-    return [as_value(ctx, operand) for operand in operands(ctx, expressions)]
+    return [ctx.scalar(operand) for operand in operands(ctx, expressions)]
 
 
 def saved(ctx: Context, operand: Operand, expression: core.Expression) -> Operand:
     """The operand, in a temporary unless it cannot change."""
     if isinstance(operand, Const | Truth | ir.Data):
         return operand
-    place = ctx.temporary(expression.type)
-    assign(ctx, place, operand)
-    return ctx.read(place) if isinstance(place, ScalarPlace) else place
+    return copied(ctx, operand, expression.type)
 
 
 # ---------------------------------------------------------------- leaves
@@ -87,46 +87,46 @@ def _enum_member(ctx: Context, e: core.EnumMember) -> Operand:
 @evaluates(core.Ref)
 def _reference(ctx: Context, e: core.Ref) -> Operand:
     meaning = ctx.bindings.get(e.declaration)
-    if isinstance(meaning, ScalarPlace):
-        return ctx.read(meaning)
     if isinstance(meaning, Value | Place | Aggregate):
-        return meaning
+        return ctx.contents(meaning)
     if isinstance(e.declaration, core.Constant) and e.declaration.value is not None:
         return ctx.evaluate(e.declaration.value)
-    if ctx.instance is not None:
-        value = ctx.instance.value(e)
-        if isinstance(value, core.Expression) and value is not e:
-            return ctx.evaluate(value)
+    value = ctx.instance.value(e)
+    if isinstance(value, core.Expression) and value is not e:
+        return ctx.evaluate(value)
     raise ctx.refuse(e.span, f"{e.declaration.name} has no value at run time")
 
 
-@evaluates(core.Member, core.StackMember, core.Index)
-def _part(ctx: Context, e: core.Member | core.StackMember | core.Index) -> Operand:
-    if type(e) is core.StackMember and e.name == "lastIndex":
-        stack = ctx.locate(e.base)
-        assert isinstance(stack, StackPlace)
-        return operators.mask(Op("last_stack_index", None, stack.ref), 0xFFFFFFFF, 32)
-    base = ctx.evaluate(e.base) if type(e) is not core.StackMember else ctx.locate(e.base)
+@evaluates(core.Member, core.Index)
+def _part(ctx: Context, e: core.Member | core.Index) -> Operand:
+    base = ctx.evaluate(e.base)
     if isinstance(base, Aggregate):
-        name = e.name if isinstance(e, core.Member) else str(_literal_index(ctx, e))
-        part = base.parts[name]
-        return ctx.read(part) if isinstance(part, ScalarPlace) else part
+        return ctx.contents(base.parts[e.name if isinstance(e, core.Member) else _number(ctx, e)])
     assert isinstance(base, Place)
-    place = _place_of_part(ctx, e, base)
-    return ctx.read(place) if isinstance(place, ScalarPlace) else place
+    return ctx.contents(_place_of_part(ctx, e, base))
 
 
-def _literal_index(ctx: Context, e: core.Expression) -> int:
-    assert isinstance(e, core.Index)
+@evaluates(core.StackMember)
+def _stack_member(ctx: Context, e: core.StackMember) -> Operand:
+    place = ctx.locate(e.base)
+    if e.name == "lastIndex":
+        assert isinstance(place, StackPlace)
+        return operators.mask(Op("last_stack_index", None, place.ref), 0xFFFFFFFF, 32)
+    return _place_of_part(ctx, e, place)
+
+
+def _number(ctx: Context, e: core.Index) -> str:
+    """The number of a tuple's element."""
     value = ctx.value(e.index)
     if type(value) is not Const:
         raise ctx.refuse(e.index.span, "the index of a tuple must be known at compile time")
-    return value.number
+    return str(value.number)
 
 
 # ---------------------------------------------------------------- places
 
 
+@locates(core.Ref)
 def _locate_reference(ctx: Context, e: core.Ref) -> Place:
     meaning = ctx.bindings.get(e.declaration)
     if isinstance(meaning, Place):
@@ -134,12 +134,13 @@ def _locate_reference(ctx: Context, e: core.Ref) -> Place:
     raise ctx.refuse(e.span, f"{e.declaration.name} cannot be assigned to here")
 
 
+@locates(core.Member, core.StackMember, core.Index)
 def _locate_part(ctx: Context, e: core.Member | core.StackMember | core.Index) -> Place:
     return _place_of_part(ctx, e, ctx.locate(e.base))
 
 
+@locates(core.Expression)
 def _locate_value(ctx: Context, e: core.Expression) -> Place:
-    """The place of something that is no l-value, such as the result of a call: a temporary."""
     operand = ctx.evaluate(e)
     if isinstance(operand, Place):
         return operand
@@ -148,73 +149,47 @@ def _locate_value(ctx: Context, e: core.Expression) -> Place:
     return place
 
 
+@locates(core.Slice)
 def _locate_slice(ctx: Context, e: core.Slice) -> Place:
     raise ctx.refuse(e.span, "a slice cannot be used here", "assign it to a variable first")
 
 
-for _kind in (core.CallFunction, core.CallMethod, core.Conditional, core.TupleValue, core.StructValue, core.Cast):
-    LOCATE[_kind] = _locate_value
-for _kind in (core.InvalidHeader, core.Literal, core.Binary, core.Unary, core.EnumMember, core.CallBuiltin):
-    LOCATE[_kind] = _locate_value
-LOCATE[core.ApplyResult] = _locate_value
-LOCATE[core.Ref] = _locate_reference
-for _kind in (core.Member, core.StackMember, core.Index):
-    LOCATE[_kind] = _locate_part
-LOCATE[core.Slice] = _locate_slice
-
-
 def _place_of_part(ctx: Context, e: core.Member | core.StackMember | core.Index, base: Place) -> Place:
-    if type(e) is core.Member:
-        return member(base, e.name)
-    if type(e) is core.Index:
-        if isinstance(base, RecordPlace):
-            return base.fields[str(_literal_index(ctx, e))]
-        assert isinstance(base, StackPlace)
-        return _element(ctx, e, base)
+    if isinstance(e, core.Member):
+        return base.parts[e.name]
+    if isinstance(base, RecordPlace):
+        assert isinstance(e, core.Index)
+        return base.parts[_number(ctx, e)]
     assert isinstance(base, StackPlace)
-    assert type(e) is core.StackMember
-    return _last_or_next(ctx, e, base)
-
-
-def member(base: Place, name: str) -> Place:
-    if isinstance(base, HeaderPlace):
-        return header_field(base, name)
-    if isinstance(base, UnionPlace):
-        return base.members[name]
-    assert isinstance(base, RecordPlace)
-    return base.fields[name]
+    return _element(ctx, e, base) if isinstance(e, core.Index) else _last_or_next(ctx, e, base)
 
 
 def _element(ctx: Context, e: core.Index, base: StackPlace) -> Place:
     index = ctx.value(e.index)
     if type(index) is Const:
-        if not 0 <= index.number < len(base.elements):
-            raise ctx.refuse(
-                e.index.span, f"index {index.number} is out of bounds: the stack has {len(base.elements)} elements"
-            )
-        return base.elements[index.number]
-    path = (*base.path, None)
-    first = base.elements[0]
+        if str(index.number) in base.parts:
+            return base.parts[str(index.number)]
+        size = len(base.parts)
+        text = f"index {index.number} is out of bounds: the stack has {size} elements"
+        raise ctx.refuse(e.index.span, text)
+    path, first = (*base.path, None), base.parts["0"]
     if isinstance(first, HeaderPlace):
-        return HeaderPlace(first.type, path, Op("dereference_header_stack", base.ref, index))
+        return header_place(first.type, path, Op("dereference_header_stack", base.ref, index))
     return union_element(first, path, Op("dereference_union_stack", base.ref, index))
 
 
 def _last_or_next(ctx: Context, e: core.StackMember, base: StackPlace) -> Place:
     """`last`, in expressions of parsers; `next` is handled where something is extracted to it."""
-    path = (*base.path, None)
-    first = base.elements[0]
+    path, first, name = (*base.path, None), base.parts["0"], base.ref.name
     if e.name == "next":
         if isinstance(first, UnionPlace):
             raise ctx.refuse(e.span, "next of a stack of unions can only be extracted to on BMv2")
         size = Op("size_stack", None, base.ref)
-        return HeaderPlace(first.type, path, Op("dereference_header_stack", base.ref, size))
+        return header_place(first.type, path, Op("dereference_header_stack", base.ref, size))
     if isinstance(first, HeaderPlace):
-        return HeaderPlace(first.type, path, ir.LastField(base.name, ""))
-    members = {
-        name: HeaderPlace(place.type, path, ir.LastField(base.name, "", name)) for name, place in first.members.items()
-    }
-    return UnionPlace(first.type, path, ir.Named("union_stack_last", base.name), members)
+        return header_place(first.type, path, ir.LastField(name, ""))
+    parts = {key: header_place(each.type, path, ir.LastField(name, "", key)) for key, each in first.parts.items()}
+    return UnionPlace(first.type, path, parts, ir.Named("union_stack_last", name))
 
 
 # ---------------------------------------------------------------- operators
@@ -270,21 +245,70 @@ def _comparison(ctx: Context, e: core.Binary) -> Value:
     if e.operator in ("==", "!="):
         same = equal(ctx, e.left.type, left, right)
         return same if e.operator == "==" else operators.invert(same)
-    return operators.compare(e.operator, as_value(ctx, left), as_value(ctx, right))
+    return operators.compare(e.operator, ctx.scalar(left), ctx.scalar(right))
 
 
+def equal(ctx: Context, kind: Type, left: Operand, right: Operand) -> Value:
+    """A condition: whether two values of a type are equal (section 8.9 and following)."""
+    if is_scalar(kind):
+        a, b = ctx.scalar(left), ctx.scalar(right)
+        is_bool = underlying(kind) == BOOL
+        return operators.same_truth(a, b, equal=True) if is_bool else operators.compare("==", a, b)
+    same: Value = Truth(True)
+    neither: Value = Truth(False)
+    if isinstance(kind, Header):
+        a, b = _header_validity(left), _header_validity(right)
+        same, neither = operators.both(a, b), operators.both(operators.invert(a), operators.invert(b))
+    for name, inner in members(kind) if same != Truth(False) else ():
+        same = operators.both(same, equal(ctx, inner, part(left, name), part(right, name)))
+    return operators.either(neither, same)
+
+
+def _header_validity(operand: Operand) -> Value:
+    if isinstance(operand, Aggregate):
+        return Truth(operand.valid)
+    assert isinstance(operand, HeaderPlace)
+    return validity(operand)
+
+
+def validity(place: HeaderPlace | UnionPlace) -> Value:
+    """Whether a header is valid, or one of a union, as a condition."""
+    if isinstance(place, HeaderPlace):
+        if type(place.ref) is ir.Named:
+            return Op("d2b", None, ir.Field(place.ref.name, "$valid$"))
+        return Op("valid", None, header_ref(place))
+    if type(place.ref) is ir.Named and place.ref.kind == "header_union":
+        return Op("valid_union", None, place.ref)
+    valid: Value = Truth(False)
+    for each in place.parts.values():
+        valid = operators.either(valid, validity(each))
+    return valid
+
+
+@evaluates(core.ApplyResult)
 def by_branches(ctx: Context, e: core.Expression) -> Value:
     """A condition that is computed by control flow."""
-    place = ctx.temporary(BOOL)
-    assert isinstance(place, ScalarPlace)
-    yes, no, join = Block(), Block(), Block()
-    condition(ctx, e, yes, no)
-    for block, truth in ((yes, True), (no, False)):
-        ctx.builder.start(block)
-        ctx.store(place, Truth(truth))
-        ctx.builder.goto(join)
-    ctx.builder.start(join)
+    place = ctx.scalar_temporary(BOOL)
+    choose(ctx, e, lambda: ctx.store(place, Truth(True)), lambda: ctx.store(place, Truth(False)))
     return ctx.read(place)
+
+
+def choose(
+    ctx: Context,
+    e: core.Expression,
+    yes: Callable[[], None],
+    no: Callable[[], None],
+    name: str = "",
+    span: Span = NOWHERE,
+) -> None:
+    """Lowers what runs if a condition holds and what runs if not to a block each; a third one follows both."""
+    on_yes, on_no, join = (Block(name and f"{name}_{each}") for each in ("true", "false", "join"))
+    condition(ctx, e, on_yes, on_no)
+    for block, lower in ((on_yes, yes), (on_no, no)):
+        ctx.builder.start(block)
+        lower()
+        ctx.builder.goto(join, span)
+    ctx.builder.start(join)
 
 
 def condition(ctx: Context, e: core.Expression, yes: Block, no: Block) -> None:
@@ -305,11 +329,6 @@ def condition(ctx: Context, e: core.Expression, yes: Block, no: Block) -> None:
         ctx.builder.branch(ctx.value(e), yes, no, e.span)
 
 
-@evaluates(core.ApplyResult)
-def _apply_result(ctx: Context, e: core.ApplyResult) -> Operand:
-    return by_branches(ctx, e)
-
-
 @evaluates(core.Conditional)
 def _conditional(ctx: Context, e: core.Conditional) -> Operand:
     if is_scalar(e.type) and not has_effects(e.yes) and not has_effects(e.no):
@@ -321,15 +340,13 @@ def _conditional(ctx: Context, e: core.Conditional) -> Operand:
             return operators.either(operators.both(choice, yes), operators.both(operators.invert(choice), no))
         return operators.choose(choice, yes, no)
     place = ctx.temporary(e.type)
-    yes_block, no_block, join = Block(), Block(), Block()
-    condition(ctx, e.condition, yes_block, no_block)
-    for block, side in ((yes_block, e.yes), (no_block, e.no)):
-        ctx.builder.start(block)
+
+    def side(value: core.Expression) -> None:
         if ctx.builder.block is not None:
-            assign(ctx, place, ctx.evaluate(side))
-        ctx.builder.goto(join)
-    ctx.builder.start(join)
-    return ctx.read(place) if isinstance(place, ScalarPlace) else place
+            assign(ctx, place, ctx.evaluate(value))
+
+    choose(ctx, e.condition, lambda: side(e.yes), lambda: side(e.no))
+    return ctx.contents(place)
 
 
 @evaluates(core.Slice)
@@ -345,33 +362,19 @@ def _cast(ctx: Context, e: core.Cast) -> Operand:
     source, target = underlying(e.operand.type), underlying(e.type)
     operand = ctx.evaluate(e.operand)
     if isinstance(operand, Aggregate):
-        return _named(operand, e)
+        return _named(operand.parts, e.type, operand.valid)
     if isinstance(operand, Place) and not isinstance(operand, ScalarPlace):
-        return _record_cast(ctx, operand, e)
-    return operators.convert(as_value(ctx, operand), source, target)
+        is_renamed = isinstance(operand, RecordPlace) and type(operand.type) is not type(e.type)
+        return _named(operand.parts, e.type) if is_renamed else operand
+    return operators.convert(ctx.scalar(operand), source, target)
 
 
-def _named(operand: Aggregate, e: core.Cast) -> Aggregate:
-    """A tuple that becomes a struct or header: its parts get names."""
-    if isinstance(e.type, Header):
-        names = [part.name for part in e.type.fields]
-    elif isinstance(e.type, Struct | Tuple):
-        names = [name for name, _ in members(e.type)]
-    else:
-        names = list(operand.parts)
-    if set(names) == set(operand.parts):
-        return Aggregate(e.type, operand.parts, operand.valid)
-    return Aggregate(e.type, dict(zip(names, operand.parts.values(), strict=True)), operand.valid)
-
-
-def _record_cast(ctx: Context, operand: Place, e: core.Cast) -> Operand:
-    """A cast of a struct or tuple with a place."""
-    if type(operand.type) is type(e.type):
-        return operand
-    if isinstance(operand, RecordPlace):
-        parts: dict[str, Operand] = dict(operand.fields)
-        return _named(Aggregate(operand.type, parts), e)
-    return operand
+def _named(parts: Mapping[str, Operand], kind: Type, valid: bool = True) -> Aggregate:
+    """A value of a type. A tuple that becomes a struct or header gets names for its parts."""
+    names = [name for name, _ in members(kind)]
+    if names and set(names) != set(parts):
+        parts = dict(zip(names, parts.values(), strict=True))
+    return Aggregate(kind, parts, valid)
 
 
 # ---------------------------------------------------------------- aggregates
@@ -380,10 +383,7 @@ def _record_cast(ctx: Context, operand: Place, e: core.Cast) -> Operand:
 @evaluates(core.TupleValue)
 def _tuple(ctx: Context, e: core.TupleValue) -> Operand:
     values = operands(ctx, e.elements)
-    aggregate = Aggregate(e.type, {str(number): value for number, value in enumerate(values)})
-    if isinstance(e.type, Header):
-        return _named(aggregate, core.Cast(e.type, e.span, e))
-    return aggregate
+    return _named({str(number): value for number, value in enumerate(values)}, e.type)
 
 
 @evaluates(core.StructValue)

@@ -5,22 +5,19 @@ from __future__ import annotations
 
 from detour.p4 import core, ir
 from detour.p4.ir import Named
-from detour.p4.lower.assign import header_ref
-from detour.p4.lower.calls import NOTHING
-from detour.p4.lower.context import Context
+from detour.p4.lower.context import NOTHING, Context
 from detour.p4.lower.places import (
     HeaderPlace,
     Operand,
     Place,
-    RecordPlace,
     ScalarPlace,
     StackPlace,
     UnionPlace,
-    header_field,
+    header_ref,
     leaves,
     scalar_width,
 )
-from detour.p4.types import Header, Type, Varbits
+from detour.p4.types import Header, Varbits
 
 
 def packet_method(ctx: Context, e: core.CallMethod) -> Operand:
@@ -28,7 +25,10 @@ def packet_method(ctx: Context, e: core.CallMethod) -> Operand:
         case "extract":
             _extract(ctx, e)
         case "lookahead":
-            return _lookahead(ctx, e.type, e)
+            # In a temporary: BMv2 cannot compute with bits that follow directly.
+            place = ctx.temporary(e.type)
+            _look(ctx, place, 0, e)
+            return ctx.contents(place)
         case "advance":
             assert e.arguments[0] is not None
             ctx.call("advance", ctx.value(e.arguments[0]))
@@ -40,8 +40,7 @@ def packet_method(ctx: Context, e: core.CallMethod) -> Operand:
 
 
 def _extract(ctx: Context, e: core.CallMethod) -> None:
-    argument = e.arguments[0]
-    target, place = _target(ctx, e, argument)
+    target, place = _target(ctx, e, e.arguments[0])
     if len(e.arguments) == 1:
         ctx.call("extract", target)
     else:
@@ -54,30 +53,18 @@ def _extract(ctx: Context, e: core.CallMethod) -> None:
 
 def _target(ctx: Context, e: core.CallMethod, argument: core.Expression | None) -> tuple[Named, Place]:
     """What is extracted to: a header, or the next element of a stack."""
-    if argument is None:
-        place = ctx.temporary(e.type_arguments[0])
-        if isinstance(place, HeaderPlace) and isinstance(place.ref, Named):
-            return Named("regular", place.ref.name), place
-    elif isinstance(argument, core.StackMember) and argument.name == "next":
+    if isinstance(argument, core.StackMember) and argument.name == "next":
         stack = ctx.locate(argument.base)
         assert isinstance(stack, StackPlace)
-        return Named("stack", stack.name), stack
-    elif isinstance(argument, core.Member) and isinstance(argument.base, core.StackMember):
+        return Named("stack", stack.ref.name), stack
+    if isinstance(argument, core.Member) and isinstance(argument.base, core.StackMember):
         stack = ctx.locate(argument.base.base)
         assert isinstance(stack, StackPlace)
-        return Named("union_stack", (stack.name, argument.name)), stack
-    else:
-        place = ctx.locate(argument)
-        if isinstance(place, HeaderPlace) and isinstance(place.ref, Named):
-            return Named("regular", place.ref.name), place
+        return Named("union_stack", (stack.ref.name, argument.name)), stack
+    place = ctx.temporary(e.type_arguments[0]) if argument is None else ctx.locate(argument)
+    if isinstance(place, HeaderPlace) and isinstance(place.ref, Named):
+        return Named("regular", place.ref.name), place
     raise ctx.refuse(e.span, "BMv2 extracts only to headers and to the next element of a stack")
-
-
-def _lookahead(ctx: Context, kind: Type, e: core.CallMethod) -> Operand:
-    """Bits that follow, in a temporary: BMv2 cannot compute with them directly."""
-    place = ctx.temporary(kind)
-    _look(ctx, place, 0, e)
-    return ctx.read(place) if isinstance(place, ScalarPlace) else place
 
 
 def _look(ctx: Context, place: Place, offset: int, e: core.CallMethod) -> int:
@@ -86,35 +73,25 @@ def _look(ctx: Context, place: Place, offset: int, e: core.CallMethod) -> int:
         if isinstance(place.type, Varbits):
             raise ctx.refuse(e.span, "lookahead of a type with a varbit field")
         bits = scalar_width(place.type)[0]
-        ctx.call("assign", place.value, ir.Lookahead(offset, bits))
+        ctx.call("assign", place.ref, ir.Lookahead(offset, bits))
         ctx.written(place)
         return offset + bits
-    if isinstance(place, HeaderPlace):
-        assert isinstance(place.type, Header)
-        ctx.call("add_header", header_ref(place))
-        ctx.written(place)
-        for part in place.type.fields:
-            offset = _look(ctx, header_field(place, part.name), offset, e)
-        return offset
     if isinstance(place, UnionPlace):
         raise ctx.refuse(e.span, f"lookahead of a type with the header union {place.type}")
-    parts = place.fields.values() if isinstance(place, RecordPlace) else ()
-    parts = place.elements if isinstance(place, StackPlace) else parts
-    for part in parts:
-        offset = _look(ctx, part, offset, e)
+    if isinstance(place, HeaderPlace):
+        ctx.call("add_header", header_ref(place))
+        ctx.written(place)
+    for each in place.parts.values():
+        offset = _look(ctx, each, offset, e)
     return offset
 
 
 def _emit(ctx: Context, e: core.CallMethod) -> None:
     assert e.arguments[0] is not None
     operand = ctx.evaluate(e.arguments[0])
-    places: list[Place] = []
-    if isinstance(operand, Place):
-        places = [operand]
-    elif not isinstance(operand, ir.Value):
-        places = [ctx.locate(e.arguments[0])]
-    for place in places:
-        for leaf in leaves(place):
-            if not isinstance(leaf, HeaderPlace) or not isinstance(leaf.ref, Named):
-                raise ctx.refuse(e.span, "BMv2 emits headers only")
-            ctx.call("emit", leaf.ref)
+    if isinstance(operand, ir.Value):
+        return
+    for leaf in leaves(operand if isinstance(operand, Place) else ctx.locate(e.arguments[0])):
+        if not isinstance(leaf, HeaderPlace) or not isinstance(leaf.ref, Named):
+            raise ctx.refuse(e.span, "BMv2 emits headers only")
+        ctx.call("emit", leaf.ref)

@@ -3,31 +3,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
 
 from detour.p4 import ir
+from detour.p4.ir import Json
 from detour.p4.messages import CompileError, Message
 from detour.p4.source import NOWHERE, Span
-from detour.p4.types import BOOL, ERROR, Bits, Enum, Header, Stack, Struct, Tuple, Type, Union, Varbits, underlying
+from detour.p4.types import (
+    BOOL,
+    ERROR,
+    Bits,
+    Enum,
+    Header,
+    Record,
+    Stack,
+    Struct,
+    Tuple,
+    Type,
+    Union,
+    Varbits,
+    underlying,
+)
 
 SCALARS = "scalars"
 _STRUCTURED = (Header, Stack, Struct, Tuple, Union)
+Path = tuple[object, ...]
+"""The variable, names of members and numbers of elements; None is an element that is chosen at run time."""
 
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """Something that can be read and perhaps written. Two places overlap only if one's `path` begins with the other's;
-    None in a path is an element that is chosen at run time.
+    """Something that can be read and perhaps written. Two places overlap only if one's `path` begins with the other's.
+    `parts` are fields, members of a union, or elements of a tuple or stack by number.
     """
 
     type: Type
-    path: tuple[object, ...]
+    path: Path
+    parts: Mapping[str, Place]
 
 
 @dataclass(slots=True, eq=False)
 class ScalarPlace(Place):
-    value: ir.Value
+    ref: ir.Value
     """Of a bool, the field that has it as a bit."""
 
 
@@ -37,29 +56,24 @@ class HeaderPlace(Place):
     """`Named("header", ...)`, or the operator that chooses one."""
 
 
-@dataclass(slots=True, eq=False)
 class RecordPlace(Place):
     """A struct or tuple."""
 
-    fields: dict[str, Place]
+    __slots__ = ()
 
 
 @dataclass(slots=True, eq=False)
 class UnionPlace(Place):
+    """A union, of one that is chosen at run time too: its members are operators then."""
+
+    parts: Mapping[str, HeaderPlace]
     ref: ir.Value
-    members: dict[str, HeaderPlace]
-    """Of a union that is chosen at run time too: the operator that takes its member."""
 
 
 @dataclass(slots=True, eq=False)
 class StackPlace(Place):
-    name: str
-    elements: list[HeaderPlace] | list[UnionPlace]
-
-    @property
-    def ref(self) -> ir.Named:
-        unions = isinstance(self.elements[0], UnionPlace)
-        return ir.Named("header_union_stack" if unions else "header_stack", self.name)
+    parts: Mapping[str, HeaderPlace | UnionPlace]
+    ref: ir.Named
 
 
 @dataclass(slots=True, eq=False)
@@ -67,7 +81,7 @@ class Aggregate:
     """A value with parts that has no place: `{a, b}`. `valid` is set for headers."""
 
     type: Type
-    parts: dict[str, Operand] = field(default_factory=dict)
+    parts: Mapping[str, Operand]
     valid: bool = True
 
 
@@ -75,11 +89,13 @@ Operand = ir.Value | Place | Aggregate
 """What an expression is worth. Scalars are `ir.Value`s, bools among them conditions."""
 
 
-def overlap(a: Place, b: Place) -> bool:
-    return paths_overlap(a.path, b.path)
+def part(operand: Operand, name: str) -> Operand:
+    """A part of a value, by its name or number."""
+    assert isinstance(operand, Place | Aggregate)
+    return operand.parts[name]
 
 
-def paths_overlap(a: tuple[object, ...], b: tuple[object, ...]) -> bool:
+def paths_overlap(a: Path, b: Path) -> bool:
     return all(x == y or x is None or y is None for x, y in zip(a, b, strict=False))
 
 
@@ -99,50 +115,54 @@ def is_scalar(kind: Type) -> bool:
     return not isinstance(kind, _STRUCTURED)
 
 
-def header_field(place: HeaderPlace, name: str) -> Place:
-    """A field of a header, or of an element chosen at run time."""
-    assert isinstance(place.type, Header)
-    kind = place.type.field_type(name)
-    assert kind is not None, f"{place.type} has no field {name}"
-    return _inside(place, name, kind, (*place.path, name))
+def members(kind: Type) -> list[tuple[str, Type]]:
+    """Names and types of the parts of a value; those of a tuple or stack are numbers."""
+    if isinstance(kind, Record):
+        return [(each.name, each.type) for each in kind.fields]
+    if isinstance(kind, Tuple):
+        return [(str(number), each) for number, each in enumerate(kind.elements)]
+    return [(str(number), kind.element) for number in range(kind.size)] if isinstance(kind, Stack) else []
 
 
-def _inside(place: HeaderPlace, name: str, kind: Type, path: tuple[object, ...]) -> Place:
-    """A field; that of a struct in a header has the names of both."""
-    if isinstance(kind, Struct):
-        fields = {
-            part.name: _inside(place, f"{name}.{part.name}", part.type, (*path, part.name)) for part in kind.fields
-        }
-        return RecordPlace(kind, path, fields)
-    ref = place.ref
+def header_place(kind: Type, path: Path, ref: ir.Value) -> HeaderPlace:
+    """A header with its fields. Those of a struct in it have the names of both."""
+    numbers = count()
+
+    def inside(kind: Type, path: Path, prefix: str) -> dict[str, Place]:
+        parts: dict[str, Place] = {}
+        for name, inner in members(kind):
+            here = (*path, name)
+            if isinstance(inner, Struct):
+                parts[name] = RecordPlace(inner, here, inside(inner, here, f"{prefix}{name}."))
+            else:
+                parts[name] = ScalarPlace(inner, here, {}, _field(ref, prefix + name, next(numbers)))
+        return parts
+
+    return HeaderPlace(kind, path, inside(kind, path, ""), ref)
+
+
+def _field(ref: ir.Value, name: str, number: int) -> ir.Value:
     if type(ref) is ir.Named:
-        return ScalarPlace(kind, path, ir.Field(ref.name, name))
-    if type(ref) is ir.LastField:
-        return ScalarPlace(kind, path, ir.LastField(ref.stack, name, ref.member))
-    assert isinstance(place.type, Header)
-    number = [each for each, _ in flat_fields(place.type)].index(name)
-    return ScalarPlace(kind, path, ir.Op("access_field", ref, number))
+        return ir.Field(ref.name, name)
+    return (
+        ir.LastField(ref.stack, name, ref.member) if type(ref) is ir.LastField else ir.Op("access_field", ref, number)
+    )
 
 
-def flat_fields(kind: Header | Struct, prefix: str = "") -> list[tuple[str, Type]]:
-    """Fields of a header in order, those of structs in it among them."""
-    fields: list[tuple[str, Type]] = []
-    for part in kind.fields:
-        name = f"{prefix}{part.name}"
-        fields += flat_fields(part.type, f"{name}.") if isinstance(part.type, Struct) else [(name, part.type)]
-    return fields
+def union_element(like: UnionPlace, path: Path, ref: ir.Value) -> UnionPlace:
+    """A union of a stack that is chosen at run time."""
+    parts = {
+        name: header_place(each.type, path, ir.Op("access_union_header", ref, number))
+        for number, (name, each) in enumerate(like.parts.items())
+    }
+    return UnionPlace(like.type, path, parts, ref)
 
 
-def validity(place: HeaderPlace) -> ir.Value:
-    """Whether a header is valid, as a condition."""
-    ref = place.ref
-    if type(ref) is ir.Named:
-        return ir.Op("d2b", None, ir.Field(ref.name, "$valid$"))
-    return ir.Op("valid", None, last_element(ref) if type(ref) is ir.LastField else ref)
-
-
-def last_element(ref: ir.LastField) -> ir.Op:
-    stack = ir.Named("header_stack", ref.stack)
+def header_ref(place: HeaderPlace) -> ir.Value:
+    """A header as an argument of a primitive."""
+    if type(place.ref) is not ir.LastField:
+        return place.ref
+    stack = ir.Named("header_stack", place.ref.stack)
     return ir.Op("dereference_header_stack", stack, ir.Op("last_stack_index", None, stack))
 
 
@@ -151,11 +171,15 @@ def leaves(place: Place) -> Iterator[ScalarPlace | HeaderPlace]:
     if isinstance(place, ScalarPlace | HeaderPlace):
         yield place
     else:
-        inner = place.fields.values() if isinstance(place, RecordPlace) else ()
-        inner = place.members.values() if isinstance(place, UnionPlace) else inner
-        inner = place.elements if isinstance(place, StackPlace) else inner
-        for part in inner:
-            yield from leaves(part)
+        for each in place.parts.values():
+            yield from leaves(each)
+
+
+def flattened(operand: Operand, kind: Type) -> list[tuple[Operand, Type]]:
+    """What a value of nested structs and tuples consists of: scalars, headers, stacks and unions."""
+    if isinstance(kind, Struct | Tuple):
+        return [each for name, inner in members(kind) for each in flattened(part(operand, name), inner)]
+    return [(operand, kind)]
 
 
 class Storage:
@@ -164,11 +188,12 @@ class Storage:
     def __init__(self, program: ir.Program) -> None:
         self.program = program
         self._used: dict[str, int] = {}
-        self._scalars = ir.HeaderType("scalars_0", [])
-        program.header_types["scalars_0"] = self._scalars
-        program.headers.append(ir.Header(SCALARS, "scalars_0", metadata=True))
-        self._headers: dict[str, ir.Header] = {SCALARS: program.headers[0]}
-        self._variables = 0
+        self._types: dict[str, Json] = {}
+        self._numbers: dict[str, int] = {}
+        """Ids of the headers."""
+        self._scalars: list[tuple[str, int, bool]] = []
+        self._add_header(SCALARS, "scalars_0", self._scalars, metadata=True)
+        self._variables = count(1)
 
     def unique(self, name: str) -> str:
         """A name that is not used yet: with a number appended if it is."""
@@ -186,172 +211,123 @@ class Storage:
 
     def variable(self, kind: Type, name: str, span: Span = NOWHERE) -> Place:
         """A new variable."""
-        self._variables += 1
-        return self.place(kind, (self._variables,), name, name, span, self.unique)
+        return self.place(kind, (next(self._variables),), name, name, span, self.unique)
 
-    def place(
-        self,
-        kind: Type,
-        path: tuple[object, ...],
-        scalar: str,
-        header: str,
-        span: Span,
-        name: Callable[[str], str],
-    ) -> Place:
+    def scalar(self, kind: Type, name: str, span: Span = NOWHERE) -> ScalarPlace:
+        """A new variable without parts."""
+        place = self.variable(kind, name, span)
+        assert isinstance(place, ScalarPlace)
+        return place
+
+    def place(self, kind: Type, path: Path, scalar: str, header: str, span: Span, name: Callable[[str], str]) -> Place:
         """Lays out a type. `scalar` and `header` are the names for fields of metadata and for headers; `name` makes the
         name of a leaf from them.
         """
         if type(kind) is Header:
-            return self.header(kind, path, name(header), span)
+            return self._header(kind, path, name(header), span)
         if type(kind) is Union:
             return self._union(kind, path, name(header), span)
         if type(kind) is Stack:
             return self._stack(kind, path, name(header), span)
         if isinstance(kind, Struct | Tuple):
-            return RecordPlace(
-                kind,
-                path,
-                {
-                    part: self.place(inner, (*path, part), _dot(scalar, part), _dot(header, part), span, name)
-                    for part, inner in members(kind)
-                },
-            )
-        return self._scalar(kind, path, name(scalar), span)
+            parts = {
+                each: self.place(inner, (*path, each), _dot(scalar, each), _dot(header, each), span, name)
+                for each, inner in members(kind)
+            }
+            return RecordPlace(kind, path, parts)
+        return self._scalar(kind, path, name(scalar))
 
-    def _scalar(self, kind: Type, path: tuple[object, ...], name: str, span: Span) -> Place:
+    def _scalar(self, kind: Type, path: Path, name: str) -> Place:
         if type(kind) is Varbits:
-            return self._varbits(kind, path, name)
-        width, signed = scalar_width(kind)
-        self._scalars.fields.append((name, width, signed))
-        field = ir.Field(SCALARS, name)
-        return ScalarPlace(kind, path, field)
-
-    def _varbits(self, kind: Varbits, path: tuple[object, ...], name: str) -> Place:
-        """A variable-length variable is the only field of a header of its own: BMv2 has no others."""
-        type_name = f"$varbit{kind.width}"
-        self.program.header_types.setdefault(
-            type_name, ir.HeaderType(type_name, [("field", "*", False)], (kind.width + 7) // 8)
-        )
-        self._add_header(name, type_name)
-        return ScalarPlace(kind, path, ir.Field(name, "field"))
-
-    def header(self, kind: Header, path: tuple[object, ...], name: str, span: Span) -> HeaderPlace:
-        self._add_header(name, self.header_type(kind, span))
-        return HeaderPlace(kind, path, ir.Named("header", name))
+            # The only field of a header of its own: BMv2 has no other fields of variable length.
+            self._add_header(name, f"$varbit{kind.width}", [("field", "*", False)], (kind.width + 7) // 8)
+            return ScalarPlace(kind, path, {}, ir.Field(name, "field"))
+        self._scalars.append((name, *scalar_width(kind)))
+        return ScalarPlace(kind, path, {}, ir.Field(SCALARS, name))
 
     def metadata(self, kind: Struct, name: str, type_name: str) -> RecordPlace:
         """A struct of the architecture, as metadata of its own: `standard_metadata`."""
-        fields: list[tuple[str, int | str, bool]] = []
-        places: dict[str, Place] = {}
-        for part in kind.fields:
-            width, signed = scalar_width(part.type)
-            fields.append((part.name, width, signed))
-            value = ir.Field(name, part.name)
-            places[part.name] = ScalarPlace(part.type, (name, part.name), value)
-        if spare := -sum(int(width) for _, width, _ in fields) % 8:
+        fields = [(each, *scalar_width(inner)) for each, inner in members(kind)]
+        if spare := -sum(width for _, width, _ in fields) % 8:
             fields.append(("_padding", spare, False))
-        self.program.header_types[type_name] = ir.HeaderType(type_name, fields)
-        self._add_header(name, type_name, metadata=True)
+        self._add_header(name, type_name, fields, metadata=True)
         self._used[name] = 0
-        return RecordPlace(kind, (name,), places)
+        parts = {each: ScalarPlace(inner, (name, each), {}, ir.Field(name, each)) for each, inner in members(kind)}
+        return RecordPlace(kind, (name,), parts)
 
-    def _add_header(self, name: str, type_name: str, *, metadata: bool = False) -> None:
-        header = ir.Header(name, type_name, metadata)
-        self._headers[name] = header
-        self.program.headers.append(header)
+    def _add_header(
+        self,
+        name: str,
+        type_name: str,
+        fields: Sequence[tuple[str, int | str, bool]],
+        max_bytes: int | None = None,
+        *,
+        metadata: bool = False,
+    ) -> None:
+        """Declares a header and its type: fields with their widths (`*`: variable) and whether they are signed."""
+        if type_name not in self._types:
+            most: Json = {} if max_bytes is None else {"max_length": max_bytes}
+            self._types[type_name] = self.program.add("header_types", type_name, fields=fields, **most)
+        header = self.program.add("headers", name, header_type=type_name, metadata=metadata, pi_omit=True)
+        self._numbers[name] = header["id"]
 
-    def header_type(self, kind: Header, span: Span) -> str:
-        """The name of a header type; a header without fields gets none."""
-        name = str(kind)
-        if name not in self.program.header_types:
-            fields: list[tuple[str, int | str, bool]] = []
-            most = None
-            for part, inner in flat_fields(kind):
-                if type(inner) is Varbits:
-                    most = inner.width
-                    fields.append((part, "*", False))
-                else:
-                    fields.append((part, *scalar_width(inner)))
-            bits = sum(width for _, width, _ in fields if isinstance(width, int))
-            if bits % 8:
-                where = kind.declaration.span if kind.declaration else span
-                raise CompileError(
-                    Message(
-                        f"header {kind} has {bits} bits; BMv2 has headers of whole bytes only",
-                        where,
-                        f"add a field of {-bits % 8} bits",
-                    )
-                )
-            size = None if most is None else (bits + most + 7) // 8
-            self.program.header_types[name] = ir.HeaderType(name, fields, size)
-        return name
-
-    def _union(self, kind: Union, path: tuple[object, ...], name: str, span: Span) -> UnionPlace:
-        members: dict[str, HeaderPlace] = {}
-        for part in kind.fields:
-            assert isinstance(part.type, Header)
-            # All members overlap: that one is valid makes the others invalid.
-            members[part.name] = self.header(part.type, path, self.unique(f"{name}.{part.name}"), span)
-        self.union_type(kind, span)
-        numbers = [self.number(member) for member in members.values()]
-        self.program.unions.append({"name": name, "union_type": str(kind), "header_ids": numbers})
-        return UnionPlace(kind, path, ir.Named("header_union", name), members)
-
-    def union_type(self, kind: Union, span: Span) -> None:
-        types = [[p.name, self.header_type(p.type, span)] for p in kind.fields if isinstance(p.type, Header)]
-        self.program.union_types.setdefault(str(kind), {"name": str(kind), "headers": types})
-
-    def number(self, place: HeaderPlace) -> int:
-        """The id of a header, which is its place in the list."""
-        assert isinstance(place.ref, ir.Named)
-        header = self._headers[place.ref.name]
-        if header.number < 0:
-            header.number = len(self.program.headers) - 1
-            if self.program.headers[-1] is not header:
-                header.number = self.program.headers.index(header)
-        return header.number
-
-    def _stack(self, kind: Stack, path: tuple[object, ...], name: str, span: Span) -> StackPlace:
-        places: list[Place] = []
-        for index in range(kind.size):
-            element = self.unique(f"{name}[{index}]")
-            if isinstance(kind.element, Union):
-                places.append(self._union(kind.element, (*path, index), element, span))
+    def _header(self, kind: Header, path: Path, name: str, span: Span) -> HeaderPlace:
+        place = header_place(kind, path, ir.Named("header", name))
+        fields: list[tuple[str, int | str, bool]] = []
+        bits, most = 0, None
+        for leaf in (leaf for each in place.parts.values() for leaf in leaves(each)):
+            assert isinstance(leaf.ref, ir.Field)
+            if type(leaf.type) is Varbits:
+                most = leaf.type.width
+                fields.append((leaf.ref.name, "*", False))
             else:
-                assert isinstance(kind.element, Header)
-                places.append(self.header(kind.element, (*path, index), element, span))
-        if isinstance(kind.element, Union):
-            numbers = list(range(len(self.program.unions) - kind.size, len(self.program.unions)))
-            item = {"name": name, "union_type": str(kind.element), "size": kind.size, "header_union_ids": numbers}
-            self.program.union_stacks.append(item)
-        else:
-            numbers = [self.number(place) for place in places if isinstance(place, HeaderPlace)]
-            item = {"name": name, "header_type": str(kind.element), "size": kind.size, "header_ids": numbers}
-            self.program.stacks.append(item)
-        return StackPlace(kind, path, name, places)  # type: ignore[arg-type]
+                fields.append((leaf.ref.name, *scalar_width(leaf.type)))
+                bits += scalar_width(leaf.type)[0]
+        if bits % 8:
+            where = kind.declaration.span if kind.declaration else span
+            text = f"header {kind} has {bits} bits; BMv2 has headers of whole bytes only"
+            raise CompileError(Message(text, where, f"add a field of {-bits % 8} bits"))
+        self._add_header(name, str(kind), fields, None if most is None else (bits + most + 7) // 8)
+        return place
+
+    def _union(self, kind: Union, path: Path, name: str, span: Span) -> UnionPlace:
+        parts: dict[str, HeaderPlace] = {}
+        for each in kind.fields:
+            assert isinstance(each.type, Header)
+            # All members overlap: that one is valid makes the others invalid.
+            parts[each.name] = self._header(each.type, path, self.unique(f"{name}.{each.name}"), span)
+        if not any(each["name"] == str(kind) for each in self.program.objects["header_union_types"]):
+            headers = [(each.name, str(each.type)) for each in kind.fields]
+            self.program.add("header_union_types", str(kind), headers=headers)
+        self.program.add("header_unions", name, union_type=str(kind), header_ids=self._ids(parts.values()))
+        return UnionPlace(kind, path, parts, ir.Named("header_union", name))
+
+    def _stack(self, kind: Stack, path: Path, name: str, span: Span) -> StackPlace:
+        element, unions = kind.element, self.program.objects["header_unions"]
+        parts: dict[str, HeaderPlace | UnionPlace] = {}
+        for index in range(kind.size):
+            here, unique = (*path, str(index)), self.unique(f"{name}[{index}]")
+            if isinstance(element, Union):
+                parts[str(index)] = self._union(element, here, unique, span)
+            else:
+                assert isinstance(element, Header)
+                parts[str(index)] = self._header(element, here, unique, span)
+        if isinstance(element, Union):
+            ids = [each["id"] for each in unions[len(unions) - kind.size :]]
+            self.program.add("header_union_stacks", name, union_type=str(element), size=kind.size, header_union_ids=ids)
+            return StackPlace(kind, path, parts, ir.Named("header_union_stack", name))
+        ids = self._ids(parts.values())
+        self.program.add("header_stacks", name, header_type=str(element), size=kind.size, header_ids=ids)
+        return StackPlace(kind, path, parts, ir.Named("header_stack", name))
+
+    def _ids(self, headers: Iterable[Place]) -> list[int]:
+        return [self._numbers[each.ref.name] for each in headers]  # type: ignore[attr-defined]
 
     def finish(self) -> None:
         """Fills `scalars` up to bytes."""
-        bits = sum(int(width) for _, width, _ in self._scalars.fields)
-        if bits % 8:
-            self._scalars.fields.append((self.unique("_padding"), -bits % 8, False))
-
-
-def members(kind: Struct | Tuple) -> list[tuple[str, Type]]:
-    """Names and types of the parts of a struct or tuple; a tuple's are numbers."""
-    if isinstance(kind, Tuple):
-        return [(str(number), part) for number, part in enumerate(kind.elements)]
-    return [(part.name, part.type) for part in kind.fields]
+        if spare := -sum(width for _, width, _ in self._scalars) % 8:
+            self._scalars.append((self.unique("_padding"), spare, False))
 
 
 def _dot(name: str, part: str) -> str:
     return f"{name}.{part}" if name else part
-
-
-def union_element(like: UnionPlace, path: tuple[object, ...], ref: ir.Value) -> UnionPlace:
-    """A union of a stack that is chosen at run time."""
-    members = {
-        name: HeaderPlace(place.type, path, ir.Op("access_union_header", ref, number))
-        for number, (name, place) in enumerate(like.members.items())
-    }
-    return UnionPlace(like.type, path, ref, members)

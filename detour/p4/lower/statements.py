@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
-from detour.p4 import core, ir
+from collections.abc import Iterable, Sequence
+
+from detour.p4 import core, elaborate, ir
 from detour.p4.core import walk
 from detour.p4.ir import Block, Const
 from detour.p4.lower import operators
 from detour.p4.lower.assign import assign
-from detour.p4.lower.calls import invalidate
-from detour.p4.lower.compare import equal
-from detour.p4.lower.context import Context, Loop, executes
+from detour.p4.lower.calls import bind, declare_locals, inline, invalidate, object_of
+from detour.p4.lower.context import NOTHING, Context, Frame, Loop, evaluates, executes
 from detour.p4.lower.effects import has_effects
-from detour.p4.lower.expressions import condition, saved
-from detour.p4.lower.places import Aggregate, Place, ScalarPlace, StackPlace
-from detour.p4.lower.tables import invoke_statements, switch_on_action
+from detour.p4.lower.expressions import choose, condition, equal, saved
+from detour.p4.lower.parsers import apply_parser
+from detour.p4.lower.places import Aggregate, Operand, Place, StackPlace
+from detour.p4.lower.tables import apply_table, invoke, switch_on_action
 from detour.p4.types import Bits, underlying
 
 MAX_ITERATIONS = 4096
@@ -46,21 +48,14 @@ def _declare(ctx: Context, s: core.Declare) -> None:
 
 @executes(core.If)
 def _if(ctx: Context, s: core.If) -> None:
-    if ctx.instance is not None and (chosen := ctx.instance.number(s.condition)) is not None:
-        if branch := s.yes if chosen else s.no:
+    def side(branch: core.Statement | None) -> None:
+        if branch is not None:
             ctx.execute(branch)
-        return
-    name = ctx.state_name
-    yes, no, join = Block(f"{name}_true"), Block(f"{name}_false"), Block(f"{name}_join")
-    condition(ctx, s.condition, yes, no)
-    ctx.builder.start(yes)
-    ctx.execute(s.yes)
-    ctx.builder.goto(join, s.span)
-    ctx.builder.start(no)
-    if s.no is not None:
-        ctx.execute(s.no)
-    ctx.builder.goto(join, s.span)
-    ctx.builder.start(join)
+
+    if (chosen := ctx.instance.number(s.condition)) is not None:
+        side(s.yes if chosen else s.no)
+    else:
+        choose(ctx, s.condition, lambda: side(s.yes), lambda: side(s.no), ctx.state_name, s.span)
 
 
 @executes(core.Return)
@@ -79,9 +74,33 @@ def _exit(ctx: Context, s: core.Exit) -> None:
             copy()
     if ctx.action_end is not None:
         ctx.call("exit")
-        ctx.builder.goto(ctx.action_end, s.span)
-    else:
-        ctx.builder.goto(ctx.pipeline_end, s.span)
+    ctx.builder.goto(ctx.action_end or ctx.pipeline_end, s.span)
+
+
+# ---------------------------------------------------------------- apply
+
+
+@evaluates(core.Apply)
+def _apply(ctx: Context, e: core.Apply) -> Operand:
+    target = e.target
+    if isinstance(target, core.Ref) and isinstance(target.declaration, core.Table):
+        apply_table(ctx, target.declaration, e.span)
+        return NOTHING
+    block = object_of(ctx, target)
+    if not isinstance(block, elaborate.Block):
+        raise ctx.refuse(e.span, "it is not known at compile time what is applied here")
+    if isinstance(block.declaration, core.Parser):
+        apply_parser(ctx, block, e)
+        return NOTHING
+    control = block.declaration
+    assert isinstance(control, core.Control)
+    frame = Frame(Block())
+    bind(ctx, control.parameters, e.arguments, frame)
+    outer, ctx.instance = ctx.instance, block
+    declare_locals(ctx, control.locals)
+    inline(ctx, frame, control.body)
+    ctx.instance = outer
+    return NOTHING
 
 
 # ---------------------------------------------------------------- switch
@@ -90,7 +109,7 @@ def _exit(ctx: Context, s: core.Exit) -> None:
 @executes(core.Switch)
 def _switch(ctx: Context, s: core.Switch) -> None:
     if isinstance(s.subject, core.ApplyResult):
-        switch_on_action(ctx, s)
+        switch_on_action(ctx, s, s.subject)
         return
     subject = ctx.evaluate(s.subject)
     if not isinstance(subject, Const | ir.Field) or has_effects(s.subject):
@@ -126,11 +145,9 @@ def _for(ctx: Context, s: core.For) -> None:
     """
     for statement in s.initial:
         ctx.execute(statement)
-    if ctx.action is not None:
-        _repeat(ctx, s)
-    elif _is_known(ctx, s.condition):
+    if ctx.action_end is None and _is_known(ctx, s.condition):
         _unroll(ctx, s)
-    elif ctx.parsing:
+    elif ctx.action_end is not None or ctx.parsing:
         _repeat(ctx, s)
     else:
         if any(isinstance(node, core.Apply | core.Return) for node in walk((s.body, s.update, s.condition))):
@@ -139,7 +156,7 @@ def _for(ctx: Context, s: core.For) -> None:
                 "how often this loop runs is not known at compile time",
                 "BMv2 cannot go back to a table: compare a variable that only the loop changes with a constant",
             )
-        invoke_statements(ctx, s.span, lambda: _repeat(ctx, s))
+        invoke(ctx, "", s.span, s.span, lambda: _repeat(ctx, s))
 
 
 def _is_known(ctx: Context, condition: core.Expression) -> bool:
@@ -148,92 +165,82 @@ def _is_known(ctx: Context, condition: core.Expression) -> bool:
 
 def _repeat(ctx: Context, s: core.For) -> None:
     """A loop at run time."""
-    head, body = Block(is_open=True), Block()
-    loop = Loop(Block(), Block())
+    head, body, end = Block(is_open=True), Block(), Block()
     ctx.builder.goto(head)
     ctx.builder.start(head)
-    condition(ctx, s.condition, body, loop.exit)
+    condition(ctx, s.condition, body, end)
     ctx.builder.start(body)
-    _iterate(ctx, loop, s.body)
-    for statement in s.update:
-        ctx.execute(statement)
+    _iterate(ctx, end, s.body, s.update)
     ctx.builder.goto(head)
-    ctx.builder.start(loop.exit)
+    ctx.builder.start(end)
 
 
 def _unroll(ctx: Context, s: core.For) -> None:
-    loop = Loop(Block(), Block())
+    end = Block()
     for _ in range(MAX_ITERATIONS):
-        loop.again = Block()
         body = Block()
-        condition(ctx, s.condition, body, loop.exit)
+        condition(ctx, s.condition, body, end)
         ctx.builder.start(body)
         if ctx.builder.block is None:
             break
-        _iterate(ctx, loop, s.body)
-        for statement in s.update:
-            ctx.execute(statement)
+        _iterate(ctx, end, s.body, s.update)
     else:
         raise ctx.refuse(
             s.span,
             f"this loop does not end within {MAX_ITERATIONS} iterations that are known at compile time",
             "loops are unrolled: compare a variable that only the loop changes with a constant",
         )
-    ctx.builder.start(loop.exit)
+    ctx.builder.start(end)
 
 
-def _iterate(ctx: Context, loop: Loop, body: core.Statement) -> None:
-    ctx.loops.append(Loop(loop.exit, loop.again))
+def _iterate(ctx: Context, end: Block, body: core.Statement, update: Sequence[core.Statement] = ()) -> None:
+    """The body of a loop, once."""
+    again = Block()
+    ctx.loops.append(Loop(end, again))
     ctx.execute(body)
     ctx.loops.pop()
-    ctx.builder.goto(loop.again)
-    ctx.builder.start(loop.again)
+    ctx.builder.goto(again)
+    ctx.builder.start(again)
+    for statement in update:
+        ctx.execute(statement)
 
 
 @executes(core.ForIn)
 def _for_in(ctx: Context, s: core.ForIn) -> None:
     variable = ctx.storage.variable(s.variable.type, s.variable.name, s.span)
     ctx.bindings[s.variable] = variable
-    if isinstance(s.collection, core.RangeSet) and ctx.action is not None:
-        _over_range(ctx, s, s.collection)
-        return
-    loop = Loop(Block(), Block())
-    for value in _elements(ctx, s):
-        loop.again = Block()
-        if ctx.builder.block is None:
-            break
-        assign(ctx, variable, value)
-        _iterate(ctx, loop, s.body)
-    ctx.builder.goto(loop.exit)
-    ctx.builder.start(loop.exit)
+    end = Block()
+    if isinstance(s.collection, core.RangeSet) and ctx.action_end is not None:
+        _over_range(ctx, s, s.collection, variable, end)
+    else:
+        for value in _elements(ctx, s):
+            if ctx.builder.block is None:
+                break
+            assign(ctx, variable, ctx.contents(value))
+            _iterate(ctx, end, s.body)
+        ctx.builder.goto(end)
+    ctx.builder.start(end)
 
 
-def _over_range(ctx: Context, s: core.ForIn, bounds: core.RangeSet) -> None:
+def _over_range(ctx: Context, s: core.ForIn, bounds: core.RangeSet, variable: Place, end: Block) -> None:
     """A loop at run time. The bounds are computed once; the last value ends it, as the next may have no room."""
-    kind = s.variable.type
-    number, last = ctx.temporary(kind, "number"), ctx.temporary(kind, "last")
+    number, last = (ctx.scalar_temporary(s.variable.type, name) for name in ("number", "last"))
     assign(ctx, number, ctx.value(bounds.low))
     assign(ctx, last, ctx.value(bounds.high))
-    assert isinstance(number, ScalarPlace)
-    assert isinstance(last, ScalarPlace)
     head, following = Block(is_open=True), Block()
-    loop = Loop(Block(), Block())
-    ctx.builder.branch(operators.compare("<=", ctx.read(number), ctx.read(last)), head, loop.exit, s.span)
+    ctx.builder.branch(operators.compare("<=", ctx.read(number), ctx.read(last)), head, end, s.span)
     ctx.builder.start(head)
-    variable = ctx.bindings[s.variable]
-    assert isinstance(variable, Place)
     assign(ctx, variable, ctx.read(number))
-    _iterate(ctx, loop, s.body)
-    ctx.builder.branch(operators.compare("==", ctx.read(number), ctx.read(last)), loop.exit, following, s.span)
+    _iterate(ctx, end, s.body)
+    ctx.builder.branch(operators.compare("==", ctx.read(number), ctx.read(last)), end, following, s.span)
     ctx.builder.start(following)
-    width = underlying(kind)
-    assert isinstance(width, Bits)
-    ctx.store(number, operators.binary("+", width, ctx.read(number), Const(1, width.width)))
+    kind = underlying(s.variable.type)
+    assert isinstance(kind, Bits)
+    ctx.store(number, operators.binary("+", kind, ctx.read(number), Const(1, kind.width)))
     ctx.builder.goto(head)
-    ctx.builder.start(loop.exit)
 
 
-def _elements(ctx: Context, s: core.ForIn):
+def _elements(ctx: Context, s: core.ForIn) -> Iterable[Operand]:
     """Values that the variable takes."""
     of = s.collection
     if isinstance(of, core.RangeSet):
@@ -242,14 +249,10 @@ def _elements(ctx: Context, s: core.ForIn):
             raise ctx.refuse(of.span, "the bounds of a range in a loop must be known at compile time")
         if high.number - low.number >= MAX_ITERATIONS:
             raise ctx.refuse(of.span, f"a loop of more than {MAX_ITERATIONS} iterations")
-        kind = underlying(s.variable.type)
-        width = kind.width if isinstance(kind, Bits) else 32
-        return [Const(number, width) for number in range(low.number, high.number + 1)]
+        return [operators.constant(number, s.variable.type) for number in range(low.number, high.number + 1)]
     collection = ctx.evaluate(of)
-    if isinstance(collection, StackPlace):
-        return [ctx.read(e) if isinstance(e, ScalarPlace) else e for e in collection.elements]
-    if isinstance(collection, Aggregate):
-        return list(collection.parts.values())
+    if isinstance(collection, StackPlace | Aggregate):
+        return collection.parts.values()
     raise ctx.refuse(of.span, "a loop can only go over a range, a list or a stack")
 
 

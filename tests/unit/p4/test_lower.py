@@ -154,6 +154,12 @@ def test_arguments_that_overlap_are_copied(arguments: str, copies: int, compiled
     assert sum("scalars" in call.partition(",")[0] for call in calls) == 2 * copies
 
 
+def test_a_variable_that_is_two_arguments_is_copied(compiled: Compiler) -> None:
+    top = "void both(inout bit<8> one, inout bit<8> two) { one = one + 1; two = two + 1; }"
+    calls = _statements(compiled("both(m.x, m.x);", top=top))
+    assert calls[-2:] == ["assign(scalars.meta_t.x, scalars.one)", "assign(scalars.meta_t.x, scalars.two)"]
+
+
 def test_an_argument_is_copied_if_the_action_changes_it_otherwise(compiled: Compiler) -> None:
     json = compiled("act(hdr.h);", locals="action act(in head_t h) { hdr.h.a = 1; hdr.h.a = h.a; }")
     assert _action(json, "TheIngress.act") == ["assign_header(h_0, h)", "assign(h.a, 0x01)", "assign(h.a, h_0.a)"]
