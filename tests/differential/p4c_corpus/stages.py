@@ -15,6 +15,7 @@ from typing import Any
 from google.protobuf import text_format
 
 from tests.differential.p4c_corpus import ours, reference
+from tests.differential.random_programs import for_p4c
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def programs_one(source: Path, *, bmv2: bool = False, defines: tuple[str, ...] =
 
     name = str(Path(*source.parts[-4:]))
     include = traffic.include_folders(source)
-    theirs = reference.compiled(source, include, tuple(f"-D{each}" for each in defines))
+    theirs = reference.compiled(for_p4c(source), include, tuple(f"-D{each}" for each in defines))
     if not theirs.accepted:
         return Outcome(name, None, "p4c fails" if theirs.crashed else "p4c refuses it")
     mine = ours.compiled(source, include, dict(each.split("=", 1) for each in defines))

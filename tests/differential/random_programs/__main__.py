@@ -6,4 +6,4 @@ import sys
 from tests.differential.random_programs import Program
 
 if __name__ == "__main__":
-    sys.stdout.write(Program(int(sys.argv[1]) if sys.argv[1:] else 1).text())
+    sys.stdout.write(Program(int(sys.argv[1]) if sys.argv[1:] else 1).text)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from tests.differential.random_programs.source import BOOL, Action, Kind, Names, Parameters, Scope, Table
+from tests.differential.random_programs.source import BOOL, OURS, P4C, Action, Kind, Names, Parameters, Scope, Table
 from tests.differential.random_programs.statements import CELLS, STACK, STACK_SIZE, UNION, Statements
 
 _PROLOGUE = "#include <core.p4>\n#include <v1model.p4>\nerror { Odd }\n"
@@ -14,18 +14,19 @@ _REST = "inout Meta m, inout standard_metadata_t s"
 
 
 class Program(Statements):
-    """One program. `text` makes it."""
+    """One program: `text` is the source, `text_for_p4c` what p4c gets in its place."""
 
-    def __init__(self, seed: object) -> None:
+    def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.metadata: Names = []
         self.chain: list[str] = []
         """Headers that the parser extracts one after the other, some of them."""
         self.varbit = self.chance(0.3)
         self.parser_errors = self.chance(0.4)
+        self._make()
+        self.text, self.text_for_p4c = _PROLOGUE + self.source(OURS), _PROLOGUE + self.source(P4C)
 
-    def text(self) -> str:
-        """The source."""
+    def _make(self) -> None:
         self._types()
         self._functions()
         self._parser()
@@ -38,7 +39,6 @@ class Program(Statements):
             for name in self._members():
                 self.emit(f"p.emit(h.{name});")
         self.emit("V1Switch(P(), V(), I(), E(), V(), D()) main;")
-        return _PROLOGUE + "\n".join(self.lines) + "\n"
 
     # ------------------------------------------------------------ types
 
@@ -314,14 +314,22 @@ class Program(Statements):
         return f"{width}w{value & mask} &&& {width}w{mask}"
 
 
+def for_p4c(path: Path) -> Path:
+    """The file that p4c gets in place of another one."""
+    rewritten = path.with_suffix(".p4c.p4")
+    return rewritten if rewritten.exists() else path
+
+
 def write_programs(folder: Path, count: int, seed: int) -> list[Path]:
-    """Writes programs; their seeds are `seed` and those that follow."""
+    """Write programs; their seeds are `seed` and those that follow."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for number in range(seed, seed + count):
-        path = folder / f"random_{number:05}.p4"
-        text = Program(number).text()
-        if not path.exists() or path.read_text() != text:
-            path.write_text(text)
+        path, program = folder / f"random_{number:05}.p4", Program(number)
+        path.write_text(program.text)
+        rewritten = path.with_suffix(".p4c.p4")
+        rewritten.unlink(missing_ok=True)
+        if program.text_for_p4c != program.text:
+            rewritten.write_text(program.text_for_p4c)
         paths.append(path)
     return paths

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+OURS, P4C = "ours", "p4c"
 WIDTHS = (1, 3, 4, 7, 8, 8, 9, 12, 16, 16, 24, 32, 33, 48, 64)
 
 
@@ -69,9 +70,13 @@ class Scope:
 class Source:
     """A program in the making."""
 
-    def __init__(self, seed: object) -> None:
+    def __init__(self, seed: int) -> None:
         self.rng = random.Random(f"random program {seed}")
-        self.lines: list[str] = []
+        self.lines: list[tuple[str, str]] = []
+        """With whose they are: `OURS`, `P4C`, or empty for both."""
+        self.rewritten = seed % 4 == 0
+        """Whether there is code that p4c gets in other words."""
+        self.reader = ""
         self.depth = 0
         self.counter = 0
         self.headers: dict[str, Names] = {}
@@ -79,7 +84,18 @@ class Source:
         self.functions: list[tuple[str, Kind, Names]] = []
 
     def emit(self, line: str) -> None:
-        self.lines.append("    " * self.depth + line)
+        self.lines.append(("    " * self.depth + line, self.reader))
+
+    @contextmanager
+    def only(self, reader: str) -> Iterator[None]:
+        """What is written within is for one of the compilers."""
+        self.reader = reader
+        yield
+        self.reader = ""
+
+    def source(self, reader: str) -> str:
+        """The program that a compiler gets."""
+        return "".join(f"{line}\n" for line, whose in self.lines if whose in ("", reader))
 
     @contextmanager
     def block(self, head: str, tail: str = "}") -> Iterator[None]:

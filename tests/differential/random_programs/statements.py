@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tests.differential.random_programs.expressions import Expressions
-from tests.differential.random_programs.source import BOOL, Kind, Names, Parameters, Scope, Table
+from tests.differential.random_programs.source import BOOL, OURS, P4C, Kind, Names, Parameters, Scope, Table
 
 STACK = "stack"
 STACK_SIZE = 3
@@ -30,7 +30,7 @@ class Statements(Expressions):
         """What is possible, as often as it shall be chosen."""
         choices: list[Callable[[Scope, int], None]] = [self._assign] * 6 + [self._declare]
         if depth > 0:
-            choices += [self._if] * 3 + [self._loop] * 2 * scope.loops + [self._switch] * scope.switches
+            choices += [self._if] * 3 + [self._loop] * 2 * self._loops(scope) + [self._switch] * scope.switches
             choices += [self._end] * bool(scope.ends)
             choices += [self._guarded, self._validity] * bool(scope.optional)
         choices += [self._shift_stack] * 2 * (f"{STACK}[0]" in scope.optional)
@@ -73,6 +73,10 @@ class Statements(Expressions):
         with self.block(f"switch ({self.expression(kind, scope, 2)})"):
             values = sorted(self.rng.sample(range(1 << kind.width), self.rng.randrange(1, 4)))
             self._cases([str(value) for value in values], scope)
+            if self.rewritten and self.chance(0.5):
+                with self.only(P4C):
+                    self.emit("default: { }")
+                return
             with self.block("default:"):
                 self.statements(scope, self.rng.randrange(2), depth - 1)
 
@@ -85,7 +89,13 @@ class Statements(Expressions):
             with self.block(f"{label}:"):
                 self.statements(scope, self.rng.randrange(1, 3), 0)
 
+    def _loops(self, scope: Scope) -> bool:
+        return scope.loops or (self.rewritten and scope.switches)
+
     def _loop(self, scope: Scope, _: int) -> None:
+        if self.rewritten:
+            self._rewritten_loop(scope)
+            return
         name = self.name("i")
         inner = replace(scope, readable=[*scope.readable, (name, Kind(8))], tables=[], ends=())
         with self.block(f"for (bit<8> {name} = 0; {name} < {self.rng.randrange(1, 4)}; {name} = {name} + 1)"):
@@ -94,6 +104,42 @@ class Statements(Expressions):
                 with self.block(f"if ({self.condition(inner, 1)})"):
                     self.emit(self.rng.choice(("break;", "continue;")))
                 self.statements(inner, 1, 0)
+
+    def _rewritten_loop(self, scope: Scope) -> None:
+        """p4c gets the iterations one after the other, and a variable for the end of the loop."""
+        name, goes_on, first = self.name("i"), self.name("go"), self.rng.randrange(3)
+        last = first + self.rng.randrange(3)
+        inner = replace(scope, readable=[*scope.readable, (name, Kind(8))], tables=[], ends=())
+        body, rest = self._lines(inner), self._lines(inner)
+        condition, end = self.condition(inner, 1), self.rng.choice(("break", "continue"))
+        counted = f"bit<8> {name} = {first}; {name} <= {last}; {name} = {name} + 1"
+        head = self.rng.choice((counted, f"bit<8> {name} in {first} .. {last}"))
+        with self.only(OURS), self.block(f"for ({head})"):
+            self._write(body)
+            self.emit(f"if ({condition}) {{ {end}; }}")
+            self._write(rest)
+        with self.only(P4C), self.block(""):
+            self.emit(f"bool {goes_on} = true;")
+            for value in range(first, last + 1):
+                with self.block(f"if ({goes_on})"):
+                    self.emit(f"bit<8> {name} = {value};")
+                    self._write(body)
+                    with self.block(f"if ({condition})"):
+                        self.emit(f"{goes_on} = {str(end == 'continue').lower()};")
+                    with self.block("else"):
+                        self._write(rest)
+
+    def _lines(self, scope: Scope) -> list[str]:
+        """Statements that are written later, perhaps several times."""
+        start = len(self.lines)
+        self.statements(scope, self.rng.randrange(1, 3), 0)
+        lines = [line.lstrip() for line, _ in self.lines[start:]]
+        del self.lines[start:]
+        return lines
+
+    def _write(self, lines: list[str]) -> None:
+        for line in lines:
+            self.emit(line)
 
     def _end(self, scope: Scope, _: int) -> None:
         with self.block(f"if ({self.condition(scope, 1)})"):
