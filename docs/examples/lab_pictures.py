@@ -4,7 +4,7 @@ in the same labs in real time beside it (root).
 
     PYTHONPATH=. python docs/examples/lab_pictures.py TUTORIALS P4_LEARNING FILE.svg
 
-The first two are checkouts of github.com/p4lang/tutorials and github.com/nsg-ethz/p4-learning; p4c is on PATH.
+The first two are checkouts of github.com/p4lang/tutorials and github.com/nsg-ethz/p4-learning.
 
 BMv2 gets the same frames at the same times. Its slow link is `set_queue_rate`, in packets a second: all frames that
 cross it are as long, so that it is as slow as the lab's half a megabit a second.

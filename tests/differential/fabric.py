@@ -16,7 +16,7 @@ from pathlib import Path
 
 from finsy.proto import p4r
 
-from tests.differential.case import Case, Result
+from tests.differential.case import Case, Result, load
 from tests.differential.entries import Update
 from tests.differential.packets import Frame, mutate
 from tests.ptf.p4rt import Schema, clone_session
@@ -311,6 +311,12 @@ def case(frames: int, seed: int, program: str = "fabric") -> Case:
 def golden(program: str) -> Path:
     """Where the recording of a program is."""
     return GOLDEN / f"{program}.json.xz"
+
+
+def recording(program: str) -> tuple[Case, Result]:
+    """The recording of a program, with its JSON as it is now."""
+    schema = Schema.load(BUILD / f"{program}.p4info.txtpb")
+    return load(golden(program), (BUILD / f"{program}.json").read_bytes(), schema, any_build=True)
 
 
 def _delays(data: bytes, offset: int) -> list[int]:

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sonic-pins' SAI P4 programs, built here from a checkout: all tables are written with all their actions and read back;
-packets are forwarded, mirrored and punted.
+"""sonic-pins' SAI P4 programs, built here from a checkout by our compiler, and by p4c where it is: all tables are
+written with all their actions and read back; packets are forwarded, mirrored and punted.
 
-`DETOUR_SONIC_PINS` says where https://github.com/sonic-net/sonic-pins is; p4c-bm2-ss is wanted as well.
+`DETOUR_SONIC_PINS` says where https://github.com/sonic-net/sonic-pins is.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,14 +19,16 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
+from detour.p4.build import build
 from tests.ptf.p4rt import add_match, encode
 from tests.unit.p4runtime.test_p4rt_engine import Switch, running
 from tests.unit.p4runtime.test_p4rt_translation import key
 
 CHECKOUT = Path(os.environ.get("DETOUR_SONIC_PINS", "")) / "sai_p4" / "instantiations" / "google"
+_NO_P4C = pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="p4c-bm2-ss is not on PATH")
 pytestmark = [
     pytest.mark.skipif(not (CHECKOUT / "middleblock.p4").exists(), reason="DETOUR_SONIC_PINS names no checkout"),
-    pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="p4c-bm2-ss is not on PATH"),
+    pytest.mark.parametrize("compiler", ["detour", pytest.param("p4c", marks=_NO_P4C)]),
 ]
 INSTANTIATIONS = ("middleblock", "tor", "fabric_border_router", "wbb")
 PLATFORMS = ("", "PLATFORM_BMV2", "PLATFORM_P4SYMBOLIC")
@@ -44,22 +45,10 @@ VALUES = {
 }
 
 
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], p4r.ForwardingPipelineConfig]:
-    """The pipelines that have been built so far."""
-    return {}
-
-
-def build(cache: dict[tuple[str, str], p4r.ForwardingPipelineConfig], name: str, platform: str, folder: Path):
-    if (name, platform) not in cache:
-        flags = [f"-D{platform}"] if platform else []
-        outputs = ["--p4runtime-files", str(folder / "p4info.txtpb"), "-o", str(folder / "json")]
-        command = ["p4c-bm2-ss", "--arch", "v1model", "--Wdisable", *flags, *outputs, f"{name}.p4"]
-        subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True)
-        info = text_format.Parse((folder / "p4info.txtpb").read_text(), p4i.P4Info())
-        config = p4r.ForwardingPipelineConfig(p4info=info, p4_device_config=(folder / "json").read_bytes())
-        cache[name, platform] = config
-    return cache[name, platform]
+def pipeline(compiler: str, name: str, platform: str) -> p4r.ForwardingPipelineConfig:
+    made = build(CHECKOUT / f"{name}.p4", compiler, defines={platform: "1"} if platform else {})
+    info = text_format.Parse(made.p4info.read_text(), p4i.P4Info())
+    return p4r.ForwardingPipelineConfig(p4info=info, p4_device_config=made.json.read_bytes())
 
 
 def argument(described: object, number: int = 1) -> bytes:
@@ -105,10 +94,8 @@ def entries(info: p4i.P4Info) -> Iterator[list[p4r.Entity]]:
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize("name", INSTANTIATIONS)
-def test_all_tables_are_written_and_read(
-    built: dict[tuple[str, str], p4r.ForwardingPipelineConfig], name: str, platform: str, tmp_path: Path
-) -> None:
-    config = build(built, name, platform, tmp_path)
+def test_all_tables_are_written_and_read(compiler: str, name: str, platform: str) -> None:
+    config = pipeline(compiler, name, platform)
     with running(config=config) as switch:
         group = p4r.Entity()
         out = group.packet_replication_engine_entry.multicast_group_entry
@@ -171,12 +158,10 @@ def clone_session(id_: int, port: str, instance: int) -> p4r.Entity:
 
 
 @pytest.mark.parametrize("name", INSTANTIATIONS[:3])
-def test_packets_are_forwarded_mirrored_and_punted(
-    built: dict[tuple[str, str], p4r.ForwardingPipelineConfig], name: str, tmp_path: Path
-) -> None:
+def test_packets_are_forwarded_mirrored_and_punted(compiler: str, name: str) -> None:
     """All but strings stands for the data plane: ports are called by their numbers. Of the builds with strings,
     p4-symbolic's has the header of packet-ins in the data plane."""
-    config = build(built, name, "PLATFORM_P4SYMBOLIC", tmp_path)
+    config = pipeline(compiler, name, "PLATFORM_P4SYMBOLIC")
     make = Routing(config.p4info)
     out = "unicast_set_port_and_src_mac" if make.has("unicast_set_port_and_src_mac") else "set_port_and_src_mac"
     link_local = 0xFE80 << 112 | 1

@@ -13,12 +13,13 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:/usr/local/sbin"
-TOOLS = ("make", "p4c-bm2-ss", "mn", "mnexec", "ping", "iperf", "ethtool")
+TOOLS = ("make", "mn", "mnexec", "ping", "iperf", "ethtool")
 MODULES = ("mininet", "p4.v1", "p4.tmp.p4config_pb2", "grpc", "psutil", "scapy")
 
 
@@ -199,9 +200,11 @@ def prepare(checkout: Path, exercise: Exercise, folder: Path) -> Path:
 
 
 def tools(folder: Path, switch: Path) -> Path:
-    """A folder for PATH: the switch under its name, and `sudo` where there is none (the test runs as root)."""
+    """A folder for PATH: the switch under its name, our compiler under p4c's, and `sudo` where there is none (the test
+    runs as root)."""
     folder.mkdir()
     (folder / switch.name).symlink_to(switch)
+    (folder / "p4c-bm2-ss").symlink_to(Path(sys.executable).parent / "detour-p4c")
     if shutil.which("sudo", path=SYSTEM_PATH) is None:
         sudo = folder / "sudo"
         sudo.write_text('#!/bin/sh\nexec env "$@"\n')

@@ -14,7 +14,6 @@ from tests.skipped import need, skip_lines
     [
         (f"{BINARY} is not on PATH: {INSTALL}", "BMv2"),
         ("p4c-bm2-ss is not on PATH", "p4c"),
-        ("docs/labs/ecn is not built: run `make p4` where p4c is installed", "p4c"),
         ("chromium and chromedriver are not on PATH (Debian: chromium, chromium-driver)", "Chromium"),
         ("tshark is not on PATH", "tshark"),
         ("interfaces need root", "root"),

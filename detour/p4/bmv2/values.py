@@ -71,10 +71,10 @@ def plain(item: Json) -> Json:
 
 
 def source_info(span: Span) -> Json:
-    """Where something stands: columns are counted from 0, and of the text there is the first line."""
+    """Where something stands: columns are counted from 0, and of the text there is the first line, without the `;`."""
     first, newline, _ = span.text.partition("\n")
     line, column = span.file.position(span.start)
-    fragment = f"{first.rstrip()} ..." if newline else first
+    fragment = f"{first.rstrip()} ..." if newline else first.removesuffix(";")
     return {"filename": span.file.name, "line": line, "column": column - 1, "source_fragment": fragment}
 
 

@@ -115,45 +115,52 @@ class Builder:
                 self.value_sets.append((name, one, block))
                 self.objects["value_sets"].add(name, one, self.messages)
 
-    def _collect_control(self, block: Block) -> None:
+    def _collect_control(self, root: Block) -> None:
         """Actions and tables of a control and of those inside, as they stand once all are inlined: the actions of top
-        level that the control uses, then its own declarations in order.
+        level that tables have and then those that code calls, and the declarations in order.
         """
-        declaration, called = block.declaration, self.live.called[block]
-        if not isinstance(declaration, core.Control):
-            return
-        own = [one for one in declaration.locals if isinstance(one, core.Action)]
-        in_tables = self._table_actions(block)
-        for action in self._uses(block):
-            if action not in own:
-                self._collect_action(block, action, action in in_tables)
-        for local in declaration.locals:
-            if isinstance(local, core.Action) and (local in called or local in in_tables):
-                self._collect_action(block, local, local in in_tables)
-            elif isinstance(local, core.Table) and local in called:
-                one = TableIn(block.name_of(local), local, block)
-                if not core.annotation(local.annotations, "hidden") and self.objects["tables"].add(
-                    one.name, local, self.messages, block
+        parts = list(self._inlined(root))
+        in_tables = {
+            (block, action)
+            for block, part in parts
+            if isinstance(part, core.Table) and part in self.live.called[block]
+            for action in self.actions_of(part)
+        }
+        for kind in (core.Table, core.BlockStatement):
+            for block, part in parts:
+                for action in self._uses(block, part) if isinstance(part, kind) else ():
+                    if self._owner(block, action) is None:
+                        self._collect_action(block, action, (block, action) in in_tables)
+        for block, part in parts:
+            if isinstance(part, core.Action) and (part in self.live.called[block] or (block, part) in in_tables):
+                self._collect_action(block, part, (block, part) in in_tables)
+            elif isinstance(part, core.Table) and part in self.live.called[block]:
+                one = TableIn(block.name_of(part), part, block)
+                if not core.annotation(part.annotations, "hidden") and self.objects["tables"].add(
+                    one.name, part, self.messages, block
                 ):
                     self.tables.append(one)
-            elif isinstance(local, core.Instance) and (child := block.children.get(local)) in self.live.called:
-                self._collect_control(child)
+
+    def _inlined(self, block: Block) -> Iterator[tuple[Block, object]]:
+        """Declarations and bodies of a control and of those inside that run, with the blocks that they belong to."""
+        if not isinstance(block.declaration, core.Control) or block not in self.live.called:
+            return
+        for local in block.declaration.locals:
+            if isinstance(local, core.Instance) and local in block.children:
+                yield from self._inlined(block.children[local])
+            else:
+                yield block, local
         for node, child in block.children.items():
-            if isinstance(node, core.Construct) and child in self.live.called:
-                self._collect_control(child)
+            if isinstance(node, core.Construct):
+                yield from self._inlined(child)
+        yield block, block.declaration.body
 
-    def _table_actions(self, block: Block) -> set[core.Declaration]:
-        tables = (one for one in self.live.called[block] if isinstance(one, core.Table))
-        return {action for table in tables for action in self.actions_of(table)}
-
-    def _uses(self, block: Block) -> Iterator[core.Action]:
-        """Actions that tables of a control have and its body calls, in the order of the source."""
-        declaration, called = block.declaration, self.live.called[block]
-        assert isinstance(declaration, core.Control)
-        for local in declaration.locals:
-            if isinstance(local, core.Table) and local in called:
-                yield from self.actions_of(local)
-        yield from actions_in(declaration.body, block)
+    def _uses(self, block: Block, part: core.Table | core.BlockStatement) -> Iterator[core.Action]:
+        """Actions that a table has, if it is applied, or that code calls."""
+        if isinstance(part, core.BlockStatement):
+            yield from actions_in(part, block)
+        elif part in self.live.called[block]:
+            yield from self.actions_of(part)
 
     def actions_of(self, table: core.Table) -> Iterator[core.Action]:
         """Actions of a table, with NoAction if that is its default and not in the list."""

@@ -17,7 +17,6 @@ from tests.full_disk import small_files
 _WRITES = re.compile(r"\.write_(text|bytes)\(|open\(.*\"[wax]b?\"|savefig\(|to_csv\(|\.dump\(")
 _OTHERS = {
     "base/files.py": "what this is about",
-    "p4/checked_in.py": "`make p4`, whose digests a test compares",
     "base/reports.py": "a log, appended to",
     "engine/capture.py": "captures grow by whole packets",
     "base/native/parts.py": "a lock",

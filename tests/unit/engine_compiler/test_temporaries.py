@@ -57,9 +57,7 @@ def test_what_two_functions_mention_stays_in_the_phv() -> None:
 
 def test_a_local_variable_has_no_place() -> None:
     program = Program.from_json(BUILD / "fabric.json")
-    place = program.layout.place(
-        program.model.headers["scalars"], find_field(program.model.headers["scalars"], "ecn_draw")
-    )
+    place = program.layout.place(program.model.headers["scalars"], find_field(program.model.headers["scalars"], "draw"))
     assert place.offset >= layout.TEMPORARY > program.phv_size
 
 

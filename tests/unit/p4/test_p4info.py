@@ -35,10 +35,11 @@ SOURCE = (
     HEAD
     + """
 @brief("all of them") counter(16, CounterType.packets_and_bytes) total;
+action everywhere() { }
 control Part(inout hdr_t h)(bit<32> n) {
     register<port_t>(n) ports;
     action set(bit<8> v) { h.h.a = v; ports.write(0, h.h.p); }
-    table t { key = { h.h.a: exact; } actions = { set; } size = 5; }
+    table t { key = { h.h.a: exact; } actions = { set; everywhere; } size = 5; }
     apply { t.apply(); }
 }
 control I(inout hdr_t h, inout meta_t m, inout standard_metadata_t s) {
@@ -93,10 +94,14 @@ def _names(objects: object) -> list[str]:
     return [one.preamble.name for one in objects]  # type: ignore[attr-defined]
 
 
+def _action(info: p4i.P4Info, name: str) -> p4i.Action:
+    return next(one for one in info.actions if one.preamble.name == name)
+
+
 def test_objects_and_their_order(made: tuple[p4i.P4Info, p4r.WriteRequest]) -> None:
     info, _ = made
     assert _names(info.tables) == ["I.first", "I.second", "I.third", "I.one.t", "I.two.t"]
-    assert _names(info.actions) == ["NoAction", "I.go", "I.learn", "I.one.set", "I.two.set"]
+    assert _names(info.actions) == ["NoAction", "everywhere", "I.go", "I.learn", "I.one.set", "I.two.set"]
     assert _names(info.counters) == ["total"]
     assert _names(info.registers) == ["I.one.ports", "I.two.ports"]
     assert [one.size for one in info.registers] == [12, 13]
@@ -113,7 +118,7 @@ def test_a_table(made: tuple[p4i.P4Info, p4r.WriteRequest]) -> None:
         ("tag", 8), ("h.h.k", 8), ("h.h.$valid$", 1), ("m.x[7:4]", 4),
     ]  # fmt: skip
     assert [one.scope for one in table.action_refs] == [0, 0, p4i.ActionRef.DEFAULT_ONLY, 0]
-    assert table.initial_default_action.action_id == info.actions[2].preamble.id
+    assert table.initial_default_action.action_id == _action(info, "I.learn").preamble.id
     assert list(table.direct_resource_ids) == [info.direct_counters[0].preamble.id]
     assert table.idle_timeout_behavior == p4i.Table.NOTIFY_CONTROL
     assert (table.size, info.tables[3].size) == (1024, 5)
@@ -124,7 +129,7 @@ def test_a_table(made: tuple[p4i.P4Info, p4r.WriteRequest]) -> None:
 
 def test_an_action(made: tuple[p4i.P4Info, p4r.WriteRequest]) -> None:
     info, _ = made
-    action = info.actions[1]
+    action = _action(info, "I.go")
     assert (action.preamble.id, list(action.preamble.annotations)) == (0x01000007, ["@size(1 + 2)"])
     assert [(one.id, one.bitwidth, one.type_name.name) for one in action.params] == [(3, 32, "port_t"), (2, 8, "")]
     assert info.type_info.new_types["port_t"].translated_type.uri == "com.example/port"
