@@ -13,17 +13,18 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
 
 import finsy
 import finsy.p4client
+from finsy.p4schema import P4SchemaCache
 from finsy.proto import p4r
 
 from detour.base.errors import DetourError
 from detour.control.entries import Entity, Plan
 from detour.control.p4runtime.codec import Codec
-from detour.control.p4runtime.pipeline import PipelineConfig
+from detour.control.p4runtime.pipeline import PipelineConfig, read_p4info
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -61,12 +62,10 @@ class SwitchClient:
     `lost`: set while there is no connection."""
 
     def __init__(
-        self, target: SwitchTarget, pipeline: PipelineConfig, election_id: int, on_packet_in: PacketIn | None = None
+        self, target: SwitchTarget, options: finsy.SwitchOptions, on_packet_in: PacketIn | None = None
     ) -> None:
         self.target = target
-        self._options = finsy.SwitchOptions(
-            p4info=pipeline.p4info, p4blob=pipeline.blob, device_id=target.device_id, initial_election_id=election_id
-        )
+        self._options = replace(options, device_id=target.device_id)
         self._on_packet_in = on_packet_in
         self._stack = AsyncExitStack()
         self.lost = asyncio.Event()
@@ -230,7 +229,11 @@ class FabricClient:
         election_id: int = ELECTION_ID, on_packet_in: PacketIn | None = None,
     ) -> None:  # fmt: skip
         pipeline = pipeline or PipelineConfig.fabric()
-        self.switches = {t.device_id: SwitchClient(t, pipeline, election_id, on_packet_in) for t in targets}
+        # finsy takes the message as well as the file, which it would parse for each switch.
+        info = cast(Any, read_p4info(pipeline.p4info))
+        options = finsy.SwitchOptions(p4info=info, p4blob=pipeline.blob, initial_election_id=election_id)
+        with P4SchemaCache():
+            self.switches = {t.device_id: SwitchClient(t, options, on_packet_in) for t in targets}
 
     async def __aenter__(self) -> FabricClient:
         logger = logging.getLogger("finsy")

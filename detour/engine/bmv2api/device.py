@@ -134,9 +134,11 @@ class BmDevice:
         if pipelines is not None and (text := pipelines.live_json):
             return text
         running = self.network.state(self.switch)
-        if self._program is not None and self._program.state is running:
-            return self._program.text
-        return b"" if running is None else json.dumps(running.program.model.json).encode()
+        if running is None:
+            return b""
+        if self._program is None or self._program.state is not running:
+            self._program = GivenProgram(json.dumps(running.program.model.json).encode(), running.program, running)
+        return self._program.text
 
     @property
     def is_prepared(self) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.differential.generated import testgen
 from tests.differential.generated.bmv2 import StfBmv2, missing
-from tests.differential.generated.judge import counted, judge, widest
+from tests.differential.generated.judge import counted, judge, play_on_engine, widest
 from tests.differential.generated.suite import PROGRAMS, blob, store, without_comments
 
 _STORED = 60
@@ -35,8 +35,9 @@ def _one(program: str, options: argparse.Namespace) -> int:
         tests = list({test.name: test for test in map(without_comments, map(Path.read_text, options.files))}.values())
     else:
         tests = testgen.generate(program, options.tests, options.seed, lambda line: print(line, file=sys.stderr))
+    possible = [test for test in tests if test.possible]
     with StfBmv2(blob(program)) as bmv2:
-        judged = judge(program, tests, bmv2)
+        judged = judge(possible, play_on_engine(program, possible), bmv2)
     bad = [each for each in judged if each.verdict.bad]
     print(f"{program}: {len(tests)} tests: {counted(judged)}; {len(tests) - len(judged)} name the drop port")
     for each in bad:

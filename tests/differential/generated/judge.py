@@ -60,11 +60,15 @@ class Judged:
         return f"{self.verdict.value}:{outputs}\n{self.test.text}"
 
 
-def judge(program: str, tests: Sequence[GeneratedTest], bmv2: StfSwitch) -> list[Judged]:
-    """All that are possible."""
-    possible = [test for test in tests if test.possible]
+def play_on_engine(program: str, tests: Sequence[GeneratedTest]) -> list[Played]:
+    """Play tests on the engine."""
     with engine(program) as switch:
-        return [Judged(test, play(test, switch), play(test, bmv2)) for test in possible]
+        return [play(test, switch) for test in tests]
+
+
+def judge(tests: Sequence[GeneratedTest], ours: Sequence[Played], bmv2: StfSwitch) -> list[Judged]:
+    """Judge what has become of tests on the engine by what becomes of them on BMv2."""
+    return [Judged(test, played, play(test, bmv2)) for test, played in zip(tests, ours, strict=True)]
 
 
 def counted(judged: Sequence[Judged]) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from detour.base.errors import DetourError
@@ -36,6 +37,12 @@ def program_of(api: Api) -> ProgramNames:
     text = api.standard.bm_get_config()
     if not text:
         raise DetourError("the switch has no program yet")
+    return _names(text)
+
+
+@lru_cache(maxsize=2)
+def _names(text: str) -> ProgramNames:
+    """The names of a program, which a test suite asks for before each test; to read a large one takes 50 ms."""
     return ProgramNames(text)
 
 
