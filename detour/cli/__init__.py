@@ -38,7 +38,7 @@ _HELP = {
 """commands as `detour --help` groups them"""
 
 # Commands with a command line of their own, which argparse could not describe: module and help.
-_OWN = {"switch": ("detour.cli.switch", "one switch with the command line of simple_switch_grpc")}
+_OWN = {"switch": ("detour.cli.switch", "run one switch with the command line of simple_switch_grpc")}
 
 INTERRUPTED = 130
 _ADDRESS_SPACE = 512 << 20

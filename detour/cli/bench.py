@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`bench`: how fast the engine is, beside BMv2 where that is installed: the benchmarks, and their options."""
+"""`bench`: measure the engine, and BMv2 where it is installed: the benchmarks and their options."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _count(metavar: str, text: str | None, several: bool = False) -> CommandOpti
     return CommandOption(text, metavar, kind=byte_count, several=several)
 
 
-_PLOT = CommandOption("draws it (.png, .svg, .pdf)", "FILE", kind=output_file)
+_PLOT = CommandOption("draw a plot (.png, .svg, .pdf)", "FILE", kind=output_file)
 
 _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
     "switch": (
@@ -56,88 +56,92 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
     "fabric": ("packet-hops a second of 36 switches in real time", _lasting("time for each load (3)")),
     "tables": (
         "lookups in exact, LPM and ternary tables of growing size",
-        {"entries": _count("N", "sizes (10 to 100000)", several=True), **_lasting("time for each size (0.5)")},
+        {"entries": _count("N", "table sizes (10 to 100000)", several=True), **_lasting("time for each size (0.5)")},
     ),
     "p4runtime": (
         "entries a second over gRPC",
-        {"entries": _count("N", "in each table (100000)"), "batch": _count("N", "updates a message (2000)")},
+        {"entries": _count("N", "entries per table (100000)"), "batch": _count("N", "updates per message (2000)")},
     ),
-    "sai": ("packets a second through a router of the shape of SAI P4's", _lasting("time for each load (1)")),
+    "sai": ("packets a second through a router with the structure of SAI P4", _lasting("time for each load (1)")),
     "sim": (
         "packet-hops a second in virtual time, and memory of 32,768 connections",
         {
             "k": _count("K", "ports of the fat-tree's switches (16)"),
-            "message": _count("BYTES", "of each host (2000000)"),
-            "threads": CommandOption("that execute it (1)", "N", kind=thread_count),
-            "no_memory": CommandOption("without the connections"),
+            "message": _count("BYTES", "bytes per host (2000000)"),
+            "threads": CommandOption("threads of the run (1)", "N", kind=thread_count),
+            "no_memory": CommandOption("skip the memory of connections"),
         },
     ),
     "parallel": (
-        "a run in virtual time on 1, 2, 4 ... threads, and along its critical path",
+        "one run in virtual time on 1, 2, 4 ... threads, and its critical path",
         {
             "k": _count("K", "ports of the fat-tree's switches (16)"),
-            "message": _count("BYTES", "of each host (2000000)"),
-            "turns": _count("N", "of which the median counts (3)"),
+            "message": _count("BYTES", "bytes per host (2000000)"),
+            "turns": _count("N", "runs, of which the median counts (3)"),
             "plot": _PLOT,
         },
     ),
     "growth": (
-        "boot, proof, run and memory of fabrics of 72 to 8,192 hosts (16,512) in virtual time",
+        "boot time, verification, run time and memory of fabrics of 72 to 8,192 hosts (16,512) in virtual time",
         {
-            "hosts": _count("N", "which of 72, 342, 1056, 8192, 16512 (up to 8192)", several=True),
-            "message": _count("BYTES", "of each host (1000000)"),
-            "threads": CommandOption("that execute it (1)", "N", kind=thread_count),
+            "hosts": _count("N", "some of 72, 342, 1056, 8192, 16512 (default: up to 8192)", several=True),
+            "message": _count("BYTES", "bytes per host (1000000)"),
+            "threads": CommandOption("threads of the run (1)", "N", kind=thread_count),
             "plot": _PLOT,
         },
     ),
     "transport": (
-        "messages on paths that fail in part, and equal senders at a full queue",
+        "messages on paths that lose some kinds of frames, and equal senders at a full queue",
         {
             "gray": CommandOption("only paths that lose some kinds of frames"),
             "fairness": CommandOption("only equal senders: Jain's index over 20 seeds"),
         },
     ),
     "lab": (
-        "packets a second of a plain IPv4 lab in virtual time, beside p4sim and ns-3's bridge",
+        "packets a second of a plain IPv4 lab in virtual time, compared with p4sim and ns-3's bridge",
         {
-            "speeds": CommandOption("of traffic (1,100,1000,10000)", "MBPS[,...]", kind=_speeds),
-            **_lasting("of virtual time for which hosts send (2.912)"),
-            "turns": _count("N", "of which the middle one counts (1)"),
+            "speeds": CommandOption("rates of traffic in Mb/s (1,100,1000,10000)", "MBPS[,...]", kind=_speeds),
+            **_lasting("seconds of virtual time for which hosts send (2.912)"),
+            "turns": _count("N", "runs, of which the median counts (1)"),
         },
     ),
     "start": (
-        "what a switch, a fabric, a small simulation and a question cost to start",
-        {"times": CommandOption("how often each (3)", "N", kind=draws)},
+        "start-up time of a switch, a fabric, a small simulation and a query",
+        {"times": CommandOption("repetitions (3)", "N", kind=draws)},
     ),
     "compile": (
-        "time from P4 to BMv2 JSON and P4Info, beside p4c's",
+        "compile time from P4 to BMv2 JSON and P4Info, compared with p4c",
         {
-            "programs": CommandOption("P4 programs (some of ours)", "FILE", several=True),
-            "times": CommandOption("how often each (3)", "N", kind=draws),
+            "programs": CommandOption("P4 programs (default: some of detour's)", "FILE", several=True),
+            "times": CommandOption("repetitions (3)", "N", kind=draws),
         },
     ),
-    "trace": ("what tracing costs, and traces a second, beside BMv2's log", {}),
+    "trace": ("cost of tracing, and traces a second, compared with BMv2's log", {}),
     "fors": (
-        "planning of all-to-all exchanges with failed links, against its goals",
+        "planning of all-to-all exchanges with failed links",
         {
             "sets": _count("N", "random failure sets (200)"),
-            "phases": CommandOption("of exchanges in virtual time (24; 0: none)", "N", kind=counted),
+            "phases": CommandOption("phases of exchanges in virtual time (24; 0: none)", "N", kind=counted),
         },
     ),
     "ai-fabric": (
         "KPIs of an IETF draft on AI training fabrics, several schemes side by side",
         {
             "topo": CommandOption("(leaf-spine:leaves=4,spines=4,hosts=4)", "SPEC"),
-            "scheme": CommandOption("as of `place --run` (ecmp,placed,spray,REPS,MRC-like-32,RoCEv2+PFC)", "S,..."),
-            "sizes": _count("BYTES", "of messages (64k 256k 1M)", several=True),
-            "draws": CommandOption("of ranks and pairs (3)", "N", kind=draws),
-            "procedures": CommandOption("(all: throughput, incast, collectives, failover ...)", "NAME", several=True),
-            "out": CommandOption("writes report.html, report.md and plots there", "DIR", kind=output_folder),
+            "scheme": CommandOption(
+                "schemes as in `place --run` (ecmp,placed,spray,REPS,MRC-like-32,RoCEv2+PFC)", "S,..."
+            ),
+            "sizes": _count("BYTES", "message sizes (64k 256k 1M)", several=True),
+            "draws": CommandOption("draws of ranks and pairs (3)", "N", kind=draws),
+            "procedures": CommandOption(
+                "procedures (all: throughput, incast, collectives, failover ...)", "NAME", several=True
+            ),
+            "out": CommandOption("write report.html, report.md and plots into this folder", "DIR", kind=output_folder),
         },
     ),
     "all": (
-        "switch, sai, fabric and all others on docs/performance.md, more thoroughly; a page with --write",
-        {"write": CommandOption("writes the page (Markdown) there", "FILE", kind=output_file)},
+        "all benchmarks of docs/performance.md, with longer runs; --write writes the page",
+        {"write": CommandOption("write the page (Markdown) to this file", "FILE", kind=output_file)},
     ),
 }
 """by name: what it measures, and its options by the parameters that its module's `run` has"""
@@ -151,7 +155,7 @@ _THOROUGH: dict[str, dict[str, Any]] = {
 
 
 def register(commands: Any) -> None:
-    bench = commands.add_parser("bench", help="measure the engine, beside BMv2 where that is installed")
+    bench = commands.add_parser("bench", help="measure the engine, and BMv2 where it is installed")
     kinds = bench.add_subparsers(dest="bench", metavar="WHAT", required=True)
     for name, (text, options) in _BENCHMARKS.items():
         add_options(command(kinds, name, text, _run), options)

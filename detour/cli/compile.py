@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from detour.p4.compile import Result
     from detour.p4.messages import Message
 
-_TEXT = "a P4_16 program to BMv2 JSON and P4Info; without -o it is only checked"
+_TEXT = "compile a P4_16 program to BMv2 JSON and P4Info; check it only, without -o"
 
 
 def register(commands: Any) -> None:
     parser = command(commands, "compile", _TEXT, _compile)
-    parser.add_argument("program", type=Path, metavar="PROGRAM.p4", help="for v1model, PSA or PNA")
+    parser.add_argument("program", type=Path, metavar="PROGRAM.p4", help="program for v1model, PSA or PNA")
     parser.add_argument("-o", dest="output", type=output_file, metavar="JSON", help="write the BMv2 JSON")
     parser.option("--p4info", "write the P4Info, as text or (.json, .bin) in another form", "FILE", output_file)
     text = "write the entries of the source as a P4Runtime WriteRequest"
@@ -31,10 +31,14 @@ def register(commands: Any) -> None:
     parser.add_argument("-I", dest="include", type=Path, metavar="DIR", action="append", default=[], help=text)
     text = "define a macro, 1 without a value (repeatable)"
     parser.add_argument("-D", dest="defines", metavar="NAME=VALUE", action="append", default=[], help=text)
-    parser.option("--arch", "the architecture that the program must have", choices=("v1model", "psa", "pna"))
-    text = "none: no warnings; error: they are errors; no-KIND: not those of a kind, such as no-unused (repeatable)"
+    parser.option("--arch", "architecture that the program must have", choices=("v1model", "psa", "pna"))
+    text = (
+        "none: no warnings; error: warnings are errors; no-KIND: no warnings of a kind, such as no-unused (repeatable)"
+    )
     parser.add_argument("-W", dest="warnings", metavar="KIND", action="append", default=[], help=text)
-    parser.option("--compiler", "p4c: the reference, where it is on PATH", choices=("detour", "p4c"), default="detour")
+    parser.option(
+        "--compiler", "p4c: the reference compiler, if it is on PATH", choices=("detour", "p4c"), default="detour"
+    )
 
 
 def macros(words: list[str]) -> dict[str, str]:

@@ -19,23 +19,27 @@ if TYPE_CHECKING:
 
 
 def register(commands: Any) -> None:
-    parser = command(commands, "conformance", "how closely a P4Runtime server follows the specification", _conformance)
+    parser = command(commands, "conformance", "test a P4Runtime server against the specification", _conformance)
     parser.option("--grpc", "address of the server, like 127.0.0.1:9559 or unix:PATH", "ADDR")
-    parser.option("--device-id", "the device that is checked (1)", "N", counted, default=1)
-    parser.option("--second-device", "another device of it, for checks that need two", "N", counted)
+    parser.option("--device-id", "device to test (1)", "N", counted, default=1)
+    parser.option("--second-device", "another device of the server, for checks that need two", "N", counted)
     parser.option("--down-port", "a port of the device that is down, for checks that need one", "N", counted)
-    parser.option("--section", "only checks of a section, like 9.1 (repeatable)", "S", action="append")
-    parser.option("--skip", "a check that is not run, like arbitration.zero (repeatable)", "ID", action="append")
+    parser.option("--section", "run only the checks of a section, like 9.1 (repeatable)", "S", action="append")
+    parser.option("--skip", "skip a check, like arbitration.zero (repeatable)", "ID", action="append")
     parser.option("--junit", "write the verdicts as JUnit XML", "FILE", output_file)
     parser.option("--html", "write a page with what was sent, received and expected", "FILE", output_file)
-    parser.option("--p4info", "P4Info of another program than the suite's, with --config", "FILE", Path)
-    parser.option("--config", "its device config, or the P4 program without --p4info", "FILE", Path)
+    parser.option("--p4info", "P4Info of a program to use instead of the suite's, with --config", "FILE", Path)
+    parser.option("--config", "device config of this program; or a P4 program, without --p4info", "FILE", Path)
     parser.option(
-        "--from", "instead: stored runs (what --json wrote, also as .xz), by section (repeatable)", "FILE", Path,
+        "--from", "show stored runs (output of --json, also as .xz) by section (repeatable)", "FILE", Path,
         action="append", dest="stored",
     )  # fmt: skip
-    parser.option("--write", "with --from: write the table by chapters there (docs/p4runtime.md)", "FILE", output_file)
-    parser.add_argument("-v", "--verbose", action="store_true", help="what was sent and received where a check failed")
+    parser.option(
+        "--write", "with --from: write the table by chapters to this page (docs/p4runtime.md)", "FILE", output_file
+    )
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="show what was sent and received when a check failed"
+    )
 
 
 def _conformance(options: argparse.Namespace) -> int:

@@ -21,18 +21,18 @@ _HELD = ("statements", "actions")  # what --fail-under is about
 
 
 def register(commands: Any) -> None:
-    coverage = command(commands, "coverage", "what packets have reached of P4 programs, over their source", _coverage)
-    text = "what --coverage of trace, switch, up or the tests has written"
+    coverage = command(commands, "coverage", "show which parts of P4 programs packets have reached", _coverage)
+    text = "files written by --coverage of trace, switch, up or the tests"
     coverage.add_argument("files", nargs="+", type=Path, metavar="FILE", help=text)
     coverage.option("--html", "write pages with the source into DIR", "DIR", output_folder)
-    coverage.option("--lcov", "write a tracefile of LCOV", "FILE", output_file)
-    text = "exit code 1 if a program has less than P %% of its statements or of its tables' outcomes"
+    coverage.option("--lcov", "write an LCOV tracefile", "FILE", output_file)
+    text = "exit code 1 if a program is below P %% of its statements or table outcomes"
     coverage.option("--fail-under", text, "P", _percent)
-    coverage.option("--exceptions", "what need not be reached, and why (TOML)", "FILE", Path)
-    text = "what a packet needs to get to each place that is not covered, from the program's BMv2 JSON"
+    coverage.option("--exceptions", "exceptions with reasons (TOML)", "FILE", Path)
+    text = "show what a packet needs to reach uncovered places, from the program's BMv2 JSON"
     coverage.option("--suggest", text, "JSON", Path)
     coverage.option("--source", "a folder with P4 sources", "DIR", Path, action="append", default=[])
-    coverage.add_argument("-v", "--verbose", action="store_true", help="all lines, not only what is missing")
+    coverage.add_argument("-v", "--verbose", action="store_true", help="show all lines, not only uncovered ones")
 
 
 def _percent(text: str) -> float:

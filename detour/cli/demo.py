@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def register(commands: Any) -> None:
-    demo = command(commands, "demo", "boot a fabric and show what the sender's choice of path is worth", _demo)
+    demo = command(commands, "demo", "boot a fabric and show what path selection by the sender gains", _demo)
     add_fabric_options(demo, "auto", "default")
     demo.set_defaults(pace=None)
 

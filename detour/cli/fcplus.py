@@ -31,63 +31,72 @@ _NOT_OF_RUNNING = (
 
 
 def register(commands: Any) -> None:
-    fcplus = commands.add_parser("fcplus", help="deadlock-free expanders: build, route, prove, measure")
+    fcplus = commands.add_parser("fcplus", help="build, route, verify and measure deadlock-free expanders")
     kinds = fcplus.add_subparsers(dest="fcplus", metavar="WHAT", required=True)
     build = _add(kinds, "build", "wire an expander and check it", _build)
     build.option("--out", "write the links with their virtual switches and layers", "FILE", output_file)
     paths = _routed(_add(kinds, "paths", "compute the paths of all pairs", _paths))
-    paths.option("--out", "write one path a line with its priority per hop (CSV)", "FILE", output_file)
-    prove = _routed(_add(kinds, "prove", "check that no buffer that PFC may block waits for itself", _prove))
-    text = "of the fabric that is up: what its switches hold, read back, with its failures and its senders' lists"
+    paths.option("--out", "write one path per line with its priority per hop (CSV)", "FILE", output_file)
+    prove = _routed(_add(kinds, "prove", "prove that PFC cannot deadlock", _prove))
+    text = "check the running fabric: the entries of its switches, its failures and its senders' uSID lists"
     prove.flag("--running", text)
     prove.set_defaults(default_of=prove.get_default)
-    prove.flag("--tagger", "count the priorities that Tagger would need as well")
-    through = _loaded(_routed(_add(kinds, "throughput", "multi-commodity flow over the paths", _throughput)))
-    through.option(
-        "--method", "HiGHS or our own (auto: by size)", choices=("auto", "exact", "approximate"), default="auto"
+    prove.flag("--tagger", "also count the priorities that Tagger would need")
+    through = _loaded(
+        _routed(_add(kinds, "throughput", "compute the throughput by multi-commodity flow over the paths", _throughput))
     )
-    parser = _loaded(_add(kinds, "compare", "beside LASH, DFSSSP and Nue", _compare))
-    parser.option("--k", "paths of a pair of DF-KSP and KSP (32)", "K", whole, default=32)
-    parser.option("--trees", "paths of a pair of the others, one a tree (a tree for every host)", "T", whole)
-    parser.option("--bounds", "priorities that DF-KSP and Nue are given (1,2)", "N[,N]", default="1,2")
+    through.option(
+        "--method",
+        "HiGHS or detour's approximation (auto: by size)",
+        choices=("auto", "exact", "approximate"),
+        default="auto",
+    )
+    parser = _loaded(_add(kinds, "compare", "compare with LASH, DFSSSP and Nue", _compare))
+    parser.option("--k", "paths per pair of DF-KSP and KSP (32)", "K", whole, default=32)
+    parser.option("--trees", "paths per pair of the others, one per tree (default: a tree for every host)", "T", whole)
+    parser.option("--bounds", "priorities of DF-KSP and Nue (1,2)", "N[,N]", default="1,2")
     parser.option(
-        "--routings", f"which ({','.join(COMPARED_ROUTINGS)})", "NAME[,NAME]", default=",".join(COMPARED_ROUTINGS)
+        "--routings", f"routings ({','.join(COMPARED_ROUTINGS)})", "NAME[,NAME]", default=",".join(COMPARED_ROUTINGS)
     )
     parser.option("--max-hops", "longest path of DF-KSP and KSP (12)", "N", whole, default=12)
-    parser.option("--order-seed", "of the order of destinations (1)", "N", whole, default=1)
-    growing = _routed(_add(kinds, "grow", "add single switches, rewiring as few links as can be", _grow))
+    parser.option("--order-seed", "seed of the order of destinations (1)", "N", whole, default=1)
+    growing = _routed(_add(kinds, "grow", "add switches, rewiring as few links as possible", _grow))
     growing.option("--add", "switches (1)", "N", whole, default=1)
 
 
 def _add(kinds: Any, name: str, text: str, run: Any) -> Parser:
     parser = command(kinds, name, text, run)
     parser.option(
-        "--topo", "the network as a whole, like jellyfish:n=60,s=14 or graph:FILE[,hosts=N][,grown=N]", "SPEC"
+        "--topo",
+        "the topology, like jellyfish:n=60,s=14 or graph:FILE[,hosts=N][,grown=N], instead of the options below",
+        "SPEC",
     )
     parser.option("--family", "(fcplus)", choices=FAMILY_NAMES)
     parser.option("--n", "switches (120)", "N", whole)
-    parser.option("--s", "links of a switch to others (22)", "S", whole)
-    parser.option("--v", "virtual switches of a switch (the paper's strategy)", "V", whole)
-    parser.option("--p", "ports of a switch (32)", "P", whole)
-    parser.option("--hosts", "servers of a switch (p - s)", "H", whole)
-    parser.option("--layers", "of FC: its k (4)", "L", whole)
-    parser.option("--seed", "(1)", "N", whole)
+    parser.option("--s", "links per switch to other switches (22)", "S", whole)
+    parser.option("--v", "virtual switches per switch (default: the paper's strategy)", "V", whole)
+    parser.option("--p", "ports per switch (32)", "P", whole)
+    parser.option("--hosts", "servers per switch (p - s)", "H", whole)
+    parser.option("--layers", "k of FC (4)", "L", whole)
+    parser.option("--seed", "seed (1)", "N", whole)
     return parser
 
 
 def _loaded(parser: Parser) -> Parser:
     parser.add_argument("--pattern", choices=DEMAND_PATTERNS, default="near-worst")
-    parser.option("--gap", "of the approximation's bounds (0.01)", "G", number, default=0.01)
+    parser.option("--gap", "gap between the approximation's bounds (0.01)", "G", number, default=0.01)
     return parser
 
 
 def _routed(parser: Parser) -> Parser:
-    parser.option("--k", "paths of a pair (32)", "K", whole, default=32)
-    parser.option("--priorities", "lossless priorities (1); 0: KSP, whatever it blocks", "N", whole, default=1)
-    parser.option("--ties", "among paths of equal length (diverse)", choices=("diverse", "plain"), default="diverse")
-    parser.flag("--disjoint", "only paths that share no link, as FC does")
+    parser.option("--k", "paths per pair (32)", "K", whole, default=32)
+    parser.option("--priorities", "lossless priorities (1); 0: KSP, which may deadlock", "N", whole, default=1)
+    parser.option(
+        "--ties", "choice among paths of equal length (diverse)", choices=("diverse", "plain"), default="diverse"
+    )
+    parser.flag("--disjoint", "only link-disjoint paths, as in FC")
     parser.option("--max-hops", "longest path (12)", "N", whole, default=12)
-    parser.option("--fail", "links that are down, like s0-s3: routes go around them", "LINK[,LINK]")
+    parser.option("--fail", "links that are down, like s0-s3", "LINK[,LINK]")
     return parser
 
 

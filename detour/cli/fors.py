@@ -32,26 +32,26 @@ _FORMATS = ("opensm", "ibsim", "msccl", "json")
 
 
 def register(commands: Any) -> None:
-    fors = commands.add_parser("fors", help="all-to-all exchanges on fat-trees with failed links, without contention")
+    fors = commands.add_parser("fors", help="plan contention-free all-to-all exchanges on fat-trees with failed links")
     kinds = fors.add_subparsers(dest="fors", metavar="WHAT", required=True)
-    schedule = _add(kinds, "schedule", "phases of an exchange, as few as there can be", _schedule)
+    schedule = _add(kinds, "schedule", "compute the phases of an exchange, as few as possible", _schedule)
     add_size_options(schedule)
     schedule.option(
-        "--algorithm", "the others know of no failures; Ftree routes them", choices=_SCHEDULES, default="fors"
+        "--algorithm", "fors, or one that ignores failures, routed by Ftree", choices=_SCHEDULES, default="fors"
     )
-    route = _add(kinds, "route", "spines for the flows of an exchange", _route)
-    route.option("--keep", "a plan from before more links failed: move as few flows as possible", "FILE", Path)
+    route = _add(kinds, "route", "assign spines to the flows of an exchange", _route)
+    route.option("--keep", "an earlier plan: after more failures move as few flows as possible", "FILE", Path)
     add_size_options(route)
     verify = _add(kinds, "verify", "check a plan: every pair once, no contention, no failed link", _verify, out=False)
     verify.add_argument("file", type=Path, metavar="FILE", help="CSV with phase,src,dst,spine")
     add_size_options(verify, cost=False)
-    export = _add(kinds, "export", "a plan for other people's tools", _export, out=False)
+    export = _add(kinds, "export", "export a plan to other tools", _export, out=False)
     export.add_argument("file", type=Path, metavar="FILE", help="the plan: CSV with phase,src,dst,spine")
     text = "opensm: forwarding tables (-R file -U); ibsim: the fabric; msccl: XML; json: phases, ranks and spines"
     export.option("--format", text, choices=_FORMATS, required=True)
-    export.option("--out", "what to write", "FILE", output_file, required=True)
+    export.option("--out", "output file", "FILE", output_file, required=True)
     add_size_options(export, cost=False)
-    export.option("--guids", "name,guid of switches and servers (made up)", "FILE", Path)
+    export.option("--guids", "CSV with name,guid of switches and servers (default: generated)", "FILE", Path)
     fors_run.register(kinds)
 
 
@@ -59,11 +59,11 @@ def _add(kinds: Any, name: str, text: str, run: Any, *, out: bool = True) -> Par
     parser = command(kinds, name, text, run)
     help_text = "m0=20,m1=18: spines, leaves; hosts=,cables=,speed=; ft3:...,fat-tree:k="
     parser.option("--topo", help_text, "SPEC", default="ft:m0=20,m1=18")
-    add_server_options(parser, "servers that are there, spread evenly (m0*m1)")
+    add_server_options(parser, "number of servers, spread evenly (m0*m1)")
     parser.option("--fail", "links that are down; *:3 spine 3, 3:* leaf 3", "LEAF:SPINE[,...]")
-    parser.option("--random-failures", "more links; leaves keep a common spine", "N", whole)
-    parser.option("--seed", "of these failures (1)", "S", whole, default=1)
-    parser.flag("--skip-unreachable", "leave out leaves that no spine joins any more")
+    parser.option("--random-failures", "number of random failed links; leaves keep a common spine", "N", whole)
+    parser.option("--seed", "seed of the random failures (1)", "S", whole, default=1)
+    parser.flag("--skip-unreachable", "leave out leaves without a common spine")
     if out:
         parser.option("--out", "write the plan as CSV: phase,src,dst,spine", "FILE", output_file)
     return parser

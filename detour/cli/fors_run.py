@@ -39,45 +39,51 @@ _RATE = 200 * 10**9
 def register(kinds: Any) -> None:
     """Adds `run` and `rivals` to the commands of `fors`."""
     _add_run_options(command(kinds, "run", "run the exchange on a fabric in virtual time", _run))
-    text = "FORS, multicommodity flow, Birkhoff's phases, FAST, Min-Hop, ECMP, SprayLERP: time over the bound"
+    text = "compare FORS, multi-commodity flow, Birkhoff phases, FAST, Min-Hop, ECMP and SprayLERP: time over the bound"
     _add_rivals_options(command(kinds, "rivals", text, _rivals))
 
 
 def _add_run_options(parser: Parser) -> None:
     parser.option("--topo", "as in `fors schedule`", "SPEC", default="ft:m0=20,m1=18")
-    add_server_options(parser, "servers that are there (default: m0*m1)")
+    add_server_options(parser, "number of servers (default: m0*m1)")
     parser.option("--fail", "links that fail; *:3 spine 3, 3:* leaf 3", "LEAF:SPINE[,...]")
-    parser.option("--fail-at", "when, like 500us: one time, or one for every part", "TIME", time_ps, nargs="+")
+    parser.option(
+        "--fail-at",
+        "time of the failure, like 500us: one for all, or one for each part of --fail",
+        "TIME",
+        time_ps,
+        nargs="+",
+    )
     parser.flag("--silent", "failing links lose frames, but their ports stay up")
-    parser.option("--random-failures", "links failed from the beginning", "N", whole, default=0)
+    parser.option("--random-failures", "number of random links that are down from the start", "N", whole, default=0)
     parser.add_argument("--routing", default="fors", metavar="fors|ftree|minhop|ftree-ar")
-    parser.option("--message", "of every message, or their mean (600k)", "BYTES", byte_count, default=600_000)
+    parser.option("--message", "size of every message, or mean size (600k)", "BYTES", byte_count, default=600_000)
     add_size_options(parser, message=False, cost=False)
-    parser.option("--rate", "of every link (200G)", "BPS", rate_bps, default=_RATE)
-    parser.option("--phases", "so many, drawn from all parts (default: all)", "N", whole, default=0)
-    parser.option("--arity", "children a node of the barrier's tree (4)", "K", whole, default=4)
-    parser.option("--plan-time", "what planning takes, like 1ms (default: as long as here)", "TIME", time_ps)
-    parser.option("--jitter", "hosts' software is up to so late, evenly drawn (0us)", "TIME", time_ps, default=0)
-    parser.option("--straggler", "servers that begin every phase so late, like 3:20us", "SERVER:TIME[,...]")
-    parser.flag("--skip-unreachable", "leave out leaves that no spine joins")
-    parser.option("--seed", "of phases drawn, failures, host stacks (1)", "S", whole, default=1)
+    parser.option("--rate", "rate of every link (200G)", "BPS", rate_bps, default=_RATE)
+    parser.option("--phases", "number of phases to run, drawn from all parts (default: all)", "N", whole, default=0)
+    parser.option("--arity", "children per node of the barrier's tree (4)", "K", whole, default=4)
+    parser.option("--plan-time", "planning time, like 1ms (default: as on this machine)", "TIME", time_ps)
+    parser.option("--jitter", "longest random delay of host software (0us)", "TIME", time_ps, default=0)
+    parser.option("--straggler", "servers that start every phase late, like 3:20us", "SERVER:TIME[,...]")
+    parser.flag("--skip-unreachable", "leave out leaves without a common spine")
+    parser.option("--seed", "seed of phases, failures and host stacks (1)", "S", whole, default=1)
 
 
 def add_server_options(parser: Parser, servers: str) -> None:
     """Which servers there are, and which of them take part; `servers`: the help for their number."""
     parser.option("--servers", servers, "N", whole)
-    parser.option("--population", "servers of every leaf, a number for each (not --servers)", "N,...")
-    parser.option("--group", "servers that take part, like 0-3,8 (default: all that are there)", "LIST")
+    parser.option("--population", "number of servers of each leaf (not with --servers)", "N,...")
+    parser.option("--group", "participating servers, like 0-3,8 (default: all)", "LIST")
 
 
 def add_size_options(parser: Parser, *, message: bool = True, cost: bool = True) -> None:
     """The options for messages of unlike size."""
-    parser.option("--sizes", "bytes of every message: CSV src,dst,bytes or JSON", "FILE", Path)
+    parser.option("--sizes", "message sizes: CSV src,dst,bytes or JSON", "FILE", Path)
     parser.option("--skew", "sizes drawn by --seed: zipf:S, moe:S (hot receivers) or uniform", "KIND")
     if message:
         parser.option("--message", "mean size with --skew (600k)", "BYTES", byte_count, default=600_000)
     if cost:
-        parser.option("--phase-cost", "of a phase beside its length (0)", "BYTES", bytes_from_0, default=0)
+        parser.option("--phase-cost", "fixed cost of a phase in bytes (0)", "BYTES", bytes_from_0, default=0)
 
 
 def has_sizes(options: argparse.Namespace) -> bool:
@@ -211,14 +217,14 @@ def _story(detection: Detection) -> str:
 
 def _add_rivals_options(parser: Parser) -> None:
     parser.option("--topo", "as in `fors run` (ft:m0=4,m1=4)", "SPEC", default="ft:m0=4,m1=4")
-    parser.option("--failures", "links that fail, drawn (0,1,3,5)", "N,...", default="0,1,3,5")
+    parser.option("--failures", "numbers of random failed links (0,1,3,5)", "N,...", default="0,1,3,5")
     add_size_options(parser, cost=False)
-    parser.option("--rate", "of servers' links (200G)", "BPS", rate_bps, default=_RATE)
-    text = "FAST too: G servers of a leaf are a machine with a network inside, SPEED times a link, like 4:9"
+    parser.option("--rate", "rate of servers' links (200G)", "BPS", rate_bps, default=_RATE)
+    text = "add FAST: G servers of a leaf form a machine with an internal network of SPEED times a link, like 4:9"
     parser.option("--scale-up", text, "G:SPEED")
-    parser.flag("--ideal", "only what links need; nothing is run")
-    parser.option("--seed", "of failures, sizes, hashes, host stacks (1)", "S", whole, default=1)
-    parser.option("--write", "write the table there as well (docs/fors-fabric.md)", "FILE", output_file)
+    parser.flag("--ideal", "compute ideal times only; run nothing")
+    parser.option("--seed", "seed of failures, sizes, hashes and host stacks (1)", "S", whole, default=1)
+    parser.option("--write", "also write the table to this file (docs/fors-fabric.md)", "FILE", output_file)
 
 
 def _scale_up(text: str | None) -> ScaleUp | None:

@@ -21,37 +21,37 @@ _HOSTS_OF_LEAF, _MOST_LEAVES = 8, 256
 
 
 def register(commands: Any) -> None:
-    text = "job files of training steps from a model's shape; jobs for astra-sim and LogGOPSim"
+    text = "write job files of training steps from a model's dimensions; export jobs to astra-sim and LogGOPSim"
     job = commands.add_parser("job", help=text, description=text[0].upper() + text[1:] + ".")
     kinds = job.add_subparsers(dest="kind", metavar="KIND", required=True)
     gpt = command(kinds, "gpt", "a training step of a dense transformer", _model)
     _shape(gpt)
-    moe = command(kinds, "moe", "a training step of a transformer whose layers have experts", _model)
+    moe = command(kinds, "moe", "a training step of a mixture-of-experts transformer", _model)
     _shape(moe)
-    moe.option("--experts", "of each layer (8)", "N", whole_count, default=8)
-    moe.option("--top-k", "experts that each token takes (2)", "N", whole_count, default=2)
-    moe.option("--ep", "ranks of a data-parallel group that share the experts (8)", "N", whole_count, default=8)
-    moe.option("--skew", "of tokens over experts: uniform, moe:S or zipf:S", "KIND", default="uniform")
-    export = command(kinds, "export", "a job file as a Chakra trace or a GOAL schedule", _export)
-    export.add_argument("jobs", type=Path, metavar="JOBS", help="job file that gives bytes")
-    export.option("--topo", "whose hosts are meant", "SPEC", required=True)
-    text = "FILE.et: a file a host for astra-sim; FILE.goal, FILE.bin: GOAL as text, or binary"
+    moe.option("--experts", "experts per layer (8)", "N", whole_count, default=8)
+    moe.option("--top-k", "experts per token (2)", "N", whole_count, default=2)
+    moe.option("--ep", "ranks of expert parallelism (8)", "N", whole_count, default=8)
+    moe.option("--skew", "distribution of tokens over experts: uniform, moe:S or zipf:S", "KIND", default="uniform")
+    export = command(kinds, "export", "export a job file as a Chakra trace or a GOAL schedule", _export)
+    export.add_argument("jobs", type=Path, metavar="JOBS", help="job file with bytes")
+    export.option("--topo", "topology of the job's hosts", "SPEC", required=True)
+    text = "FILE.et: a file per host for astra-sim; FILE.goal, FILE.bin: GOAL as text or binary"
     export.option("--out", text, "FILE", output_file, required=True)
 
 
 def _shape(parser: Parser) -> None:
-    parser.option("--params", "of the model, like 13B (moe: of the same with one expert)", "N", _count, required=True)
-    parser.option("--layers", "(those of the published model that is next)", "N", whole_count)
-    parser.option("--hidden", "width (what makes up the parameters)", "N", whole_count)
-    parser.option("--sequence", "tokens of a sequence (2048)", "N", whole_count, default=2048)
+    parser.option("--params", "parameters of the model, like 13B (moe: with one expert)", "N", _count, required=True)
+    parser.option("--layers", "(default: those of the closest published model)", "N", whole_count)
+    parser.option("--hidden", "hidden size (default: from the number of parameters)", "N", whole_count)
+    parser.option("--sequence", "tokens per sequence (2048)", "N", whole_count, default=2048)
     for name, text in (("tp", "tensor"), ("pp", "pipeline"), ("dp", "data")):
         parser.option(f"--{name}", f"ranks of {text} parallelism (1)", "N", whole_count, default=1)
-    parser.option("--batch", "sequences of a step, all ranks together", "N", whole_count, required=True)
-    parser.option("--micro-batch", "sequences of a microbatch (1)", "N", whole_count, default=1)
-    parser.option("--tflops", "of a GPU at its peak (989, an H100 in bf16)", "N", number, default=989.0)
-    parser.option("--efficiency", "share of the peak that it reaches (0.4)", "F", fraction, default=0.4)
+    parser.option("--batch", "sequences per step, over all ranks", "N", whole_count, required=True)
+    parser.option("--micro-batch", "sequences per microbatch (1)", "N", whole_count, default=1)
+    parser.option("--tflops", "peak TFLOP/s of a GPU (989, an H100 in bf16)", "N", number, default=989.0)
+    parser.option("--efficiency", "fraction of the peak that it reaches (0.4)", "F", fraction, default=0.4)
     parser.option("--nvlink", "rate of a GPU inside its machine, or none (3.6T)", "RATE", default="3.6T")
-    parser.flag("--recompute", "backward passes compute activations again")
+    parser.flag("--recompute", "recompute activations in backward passes")
     parser.option("--out", "the job file", "FILE", output_file, required=True)
 
 

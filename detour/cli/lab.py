@@ -32,10 +32,10 @@ _SHOWN = 24
 
 def register(commands: Any) -> None:
     """Adds the command `lab`."""
-    text = "let hosts of the lab that is up do something: ping, udp:..., tcp:... (docs/labs.md)"
+    text = "run a workload on the hosts of the running lab: ping, udp:..., tcp:... (docs/labs.md)"
     parser = command(commands, "lab", text, _lab)
     parser.add_argument("workload", metavar="WORKLOAD", help="like ping, 'h1 ping h2', or udp:src=h1,dst=h2,rate=1M")
-    parser.option("--seconds", "wait so long at most (10)", "S", seconds, default=10.0)
+    parser.option("--seconds", "longest time to wait (10)", "S", seconds, default=10.0)
     add_name_option(parser)
 
 
@@ -56,11 +56,11 @@ def _lab(options: argparse.Namespace) -> None:
 def add_lab_options(parser: Parser) -> None:
     """`--lab`, and what belongs to it."""
     parser.option("--lab", "a P4 lab: p4lang's tutorials, p4-utils, p4sim (docs/labs.md)", "DIR")
-    parser.flag("--solution", "with --lab: files of DIR/solution go before those of DIR")
+    parser.flag("--solution", "with --lab: prefer files in DIR/solution")
 
-    text = "with --lab: what compiles its P4: detour, or p4c where it is on PATH"
+    text = "with --lab: the P4 compiler: detour, or p4c if it is on PATH"
     parser.option("--compiler", text, choices=("detour", "p4c"), default="detour")
-    parser.option("--lab-args", "with --lab: arguments of a lab's network.py, in one text", "ARGS")
+    parser.option("--lab-args", "with --lab: arguments of the lab's network.py, as one string", "ARGS")
 
 
 def read(options: argparse.Namespace) -> Lab:

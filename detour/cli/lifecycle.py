@@ -37,31 +37,33 @@ if TYPE_CHECKING:
 
 
 def register(commands: Any) -> None:
-    up = command(commands, "up", "boot a fabric, provision it and keep it up", _up)
+    up = command(commands, "up", "boot a fabric, write its tables and keep it running", _up)
     up.add_argument(
-        "scenario", nargs="?", type=Path, metavar="SCENARIO", help="a YAML file that says the options (docs/fabrics.md)"
+        "scenario", nargs="?", type=Path, metavar="SCENARIO", help="a YAML file with options (docs/fabrics.md)"
     )
-    up.flag("--detach", "return when it is up; `detour down` ends it")
+    up.flag("--detach", "return when the fabric is up; `detour down` stops it")
     add_fabric_options(up, None, "default: engine, or virtual with --pace")
-    up.option(
-        "--linux", "hosts that are network namespaces for programs of Linux, like h0,h71 (`detour exec`)", "HOSTS"
-    )
-    up.option("--netns", "hosts that are the network namespaces of processes, like h3=4711", "HOST=PID")
-    up.option("--mtu", "of Linux hosts' interfaces (1500)", "BYTES", mtu_bytes)
+    up.option("--linux", "hosts that run Linux programs in network namespaces, like h0,h71 (`detour exec`)", "HOSTS")
+    up.option("--netns", "hosts in the network namespaces of processes, like h3=4711", "HOST=PID")
+    up.option("--mtu", "MTU of Linux hosts' interfaces (1500)", "BYTES", mtu_bytes)
     add_lab_options(up)
-    text = "with --lab: add N to the switches' P4Runtime and Thrift ports; free: any (`detour status` names them)"
+    text = "with --lab: add N to the switches' P4Runtime and Thrift ports; free: free ones (see `detour status`)"
     up.option("--ports", text, "N|free")
-    up.option("--pace", "of virtual time beside the wall clock: 1x (default), 10x, max; --target virtual", "PACE")
-    up.option("--load", "keep traffic going, like adv1 or unf:pairs=100 (`detour load`)", "PATTERN")
-    up.option("--coverage", "write at the end what packets have reached of the program", "FILE", output_file)
+    up.option(
+        "--pace",
+        "speed of virtual time relative to the wall clock: 1x (default), 10x, max; implies --target virtual",
+        "PACE",
+    )
+    up.option("--load", "start continuous traffic, like adv1 or unf:pairs=100 (`detour load`)", "PATTERN")
+    up.option("--coverage", "write the program's coverage by packets at the end", "FILE", output_file)
     add_name_option(up)
     up.set_defaults(parser=up)
     _add_grpc_options(up)
-    add_name_option(command(commands, "down", "end the fabric that is up", _down))
-    command(commands, "fabrics", "the fabrics of yours that are up", _fabrics)
-    shell = command(commands, "shell", "p4runtime-shell on one switch", _shell, json=False)
+    add_name_option(command(commands, "down", "stop the running fabric", _down))
+    command(commands, "fabrics", "list your running fabrics", _fabrics)
+    shell = command(commands, "shell", "open p4runtime-shell on one switch", _shell, json=False)
     shell.add_argument("switch", metavar="SWITCH", help="like s3")
-    shell.flag("--primary", "take over from detour's controller, to write as well")
+    shell.flag("--primary", "become primary in place of detour's controller, to write too")
     add_name_option(shell)
     shell.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARG", help="passed on to p4runtime-shell")
     command(commands, "warm", "compile all native code now instead of on first use", _warm)
@@ -79,12 +81,12 @@ def add_fabric_options(parser: Parser, target: str | None, without: str) -> None
     )
     text = "like dragonfly:p=2,a=4,h=2, net.graphml, .json, .csv, FILE.py:NAME (default d1)"
     parser.option("--topo", text, "SPEC", default="d1")
-    parser.option("--pcap", "write a pcapng file a port into DIR", "DIR")
-    parser.option("--rate", "of every link, like 100M (bits a second)", "R", rate_bps)
-    parser.option("--delay", "of every link, like 5us", "T", time_ps)
-    parser.option("--queue", "packets in each of a port's queues", "N", packet_count)
-    parser.option("--loss", "of frames between switches, like 0.001", "F", fraction)
-    parser.option("--program", "a P4 program that has fabric.p4's tables", "P4|P4INFO,JSON")
+    parser.option("--pcap", "write a pcapng file per port into DIR", "DIR")
+    parser.option("--rate", "rate of every link, like 100M (bits a second)", "R", rate_bps)
+    parser.option("--delay", "delay of every link, like 5us", "T", time_ps)
+    parser.option("--queue", "length of each queue of a port in packets", "N", packet_count)
+    parser.option("--loss", "fraction of frames lost between switches, like 0.001", "F", fraction)
+    parser.option("--program", "a P4 program with fabric.p4's tables", "P4|P4INFO,JSON")
 
 
 def _add_grpc_options(up: Parser) -> None:
@@ -97,8 +99,8 @@ def _add_grpc_options(up: Parser) -> None:
     up.add_argument("--grpc-tls", "--grpc-server-ssl", action="store_true", help="with TLS, only for --grpc")
     for name, text in (("cert", "certificate chain"), ("key", "private key")):
         up.add_argument(f"--grpc-server-{name}", metavar="PEM", help=f"the server's {text}")
-    up.option("--grpc-server-cacert", "verifies clients' certificates", "PEM")
-    up.flag("--grpc-server-with-client-auth", "clients must have a certificate")
+    up.option("--grpc-server-cacert", "CA that verifies clients' certificates", "PEM")
+    up.flag("--grpc-server-with-client-auth", "require client certificates")
 
 
 def _grpc_tls(options: argparse.Namespace) -> dict[str, str] | None:
@@ -263,7 +265,7 @@ def _add_exec(commands: Any) -> None:
     parser = command(commands, "exec", text, _exec, json=False)
     add_name_option(parser)
     parser.add_argument("host", metavar="HOST", help="like h0")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="and what it is to be told")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="arguments of the command")
 
 
 def _exec(options: argparse.Namespace) -> None:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 def register(commands: Any) -> None:
     metrics = operation(commands, "metrics", _metrics)
-    metrics.option("--serve", "answer Prometheus over HTTP until Ctrl-C", "[HOST]:PORT")
+    metrics.option("--serve", "serve Prometheus over HTTP until Ctrl-C", "[HOST]:PORT")
     flows = operation(commands, "flows", _flows, wide=True)
-    flows.option("--watch", "switches count every flow by itself from now on, or no more", choices=("on", "off"))
+    flows.option("--watch", "start or stop counting each flow in switches", choices=("on", "off"))
     asks(commands, "reroute", _show_reroute)
 
 

@@ -29,8 +29,8 @@ def register(commands: Any) -> None:
     asks(commands, "counters", show_counters)
     watch = operation(commands, "watch", _watch, wide=True)
     watch.option("--interval", "seconds between updates (default 1)", "S", seconds, default=1.0)
-    watch.flag("--all", "idle links as well")
-    watch.flag("--once", "one update")
+    watch.flag("--all", "show idle links too")
+    watch.flag("--once", "print one update")
     asks(commands, "path", show_path, is_good=lambda result, _: result.delivered)
     text = "withdrawing it from all tables"
     asks(commands, "fail", lambda page, result: show_change(page, f"{result.failed} is down", result), doing=text)

@@ -116,7 +116,7 @@ def command(
     else:
         parser.set_defaults(json=False)
     if wide:
-        parser.flag("--wide", "all columns of tables, not only what fits 80 characters")
+        parser.flag("--wide", "all columns, not only those that fit 80 characters")
     return parser
 
 
@@ -177,7 +177,7 @@ def option_of(name: str) -> str:
 
 def add_name_option(parser: Parser) -> None:
     """`--name`, for commands that are about one fabric of several."""
-    parser.option("--name", "of the fabric, if several are up (or $DETOUR_FABRIC)", "NAME")
+    parser.option("--name", "name of the fabric, if several are running (or $DETOUR_FABRIC)", "NAME")
 
 
 def choose_fabric(name: str | None) -> None:

@@ -39,19 +39,25 @@ def register(commands: Any) -> None:
     text = "like fat-tree:k=8, d1, leaf-spine:leaves=,spines=,hosts=, a file or FILE.py:NAME"
     place.add_argument("--topo", metavar="SPEC", help=text)
     place.add_argument(
-        "--fail", action="append", default=[], metavar="LINK|SWITCH[,...]", help="is down; may be repeated"
+        "--fail",
+        action="append",
+        default=[],
+        metavar="LINK|SWITCH[,...]",
+        help="link or switch that is down; repeatable",
     )
-    place.add_argument("--repair", action="store_true", help="place before --fail, and repair that afterwards")
-    place.add_argument("--detours", action="store_true", help="also longer paths than the shortest, of 6 uSIDs at most")
+    place.add_argument("--repair", action="store_true", help="place without --fail first, then repair")
+    place.add_argument("--detours", action="store_true", help="permit longer paths, of at most 6 uSIDs")
     place.add_argument("--seeds", type=draws, default=100, metavar="N", help="draws of ports for ECMP (100)")
     place.add_argument(
         "--out", type=output_path, metavar="FILE|DIR", help="writes all assignments as JSON; with --format a folder"
     )
-    text = "what --out DIR gets: router configuration (frr: a containerlab lab), table entries, assignments"
+    text = "files in --out DIR: router configuration (frr: a containerlab lab), table entries, or assignments"
     place.add_argument("--format", choices=_FORMATS, help=text)
-    place.add_argument("--reroute", action="store_true", help="with --apply: the controller moves congested flows")
-    place.add_argument("--watch", action="store_true", help="with --apply: switches count every flow by itself")
-    place.add_argument("--apply", action="store_true", help="give them to the fabric that is up, whose topology counts")
+    place.add_argument("--reroute", action="store_true", help="with --apply: let the controller move congested flows")
+    place.add_argument("--watch", action="store_true", help="with --apply: let switches count each flow")
+    place.add_argument(
+        "--apply", action="store_true", help="install the placement on the running fabric, and use its topology"
+    )
     _add_run_options(place)
 
 
@@ -59,11 +65,11 @@ def _add_run_options(place: Parser) -> None:
     """Add the options that need `--run`."""
     text = "run the jobs in virtual time: step times, bus bandwidth, losses"
     place.add_argument("--run", dest="run_jobs", action="store_true", help=text)
-    place.option("--scheme", "with --run: ecmp, placed, spray, or others that `sim` knows (these three)", "S,...")
-    text = "with --run: fail:LINK, heal:LINK, slow:LINK:FRACTION or flap:LINK:TIME then; repeatable"
+    place.option("--scheme", "with --run: ecmp, placed, spray (default), or others of `sim`", "S,...")
+    text = "with --run: fail:LINK, heal:LINK, slow:LINK:FRACTION or flap:LINK:TIME at a time; repeatable"
     place.add_argument("--at", nargs=2, action="append", metavar=("TIME", "EVENT"), help=text)
-    place.option("--reroute-after", "with --run: the controller acts on an event so long after it (1ms; never)", "TIME")
-    place.option("--rate", "with --run: of links (100G)", "RATE")
+    place.option("--reroute-after", "with --run: time after which the controller acts on an event (1ms; never)", "TIME")
+    place.option("--rate", "with --run: rate of links (100G)", "RATE")
 
 
 def _place(options: argparse.Namespace) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`reproduce`: the papers' tables and figures, ours beside theirs. What experiments there are, their options, and how
+"""`reproduce`: reproduce the papers' tables and figures. What experiments there are, their options, and how
 any of them is carried out: its points, what came of them, and printing that."""
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ QUICK_SECONDS = 45.0
 """what --quick may take, so that with starting up it stays below a minute"""
 _QUICK_RIVALS_SECONDS = 240.0  # for the usual selection on two idle cores
 _NAMED = 10  # points left out that are named
-_ALL_TEXT = "docs/results.md with every number and figure"
+_ALL_TEXT = "write docs/results.md with every number and figure"
 
 
 # -- any experiment -----------------------------------------------------------------------------------------
@@ -120,11 +120,11 @@ def _add(kinds: Any, name: str, text: str, run: CommandFunction, *, wide: bool =
     parser = command(kinds, name, text, run, wide=wide)
     parser.set_defaults(fitting=wide)
     extent = parser.add_mutually_exclusive_group()
-    extent.add_argument("--quick", action="store_true", help="what fits a minute")
+    extent.add_argument("--quick", action="store_true", help="as many points as fit in a minute")
     extent.add_argument("--full", action="store_true", help="everything, and longer runs")
-    parser.option("--processes", "local processes (default: one a core)", "N", whole)
-    parser.option("--ray", "a Ray cluster instead (auto: the one that runs)", "ADDRESS")
-    parser.option("--out", "where finished points are kept (default: the cache)", "FILE", output_file)
+    parser.option("--processes", "local processes (default: one per core)", "N", whole)
+    parser.option("--ray", "use a Ray cluster (auto: the running one)", "ADDRESS")
+    parser.option("--out", "file for finished points (default: in the cache)", "FILE", output_file)
     return parser
 
 
@@ -312,7 +312,7 @@ def _plot(text: str) -> CommandOption:
 
 def _kept(text: str) -> dict[str, CommandOption]:
     """Options of `_Kept`."""
-    source = "run nothing: take everything out of that file"
+    source = "run nothing; read all runs from this file"
     return {
         "keep": CommandOption(text, "FILE", kind=output_file, group="file"),
         "source": CommandOption(source, "FILE", "--from", archive_file, group="file"),
@@ -323,128 +323,131 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
     _Nonshortest(
         "nonshortest",
         "Figs. 5 to 7 and Table III of the non-shortest-path paper",
-        topology=CommandOption("or a topology like dragonfly:p=2,a=4,h=2", "D1|D2|D3"),
+        topology=CommandOption("D1, D2, D3, or a topology like dragonfly:p=2,a=4,h=2", "D1|D2|D3"),
         pattern=CommandOption("unf, adv1 (default), adv2, permutation, advc, bit-reverse or two-jobs", "NAME"),
         pairs=CommandOption("numbers of connections (default: a spread)", "N[,N...]", kind=counts),
         scheme=CommandOption(metavar="all|NAME"),
         seeds=CommandOption("draws of pairs (5; --quick 1, --full 10)", "K", kind=whole),
-        threshold=CommandOption("T of Benchmark in packets (default: the one that was chosen for it)", "best|N"),
-        delays_us=CommandOption("us, of links to hosts, local, global", "H,L,G", "--delays", delays),
+        threshold=CommandOption("T of Benchmark in packets (default: the best one found)", "best|N"),
+        delays_us=CommandOption("delays in us of links to hosts, local and global links", "H,L,G", "--delays", delays),
         headroom_bytes=CommandOption(
-            "of PFC, a port and class (default: IEEE 802.1Q, annex N)", "BYTES", "--headroom", bytes_from_0
+            "PFC headroom per port and class (default: IEEE 802.1Q, annex N)", "BYTES", "--headroom", bytes_from_0
         ),
-        message_bytes=CommandOption("one message each: completion times", "BYTES", "--message", byte_count),
-        loss=CommandOption("links between switches lose frames (0)", "P", kind=fraction),
-        hosts=CommandOption("a parameter of the hosts (may be repeated)", "NAME=VALUE", "--set", repeatable=True),
-        step_bytes=CommandOption("K of the schemes that mark by steps", "BYTES", "--step", byte_count),
-        preamble=CommandOption("frames take Ethernet's preamble and gap on links as well: 20 bytes"),
-        control=CommandOption("another congestion control: dctcp, dcqcn, fixed, FILE.py:NAME", "NAME", "--cc"),
-        without=CommandOption("leave an addition of the schemes out (see --settings)", "NAME"),
+        message_bytes=CommandOption("size of one message per pair: completion times", "BYTES", "--message", byte_count),
+        loss=CommandOption("fraction of frames lost between switches (0)", "P", kind=fraction),
+        hosts=CommandOption("a host parameter (repeatable)", "NAME=VALUE", "--set", repeatable=True),
+        step_bytes=CommandOption("K of schemes with step marking", "BYTES", "--step", byte_count),
+        preamble=CommandOption("count Ethernet's preamble and gap, 20 bytes per frame"),
+        control=CommandOption("congestion control in place of the scheme's: dctcp, dcqcn, fixed, "
+            "FILE.py:NAME", "NAME", "--cc"),
+        without=CommandOption("leave out an addition of the schemes (see --settings)", "NAME"),
         plot=_plot("draw throughput over connections"),
         settings=CommandOption(
-            "what the paper says, what was added, and what each addition is worth", group="of settings"
+            "show the paper's settings, the additions, and the gain of each addition", group="of settings"
         ),
         tune=CommandOption(
-            "find the best setting of every scheme on D1, D2 or D3; keep it there", "FILE", kind=Path,
+            "find the best setting of every scheme on D1, D2 or D3, and write it to this file", "FILE", kind=Path,
             group="of settings",
         ),
-        **_kept("add the finished runs there (docs/runs.jsonl.xz)"),
+        **_kept("add finished runs to this file (docs/runs.jsonl.xz)"),
     ),
     ReproduceCommand(
         "pfc-gain",
-        "Table I: what removing PFC gains on a fat-tree",
-        connections=CommandOption("(default: those of Table I)", "N[,N...]", kind=counts),
+        "Table I: the gain of removing PFC on a fat-tree",
+        connections=CommandOption("numbers of connections (default: those of Table I)", "N[,N...]", kind=counts),
         seeds=CommandOption("draws of pairs (1)", "K", kind=whole),
         plot=_plot("draw throughput over connections"),
     ),
     ReproduceCommand(
-        "deadlock", "Fig. 2: a PFC deadlock, and what prevents it", seeds=CommandOption("(1)", "K", kind=whole)
+        "deadlock", "Fig. 2: a PFC deadlock, and what prevents it", seeds=CommandOption("draws (1)", "K", kind=whole)
     ),
     _Paths(
         "path-placement",
         "section IV: a throttled link, with and without rerouting",
-        footing=CommandOption("100 Gb/s in virtual time, or the wall clock", "virtual|real|bmv2"),
+        footing=CommandOption("100 Gb/s in virtual time, or real time", "virtual|real|bmv2"),
         seconds=CommandOption("length of each run (30; virtual: 0.03)", "S", kind=seconds),
         part=CommandOption(
-            "that section, or step times over load on 1, 4 and 8 planes (paper)", choices=("paper", "steps")
+            "that section (paper), or step times over load on 1, 4 and 8 planes (steps)", choices=("paper", "steps")
         ),
-        plot=_plot("draw throughput over time, as Fig. 3, or step times over load"),
+        plot=_plot("draw throughput over time, as in Fig. 3, or step times over load"),
     ),
     ReproduceCommand(
         "fors",
         "Figs. 3, 6, 7 of the FORS paper: all-to-all and failures",
-        seed=CommandOption("draws phases and the spines of 1-3F SW0 (1)", "S", kind=whole),
-        message=CommandOption("of every message (600k)", "BYTES", kind=byte_count),
+        seed=CommandOption("seed of phases and of the spines of 1-3F SW0 (1)", "S", kind=whole),
+        message=CommandOption("size of every message (600k)", "BYTES", kind=byte_count),
         plot=_plot("draw throughput and phases"),
     ),
     _Fcplus(
         "fcplus",
         "Tables I to VIII and Figs. 3 to 7 of the FC+ paper: expanders",
-        seeds=CommandOption("wirings of Tables V and VIII (1), or of transports (5)", "K", kind=whole),
+        seeds=CommandOption("number of wirings of Tables V and VIII (1), or of transports (5)", "K", kind=whole),
         part=CommandOption(
-            "the paper's evaluation; FC+ beside ECMP, KSP, shortest-union, UGAL and SprayLERP under real "
+            "the paper's evaluation; FC+ compared with ECMP, KSP, shortest-union, UGAL and SprayLERP under real "
             "transports; or what each of these can be set to (paper)",
             choices=("paper", "transports", "settings"),
         ),
         plot=_plot("draw Figs. 3 to 7"),
-        sizes=CommandOption("of messages at packet level (equal: 500 kB)", choices=("equal", "web-search")),
+        sizes=CommandOption("message sizes at packet level (equal: 500 kB)", choices=("equal", "web-search")),
     ),
     _Qcn(
         "qcn-switch",
         "Figs. 3, 7, 8 of the QCN-Switch paper: adaptive Dragonfly routing",
         topology=CommandOption("dragonfly:p=4,a=8,h=4 (--quick: p=2,a=4,h=2)", "SPEC"),
-        routing=CommandOption("(all); NAME-oldest: what has waited longest goes first", "NAME[,NAME...]", kind=_names),
-        pattern=CommandOption("(all); with --transients un:0.4,adv1:0.4@1ms", "UN,MIX,ADV+k,ADVc", kind=_names),
-        transients=CommandOption("traffic that changes, and how soon routing follows"),
-        loads=CommandOption("offered, 0 to 1 (a spread)", "L[,L...]", kind=_loads),
-        windows=CommandOption("us of virtual time", "WARM,COUNT", kind=_windows),
-        seed=CommandOption("(1)", "S", kind=whole),
-        plot=_plot("draw Figs. 3, 7 and 8, or what changes over time"),
-        **_kept("add the finished runs there (docs/qcn.jsonl.xz)"),
+        routing=CommandOption("routings (all); NAME-oldest: the oldest packet goes "
+            "first", "NAME[,NAME...]", kind=_names),
+        pattern=CommandOption("patterns (all); with --transients like "
+            "un:0.4,adv1:0.4@1ms", "UN,MIX,ADV+k,ADVc", kind=_names),
+        transients=CommandOption("change the traffic, and measure how soon routing follows"),
+        loads=CommandOption("offered loads, 0 to 1 (default: a spread)", "L[,L...]", kind=_loads),
+        windows=CommandOption("virtual time in us", "WARM,COUNT", kind=_windows),
+        seed=CommandOption("seed (1)", "S", kind=whole),
+        plot=_plot("draw Figs. 3, 7 and 8, or transients over time"),
+        **_kept("add finished runs to this file (docs/qcn.jsonl.xz)"),
     ),
     ReproduceCommand(
         "loss",
-        "what losses, reordering and contention cost, by transport",
-        loss=CommandOption("fractions of frames (0.001,0.01,0.05)", "P[,P...]", kind=fractions),
-        senders=CommandOption("that share a link (2,4,8,16)", "N[,N...]", kind=counts),
+        "cost of losses, reordering and contention, by transport",
+        loss=CommandOption("fractions of lost frames (0.001,0.01,0.05)", "P[,P...]", kind=fractions),
+        senders=CommandOption("numbers of senders that share a link (2,4,8,16)", "N[,N...]", kind=counts),
         seeds=CommandOption("runs of each (5; --quick 1, --full 10)", "K", kind=draws),
     ),
     ReproduceCommand(
         "planes",
-        "a step over several planes, in which a switch dies",
-        schemes=CommandOption("(seven)", "NAME[,NAME...]", "--scheme", kind=_names),
+        "a step over several planes, with a failing switch",
+        schemes=CommandOption("schemes (default: seven)", "NAME[,NAME...]", "--scheme", kind=_names),
         seeds=CommandOption("runs of each (5; --quick 1, --full 10)", "K", kind=draws),
     ),
     _Rivals(
         "rivals",
-        "SprayLERP beside other ways to choose paths",
+        "SprayLERP compared with other path selection schemes",
         topologies=CommandOption("D1, D2, D3 or a topology; repeatable", "SPEC", "--topology", repeatable=True),
         patterns=CommandOption("a traffic pattern; repeatable", "NAME", "--pattern", repeatable=True),
         sizes=CommandOption(
-            "of a message, 0: connections without end; repeatable", "N", "--bytes", bytes_from_0, repeatable=True
+            "size of a message, 0: endless connections; repeatable", "N", "--bytes", bytes_from_0, repeatable=True
         ),
         schemes=CommandOption("repeatable", "NAME", "--scheme", repeatable=True),
         draws=CommandOption("draws of pairs (5; --quick 1, --full 10)", "K", "--seeds", draws),
-        write=CommandOption("write the page there as well (docs/rivals.md)", "FILE", kind=output_file),
-        **_kept("run what a file lacks, and add it there (docs/rivals.jsonl.xz)"),
+        write=CommandOption("also write the page to this file (docs/rivals.md)", "FILE", kind=output_file),
+        **_kept("run points that this file lacks, and add them (docs/rivals.jsonl.xz)"),
     ),
     ReproduceCommand(
         "queues",
-        "the traffic manager beside queueing theory: waits, shares, rates",
-        load=CommandOption("of M/D/1 and M/M/1 (0.3,0.5,0.7,0.8,0.9)", "L[,L...]", kind=fractions),
-        seed=CommandOption("of arrivals and sizes (1)", "N", kind=whole),
+        "the traffic manager compared with queueing theory: waits, shares, rates",
+        load=CommandOption("loads of M/D/1 and M/M/1 (0.3,0.5,0.7,0.8,0.9)", "L[,L...]", kind=fractions),
+        seed=CommandOption("seed of arrivals and sizes (1)", "N", kind=whole),
     ),
     _Tcp(
         "tcp",
-        "TCP of the IP hosts beside theory",
-        loss=CommandOption("fractions of frames (0.001,0.003,0.01)", "P[,P...]", kind=fractions),
-        flows=CommandOption("that share a cable (2,4,8)", "N[,N...]", kind=counts),
-        seed=CommandOption("of losses and initial numbers (1)", "N", kind=whole),
-        linux=CommandOption("beside Linux's TCP instead, in real time (root)", group="others"),
-        ns3=CommandOption("beside ns-3's instead: windows over time (docs/hosts.md)", group="others"),
-        plot=_plot("with --ns3: draw them"),
+        "TCP of the IP hosts compared with theory",
+        loss=CommandOption("fractions of lost frames (0.001,0.003,0.01)", "P[,P...]", kind=fractions),
+        flows=CommandOption("numbers of flows that share a link (2,4,8)", "N[,N...]", kind=counts),
+        seed=CommandOption("seed of losses and initial sequence numbers (1)", "N", kind=whole),
+        linux=CommandOption("compare with Linux's TCP instead, in real time (root)", group="others"),
+        ns3=CommandOption("compare with ns-3's TCP instead: windows over time (docs/hosts.md)", group="others"),
+        plot=_plot("with --ns3: draw the windows"),
         cc=CommandOption("with --linux: newreno or cubic, with parameters (cubic)", "NAME"),
-        seconds=CommandOption("with --linux: how long (100)", "S", kind=seconds),
+        seconds=CommandOption("with --linux: duration (100)", "S", kind=seconds),
     ),
 )  # fmt: skip
 """in the order in which they are listed"""
@@ -454,7 +457,7 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
 
 
 def register(commands: Any) -> None:
-    reproduce: Parser = commands.add_parser("reproduce", help="the papers' tables and figures, ours beside theirs")
+    reproduce: Parser = commands.add_parser("reproduce", help="reproduce the papers' tables and figures")
     reproduce.flag("--list", "list what can be reproduced")
     reproduce.flag("--json", "print exactly one JSON document")
     reproduce.set_defaults(run=_list)
@@ -462,13 +465,13 @@ def register(commands: Any) -> None:
     for one in _COMMANDS:
         add_options(_add(kinds, one.name, one.text, one.run), one.options)
     everything = _add(kinds, "all", _ALL_TEXT, _run_all, wide=False)
-    everything.option("--folder", "where results.md goes (docs)", "DIR", Path, default=Path("docs"))
-    kept = "add the runs behind the document there; with --from, those that the present sources have finished"
+    everything.option("--folder", "folder of results.md (docs)", "DIR", Path, default=Path("docs"))
+    kept = "add the runs behind the document to this file; with --from, those finished with the current sources"
     add_options(
         everything,
         {
             "keep": CommandOption(kept, "FILE", kind=output_file),
-            "source": CommandOption("run nothing, but take the runs of a --keep", "FILE", "--from", archive_file),
+            "source": CommandOption("run nothing; read the runs of a --keep file", "FILE", "--from", archive_file),
         },
     )
 

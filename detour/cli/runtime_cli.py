@@ -31,12 +31,14 @@ _ENDS = ("EOF", "quit", "exit")
 
 
 def register(commands: Any) -> None:
-    parser = command(commands, "cli", "simple_switch_CLI's commands on one switch", _cli)
-    parser.add_argument("switch", nargs="?", metavar="SWITCH", help="of the fabric that is up, like s3")
-    parser.add_argument("file", nargs="?", metavar="FILE", help="commands to carry out (default: a prompt; -: stdin)")
+    parser = command(commands, "cli", "run simple_switch_CLI's commands on one switch", _cli)
+    parser.add_argument("switch", nargs="?", metavar="SWITCH", help="switch of the running fabric, like s3")
+    parser.add_argument(
+        "file", nargs="?", metavar="FILE", help="file with commands (default: a prompt; -: standard input)"
+    )
     where = parser.add_argument_group("another switch, of detour or BMv2, in place of SWITCH")
-    where.add_argument("--thrift-port", type=port_number, metavar="N", help="its Thrift port, like 9090")
-    where.add_argument("--thrift-ip", metavar="HOST", help="where it runs (localhost)")
+    where.add_argument("--thrift-port", type=port_number, metavar="N", help="Thrift port of the switch, like 9090")
+    where.add_argument("--thrift-ip", metavar="HOST", help="host of the switch (localhost)")
     add_name_option(parser)
 
 

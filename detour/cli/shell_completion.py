@@ -12,7 +12,7 @@ SHELLS = ("bash", "zsh", "tcsh")
 
 
 def register(commands: Any) -> None:
-    text = 'print what a shell needs to complete commands and options, like eval "$(detour completion bash)"'
+    text = 'print the completion script of a shell; use it like eval "$(detour completion bash)"'
     parser = command(commands, "completion", text, _completion, json=False)
     parser.add_argument("shell", choices=SHELLS)
 

@@ -40,44 +40,66 @@ _SHOWN_FLOWS = 4
 
 
 def register(commands: Any) -> None:
-    text = "run a workload on any topology in virtual time: completion times, slowdown, use of links"
+    text = "run a workload on any topology in virtual time: completion times, slowdown, link utilisation"
     sim = command(commands, "sim", text, _sim)
     sim.add_argument(
-        "scenario", nargs="?", type=Path, metavar="SCENARIO", help="a YAML file that says it all (docs/sim.md)"
+        "scenario", nargs="?", type=Path, metavar="SCENARIO", help="a YAML file with options (docs/sim.md)"
     )
     _what(sim)
     sim.option("--rate", "of links (100G)", "RATE")
     sim.option("--delay", "of links (1us)", "TIME")
-    sim.option("--buffer", "packet memory for each port of a switch, shared (375k)", "BYTES")
-    sim.option("--loss", "of frames on links between switches (0)", "FRACTION")
-    sim.option("--ecn", "thresholds in bytes (the scheme's)", "K|KMIN,KMAX,PMAX|off")
-    sim.option("--fail", "goes down then, like s0-s3@50us; repeatable", "LINK@TIME", action="append", default=[])
-    sim.option("--reroute-after", "the controller routes around a failure so long after it (never)", "TIME")
-    sim.flag("--place", "twice, with a placement's paths and with ECMP's: how much faster it is")
-    sim.option("--plot", "draw it all (sim.png; .svg, .pdf)", "FILE", output_file, nargs="?", const=Path("sim.png"))
+    sim.option("--buffer", "packet memory per port, shared within the switch (375k)", "BYTES")
+    sim.option("--loss", "fraction of frames lost between switches (0)", "FRACTION")
+    sim.option("--ecn", "marking thresholds in bytes (default: the scheme's)", "K|KMIN,KMAX,PMAX|off")
+    sim.option(
+        "--fail",
+        "take a link or switch down at a time, like s0-s3@50us; repeatable",
+        "LINK@TIME",
+        action="append",
+        default=[],
+    )
+    sim.option("--reroute-after", "time after which the controller routes around a failure (never)", "TIME")
+    sim.flag("--place", "run with placed paths and with ECMP, and compare")
+    sim.option(
+        "--plot",
+        "draw all plots into one file (sim.png; .svg, .pdf)",
+        "FILE",
+        output_file,
+        nargs="?",
+        const=Path("sim.png"),
+    )
     sim.option("--out", "write flows.csv, result.json and report.html there", "DIR", output_folder)
     sim.option("--record", "write the run for `detour trace --run` and `detour web --run`", "FILE", output_file)
-    sim.option("--trace", "trace packets as they pass, like 'src h3 and marked' (docs/trace.md); '' is all", "FILTER")
-    sim.option("--trace-count", "with --trace: so many packets (10)", "N", traced_packets, default=10)
-    help_text = f"show it in the browser as it goes, and then until Ctrl-C ({DEFAULT_PORT}; 0: any)"
+    sim.option("--trace", "trace passing packets, like 'src h3 and marked' (docs/trace.md); '' matches all", "FILTER")
+    sim.option("--trace-count", "with --trace: number of packets (10)", "N", traced_packets, default=10)
+    help_text = f"show the run live in the browser, then until Ctrl-C ({DEFAULT_PORT}; 0: any free port)"
     sim.option("--web", help_text, "PORT", port_number, nargs="?", const=DEFAULT_PORT)
 
 
 def _what(sim: Parser) -> None:
     add_lab_options(sim)
-    sim.option("--tick", "with --lab: unit of time in programs (1us, as in BMv2; 1ns)", "TIME")
+    sim.option("--tick", "with --lab: time unit of programs (1us, as in BMv2; or 1ns)", "TIME")
     sim.option("--topo", "like leaf-spine:leaves=4,spines=4,hosts=8, d1, a file, FILE.py:NAME", "T")
     text = "a pattern (permutation:bytes=1e6), a collective (ring:bytes=1e8), a job file, a flow file, FILE.py:NAME"
     sim.option("--workload", text, "W")
-    sim.option("--scheme", "transport, choice of paths, congestion control (SprayLERP)", "S")
-    sim.option("--cc", "another congestion control than the scheme's: dctcp, dcqcn, fixed, FILE.py:NAME", "C")
-    sim.option("--program", "a P4 program of your own in all switches", "P4|P4INFO,JSON")
-    sim.option("--connections", "of two hosts at most, for messages of jobs (1); flows have their own", "N")
-    sim.option("--duration", "virtual time after which the run ends, like 2ms (when all is delivered)", "TIME")
-    text = "a host sends a full frame late by less than this (twice its time on the slowest link; 0: never)"
+    sim.option("--scheme", "transport, path selection, congestion control (SprayLERP)", "S")
+    sim.option("--cc", "congestion control in place of the scheme's: dctcp, dcqcn, fixed, FILE.py:NAME", "C")
+    sim.option("--program", "P4 program of all switches", "P4|P4INFO,JSON")
+    sim.option(
+        "--connections", "most connections between two hosts for messages of jobs (1); each flow has its own", "N"
+    )
+    sim.option(
+        "--duration", "virtual time after which the run ends, like 2ms (default: when everything is delivered)", "TIME"
+    )
+    text = "largest random delay of a full frame at its host (twice its transmission time on the slowest link; 0: none)"
     sim.option("--jitter", text, "TIME")
-    sim.option("--seed", "of all that is random (1)", "N")
-    sim.option("--threads", "threads of the run, which change no result (one a core if it is large)", "N", thread_count)
+    sim.option("--seed", "random seed (1)", "N")
+    sim.option(
+        "--threads",
+        "threads; results do not depend on them (default: one per core if the fabric is large)",
+        "N",
+        thread_count,
+    )
 
 
 def _sim(options: argparse.Namespace) -> int:

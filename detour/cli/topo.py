@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def register(commands: Any) -> None:
-    text = "size, distances, spectral gap, bisection, edge-disjoint paths and cost of a topology"
+    text = "show size, distances, spectral gap, bisection, edge-disjoint paths and cost of a topology"
     topo = command(commands, "topo", text, _topo)
     topo.add_argument("topology", metavar="SPEC", help="a topology, like rng:n=512,d=32,hosts=32 or a file")
     topo.option("--optics", "price of a transceiver, as a share of a switch's (0.01)", "F", number, default=0.01)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from detour.fabric.tracing.stf_player import StfRun
 
 _OF_RUNS = ("flow", "psn", "first_drop", "first_mark", "longest_wait")
-_TEXT = "what happens to a packet, line by line of P4, in every switch on its way"
+_TEXT = "follow a packet through the switches, line by line of P4"
 
 
 def register(commands: Any) -> None:
@@ -40,36 +40,36 @@ def register(commands: Any) -> None:
     trace.add_argument("target", nargs="?", metavar="DST", help="host, like h71")
     add_parameters(trace, {"sport": SPORT_OPTION, "usid": USID_OPTION}, Operations.trace)
     trace.option("--bytes", "payload, a multiple of 4 (1000)", "N", byte_count, default=1000)
-    trace.flag("--all", "in all ways that hashes, selectors and random numbers leave open")
-    trace.option("--topo", "of a fabric that need not be up, like d1", "T")
-    trace.option("--program", "one switch with any P4 program, nothing booted", "P4|P4INFO,JSON")
+    trace.flag("--all", "follow all paths that hashes, selectors and random numbers allow")
+    trace.option("--topo", "use planned entries for a topology like d1; no fabric needs to run", "T")
+    trace.option("--program", "use one switch with any P4 program; no fabric is booted", "P4|P4INFO,JSON")
     trace.option("--entries", "a P4Runtime WriteRequest as text, or a tutorial's runtime.json", "FILE", Path)
-    trace.option("--packet", "the frame that comes in; the first of a pcap or pcapng file", "HEX|FILE")
-    trace.option("--ethernet", "MAC addresses for a capture of IP without Ethernet (RAW)", "DST/SRC")
-    trace.option("--stf", "a packet test in p4c's STF; 1 is returned if it fails", "FILE", Path)
-    trace.option("--port", "the port by which it comes in (1)", "N", switch_port, default=1)
-    trace.option("--live", "packets as they pass, like 'dst h71 and dropped'; '' is all", "FILTER")
+    trace.option("--packet", "the input frame in hex, or the first frame of a pcap or pcapng file", "HEX|FILE")
+    trace.option("--ethernet", "MAC addresses for a capture of raw IP packets", "DST/SRC")
+    trace.option("--stf", "run a packet test in p4c's STF; exit code 1 if it fails", "FILE", Path)
+    trace.option("--port", "ingress port (1)", "N", switch_port, default=1)
+    trace.option("--live", "trace passing packets, like 'dst h71 and dropped'; '' matches all", "FILTER")
     trace.option("--switch", "with --live: only at this switch", "S")
-    trace.option("--count", "with --live: how many packets (1)", "N", traced_packets, default=1)
-    trace.option("--seconds", "with --live: how long to wait (10)", "S", seconds, default=10.0)
-    trace.option(
-        "--run", "a packet of a run that `detour sim --record FILE` wrote: it runs again", "FILE", Path, dest="run_file"
-    )
-    trace.option("--read", "shows a trace of a file: 4ward's, BMv2's, or of --json", "FILE", Path)
+    trace.option("--count", "with --live: number of packets (1)", "N", traced_packets, default=1)
+    trace.option("--seconds", "with --live: longest time to wait (10)", "S", seconds, default=10.0)
+    trace.option("--run", "replay a run of `detour sim --record FILE` up to a packet", "FILE", Path, dest="run_file")
+    trace.option("--read", "show a trace file of 4ward, BMv2 or --json", "FILE", Path)
     which = trace.add_mutually_exclusive_group()
-    which.add_argument("--flow", type=counted, metavar="F", help="with --run and --psn: of this flow, from 0 on")
-    which.add_argument("--first-drop", action="store_true", help="with --run: the first frame that was lost")
-    which.add_argument("--first-mark", action="store_true", help="with --run: the first packet that came with a mark")
-    which.add_argument("--longest-wait", action="store_true", help="with --run: who waited longest in one queue")
-    trace.option("--psn", "with --flow: its packet number N, from 0 on", "N", counted)
-    text = "assignments as well, and headers in full; with --format, detour's extension fields"
+    which.add_argument("--flow", type=counted, metavar="F", help="with --run and --psn: number of the flow, from 0")
+    which.add_argument("--first-drop", action="store_true", help="with --run: the first lost frame")
+    which.add_argument("--first-mark", action="store_true", help="with --run: the first packet received with a mark")
+    which.add_argument(
+        "--longest-wait", action="store_true", help="with --run: the packet that waited longest in one queue"
+    )
+    trace.option("--psn", "with --flow: number of the packet, from 0", "N", counted)
+    text = "show assignments and complete headers too; with --format, detour's extension fields"
     trace.add_argument("-v", "--verbose", action="store_true", help=text)
     trace.option(
         "--format",
-        "as text of 4ward's TraceTree or BMv2's PacketTrace (protobuf), a Mermaid chart, or --json",
+        "print 4ward's TraceTree or BMv2's PacketTrace as protobuf text, a Mermaid chart, or --json",
         choices=("4ward", "bmv2", "mermaid", "json"),
     )
-    trace.option("--coverage", "write what the packet reaches of the program (`coverage`)", "FILE", output_file)
+    trace.option("--coverage", "write the program's coverage by the packet (`coverage`)", "FILE", output_file)
     add_name_option(trace)
 
 

@@ -176,7 +176,7 @@ PLANES = _declared(
 )
 RIVALS = _declared(
     "rivals",
-    "SprayLERP beside other ways to choose paths: throughput, completion times, recovery",
+    "SprayLERP compared with other path selection schemes: throughput, completion times, recovery",
     *(rivals, rival_points, rival_tables),
     results=[rivals.RivalRun],
     select=rival_points.select_asked,
@@ -184,11 +184,13 @@ RIVALS = _declared(
 )
 QUEUES = _declared(
     "queues",
-    "The traffic manager beside queueing theory: waits, priorities, shares, rates",
+    "The traffic manager compared with queueing theory: waits, priorities, shares, rates",
     queues,
     results=[queues.QueueRun],
 )
-TCP = _declared("tcp", "TCP of the IP hosts beside theory: losses, sharing, DCTCP's queue", tcp, results=[tcp.TcpRun])
+TCP = _declared(
+    "tcp", "TCP of the IP hosts compared with theory: losses, sharing, DCTCP's queue", tcp, results=[tcp.TcpRun]
+)
 
 EXPERIMENTS: dict[str, Experiment[Any, Any, Any]] = {
     e.name: e

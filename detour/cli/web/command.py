@@ -22,22 +22,26 @@ _TOKEN_VARIABLE = "DETOUR_WEB_TOKEN"
 
 
 def register(commands: Any) -> None:
-    web = command(commands, "web", "a page that shows the fabric that is up and lets it be changed, until Ctrl-C", _web)
-    web.option("--port", f"on loopback ({DEFAULT_PORT}; 0: any)", "N", port_number, default=DEFAULT_PORT)
+    web = command(commands, "web", "serve a web page that shows and changes the running fabric, until Ctrl-C", _web)
+    web.option("--port", f"port on loopback ({DEFAULT_PORT}; 0: any free port)", "N", port_number, default=DEFAULT_PORT)
     what = web.add_mutually_exclusive_group()
     text = "play back a run of `detour sim --record FILE` instead"
     what.add_argument("--run", dest="recorded", type=Path, metavar="FILE", help=text)
-    what.add_argument("--program", metavar="P4|P4INFO,JSON", help="packets through a P4 program, nothing booted")
-    what.add_argument("--trace", nargs="+", type=Path, metavar="FILE", help="packets of trace files (`trace --read`)")
+    what.add_argument(
+        "--program", metavar="P4|P4INFO,JSON", help="send packets through a P4 program; no fabric is booted"
+    )
+    what.add_argument(
+        "--trace", nargs="+", type=Path, metavar="FILE", help="show the packets of trace files (`trace --read`)"
+    )
     web.option(
         "--entries", "with --program: a P4Runtime WriteRequest as text, or a tutorial's runtime.json", "FILE", Path
     )
     who = web.add_mutually_exclusive_group()
-    text = f"that lets the page change the fabric (default: ${_TOKEN_VARIABLE}, or random); all users see it in ps"
+    text = f"token that permits changes (default: ${_TOKEN_VARIABLE}, or random); visible to all users in ps"
     who.add_argument("--token", metavar="TEXT", help=text)
-    who.add_argument("--token-file", metavar="FILE", help="the same, from a file (-: standard input)")
-    who.add_argument("--read-only", action="store_true", help="nobody changes anything by the page")
-    web.option("--interval", "between updates (0.5)", "S", seconds, default=0.5)
+    who.add_argument("--token-file", metavar="FILE", help="file with the token (-: standard input)")
+    who.add_argument("--read-only", action="store_true", help="refuse all changes")
+    web.option("--interval", "seconds between updates (0.5)", "S", seconds, default=0.5)
     add_name_option(web)
 
 

@@ -148,33 +148,35 @@ _COMMON = (
     _option("config", "BMv2 JSON, or the P4 program itself; or give --no-p4", "JSON|P4", nargs="?", type=Path),
     _flag("-h --help", "show this and exit"),
     _flag("-v --version", "show the version and exit"),
-    _flag("--json-version", "show the newest version of p4c's JSON that is read, and exit"),
-    _option("-i --interface", "attach a network interface to a port; may be given many times", "PORT@IFACE",
+    _flag("--json-version", "show the newest supported version of p4c's JSON and exit"),
+    _option("-i --interface", "attach a network interface to a port; repeatable", "PORT@IFACE",
             action="append", default=[], type=_interface),
     _flag("--no-p4", "start without a program"),
-    _option("--arch", "take programs for this architecture only: " + ", ".join(ARCHITECTURES) + " (what the JSON is "
-            "for)", "NAME", choices=ARCHITECTURES),
+    _option("--arch", "accept programs for this architecture only: " + ", ".join(ARCHITECTURES) + " (default: "
+            "that of the JSON)", "NAME", choices=ARCHITECTURES),
     _option("--device-id", "device id in P4Runtime (0)", "N", type=_number(0, 2**64 - 1), default=0),
     _option("--pcap", "write IFACE_in.pcap and IFACE_out.pcap for every interface (into the current folder)", "DIR",
             nargs="?", type=Path, const=Path(".")),
-    _option("--use-files", "in place of interfaces read IFACE_in.pcap and write IFACE_out.pcap; waits so long before "
-            "it reads", "SECONDS", type=int),
+    _option("--use-files", "instead of interfaces, read IFACE_in.pcap after this time and write "
+            "IFACE_out.pcap", "SECONDS", type=int),
     _flag("--log-console", "log to standard output"),
     _option("--log-file", "log to FILE.txt, with rotation", "FILE", type=Path),
-    _option("-L --log-level", "log what is at least so important: " + ", ".join(LOG_LEVELS) + " (trace); debug "
-            "and trace, if given, log every packet", "LEVEL",
+    _option("-L --log-level", "lowest level to log: " + ", ".join(LOG_LEVELS) + " (trace); if given, debug and "
+            "trace log every packet", "LEVEL",
             choices=LOG_LEVELS),
-    _flag("--log-flush", "accepted: every line of --log-file is written at once"),
-    _option("--log-file-max-size", "then rotate (5 MB)", "BYTES", type=_number(1, 2**63), default=5 << 20),
+    _flag("--log-flush", "accepted without effect: every line of --log-file is written at once"),
+    _option("--log-file-max-size", "size at which the log rotates (5 MB)", "BYTES", type=_number(1, 2**63),
+            default=5 << 20),
     _option("--log-file-max-files", "rotated files to keep (3)", "N", type=_number(0, 10**6), default=3),
-    _option("--dump-packet-data", "log so many bytes of every packet that comes and goes", "BYTES",
+    _option("--dump-packet-data", "log this many bytes of every received and sent packet", "BYTES",
             type=_number(0, 2**31), default=0),
-    _option("--max-port-count", "accepted; every port number may be used", "N", type=_number(0, 2**31)),
-    _option("--thrift-port", "serve BMv2's runtime API over Thrift on this port, on loopback (not served; 0: any)", "N",
+    _option("--max-port-count", "accepted without effect", "N", type=_number(0, 2**31)),
+    _option("--thrift-port", "serve BMv2's runtime API over Thrift on this port, on loopback (default: not served; "
+            "0: any free port)", "N",
             type=_number(0, 65535)),
-    _option("--notifications-addr", "publish digests and states of ports by nanomsg there, with --thrift-port "
-            "(ipc:///tmp/bmv2-DEVICE-notifications.ipc)", "ADDRESS"),
-    _option("--coverage", "write at the end what packets have reached of the program (docs/coverage.md)", "FILE",
+    _option("--notifications-addr", "publish digests and port states over nanomsg at this address, with "
+            "--thrift-port (ipc:///tmp/bmv2-DEVICE-notifications.ipc)", "ADDRESS"),
+    _option("--coverage", "write the program's coverage by packets at the end (docs/coverage.md)", "FILE",
             type=Path),
     _option("--nanolog", "accepted without effect: no nanomsg event log", "ADDRESS"),
     _option("--priority-queues", "as after --", "N", type=_PRIORITIES),
@@ -182,21 +184,22 @@ _COMMON = (
 """BMv2's own options."""
 
 _TARGET = (
-    _option("--grpc-server-addr", f"where P4Runtime is served ({DEFAULT_ADDRESS}); without TLS only on loopback",
+    _option("--grpc-server-addr", f"address of the P4Runtime server ({DEFAULT_ADDRESS}); without TLS only on loopback",
             "HOST:PORT", default=DEFAULT_ADDRESS),
     _flag("--grpc-server-ssl", "serve with TLS"),
-    _option("--grpc-server-cacert", "verifies clients' certificates", "PEM", type=Path),
+    _option("--grpc-server-cacert", "CA that verifies clients' certificates", "PEM", type=Path),
     _option("--grpc-server-cert", "the server's certificate chain", "PEM", type=Path),
     _option("--grpc-server-key", "the server's private key", "PEM", type=Path),
-    _flag("--grpc-server-with-client-auth", "clients must have a certificate"),
+    _flag("--grpc-server-with-client-auth", "require client certificates"),
     _option("--cpu-port", "port of packet-in and packet-out (none)", "N", type=_number(1, HIGHEST_PORT)),
-    _option("--drop-port", f"port that drops ({DROP_PORT})", "N", type=_number(0, HIGHEST_PORT),
+    _option("--drop-port", f"drop port ({DROP_PORT})", "N", type=_number(0, HIGHEST_PORT),
             default=DROP_PORT),
-    _option("--priority-queues", "queues a port (1)", "N", type=_PRIORITIES),
-    _flag("--promote-backup", "when the primary controller goes, promote the best backup, as simple_switch_grpc does"),
-    _option("--max-mc-groups", "accepted; up to 65535 can be used", "N", type=_COUNT),
-    _option("--max-l1-entries", "accepted; bounded by memory", "N", type=_COUNT),
-    _option("--max-l2-entries", "accepted; bounded by memory", "N", type=_COUNT),
+    _option("--priority-queues", "queues per port (1)", "N", type=_PRIORITIES),
+    _flag("--promote-backup", "when the primary controller disconnects, promote the best backup, as "
+            "simple_switch_grpc does"),
+    _option("--max-mc-groups", "accepted without effect; the limit is 65535", "N", type=_COUNT),
+    _option("--max-l1-entries", "accepted without effect; limited by memory", "N", type=_COUNT),
+    _option("--max-l2-entries", "accepted without effect; limited by memory", "N", type=_COUNT),
 )  # fmt: skip
 """What simple_switch_grpc adds, after `--`."""
 

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`detour bench`: how fast the engine is, beside BMv2 where that is installed."""
+"""`detour bench`: speed of the engine, compared with BMv2 where it is installed."""
 
 __all__ = ["durations", "report"]

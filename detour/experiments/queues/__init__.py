@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The traffic manager beside queueing theory."""
+"""The traffic manager compared with queueing theory."""

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SprayLERP beside other ways to choose paths, on the same fabric."""
+"""SprayLERP compared with other path selection schemes on the same fabric."""
 
 __all__ = ["page", "points"]

@@ -54,7 +54,7 @@ SPORT_OPTION = CommandOption(
     "N", "--sport", "port", group="path",
 )  # fmt: skip
 USID_OPTION = CommandOption(
-    "uSIDs to pass, like s4,s9 (at most six with those of the destination)", "LIST", "--usid", group="path"
+    "uSIDs on the path, like s4,s9 (at most six with those of the destination)", "LIST", "--usid", group="path"
 )
 _FILE = CommandOption(is_file=True)
 _LINK = "like s0-s3, s0:3 (port 3 of s0)"
@@ -157,32 +157,32 @@ class Operations:
         """The result of one of the operations below; `arguments`: those that are given, by name."""
         raise NotImplementedError
 
-    @_operation("write what switches and plan differ in")
+    @_operation("write the differences between plan and switches")
     def provision(self) -> results.Provisioned: ...
 
-    @_operation("read all tables back and prove that every pair of hosts is connected")
+    @_operation("read all tables back and prove that all hosts reach each other")
     def verify(self) -> results.Verification: ...
 
     @_operation("read all tables of an expander back and prove that no buffer that PFC may block waits for itself")
     def prove(self, k: int = 32) -> results.ProvenFabric: ...
 
-    @_operation("what switches hold")
+    @_operation("show the table entries of switches")
     def entries(
         self,
         switch: Annotated[str | None, _SWITCH] = None,
-        table: Annotated[str | None, CommandOption("of this table only, like route", "NAME", "--table")] = None,
+        table: Annotated[str | None, CommandOption("only this table, like route", "NAME", "--table")] = None,
     ) -> dict[str, list[results.EntryRow]]: ...
 
-    @_operation("what passed each port, and what became of packets", QUICK_S)
+    @_operation("show packets per port, and packets by result of the pipeline", QUICK_S)
     def counters(self, switch: Annotated[str | None, _SWITCH] = None) -> dict[str, results.SwitchCounters]: ...
 
-    @_operation("live table of link use, queue, drops and marks; once with --json")
+    @_operation("show a live table of link utilisation, queues, drops and marks; once with --json")
     def watch(self, seconds: float = 1.0, cancelled: threading.Event | None = None) -> results.LinkUses: ...
 
-    @_operation("what is up, since when, and where its switches are reached", QUICK_S)
+    @_operation("show the running fabric, its uptime and the addresses of its switches", QUICK_S)
     def status(self) -> results.Status: ...
 
-    @_operation("the hops that a packet takes, from the switches' tables", QUICK_S)
+    @_operation("show the hops of a packet, according to the switches' tables", QUICK_S)
     def path(
         self,
         source: Annotated[str, _SOURCE],
@@ -191,7 +191,7 @@ class Operations:
         usid: Annotated[str | None, USID_OPTION] = None,
     ) -> results.TracedPath: ...
 
-    @_operation("take a link or a switch down and withdraw it from all tables")
+    @_operation("take a link or a switch down and remove it from all tables")
     def fail(
         self, name: Annotated[str, CommandOption(f"{_LINK}, h7 (its link) or s3", "LINK|SWITCH")]
     ) -> results.Failed: ...
@@ -199,17 +199,17 @@ class Operations:
     @_operation("bring a link or switch back (default: all)")
     def heal(self, name: Annotated[str | None, CommandOption(metavar="LINK|SWITCH")] = None) -> results.Healed: ...
 
-    @_operation("make a link slower or lossy, or let it be as it was, or say which are so", QUICK_S)
+    @_operation("make a link slower or lossy, restore it, or list such links", QUICK_S)
     def impair(
         self,
         link: Annotated[str | None, CommandOption(f"{_LINK} or h7 (its link)", "LINK")] = None,
         rate: Annotated[
-            float | None, CommandOption("carries this fraction of its rate", "F", "--rate", "fraction")
+            float | None, CommandOption("reduce its rate to this fraction", "F", "--rate", "fraction")
         ] = None,
         loss: Annotated[
-            float | None, CommandOption("loses this fraction of its frames", "F", "--loss", "fraction")
+            float | None, CommandOption("lose this fraction of its frames", "F", "--loss", "fraction")
         ] = None,
-        clear: Annotated[bool, CommandOption("it, or every link, is as it was", flag="--clear")] = False,
+        clear: Annotated[bool, CommandOption("restore the link, or every link", flag="--clear")] = False,
     ) -> results.ImpairedLinks: ...
 
     # Transfers take as long as their size and their path want; they say how far they are.
@@ -219,41 +219,41 @@ class Operations:
         source: Annotated[str, _SOURCE],
         target: Annotated[str, _TARGET],
         length: Annotated[
-            int, CommandOption(f"this many (default {SENT_BYTES})", "N", "--bytes", "bytes", group="what")
+            int, CommandOption(f"number of bytes (default {SENT_BYTES})", "N", "--bytes", "bytes", group="what")
         ] = SENT_BYTES,
-        file: Annotated[
-            str | None, CommandOption("the bytes of a file", "F", "--file", group="what", is_file=True)
-        ] = None,
+        file: Annotated[str | None, CommandOption("file to send", "F", "--file", group="what", is_file=True)] = None,
         store: Annotated[
             str | None,
-            CommandOption("where the receiver stores the file", "OUT", "--store", "output file", is_file=True),
+            CommandOption("file that the receiver writes", "OUT", "--store", "output file", is_file=True),
         ] = None,
         sport: Annotated[int | None, SPORT_OPTION] = None,
         usid: Annotated[str | None, USID_OPTION] = None,
         spray: Annotated[
-            bool, CommandOption("every packet takes a path of its own (docs/transports.md)", flag="--spray")
+            bool, CommandOption("choose a path for each packet (docs/transports.md)", flag="--spray")
         ] = False,
         progress: Progress = silent,
         cancelled: threading.Event | None = None,
     ) -> results.SentMessage: ...
 
-    @_operation("queuing delay of every candidate path", QUICK_S)
+    @_operation("measure the queuing delay of every candidate path", QUICK_S)
     def probe(self, source: Annotated[str, _SOURCE], target: Annotated[str, _TARGET]) -> results.ProbedPaths: ...
 
-    @_operation("what sends now, as its receivers and the switches on its way see it", QUICK_S)
+    @_operation("show active flows, as measured by receivers and switches", QUICK_S)
     def flows(self) -> results.FlowRows: ...
 
-    @_operation("switches count every flow by itself from now on, or no more")
+    @_operation("start or stop counting each flow in switches")
     def watch_flows(self, on: bool) -> results.FlowRows: ...
 
-    @_operation("give a flow that sends another uSID list", QUICK_S)
+    @_operation("move an active flow to another uSID list", QUICK_S)
     def reroute(
         self,
-        flow: Annotated[str, CommandOption("like h0-h9, as `detour flows` names it", "FLOW")],
-        usid: Annotated[str, CommandOption("uSIDs to pass, like s9,s3 (completed with those of the target)", "LIST")],
+        flow: Annotated[str, CommandOption("a flow of `detour flows`, like h0-h9", "FLOW")],
+        usid: Annotated[
+            str, CommandOption("uSIDs on the path, like s9,s3 (completed with those of the target)", "LIST")
+        ],
     ) -> results.ReroutedFlow: ...
 
-    @_operation("paths for the flows of AI jobs that share as few links as can be")
+    @_operation("place the flows of AI jobs on paths that share as few links as possible")
     def place(self, jobs: str, reroute: bool = False, watch: bool = False) -> results.PlacedFlows: ...
 
     @_operation("run the jobs of a file on the fabric, once their flows are placed", None)
@@ -264,32 +264,35 @@ class Operations:
     @_operation("the placement as it is now", QUICK_S)
     def placement(self) -> results.PlacementState: ...
 
-    @_operation("flows and ports of the fabric in Prometheus' text format", QUICK_S)
+    @_operation("print flows and ports of the fabric in Prometheus' text format", QUICK_S)
     def metrics(self) -> results.FabricMetrics: ...
 
-    @_operation("begin or end traffic that goes on between pairs of hosts, or say what it has done", QUICK_S)
+    @_operation("start or stop continuous traffic between pairs of hosts, or report on it", QUICK_S)
     def load(
         self,
         pattern: Annotated[
             str | None, CommandOption("adv1, adv2, unf or permutation, like unf:pairs=100,seed=2", "PATTERN")
         ] = None,
-        stop: Annotated[bool, CommandOption("end it", flag="--stop")] = False,
+        stop: Annotated[bool, CommandOption("stop it", flag="--stop")] = False,
     ) -> results.Loaded: ...
 
-    @_operation("begin or end to write what passes ports into pcapng files, or say what is being written", QUICK_S)
+    @_operation("start or stop capturing ports into pcapng files, or list the captures", QUICK_S)
     def capture(
         self,
-        folder: Annotated[str | None, CommandOption("where the files go", "DIR", is_file=True)] = None,
+        folder: Annotated[str | None, CommandOption("output folder", "DIR", is_file=True)] = None,
         where: Annotated[
-            list[str] | None, CommandOption("whose ports, like s3 s0-s3 h7 (default all)", "LINK|SWITCH")
+            list[str] | None,
+            CommandOption(
+                "switches, links or hosts whose ports to capture, like s3 s0-s3 h7 (default all)", "LINK|SWITCH"
+            ),
         ] = None,
-        stop: Annotated[bool, CommandOption("complete the files", flag="--stop")] = False,
+        stop: Annotated[bool, CommandOption("stop and complete the files", flag="--stop")] = False,
     ) -> results.Captured: ...
 
     @_operation("the P4Runtime clients of a switch, with roles and election ids", QUICK_S)
     def clients(self, switch: str) -> results.P4rtClientRows: ...
 
-    @_operation("what happens to a packet, line by line of P4, in every switch on its way", QUICK_S)
+    @_operation("follow a packet through the switches, line by line of P4", QUICK_S)
     def trace(
         self,
         source: str,
