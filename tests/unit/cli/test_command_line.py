@@ -285,7 +285,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
 def test_help_has_every_command_in_one_group():
     named = [name for names in cli._HELP.values() for name in names]
     assert sorted(named) == sorted(commands_of(cli.make_parser()))
-    assert "\nplanning:\n  place " in cli.make_parser().format_help()
+    assert "\nplanning:\n  topo " in cli.make_parser().format_help()
 
 
 def test_help_and_version(capsys):
