@@ -20,10 +20,11 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, is_dataclass, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from detour.base.errors import DetourError
 from detour.base.files import read_bytes
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
 
 T = TypeVar("T")
+P = TypeVar("P", bound="WithParameters")
 
 _IN_FILE = re.compile(
     r"(?P<file>.*?\.py)(:(?P<name>[^:=,/#]*))?(#(?P<digest>[0-9a-f]{16}))?(:(?P<rest>.*))?", re.DOTALL
@@ -156,6 +158,71 @@ def _modified(place: str) -> int | None:
 @cache
 def _package(point: EntryPoint) -> str:
     return point.dist.name if point.dist is not None else "a package"
+
+
+class WithParameters:
+    """A plugin that is a dataclass with these fields. `parameters`: an instance of a dataclass of numbers, None: it has
+    none; `given`: those that were given with its name."""
+
+    parameters: Any
+    name: str
+    given: tuple[str, ...]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def check_parameters(self) -> None:
+        """Raises `DetourError`: parameters are not of that kind."""
+        if self.parameters is not None and (not is_dataclass(self.parameters) or isinstance(self.parameters, type)):
+            raise DetourError(f"parameters are an instance of a dataclass, not {self.parameters!r:.60}")
+        for name, value in self.values.items():
+            if not isinstance(value, (int, float)):
+                raise DetourError(f"the parameter {name} is no number: {value!r:.60}")
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Its own parameters by name."""
+        return {} if self.parameters is None else asdict(self.parameters)
+
+    def with_values(self, values: Mapping[str, Any]) -> Self:
+        """The same with other parameters.
+
+        Raises:
+            DetourError: there is no such parameter, or it is another kind of number.
+        """
+        if not values:
+            return self
+        before = self.values
+        for name, value in values.items():
+            if name not in before:
+                raise DetourError(f"{self.name}: there is no parameter {name}; allowed: {', '.join(before) or 'none'}")
+            if isinstance(value, str) or (isinstance(before[name], int) and value != int(value)):
+                kind = "whole number" if isinstance(before[name], int) else "number"
+                raise DetourError(f"{self.name}: {name} is a {kind}, not {value!r}")
+        typed = {name: type(before[name])(value) for name, value in values.items()}
+        changes: Any = {"parameters": replace(self.parameters, **typed), "given": (*self.given, *typed)}
+        return replace(self, **changes)
+
+
+class PluginRegistry(Registry[P]):
+    """Plugins of a kind by name."""
+
+    def __init__(self, plural: str, what: str, kind: type[P], built_in: Mapping[str, P | str], **names: Any) -> None:
+        """`kind`: what others must bring; the rest as for `Registry`."""
+
+        def adopt(name: str, plugin: Any) -> P:
+            if not isinstance(plugin, kind):
+                raise DetourError(f"it is a {type(plugin).__name__}, and not a {kind.__name__}")
+            return replace(plugin, name=pinned(name))
+
+        super().__init__(plural, what, built_in, adopt, **names)
+
+    def chosen(self, text: str) -> P:
+        """The plugin of a name, with parameters if some follow it: `FILE.py:NAME:weight=3`.
+
+        Raises:
+            DetourError: there is none, or no such parameter.
+        """
+        name, rest = split(text)
+        return self.find(name).with_values(values_of(text, rest))
 
 
 def in_file(text: str) -> bool:

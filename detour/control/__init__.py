@@ -11,5 +11,5 @@ exports plans) and `expander.routes`, `.proof`, `.throughput`, `.comparison` (pa
 
 __all__ = [
     "entries", "expander", "fors", "graph_files", "native", "p4runtime", "placement", "planner",
-    "policy", "qcn", "rerouting", "routers", "routes", "schema", "verifier",
+    "policy", "qcn", "rerouting", "routers", "routes", "routings", "schema", "verifier",
 ]  # fmt: skip

@@ -16,8 +16,8 @@ from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, DefaultAction, Entity, Plan, TableEntry
 from detour.control.policy import Policy
-from detour.control.routes.adaptive import check_routing, plan_adaptive, plan_ugal_graph
 from detour.control.routes.queueing import (
+    check_channels,
     guarded,
     plan_channels,
     plan_marking,
@@ -40,13 +40,20 @@ def plan(topology: Topology, policy: Policy | None = None, failures: Failures = 
     (`routing.unreachable_hosts` names those). Raises `DetourError`: the topology does not allow what the policy says; a
     table or an action selector would overflow."""
     policy = policy or Policy()
-    check_routing(topology, policy)
+    check_policy(topology, policy)
     down = dead_switches(failures)
     return {
         switch.device_id: plan_switch(topology, policy, failures, switch)
         for switch in topology.switches
         if switch.index not in down
     }
+
+
+def check_policy(topology: Topology, policy: Policy) -> None:
+    """Raises `DetourError`: the topology does not allow what the policy says."""
+    check_channels(topology, policy)
+    if policy.routing.check is not None:
+        policy.routing.check(topology, policy)
 
 
 def plan_switch(topology: Topology, policy: Policy, failures: Failures, switch: Switch) -> list[Entity]:
@@ -56,10 +63,8 @@ def plan_switch(topology: Topology, policy: Policy, failures: Failures, switch: 
     entities: list[Entity] = [DefaultAction(schema.NODE_CONFIG, node)]
     entities += plan_sids(switch, dead_links(topology, failures))
     entities += plan_routes(topology, failures, switch)
-    if policy.program == "ugal_graph":
-        entities += plan_ugal_graph(topology, policy, failures, switch)
-    elif policy.program not in ("fabric", "trim"):
-        entities += plan_adaptive(topology, policy, failures, switch)
+    if policy.routing.entries is not None:
+        entities += policy.routing.entries(topology, policy, failures, switch)
     elif groups:
         entities += plan_detours(topology, failures, switch)
     entities += plan_priorities(policy, guarded(topology, policy))

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
-from detour.control.schema import MAX_QDEPTH, MAX_THRESHOLD
+from detour.base.plugins import WithParameters
+from detour.control.entries import Entity
+from detour.control.schema import MAX_QDEPTH
+from detour.topo.failures import Failures
+from detour.topo.topology import Switch, Topology
 
 MAX_LOSSLESS = 6
 """of the eight priorities; one more is for packets that leave the lossless ones, and the last one for ACKs"""
@@ -55,18 +60,33 @@ class RedMarking:
 
 Ecn: TypeAlias = NoMarking | StepMarking | RedMarking
 
-Routing: TypeAlias = Literal["valiant", "adaptive", "minimal", "random", "ugal-local", "ugal-global", "ugal-graph"]
-"""Who chooses between shortest path and detour to another group, and how.
 
-`valiant`: the sender, by the UDP source port (fabric.p4). Three are adaptive.p4's: `adaptive`, the first switch,
-packet by packet, by the loads of its group's global links; `minimal`, always the shortest path; `random`, always by way
-of a random group. Two are ugal.p4's, by the queues of the shortest path and of one random detour: `ugal-local`, those
-of the first switch's own ports; `ugal-global`, those of the group's global links. `ugal-graph` is ugal_graph.p4's: the
-same as `ugal-local` on any graph, where a detour goes by way of any switch.
-"""
-BY_LOAD: tuple[Routing, ...] = ("adaptive", "ugal-local", "ugal-global", "ugal-graph")
-"""what compares loads, and has a threshold"""
-_UGAL: tuple[Routing, ...] = ("ugal-local", "ugal-global")
+@dataclass(frozen=True)
+class Routing(WithParameters):
+    """Who chooses between shortest path and detour to another group, and how: a plugin (`control.routings`).
+
+    `program`: the P4 program that does it. `entries`: what a live switch gets beyond the routes, of topology, policy,
+    failures and switch; None: detours by the UDP source port, as senders choose them (fabric.p4). `check`: raises
+    `DetourError` for a topology and policy that do not fit. `detours`: packets may go by way of another group.
+    `per_packet`: switches choose for every packet, so packets overtake each other. `loads`: queues that they
+    compare: of the switch's `own` ports, or of all global links of the `group`."""
+
+    name: str = "valiant"
+    program: str = "fabric"
+    entries: Callable[[Topology, Policy, Failures, Switch], Iterable[Entity]] | None = None
+    check: Callable[[Topology, Policy], None] | None = None
+    parameters: Any = None
+    detours: bool = True
+    per_packet: bool = False
+    loads: Literal["none", "own", "group"] = "none"
+    given: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.check_parameters()
+
+
+VALIANT = Routing()
+"""the sender chooses, by the UDP source port"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +97,11 @@ class Policy:
     are (DSCP, priority) pairs; other packets have priority 0. Packets for the controller above `punt_rate` a
     second (per reason) are dropped.
 
-    `valiant` False allows no detours at all. `threshold` is T of adaptive routing, in packets. `channels` above 1 are
-    virtual channels for lossless classes: a packet with DSCP v has priority v, and v rises by one whenever it comes in
-    over a global link. 3 is what detours need to be free of deadlock, 2 is enough for shortest paths. In FC+ and FC
-    (where 1 has a meaning as well) v rises where a path has come down and goes up again: `channels` are the lossless
-    priorities of the routes there, and who would rise further goes on in priority `channels`, which is not lossless.
+    `valiant` False allows no detours at all. `channels` above 1 are virtual channels for lossless classes: a packet
+    with DSCP v has priority v, and v rises by one whenever it comes in over a global link. 3 is what detours need
+    to be free of deadlock, 2 is enough for shortest paths. In FC+ and FC (where 1 has a meaning as well) v rises
+    where a path has come down and goes up again: `channels` are the lossless priorities of the routes there, and
+    who would rise further goes on in priority `channels`, which is not lossless.
 
     `trims`: data that finds no room goes on as headers (trim.p4). `oldest_first`: queues go by how long packets have
     waited so far, here and before (ranking.p4, in adaptive.p4 and ugal.p4)."""
@@ -92,27 +112,20 @@ class Policy:
     valiant: bool = True
     punt_rate: int = 1000
     punt_burst: int = 100
-    routing: Routing = "valiant"
-    threshold: int = 0
+    routing: Routing = VALIANT
     channels: int = 0
     trims: bool = False
     oldest_first: bool = False
 
     @property
     def program(self) -> str:
-        """The P4 program that does this, `fabric`, `trim`, `adaptive`, `ugal` or `ugal_graph`."""
-        if self.trims:
-            return "trim"
-        if self.routing == "ugal-graph":
-            return "ugal_graph"
-        if self.routing in _UGAL:
-            return "ugal"
-        return "fabric" if self.routing == "valiant" else "adaptive"
+        """The P4 program that does this."""
+        return "trim" if self.trims else self.routing.program
 
     @property
     def detours(self) -> bool:
         """Whether packets may go by way of another group."""
-        return self.valiant and self.routing != "minimal"
+        return self.valiant and self.routing.detours
 
     def __post_init__(self) -> None:
         if self.packet_bytes < 1:
@@ -124,14 +137,8 @@ class Policy:
                 raise DetourError(f"policy: DSCP {dscp} -> priority {priority}: DSCP is 0 to 63, priority 0 to 7")
         if len({dscp for dscp, _ in self.priorities}) < len(self.priorities):
             raise DetourError("policy: a DSCP is given two priorities")
-        if self.routing not in get_args(Routing):
-            raise DetourError(f"policy: routing={self.routing} is unknown; there are {', '.join(get_args(Routing))}")
-        if not 0 <= self.threshold <= MAX_THRESHOLD:
-            raise DetourError(f"policy: threshold={self.threshold} is not 0 to {MAX_THRESHOLD} packets")
-        if self.threshold and self.routing not in BY_LOAD:
-            raise DetourError(f"policy: threshold={self.threshold} has no meaning with routing={self.routing}")
-        if self.routing in (*BY_LOAD, "random") and not self.valiant:
-            raise DetourError(f"policy: routing={self.routing} needs detours, which valiant=False forbids")
+        if self.routing.per_packet and not self.valiant:
+            raise DetourError(f"policy: routing={self.routing.name} needs detours, which valiant=False forbids")
         if self.oldest_first and self.program not in ("adaptive", "ugal"):
             raise DetourError(f"policy: {self.program}.p4 does not rank packets; oldest_first needs another routing")
         self._check_channels()
@@ -139,7 +146,7 @@ class Policy:
     def _check_channels(self) -> None:
         if not 0 <= self.channels <= MAX_LOSSLESS:
             raise DetourError(f"policy: channels={self.channels} is not 0 to {MAX_LOSSLESS}")
-        if self.trims and (self.channels or self.routing != "valiant"):
+        if self.trims and (self.channels or self.routing != VALIANT):
             raise DetourError("policy: trims needs routing=valiant and lossy queues")
         if self.channels == 2 and self.detours:
             raise DetourError(

@@ -21,7 +21,6 @@ from detour.base.errors import DetourError
 from detour.base.records import extended
 from detour.base.times import US
 from detour.control import schema
-from detour.control.policy import BY_LOAD
 from detour.experiments.steady import BATCH_INTERVALS, TOLERANCE, judge
 from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory
@@ -345,7 +344,7 @@ def counters(fabric: VirtualFabric) -> RunCounters:
 def _min_fraction(fabric: VirtualFabric, sent: int) -> float | None:
     """Fraction of the data packets that took a shortest path, by the senders' choice; where switches choose, of all
     packets that they decided upon, ACKs and probes included."""
-    if fabric.scheme.routing in BY_LOAD:
+    if fabric.scheme.policy.routing.loads != "none":
         decisions = [state.counters[schema.DECISIONS] for state in fabric.states.values()]
         shortest, detours = (sum(int(c.read(index)[0]) for c in decisions) for index in (0, 1))
     elif fabric.scheme.routing == "minimal" or not fabric.topology.valiant_groups:

@@ -19,10 +19,11 @@ from detour.hosts.frames.sample import FRAMES
 from detour.hosts.ip.stack import IP
 from detour.hosts.paths.built_in import PATH_SCHEMES
 from detour.hosts.rdma import RDMA
+from detour.hosts.transport.built_in import TRANSPORTS
 
 ALL_PARTS = (
-    EXPANDER, RDMA, IP, FORS_PART, PLACEMENT, LOOP, PATH_SCHEMES, CONGESTION, VERIFIER, COLOURING, FRAMES, MATCHING,
-    FLOW_WINDOWS, DRIVER,
+    EXPANDER, RDMA, IP, FORS_PART, PLACEMENT, LOOP, PATH_SCHEMES, TRANSPORTS, CONGESTION, VERIFIER, COLOURING, FRAMES,
+    MATCHING, FLOW_WINDOWS, DRIVER,
 )  # fmt: skip
 """the largest ones first"""
 

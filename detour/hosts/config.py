@@ -66,12 +66,6 @@ class HostConfig:
     (`loss_classification`)"""
     loss_mtus: int = 75
     """MTU transmission times: a loss before any mark is congestion if packets then waited for longer"""
-    adapts_to_reordering: bool = True
-    """LERP: a packet that was declared lost and was only late makes the sender wait for longer (RFC 8985, 6.2.4); else
-    paths keep order"""
-
-    ack_every: int = 1
-    """go-back-N: data packets an ACK; the last of a message and marked ones are answered at once (with LERP all are)"""
     cnp_interval_ps: int = 0
     """DCQCN: shortest time between two CNPs of a QP; 0: none are sent, the CE bit of every ACK says it (HPCC's ns-3)"""
 
@@ -85,7 +79,7 @@ class HostConfig:
     dead_path_rtos: int = 2
     """timeouts in a row on one path that make the sender leave it"""
     leaves_silent_paths: bool = True
-    """LERP: a sender asks when nothing comes back, and leaves a path that alone is silent (`blackhole`)"""
+    """with selective ACKs: when nothing comes back a sender asks, and leaves a path that alone is silent"""
     min_silence_ps: int = 1 * US
     """shortest silence in which it asks"""
 
@@ -102,7 +96,7 @@ class HostConfig:
     """receivers add up the queuing delays of data packets, for monitoring"""
 
     plugins: Mapping[str, float] = field(default_factory=dict[str, float])
-    """parameters of path schemes and congestion control that have other values here than by default
+    """parameters of path schemes, congestion control and transports that have other values here than by default
     (`parameters.host_config`)"""
 
     def __post_init__(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of hosts by name: those of all (`HostConfig`), and those of path schemes and congestion control."""
+"""Parameters of hosts by name: those of all (`HostConfig`), and of path schemes, congestion control, transports."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from detour.hosts.cc import CC_REGISTRY
 from detour.hosts.config import HOST_NUMBERS, HostConfig
 from detour.hosts.paths import PATH_REGISTRY
 from detour.hosts.plugins import Plugin
+from detour.hosts.transport import TRANSPORT_REGISTRY
+
+_REGISTRIES = (PATH_REGISTRY, CC_REGISTRY, TRANSPORT_REGISTRY)
 
 
 def _plugins() -> Iterator[Plugin]:
     """All that have names, the built-in ones first."""
-    for registry in (PATH_REGISTRY, CC_REGISTRY):
+    for registry in _REGISTRIES:
         yield from map(registry.find, registry.built_in)
-    for registry in (PATH_REGISTRY, CC_REGISTRY):
+    for registry in _REGISTRIES:
         for name in registry.names()[len(registry.built_in) :]:
             with suppress(DetourError):  # another's, which cannot be imported
                 yield registry.find(name)
@@ -33,7 +36,7 @@ def _owner(name: str) -> Plugin | None:
 
 
 def is_parameter(name: str) -> bool:
-    """Whether hosts, a path scheme or congestion control have a parameter of that name."""
+    """Whether hosts, a path scheme, congestion control or a transport have a parameter of that name."""
     return name in HOST_NUMBERS or _owner(name) is not None
 
 

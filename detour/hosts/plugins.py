@@ -17,9 +17,9 @@ import dis
 import inspect
 import types as python
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -30,7 +30,6 @@ from detour.base.memory import call4, load64
 from detour.base.native import LocalPart, Part
 from detour.base.structs import NativeRecord
 
-P = TypeVar("P", bound="Plugin")
 RecordType = np.dtype[Any]
 MakeEntry = Callable[[Any, tuple[RecordType, ...]], Any]
 """makes of a hook, and of the types of parameters, of the sender's row and of the sender, what is called by address"""
@@ -44,7 +43,7 @@ PACKET_AT = 8
 
 
 @dataclass(frozen=True)
-class Plugin:
+class Plugin(plugins.WithParameters):
     """`parameters`: an instance of a dataclass of numbers (None: it has none, and is given `HostConfig`);
     `fields`: of every sender, 0 at first, by name `int` or `float`, or a `NativeRecord`; `hooks`: native functions that
     are called like one of `HOOKS`."""
@@ -63,11 +62,7 @@ class Plugin:
     OF_HOST: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        if self.parameters is not None and (not is_dataclass(self.parameters) or isinstance(self.parameters, type)):
-            raise DetourError(f"parameters are an instance of a dataclass, not {self.parameters!r:.60}")
-        for name, value in self.values.items():
-            if not isinstance(value, (int, float)):
-                raise DetourError(f"the parameter {name} is no number: {value!r:.60}")
+        self.check_parameters()
         for name, kind in () if isinstance(self.fields, type) else self.fields.items():
             if kind not in (int, float) or name in _HEADER:
                 raise DetourError(f"the field {name} is of {kind!r}; int and float are possible, {_HEADER} are taken")
@@ -83,30 +78,7 @@ class Plugin:
         if len(set(names)) < len(names) or len(names) < self.LEAST_HOOKS:
             raise DetourError("hooks are functions called on_..., each once; at least one is needed")
 
-    @property
-    def values(self) -> dict[str, Any]:
-        """Its own parameters by name."""
-        return {} if self.parameters is None else asdict(self.parameters)
-
-    def with_values(self: P, values: Mapping[str, Any]) -> P:
-        """The same with other parameters.
-
-        Raises:
-            DetourError: there is no such parameter, or it is another kind of number.
-        """
-        if not values:
-            return self
-        before = self.values
-        for name, value in values.items():
-            if name not in before:
-                raise DetourError(f"{self.name}: there is no parameter {name}; allowed: {', '.join(before) or 'none'}")
-            if isinstance(value, str) or (isinstance(before[name], int) and value != int(value)):
-                kind = "whole number" if isinstance(before[name], int) else "number"
-                raise DetourError(f"{self.name}: {name} is a {kind}, not {value!r}")
-        typed = {name: type(before[name])(value) for name, value in values.items()}
-        return replace(self, parameters=replace(self.parameters, **typed), given=(*self.given, *typed))
-
-    def on_hosts(self: P, values: Mapping[str, Any]) -> P:
+    def on_hosts(self, values: Mapping[str, Any]) -> Self:
         """The same with those parameters of hosts (`HostConfig.plugins`) that are its own and were not given with its
         name."""
         own = self.values.keys() - set(self.given)
@@ -138,29 +110,6 @@ class Plugin:
 def hook_name(function: Any) -> str:
     """Return the name of a hook."""
     return getattr(function, "__name__", repr(function))
-
-
-class PluginRegistry(plugins.Registry[P]):
-    """Plugins of a kind by name."""
-
-    def __init__(self, plural: str, what: str, kind: type[P], built_in: Mapping[str, P | str], **names: Any) -> None:
-        """`kind`: what others must bring; the rest as for `Registry`."""
-
-        def adopt(name: str, plugin: Any) -> P:
-            if not isinstance(plugin, kind):
-                raise DetourError(f"it is a {type(plugin).__name__}, and not a {kind.__name__}")
-            return replace(plugin, name=plugins.pinned(name))
-
-        super().__init__(plural, what, built_in, adopt, **names)
-
-    def chosen(self, text: str) -> P:
-        """The plugin of a name, with parameters if some follow it: `FILE.py:NAME:weight=3`.
-
-        Raises:
-            DetourError: there is none, or no such parameter.
-        """
-        name, rest = plugins.split(text)
-        return self.find(name).with_values(plugins.values_of(text, rest))
 
 
 # -- hooks by address ---------------------------------------------------------------------------------------

@@ -122,10 +122,11 @@ class Sender(NativeRecord):
 
 
 class QueuePair(Sender):
-    """A queue pair. Behind its fields there is room for those of its congestion control and of its path scheme."""
+    """A queue pair. Behind its fields there is room for those of its congestion control, path scheme and transport."""
 
     CC_BYTES: ClassVar[int] = 200
     PATH_BYTES: ClassVar[int] = 152
+    TRANSPORT_BYTES: ClassVar[int] = 64
     CC_AT: ClassVar[int] = 0
 
     # -- requester, what packets and answers touch: sequence numbers, counters of the work queue (index = counter mod
@@ -181,7 +182,8 @@ class QueuePair(Sender):
     host: Int64
     state: Int64
     pd: Int64
-    transport: Int64
+    transport_row: Int64  # address of what it has of its transport (`plugins`)
+    selective: Int64  # packets may come in any order, and ACKs say which have arrived
     rate_based: Int64  # congestion control limits its rate, and receivers send CNPs
     # number, address and uSID address of the peer
     peer_qpn: Int64
@@ -207,7 +209,7 @@ class QueuePair(Sender):
     generation: Int64  # how often the row was used before (`qp_numbers`)
     send_cq: Int64
     recv_cq: Int64
-    in_order: Int64  # the receiver drops what comes early (go-back-N without reordering)
+    in_order: Int64  # the receiver drops what comes early (not `selective`, without reordering)
     tasks_of: Int64  # tasks: the peer's row and 1 if it sends messages of tasks, else 0
 
     # -- requester
@@ -269,7 +271,9 @@ class QueuePair(Sender):
     st_rx_held_bytes_peak: Int64
 
 
-QueuePair.dtype, QueuePair.CC_AT = _with_room(QueuePair, QueuePair.CC_BYTES + QueuePair.PATH_BYTES)
+QueuePair.dtype, QueuePair.CC_AT = _with_room(
+    QueuePair, QueuePair.CC_BYTES + QueuePair.PATH_BYTES + QueuePair.TRANSPORT_BYTES
+)
 QP_COUNTERS = tuple(name for name in QueuePair.dtype.names or () if name.startswith("st_"))
 
 

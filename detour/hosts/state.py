@@ -40,8 +40,6 @@ WC_REM_INV_REQ_ERR, WC_REM_ACCESS_ERR, WC_REM_OP_ERR, WC_RETRY_EXC_ERR = 9, 10, 
 WC_RDMA_WRITE, WC_RECV_RDMA_WITH_IMM = 1, 129
 WC_WITH_IMM = 2
 ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE = 1, 2
-TR_LERP, TR_GBN = 0, 1
-"""transports of a QP: selective repeat, go-back-N"""
 FIRST_QPN = 0x100
 """number of QP 0 of the arrays on the wire, the first time; lower ones are special in InfiniBand"""
 

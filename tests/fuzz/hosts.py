@@ -35,7 +35,6 @@ from detour.hosts.verbs import (
     QPInitAttr,
     QPState,
     SendWR,
-    Transport,
     WCOpcode,
     WCStatus,
 )
@@ -53,7 +52,7 @@ _MEMORY, _WINDOW, _POOL, _ARCHIVE = 1 << 14, 32, 24, 64
 _BOTH = AccessFlag.LOCAL_WRITE | AccessFlag.REMOTE_WRITE
 _PATHS = [Path(1), Path(0x8001), Path(0x8002)]
 _SILENCE = 400 * US
-_KINDS = [(Transport.LERP, False), (Transport.GBN, False), (Transport.GBN, True)]
+_KINDS = [("lerp", False), ("gbn", False), ("gbn", True)]
 _CODEC = {
     "data": "sport opcode solicited qpn psn count va rkey length imm payload ce has_delay delay",
     "ack": "sport opcode qpn psn syndrome msn trigger count base bitmap has_delay delay ce",
@@ -136,12 +135,12 @@ class Round:
 
     def _begin(self) -> None:
         """The model of a new connection, whose QPs are there."""
-        ends, in_order = [self.pair.qp_a, self.pair.qp_b], self.kind == (Transport.GBN, False)
+        ends, in_order = [self.pair.qp_a, self.pair.qp_b], self.kind == ("gbn", False)
         self.ends = [
             End(
                 qp,
                 Receiver(_WINDOW, in_order, ends[1 - k].psn, self.allowed[k], self.memory),
-                Sender(_WINDOW, self.kind[0] is Transport.LERP, qp.psn, qp.psn),
+                Sender(_WINDOW, self.kind[0] == "lerp", qp.psn, qp.psn),
             )
             for k, qp in enumerate(ends)
         ]

@@ -14,39 +14,45 @@ neither is gone by; packets for a destination that is too far take what the rout
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, DefaultAction, Entity, TableEntry
-from detour.control.policy import Policy
+from detour.control.policy import Policy, Routing
 from detour.control.routes.routing import NextHops, cut_off_groups, ports_into
-from detour.topo.expander.booted import is_expander
 from detour.topo.failures import NONE, Failures, dead_links
 from detour.topo.graph import FAR, distances, exit_distances, hops
 from detour.topo.topology import Switch, Topology
 
 End = tuple[int, int]  # (device id, port)
 
-_RULES = {"adaptive": schema.UGAL, "ugal-local": schema.UGAL_LOCAL, "ugal-global": schema.UGAL_GLOBAL}
+_RULES = {
+    ("adaptive", "none"): schema.RANDOM_GROUP, ("adaptive", "group"): schema.UGAL, ("ugal", "own"): schema.UGAL_LOCAL,
+    ("ugal", "group"): schema.UGAL_GLOBAL,
+}  # fmt: skip
+"""by program and by the loads that are compared"""
 
 
-def check_routing(topology: Topology, policy: Policy) -> None:
-    """Whether the topology allows what the policy says. Raises `DetourError`: the rule that is broken."""
-    if policy.channels > 1 and topology.family != "dragonfly" and not is_expander(topology):
-        raise DetourError(
-            f"channels={policy.channels}: virtual channels rise at a Dragonfly's global links; {topology.spec} has "
-            f"up-down routes, which cannot deadlock in one channel"
-        )
-    if policy.program == "ugal_graph":
-        _check_graph(topology)
-    if policy.program not in ("adaptive", "ugal"):
-        return
+@dataclass(frozen=True)
+class LoadParameters:
+    """`threshold`: T, packets by which the detour must be better."""
+
+    threshold: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.threshold <= schema.MAX_THRESHOLD:
+            raise DetourError(f"routing: threshold={self.threshold} is not 0 to {schema.MAX_THRESHOLD} packets")
+
+
+def check_groups(topology: Topology, policy: Policy) -> None:
+    """Whether adaptive.p4 and ugal.p4 can know the topology's groups. Raises `DetourError`: the rule that is broken."""
     if policy.detours and topology.valiant_groups < 3:
-        raise DetourError(f"routing={policy.routing}: {topology.spec} has no third group to go by")
+        raise DetourError(f"routing={policy.routing.name}: {topology.spec} has no third group to go by")
     if topology.valiant_groups > schema.MAX_GROUPS:
         raise DetourError(
-            f"routing={policy.routing}: {topology.spec} has {topology.valiant_groups} groups, "
+            f"routing={policy.routing.name}: {topology.spec} has {topology.valiant_groups} groups, "
             f"{policy.program}.p4 knows the loads of {schema.MAX_GROUPS}"
         )
     if policy.detours:
@@ -95,7 +101,7 @@ def plan_adaptive(topology: Topology, policy: Policy, failures: Failures, switch
         ports = ports_into(topology, failures, switch.index, via)
         choice = ActionSet.of(Action.of(schema.ADAPTIVE_TOWARDS, port=port) for port in ports)
         yield TableEntry(schema.TOWARDS_GROUP, ((schema.VIA, via),), choice)
-        if policy.routing == "ugal-local":
+        if policy.routing.loads == "own":
             first = ports[0]
             direct, around = (Action.of(read, port=first) for read in (schema.READ_DIRECT, schema.READ_AROUND))
             yield TableEntry(schema.SHORTEST_LOAD, ((schema.DESTINATION_GROUP, via),), direct)
@@ -104,12 +110,11 @@ def plan_adaptive(topology: Topology, policy: Policy, failures: Failures, switch
 
 def _mode(policy: Policy, usable: Iterable[int]) -> Action:
     links = sum(1 << group for group in usable)
-    if policy.routing == "random":
-        return Action.of(schema.RANDOM_GROUP, usable=links)
-    return Action.of(_RULES[policy.routing], usable=links, t=policy.threshold)
+    t = {"t": policy.routing.values["threshold"]} if policy.routing.values else {}
+    return Action.of(_RULES[policy.routing.program, policy.routing.loads], usable=links, **t)
 
 
-def _check_graph(topology: Topology) -> None:
+def check_graph(topology: Topology, _policy: Policy) -> None:
     """Whether ugal_graph.p4 can know the topology's distances. Raises `DetourError`: there are too many switches, none
     to go by, or they are too far from one another."""
     count = len(topology.switches)
@@ -131,7 +136,7 @@ def plan_ugal_graph(topology: Topology, policy: Policy, failures: Failures, swit
     for host in topology.hosts_of[switch.index]:
         yield TableEntry(schema.HOST_PORTS, ((schema.IN_PORT, host.port),), Action(schema.NO_ACTION))
     links, routes = hops(distances(topology, failures)), NextHops(topology, failures, switch.index)
-    remote = _known_distances(topology, failures, policy.threshold)
+    remote = _known_distances(topology, failures, policy.routing.values["threshold"])
     for there in topology.switches:
         far = int(links[switch.index, there.index])
         if not 0 < far <= schema.MAX_LINKS:
@@ -159,3 +164,21 @@ def _far(topology: Topology, links: list[int], threshold: int) -> Action:
     one, two, four = (sum(1 << place for place, n in lengths.items() if n >> bit & 1) for bit in range(3))
     others = len(links) - 2
     return Action.of(schema.ALL_FAR, one=one, two=two, four=four, switches=others, t=threshold)
+
+
+MINIMAL = Routing("minimal", "adaptive", plan_adaptive, check_groups, detours=False)
+"""always the shortest path"""
+RANDOM = Routing("random", "adaptive", plan_adaptive, check_groups, per_packet=True)
+"""always by way of a random group"""
+ADAPTIVE = Routing(
+    "adaptive", "adaptive", plan_adaptive, check_groups, LoadParameters(), per_packet=True, loads="group"
+)
+"""the first switch chooses, by the loads of its group's global links"""
+UGAL_GLOBAL = replace(ADAPTIVE, name="ugal-global", program="ugal")
+"""by the queues of the shortest path and of one random detour: those of the group's global links"""
+UGAL_LOCAL = replace(UGAL_GLOBAL, name="ugal-local", loads="own")
+"""the same, by those of the first switch's own ports"""
+UGAL_GRAPH = Routing(
+    "ugal-graph", "ugal_graph", plan_ugal_graph, check_graph, LoadParameters(), per_packet=True, loads="own"
+)
+"""as `ugal-local` on any graph, where a detour goes by way of any switch"""

@@ -32,6 +32,15 @@ def guarded(topology: Topology, policy: Policy) -> bool:
     return policy.channels > 0 and is_expander(topology)
 
 
+def check_channels(topology: Topology, policy: Policy) -> None:
+    """Raises `DetourError`: the topology has no use for several virtual channels."""
+    if policy.channels > 1 and topology.family != "dragonfly" and not is_expander(topology):
+        raise DetourError(
+            f"channels={policy.channels}: virtual channels rise at a Dragonfly's global links; {topology.spec} has "
+            f"up-down routes, which cannot deadlock in one channel"
+        )
+
+
 def plan_priorities(policy: Policy, guard: bool) -> Iterator[TableEntry | DefaultAction]:
     """DSCP to priority; virtual channels have the priority of their number. Where these are `guarded`, the next number
     is the class behind them, and other packets, which no entry of `channel` raises, are in it as well. Raises

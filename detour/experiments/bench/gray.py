@@ -32,7 +32,7 @@ from detour.hosts.endpoint import MAX_FRAME, MAX_TIME, deadline, expire, make_ho
 from detour.hosts.frames.wire import OP_ACK, PORT_PROBE
 from detour.hosts.paths import path_scheme
 from detour.hosts.state import QPS_RTS, set_host
-from detour.hosts.verbs import Device, Transport
+from detour.hosts.verbs import Device
 from detour.hosts.verbs.bulk import connect_many, post_many
 
 SHORTEST, DETOURS = (0x0001, 0x0002, 0x0003, 0x0004), (0x8001, 0x8002, 0x8003, 0x8004)
@@ -108,7 +108,7 @@ class GrayRun:
         paths = path_scheme(choice or scheme.paths)
         ports = DETOURS if paths.ports == "detours" else SHORTEST + DETOURS
         chosen = {"ports": np.array([ports]), "choice": paths}
-        terms = {"transport": Transport[scheme.transport.upper()], "congestion_control": algorithm(scheme.control)}
+        terms = {"transport": scheme.transport, "congestion_control": algorithm(scheme.control)}
         self.flows = connect_many(Device(self.hs), [0], [1], reordering=scheme.reorder, seed=seed, **terms, **chosen)
         self.now, self._gap, self._last = 0, 0, 0
         self._fault, self._rate = fault, config.link_rate_bps

@@ -45,7 +45,7 @@ _D3_PS = 200 * US
 _WORKERS = (2, 4, 8, 16, 64)
 _GOALS = {2: 1.8, 4: 3.2, 16: 10.0}
 _TABLES = ("host", "qp", "slot", "arrival", "wqe", "candidate", "cqe", "late", "region")
-_OF_PROCESS = ("pd", "cc_row", "path_row")
+_OF_PROCESS = ("pd", "cc_row", "path_row", "transport_row")
 """fields of QPs that are addresses, or numbered throughout a process"""
 
 

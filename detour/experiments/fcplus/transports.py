@@ -168,7 +168,7 @@ def run(point: TransportPoint) -> TransportPoint:
         # They have a program for it, and go-back-N a receiver that reorders.
         threshold = round((setting.bias_bytes if setting else 0) / PACKET_BYTES)
         reorder = scheme.transport == "gbn"
-        scheme = replace(scheme, paths="shortest", routing="ugal-graph", reorder=reorder, threshold=threshold)
+        scheme = replace(scheme, paths="shortest", routing=f"ugal-graph:threshold={threshold}", reorder=reorder)
     with ExpanderFabric(network, scheme, settings, queue_pairs=len(pairs)) as fabric:
         if point.routing == SPRAYING:
             sprays = _sprays(point, network, demand, messages, pairs)

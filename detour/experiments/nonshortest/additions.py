@@ -94,7 +94,7 @@ ADDITIONS: tuple[Addition, ...] = (
     ),
     Addition(
         "threshold", _ADAPTIVE, "T, \"a constant\"", "the best T of the sweep, not 0", _SWEEP,
-        lambda scheme: replace(scheme, threshold=0),
+        lambda scheme: scheme.with_threshold(0),
     ),
     Addition(
         "timeouts", _PFC, "nothing", "10 ms at least: a pause is no loss", "D1 UNF 288", _patience,

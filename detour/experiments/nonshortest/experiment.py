@@ -17,10 +17,11 @@ from msgspec import UNSET, UnsetType
 
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
+from detour.base.plugins import split
 from detour.base.records import from_json, given
 from detour.base.times import US
 from detour.control.graph_files import open_topology
-from detour.control.routes.adaptive import check_routing
+from detour.control.planner import check_policy
 from detour.experiments import running
 from detour.experiments.columns import cell, grouped, row, shown, taken
 from detour.experiments.nonshortest import paper, settings
@@ -220,7 +221,8 @@ def select(what: NonshortestSelection) -> list[NonshortestPoint]:
         if what.without is not UNSET:
             undo(chosen, what.without)
         point = _point(name, topology, what, chosen)
-        thresholds = what.thresholds if chosen.routing == "adaptive" and what.thresholds else (point.threshold,)
+        by_load = split(chosen.routing)[0] == "adaptive"
+        thresholds = what.thresholds if by_load and what.thresholds else (point.threshold,)
         points += [
             replace(point, pairs=count, seed=what.first_seed + draw, threshold=threshold)
             for count in what.pairs
@@ -283,7 +285,7 @@ def _check(topology: Topology, chosen: Scheme, what: NonshortestSelection) -> No
     if chosen.paths == "probing" and topology.valiant_groups < 3:
         groups = f"{topology.spec} has {topology.groups} groups of hosts"
         raise DetourError(f"{chosen.name} goes by way of a third group; {groups}")
-    check_routing(topology, chosen.policy)
+    check_policy(topology, chosen.policy)
     memory, links = SwitchMemory(headroom_bytes=given(what.headroom_bytes, None)), _links(what.delays_us)
     for switch in topology.switches:
         cabled = sum(peer is not None for peer in switch.ports)

@@ -58,7 +58,7 @@ class Setting:
 
     def of(self, scheme: Scheme) -> Scheme:
         """The scheme with this setting."""
-        return replace(scheme, control=self.control, ecn=self.ecn, threshold=self.threshold)
+        return replace(scheme, control=self.control, ecn=self.ecn).with_threshold(self.threshold)
 
     def text(self, scheme: str) -> str:
         """In a few words."""

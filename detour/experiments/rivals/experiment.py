@@ -11,7 +11,7 @@ longest time for which one of the connections that were sending delivered nothin
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -103,7 +103,7 @@ def _at_its_best(topology: Topology, one: schemes.Scheme) -> schemes.Scheme:
     if tuned.name not in chosen_settings.CANDIDATES:
         return one
     best = chosen_settings.chosen(topology, tuned).of(one)
-    return replace(best, threshold=one.threshold) if one in (schemes.UGAL_L, schemes.UGAL_G) else best
+    return best.with_threshold(one.threshold) if one in (schemes.UGAL_L, schemes.UGAL_G) else best
 
 
 def _most(topology: Topology, pairs: list[HostPair]) -> float:

@@ -24,7 +24,7 @@ from detour.base.times import NS
 from detour.control import qcn, schema
 from detour.control.entries import Plan
 from detour.control.planner import plan
-from detour.control.policy import NoMarking, Policy, Routing
+from detour.control.policy import NoMarking, Policy
 from detour.control.qcn import CHANNELS, MECHANISMS, PROGRAM, Mechanism, plan_qcn
 from detour.engine.buffers import headroom
 from detour.fabric.backends.virtual.fabric import VirtualFabric
@@ -46,10 +46,10 @@ LINKS = LinkSettings(40_000_000_000, host_delay_ps=250 * NS, local_delay_ps=250 
 MEMORY = SwitchMemory(port_bytes=60_000)
 
 
-_REFERENCES: dict[str, tuple[Routing, int]] = {
-    "MIN": ("minimal", 0), "VAL-group": ("random", 0), "PB": ("adaptive", 10), "UGAL-G": ("ugal-global", 10),
+_REFERENCES = {
+    "MIN": "minimal", "VAL-group": "random", "PB": "adaptive:threshold=10", "UGAL-G": "ugal-global:threshold=10"
 }  # fmt: skip
-"""routing and T in packets"""
+"""their routings"""
 REFERENCES = tuple(_REFERENCES)
 
 
@@ -58,11 +58,9 @@ def reference(name: str) -> Scheme:
     have ideal knowledge of the group's links. Raises DetourError: there is no such reference."""
     if name not in _REFERENCES:
         raise DetourError(f"there is no reference {name!r}; allowed: {', '.join(REFERENCES)}")
-    routing, threshold = _REFERENCES[name]
     return Scheme(
-        name, "lerp", "dctcp", "shortest", NoMarking(), routing=routing, pfc=True, channels=CHANNELS,
-        threshold=threshold,
-    )  # fmt: skip
+        name, "lerp", "dctcp", "shortest", NoMarking(), routing=_REFERENCES[name], pfc=True, channels=CHANNELS
+    )
 
 
 def memory_for(channels: int) -> SwitchMemory:

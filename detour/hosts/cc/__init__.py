@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from detour.base import plugins
 from detour.hosts.cc.plugin import CongestionAlgorithm
-from detour.hosts.plugins import PluginRegistry
 
 # pyright: reportUnsupportedDunderAll=false
 __all__ = ["built_in", "dcqcn"]
 
-CC_REGISTRY = PluginRegistry(
+CC_REGISTRY = plugins.PluginRegistry(
     "congestion_control",
     "congestion control",
     CongestionAlgorithm,

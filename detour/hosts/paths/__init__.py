@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from detour.base.plugins import PluginRegistry
 from detour.hosts.paths.plugin import PathScheme
-from detour.hosts.plugins import PluginRegistry
 
 # pyright: reportUnsupportedDunderAll=false
 __all__ = ["built_in", "health", "paths", "plugin", "tokens"]

@@ -40,7 +40,7 @@ from detour.base.memory import load64
 from detour.base.pointers import record_address, record_by_address
 from detour.base.structs import Int64, NativeRecord
 from detour.hosts import plugins
-from detour.hosts.plugins import PACKET_AT, Plugin, RecordType, hook_name
+from detour.hosts.plugins import PACKET_AT, MakeEntry, Plugin, RecordType, hook_name
 from detour.hosts.plugins import hook as hook
 from detour.hosts.records import Config, QueuePair
 from detour.hosts.rows import qp_row
@@ -88,22 +88,37 @@ class PathScheme(Plugin):
             raise DetourError("a path scheme that sprays needs the hook choose")
 
 
-def entry_of(_hook: Any, records: tuple[RecordType, ...]) -> Any:
-    """Return the function that is called by address: it makes records of addresses and calls the hook."""
-    parameters_at, fields_at, _ = map(record_by_address, records)
+def qp_entries(kind: type[NativeRecord], returns: str) -> MakeEntry:
+    """Makes of a hook of queue pairs the function that is called by address: it makes records of addresses and calls
+    the hook. `kind`: of the news; `returns`: the hook whose result is asked for."""
+    news_at = record_by_address(kind)
 
-    def choose(row: int, tables: int, i: int, now: int) -> int:
-        hs, parameters, news = hosts_at(tables, 0), parameters_at(load64(load64(row)), 0), _news_at(row + PACKET_AT, 0)
-        return _hook(hs, i, qp_row(hs, i), parameters, fields_at(row, 0), news, now)
+    def entry_of(_hook: Any, records: tuple[RecordType, ...]) -> Any:
+        parameters_at, fields_at, _ = map(record_by_address, records)
 
-    def tell(row: int, tables: int, i: int, now: int) -> int:
-        hs, parameters, news = hosts_at(tables, 0), parameters_at(load64(load64(row)), 0), _news_at(row + PACKET_AT, 0)
-        _hook(hs, i, qp_row(hs, i), parameters, fields_at(row, 0), news, now)
-        return 0
+        def ask(row: int, tables: int, i: int, now: int) -> int:
+            hs, parameters, news = (
+                hosts_at(tables, 0),
+                parameters_at(load64(load64(row)), 0),
+                news_at(row + PACKET_AT, 0),
+            )
+            return _hook(hs, i, qp_row(hs, i), parameters, fields_at(row, 0), news, now)
 
-    return choose if hook_name(_hook) == "choose" else tell
+        def tell(row: int, tables: int, i: int, now: int) -> int:
+            hs, parameters, news = (
+                hosts_at(tables, 0),
+                parameters_at(load64(load64(row)), 0),
+                news_at(row + PACKET_AT, 0),
+            )
+            _hook(hs, i, qp_row(hs, i), parameters, fields_at(row, 0), news, now)
+            return 0
+
+        return ask if hook_name(_hook) == returns else tell
+
+    return entry_of
 
 
+entry_of = qp_entries(PathNews, "choose")
 _news_at = record_by_address(PathNews)
 
 if TYPE_CHECKING:

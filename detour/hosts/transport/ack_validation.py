@@ -14,7 +14,7 @@ from detour.hosts.frames import wire
 from detour.hosts.frames.wire import unwrap
 from detour.hosts.records import QueuePair, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row
-from detour.hosts.state import QPS_RTS, TR_LERP, Handle
+from detour.hosts.state import QPS_RTS, Handle
 
 
 @inner
@@ -31,12 +31,12 @@ def is_answer(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame) -> bool:
     if f.syndrome == wire.SYNDROME_ACK:
         if psn >= q.snd_nxt or not _was_sent(hs, i, q, trigger, f.count):
             return False
-        return q.transport != TR_LERP or _map_agrees(f, psn, trigger, end, una)
+        return not q.selective or _map_agrees(f, psn, trigger, end, una)
     if f.syndrome == wire.SYNDROME_SEQUENCE:
-        return q.transport != TR_LERP and psn < trigger and _was_sent(hs, i, q, trigger, f.count)
+        return not q.selective and psn < trigger and _was_sent(hs, i, q, trigger, f.count)
     if f.syndrome == wire.SYNDROME_ACCESS:  # what was refused was never acknowledged
         return psn == trigger and psn >= una
-    trimmed = f.syndrome == wire.SYNDROME_TRIMMED and q.transport == TR_LERP
+    trimmed = f.syndrome == wire.SYNDROME_TRIMMED and q.selective != 0
     return (trimmed or f.syndrome == wire.SYNDROME_RNR) and psn == trigger and _was_sent(hs, i, q, trigger, f.count)
 
 

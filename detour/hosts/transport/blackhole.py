@@ -20,7 +20,7 @@ from detour.hosts.paths import health, paths
 from detour.hosts.paths.probes import probe_others, send_ptm
 from detour.hosts.records import Config, QueuePair
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row
-from detour.hosts.state import MAX_TIME, NIL, TR_LERP, Handle
+from detour.hosts.state import MAX_TIME, NIL, Handle
 from detour.hosts.transport import flight
 from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE
 
@@ -28,7 +28,7 @@ from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE
 @inner
 def _watches(cfg: Config, q: QueuePair) -> bool:
     """Whether there is something to wait for, a round trip to measure the wait by, and somewhere else to go."""
-    if not cfg.leaves_silent_paths or not q.watches or q.n_cand < 2 or q.transport != TR_LERP:
+    if not cfg.leaves_silent_paths or not q.watches or q.n_cand < 2 or not q.selective:
         return False
     return q.epoch_head != NIL and rtt.is_known(q)
 

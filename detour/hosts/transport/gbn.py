@@ -12,20 +12,32 @@ and the NAK, a duplicate or a late one, says nothing new.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from detour.base.jit import inner, int64
+from detour.base.structs import NativeRecord
 from detour.hosts.cc import control
 from detour.hosts.frames.wire import unwrap
 from detour.hosts.paths import paths
 from detour.hosts.records import QueuePair, ReceivedFrame
-from detour.hosts.rows import cfg_row, slot_row
+from detour.hosts.rows import cfg_row, frame_row, slot_row, wqe_row
 from detour.hosts.state import NIL, SLOT_FLIGHT, Handle
 from detour.hosts.transport import flight
+from detour.hosts.transport.plugin import Transport, TransportNews, TransportParameters, hook
 from detour.hosts.transport.progress import acked, measured_path, sample_round_trip, slide
 
 
-@inner
-def on_positive(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> None:
-    """An ACK came in."""
+@dataclass(frozen=True)
+class GoBackNParameters(TransportParameters):
+    ack_every: int = 1
+    """data packets an ACK; the last of a message and marked ones are answered at once"""
+
+
+@hook
+def on_ack(
+    hs: Handle, i: int, q: QueuePair, p: GoBackNParameters, s: NativeRecord, news: TransportNews, now: int
+) -> None:
+    f = frame_row(hs)
     q.st_ecn_marked += f.ce
     measured = measured_path(hs, i, q, f)
     _on_trigger(hs, i, q, f, now)
@@ -34,9 +46,12 @@ def on_positive(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) ->
         paths.on_data_delay(hs, i, q, measured, f, int64(-1), now)
 
 
-@inner
-def on_gap(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> None:
-    """A NAK came in: the packet that it names is missing at the receiver."""
+@hook
+def on_gap(
+    hs: Handle, i: int, q: QueuePair, p: GoBackNParameters, s: NativeRecord, news: TransportNews, now: int
+) -> None:
+    """The packet that the NAK names is missing at the receiver."""
+    f = frame_row(hs)
     q.st_ecn_marked += f.ce
     q.st_naks += 1
     fresh = _on_trigger(hs, i, q, f, now)
@@ -46,6 +61,24 @@ def on_gap(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> None
     if q.flight_head == q.epoch_head:
         control.on_lost(q, slot_row(hs, i, q.flight_head).txn, True, now)
     flight.rewind(hs, i, q)
+
+
+@hook
+def on_timeout(
+    hs: Handle, i: int, q: QueuePair, p: GoBackNParameters, s: NativeRecord, news: TransportNews, now: int
+) -> None:
+    flight.rewind(hs, i, q)
+
+
+@hook
+def wants_answer(
+    hs: Handle, i: int, q: QueuePair, p: GoBackNParameters, s: NativeRecord, news: TransportNews, now: int
+) -> int:
+    w = wqe_row(hs, i, news.wqe)
+    return news.seq % p.ack_every == 0 or news.seq == w.first + w.packets - 1
+
+
+GBN = Transport(GoBackNParameters(), hooks=(on_ack, on_gap, on_timeout, wants_answer), name="gbn")
 
 
 @inner

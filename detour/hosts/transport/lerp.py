@@ -15,14 +15,18 @@ cannot show is left to timers (`sender`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from detour.base.jit import inner, int64
+from detour.base.structs import NativeRecord
 from detour.hosts.cc import control
 from detour.hosts.frames.wire import SACK_BITS, unwrap
 from detour.hosts.paths import paths
-from detour.hosts.records import QueuePair, ReceivedFrame
+from detour.hosts.records import QueuePair
 from detour.hosts.rows import cfg_row, frame_row, slot_row
 from detour.hosts.state import NIL, SLOT_FLIGHT, Handle
 from detour.hosts.transport import flight, loss_classification
+from detour.hosts.transport.plugin import Transport, TransportNews, TransportParameters, hook
 from detour.hosts.transport.progress import (
     acked,
     cause_in_flight,
@@ -33,8 +37,16 @@ from detour.hosts.transport.progress import (
 )
 
 
-@inner
-def on_positive(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> None:
+@dataclass(frozen=True)
+class LerpParameters(TransportParameters):
+    adapts_to_reordering: bool = True
+    """a packet that was declared lost and was only late makes the sender wait for longer (RFC 8985, 6.2.4); else paths
+    keep order"""
+
+
+@hook
+def on_ack(hs: Handle, i: int, q: QueuePair, p: LerpParameters, s: NativeRecord, news: TransportNews, now: int) -> None:
+    f = frame_row(hs)
     q.st_ecn_marked += f.ce
     measured = measured_path(hs, i, q, f)
     txn = (
@@ -42,7 +54,7 @@ def on_positive(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) ->
     )
     if measured != NIL and f.ce:
         loss_classification.note_mark(q, f)
-    newest = _on_trigger(hs, i, q, f, now)
+    newest = _on_trigger(hs, i, q, now)
     for seq in range(q.snd_una, unwrap(f.psn, q.snd_una) + 1):
         newest = max(newest, acked(hs, i, q, seq, int64(-1), now))
     if f.bitmap:
@@ -57,17 +69,30 @@ def on_positive(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) ->
         paths.on_data_delay(hs, i, q, measured, f, txn, now)
 
 
-@inner
-def on_trimmed(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> None:
-    """A packet came without its payload."""
-    index = cause_in_flight(hs, i, q, f)
+@hook
+def on_trimmed(
+    hs: Handle, i: int, q: QueuePair, p: LerpParameters, s: NativeRecord, news: TransportNews, now: int
+) -> None:
+    index = cause_in_flight(hs, i, q, frame_row(hs))
     if index != NIL:
         lose_trimmed(hs, i, q, index, now)
 
 
+@hook
+def on_late(
+    hs: Handle, i: int, q: QueuePair, p: LerpParameters, s: NativeRecord, news: TransportNews, now: int
+) -> None:
+    if p.adapts_to_reordering:
+        loss_classification.note_late(q, news.sent, news.newest)
+
+
+LERP = Transport(LerpParameters(), hooks=(on_ack, on_trimmed, on_late), name="lerp", selective=True)
+
+
 @inner
-def _on_trigger(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> int:
+def _on_trigger(hs: Handle, i: int, q: QueuePair, now: int) -> int:
     """The packet that caused the ACK: round trip and mark. Returns its `txn`, as `acked` does."""
+    f = frame_row(hs)
     seq = unwrap(f.trigger, q.snd_una)
     if seq < q.snd_una or seq >= q.snd_nxt:
         return -1

@@ -38,11 +38,9 @@ def is_congestion(cfg: Config, q: QueuePair, f: ReceivedFrame) -> bool:
 
 
 @inner
-def note_late(cfg: Config, q: QueuePair, sent: int, newest: int) -> None:
+def note_late(q: QueuePair, sent: int, newest: int) -> None:
     """A transmission of time `sent`, which was declared lost, has arrived; the newest one of its path that has was sent
     at `newest`."""
-    if not cfg.adapts_to_reordering:
-        return
     q.reorder_ps = min(max(q.reorder_ps, newest - sent), q.srtt)
     q.reorder_left = _PERSISTENCE
 

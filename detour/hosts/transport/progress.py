@@ -10,8 +10,8 @@ from detour.hosts.frames.wire import unwrap
 from detour.hosts.paths.delays import is_empty
 from detour.hosts.records import Config, PsnSlot, QueuePair, ReceivedFrame
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, slot_row, wqe_row
-from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_FREE, SLOT_LOST, TR_LERP, WC_SUCCESS, Handle
-from detour.hosts.transport import flight, loss_classification
+from detour.hosts.state import NIL, SLOT_ACKED, SLOT_FLIGHT, SLOT_FREE, SLOT_LOST, WC_SUCCESS, Handle
+from detour.hosts.transport import flight, plugin
 from detour.hosts.transport.queues import complete
 
 PROBE_NONE, PROBE_DUE, PROBE_SENT = 0, 1, 2
@@ -79,7 +79,7 @@ def acked(hs: Handle, i: int, q: QueuePair, seq: int, count: int, now: int) -> i
     in_flight = s.state == SLOT_FLIGHT
     if not in_flight or (count >= 0 and count != s.count):
         q.st_spurious += 1
-        if q.transport == TR_LERP and s.epoch == q.epoch:
+        if s.epoch == q.epoch and plugin.has(q, plugin.TRANSPORT_LATE):
             _was_late(hs, i, q, s, in_flight, count, now)
     if s.epoch == q.epoch:
         q.last_progress = now
@@ -105,13 +105,13 @@ def acked(hs: Handle, i: int, q: QueuePair, seq: int, count: int, now: int) -> i
 def _was_late(hs: Handle, i: int, q: QueuePair, s: PsnSlot, in_flight: bool, count: int, now: int) -> None:
     """A packet of the current path that was declared lost has arrived after all: its last transmission, unless it was
     sent again since."""
-    cfg = cfg_row(hs)
     control.on_spurious(q, now)
-    newest = candidate_row(hs, i, s.cand).newest if q.sprays else q.newest_sent
-    if not in_flight:
-        loss_classification.note_late(cfg, q, s.sent, newest)
-    elif count == 0 and s.first >= 0:
-        loss_classification.note_late(cfg, q, s.first, newest)
+    if in_flight and (count != 0 or s.first < 0):
+        return
+    news = plugin.news_of(q)
+    news.sent = s.first if in_flight else s.sent
+    news.newest = candidate_row(hs, i, s.cand).newest if q.sprays else q.newest_sent
+    plugin.call(hs, i, q, plugin.TRANSPORT_LATE, now)
 
 
 @inner

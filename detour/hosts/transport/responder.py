@@ -110,7 +110,7 @@ def on_data(hs: Handle, i: int, now: int) -> None:
 @inner
 def _on_trimmed(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, seq: int) -> None:
     """Packet `seq` came without its payload. Go-back-N finds out by the packets behind it."""
-    if q.transport != state.TR_LERP:
+    if not q.selective:
         return
     f.has_delay = 0  # what is trimmed overtakes the queue that was full
     held = q.rcv_early and arrival_row(hs, i, seq & (cfg_row(hs).window - 1)).flags
@@ -255,7 +255,7 @@ def write_ack(hs: Handle, frame: int, m: ControlMessage) -> int:
     q = qp_row(hs, i)
     base = max(q.rcv_nxt, m.psn - wire.SACK_BEHIND)
     bitmap = 0
-    if q.rcv_early and q.transport == state.TR_LERP:
+    if q.rcv_early and q.selective:
         window = cfg_row(hs).window
         for k in range(min(wire.SACK_BITS, q.rcv_nxt + window - base)):
             if arrival_row(hs, i, (base + k) & (window - 1)).flags:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sending half of both transports: what goes next, when, and who looks at what comes back.
+"""The sending half of all transports: what goes next, when, and who looks at what comes back.
 
-Losses are found by `lerp` (order on a path) or `gbn` (NAKs); what is found goes to the end of the QP's list of lost
-packets, which are sent before new ones. Timers are here: the retransmission timeout (RFC 6298), with LERP
-tail-loss probes (RFC 8985, 7) from two round trips without progress on, for leftovers of an older path a timeout of
-their own.
+Losses are found by the transport (`plugin`): `lerp` by order on a path, `gbn` by NAKs. What is found goes to the end of
+the QP's list of lost packets, which are sent before new ones. Timers are here: the retransmission timeout (RFC 6298),
+with selective ACKs tail-loss probes (RFC 8985, 7) from two round trips without progress on, for leftovers of an older
+path a timeout of their own.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from detour.hosts.cc import control
 from detour.hosts.frames import wire
 from detour.hosts.frames.wire import unwrap
 from detour.hosts.nic import activate
-from detour.hosts.paths import paths, plugin
-from detour.hosts.records import Config, QueuePair, WorkRequest
+from detour.hosts.paths import paths
+from detour.hosts.paths import plugin as path_plugin
+from detour.hosts.records import Config, QueuePair
 from detour.hosts.rows import candidate_row, cfg_row, frame_row, host_row, qp_row, slot_row, wqe_row
-from detour.hosts.state import MAX_TIME, NIL, QPS_RTS, TR_LERP, WC_REM_ACCESS_ERR, WC_RETRY_EXC_ERR, Handle
-from detour.hosts.transport import ack_validation, blackhole, flight, gbn, lerp, multipath
+from detour.hosts.state import MAX_TIME, NIL, QPS_RTS, WC_REM_ACCESS_ERR, WC_RETRY_EXC_ERR, Handle
+from detour.hosts.transport import ack_validation, blackhole, flight, multipath, plugin
 from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE, PROBE_SENT, has_new, on_refused
 from detour.hosts.transport.queues import fail
 
@@ -119,7 +120,7 @@ def _emit(hs: Handle, i: int, q: QueuePair, index: int, seq: int, frame: int, no
     paths.after_data(hs, i, q, now)
     w = wqe_row(hs, i, s.wqe)
     low = int64(s.count)
-    if q.transport == TR_LERP or _wants_answer(hs, q, seq, w):
+    if q.selective or _wants_answer(hs, i, q, seq, s.wqe, now):
         low |= 0x80
     length = wire.write_data(hs, frame, q, c, w, seq, low, seq - w.first)
     control.on_sent(q, length, s.txn, now)
@@ -128,11 +129,14 @@ def _emit(hs: Handle, i: int, q: QueuePair, index: int, seq: int, frame: int, no
 
 
 @inner
-def _wants_answer(hs: Handle, q: QueuePair, seq: int, w: WorkRequest) -> bool:
-    """Go-back-N: whether the packet asks for an ACK: every `ack_every`th, a message's last, and one after which the
-    sender has to wait."""
-    every = cfg_row(hs).ack_every
-    return every == 1 or seq % every == 0 or seq == w.first + w.packets - 1 or not can_send(hs, q)
+def _wants_answer(hs: Handle, i: int, q: QueuePair, seq: int, wqe: int, now: int) -> bool:
+    """Whether the packet asks for an ACK, or the sender has to wait after it."""
+    if not plugin.has(q, plugin.TRANSPORT_ASKS) or not can_send(hs, q):
+        return True
+    news = plugin.news_of(q)
+    news.seq = seq
+    news.wqe = wqe
+    return plugin.call(hs, i, q, plugin.TRANSPORT_ASKS, now) != 0
 
 
 @inner
@@ -163,17 +167,15 @@ def on_ack(hs: Handle, i: int, now: int) -> None:
     if f.syndrome == wire.SYNDROME_ACK:
         if q.sprays:
             multipath.on_positive(hs, i, q, f, now)
-        elif q.transport == TR_LERP:
-            lerp.on_positive(hs, i, q, f, now)
         else:
-            gbn.on_positive(hs, i, q, f, now)
+            plugin.call(hs, i, q, plugin.TRANSPORT_ACK, now)
     elif f.syndrome == wire.SYNDROME_SEQUENCE:
-        gbn.on_gap(hs, i, q, f, now)
+        plugin.call(hs, i, q, plugin.TRANSPORT_GAP, now)
     elif f.syndrome == wire.SYNDROME_TRIMMED:
         if q.sprays:
             multipath.on_trimmed(hs, i, q, f, now)
         else:
-            lerp.on_trimmed(hs, i, q, f, now)
+            plugin.call(hs, i, q, plugin.TRANSPORT_TRIMMED, now)
     elif f.syndrome == wire.SYNDROME_ACCESS:
         on_refused(hs, i, q, unwrap(f.psn, q.snd_una))
     elif unwrap(f.psn, q.snd_una) >= q.snd_una:  # not ready
@@ -226,7 +228,7 @@ def _loss_deadline(hs: Handle, i: int, q: QueuePair) -> int:
 def _next_probe(cfg: Config, q: QueuePair, quiet: int) -> int:
     """When the tail is probed if nothing comes back, as since `quiet`. A probe may be lost too: each waits for twice
     as long as the one before (RFC 9002, 6.2.1), and anew after a timeout. Hosts of papers send one (RFC 8985, 7)."""
-    if q.transport != TR_LERP or q.tail_probe == PROBE_DUE or not rtt.is_known(q):
+    if not q.selective or q.tail_probe == PROBE_DUE or not rtt.is_known(q):
         return MAX_TIME
     if q.tail_probe == PROBE_NONE:
         return quiet + rtt.probe_timeout(cfg, q)
@@ -277,8 +279,8 @@ def _on_loss_deadline(hs: Handle, i: int, q: QueuePair, now: int) -> None:
         s = slot_row(hs, i, index)
         if s.sent + q.left_rto > now:
             break
-        if q.transport != TR_LERP:
-            flight.rewind(hs, i, q)
+        if plugin.has(q, plugin.TRANSPORT_TIMEOUT):
+            plugin.call(hs, i, q, plugin.TRANSPORT_TIMEOUT, now)
             return
         after = s.next
         flight.lose(hs, i, q, index)
@@ -310,8 +312,7 @@ def _on_rto(hs: Handle, i: int, q: QueuePair, quiet: int, now: int) -> None:
     if _is_over(hs, q, now):
         fail(hs, i, int64(WC_RETRY_EXC_ERR))
         return
-    if q.transport != TR_LERP:
-        flight.rewind(hs, i, q)
+    plugin.call(hs, i, q, plugin.TRANSPORT_TIMEOUT, now)
     lost = multipath.time_out(hs, i, q, now) if q.sprays else 0
     while q.epoch_head != NIL:
         flight.lose(hs, i, q, q.epoch_head)
@@ -319,4 +320,4 @@ def _on_rto(hs: Handle, i: int, q: QueuePair, quiet: int, now: int) -> None:
     q.tail_probe = PROBE_SENT
     q.probes = 0
     control.on_rto(q, lost, now)
-    plugin.call(hs, i, q, plugin.PATH_TIMEOUT, now)
+    path_plugin.call(hs, i, q, path_plugin.PATH_TIMEOUT, now)

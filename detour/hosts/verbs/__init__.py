@@ -27,7 +27,6 @@ from detour.hosts.verbs.types import (
     Path,
     QPState,
     SendWR,
-    Transport,
     WCOpcode,
     WCStatus,
 )
@@ -35,6 +34,6 @@ from detour.hosts.verbs.types import (
 # pyright: reportUnsupportedDunderAll=false
 __all__ = [
     "CQ", "MR", "PD", "QP", "SGE", "WC", "AccessFlag", "Context", "Device", "Endpoint", "Path",
-    "QPInitAttr", "QPState", "SendWR", "Transport", "WCOpcode", "WCStatus", "algorithms", "bulk",
+    "QPInitAttr", "QPState", "SendWR", "WCOpcode", "WCStatus", "algorithms", "bulk",
     "random_candidates",
 ]  # fmt: skip

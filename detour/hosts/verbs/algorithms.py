@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives queue pairs the fields of their congestion control and of their path scheme."""
+"""Gives queue pairs the fields of their congestion control, path scheme and transport."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ from detour.hosts.paths import path_scheme
 from detour.hosts.paths.built_in import PATH_SCHEMES
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.paths.plugin import entry_of as path_entry_of
-from detour.hosts.plugins import Bound, Plugin
+from detour.hosts.plugins import Bound, MakeEntry, Plugin
 from detour.hosts.records import QueuePair
 from detour.hosts.state import MAX_TIME, Hosts
+from detour.hosts.transport import transport
+from detour.hosts.transport.built_in import TRANSPORTS
+from detour.hosts.transport.plugin import Transport
+from detour.hosts.transport.plugin import entry_of as transport_entry_of
 
-rdma.RDMA.companions = (CONGESTION, PATH_SCHEMES)
+rdma.RDMA.companions = (CONGESTION, PATH_SCHEMES, TRANSPORTS)
 
 
 def algorithm_of(chosen: str | CongestionAlgorithm) -> CongestionAlgorithm:
@@ -75,9 +79,22 @@ def give_paths(hs: Hosts, rows: Int64Array, chosen: PathScheme) -> None:
     rdma.new_candidates(hs.listing, np.ascontiguousarray(rows, np.int64))
 
 
+def transport_of(chosen: str | Transport) -> Transport:
+    """Return the transport of a name (`hosts.transport.transport`), or the transport itself."""
+    return transport(chosen) if isinstance(chosen, str) else chosen
+
+
+def give_transport(hs: Hosts, rows: Int64Array, chosen: Transport) -> None:
+    """Rows of the table of QPs that are about to begin get their transport."""
+    hs.qp["selective"][rows] = chosen.selective
+    _give(hs, rows, chosen, "transport_row")
+
+
+_PATH_AT = QueuePair.CC_AT + QueuePair.CC_BYTES
 _ROOM = {
     "cc_row": (QueuePair.CC_AT, QueuePair.CC_BYTES),
-    "path_row": (QueuePair.CC_AT + QueuePair.CC_BYTES, QueuePair.PATH_BYTES),
+    "path_row": (_PATH_AT, QueuePair.PATH_BYTES),
+    "transport_row": (_PATH_AT + QueuePair.PATH_BYTES, QueuePair.TRANSPORT_BYTES),
 }
 """by field that has the address: where in a QP's row there is room, and how much"""
 
@@ -108,13 +125,18 @@ def state_of(hs: Hosts, chosen: Plugin) -> NDArray[Any]:
     return _inside(hs, chosen, _ROOM["path_row" if isinstance(chosen, PathScheme) else "cc_row"][0])
 
 
+_ENTRIES: dict[type[Plugin], MakeEntry] = {
+    PathScheme: path_entry_of, CongestionAlgorithm: cc_entry_of, Transport: transport_entry_of
+}  # fmt: skip
+
+
 def _bound(hs: Hosts, plugin: Plugin) -> Bound:
     """One for all QPs of these hosts that have the same plugin; it lives as long as they do."""
     for bound in hs.plugins:
         if bound.algorithm is plugin or bound.algorithm == plugin:
             return bound
     here = plugin.on_hosts(hs.plugin_values)
-    entry_of = path_entry_of if isinstance(plugin, PathScheme) else cc_entry_of
+    entry_of = next(entry_of for kind, entry_of in _ENTRIES.items() if isinstance(plugin, kind))
     bound = Bound(plugin, here.parameter_record(lambda name: hs.cfg[0][name]), entry_of, QueuePair.dtype)
     hs.plugins.append(bound)
     return bound

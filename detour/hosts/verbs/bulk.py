@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tens of thousands of connections at once, for experiments with elided payload: made, posted to and read as arrays.
 
-    flows = connect_many(device, sources, destinations, transport=Transport.GBN, shortest=1, non_shortest=7)
+    flows = connect_many(device, sources, destinations, transport="gbn", shortest=1, non_shortest=7)
     post_many(flows, 1 << 30)
     ...
     bytes_so_far = counters(hs, flows.receiver)["rx_delivered"]
@@ -27,10 +27,11 @@ from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.records import QP_COUNTERS, CompletionEntry
 from detour.hosts.state import Hosts, qp_numbers
+from detour.hosts.transport.plugin import Transport
 from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.device import CQ, MR, PD, Context, Device
 from detour.hosts.verbs.qp import FIXED_PATH, REFUSALS, check_receiver, check_scheme, reset, set_candidates, takes_order
-from detour.hosts.verbs.types import AccessFlag, Transport
+from detour.hosts.verbs.types import AccessFlag
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def connect_many(
     sources: Sequence[int] | Int64Array,
     destinations: Sequence[int] | Int64Array,
     *,
-    transport: Transport = Transport.LERP,
+    transport: str | Transport = "lerp",
     congestion_control: str | CongestionAlgorithm = "dctcp",
     reordering: bool = False,
     telemetry: bool = True,
@@ -98,9 +99,9 @@ def connect_many(
     hosts = np.unique(np.concatenate([src, dst]))
     if len(hosts) and not 0 <= hosts[0] <= hosts[-1] < len(hs.host):
         raise DetourError(f"hosts {hosts[0]} to {hosts[-1]} must be 0 to {len(hs.host) - 1}")
-    check_receiver(transport, reordering)
-    scheme = algorithms.scheme_of(choice)
-    check_scheme(scheme, transport)
+    scheme, sends = algorithms.scheme_of(choice), algorithms.transport_of(transport)
+    check_receiver(sends, reordering)
+    check_scheme(scheme, sends)
     chosen = draw_ports(len(src), shortest, non_shortest, seed) if ports is None else np.asarray(ports, np.int64)
     _check_ports(hs, chosen, len(src))
     for host in hosts.tolist():
@@ -113,13 +114,14 @@ def connect_many(
         taken.pop_all()
     rows = np.array(numbers, np.int64)
     flows = Flows(device, rows[: len(src)], rows[len(src) :], _keys(device, dst))
-    values = {"telemetry": telemetry, "transport": transport, "in_order": takes_order(transport, reordering)}
+    values = {"telemetry": telemetry, "in_order": takes_order(sends, reordering)}
     psn = np.random.default_rng([seed, 1]).integers(0, 1 << 24, (2, len(src)), dtype=np.int64)
     how = scheme if (chosen.shape[1] > 1 if auto is None else auto) else FIXED_PATH
 
     def change() -> None:
         _fill(device, flows.sender, src, flows.receiver, dst, psn[0], psn[1], values)
         _fill(device, flows.receiver, dst, flows.sender, src, psn[1], psn[0], values)
+        algorithms.give_transport(hs, rows, sends)
         set_candidates(hs, flows.sender, chosen, how, lists)
         algorithms.give_paths(hs, flows.sender, how)
         set_candidates(hs, flows.receiver, hs.candidate["sport"][flows.sender, :1], FIXED_PATH)

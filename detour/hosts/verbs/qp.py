@@ -21,9 +21,10 @@ from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.records import QP_COUNTERS, Candidate, QueuePair
 from detour.hosts.state import MAX_TIME, NIL, Hosts, qp_numbers
 from detour.hosts.transport import queues
+from detour.hosts.transport.plugin import Transport
 from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.device import CQ, PD, Context, assign
-from detour.hosts.verbs.types import SGE, Endpoint, Path, QPState, SendWR, Transport
+from detour.hosts.verbs.types import SGE, Endpoint, Path, QPState, SendWR
 
 FIXED_PATH = algorithms.scheme_of("fixed")
 REFUSALS = {
@@ -38,8 +39,8 @@ class QPInitAttr:
     """Optional attributes of a new QP; both ends need the same transport, reordering and congestion control.
 
     `psn`: its first PSN (default: random). `reordering`: the receiver holds what comes early instead of dropping it
-    (go-back-N only; LERP always does). `initial_cwnd`: packets; with DCQCN a bound that stays (default: the room for
-    what is in flight).
+    (go-back-N; with selective ACKs it always does). `initial_cwnd`: packets; with DCQCN a bound that stays (default:
+    the room for what is in flight).
 
     `timeout`, `retry_cnt`: as in `ibv_qp_attr`. The QP fails (`RETRY_EXC_ERR`) when nothing has come back for
     4.096 us * 2^timeout * (retry_cnt + 1), timeout 0 to 31 (0: never; 14, 67 ms, if only the other one is given),
@@ -49,7 +50,7 @@ class QPInitAttr:
     recv_cq: CQ | None = None
     psn: int | None = None
     congestion_control: str | CongestionAlgorithm = "dctcp"
-    transport: Transport = Transport.LERP
+    transport: str | Transport = "lerp"
     reordering: bool = False
     telemetry: bool = True
     initial_cwnd: float | None = None
@@ -70,7 +71,7 @@ class QPInitAttr:
 
 
 class QP:
-    """Reliable connection that runs LERP or go-back-N."""
+    """Reliable connection."""
 
     def __init__(self, pd: PD, cq: CQ, attr: QPInitAttr | None = None) -> None:
         """`cq` gets completions of sends and, unless `attr` names another, of immediates."""
@@ -84,7 +85,8 @@ class QP:
                 raise DetourError(f"a QP of host {self.context.host} cannot use a CQ of host {queue.context.host}")
         if self.attr.psn is not None and not 0 <= self.attr.psn < 1 << 24:
             raise DetourError(f"PSN {self.attr.psn} must be 0 to {(1 << 24) - 1}")
-        check_receiver(self.attr.transport, self.attr.reordering)
+        self.transport = algorithms.transport_of(self.attr.transport)
+        check_receiver(self.transport, self.attr.reordering)
         self._retry_ps = self.attr.retry_ps  # refused before a row is taken
         self._scheme = self.path_scheme = FIXED_PATH
         self.index = self.context.device.take("qp")
@@ -97,9 +99,10 @@ class QP:
         hs, attr = self.context.hs, self.attr
         reset(
             hs, self.index, host=self.context.host, pd=self.pd.number, send_cq=self.cq.index,
-            recv_cq=self.recv_cq.index, telemetry=attr.telemetry, transport=attr.transport,
-            in_order=takes_order(attr.transport, attr.reordering), retry_ps=self._retry_ps,
+            recv_cq=self.recv_cq.index, telemetry=attr.telemetry,
+            in_order=takes_order(self.transport, attr.reordering), retry_ps=self._retry_ps,
         )  # fmt: skip
+        algorithms.give_transport(hs, np.array([self.index]), self.transport)
         q = self._row()
         psn = self.attr.psn
         if psn is None:
@@ -111,7 +114,7 @@ class QP:
     def endpoint(self) -> Endpoint:
         """Return the data that the other side needs for `connect`."""
         window = self.context.hs.slot.shape[1]
-        kind = int(self.attr.transport), self.attr.reordering
+        kind = self.transport.name, self.attr.reordering
         return Endpoint(self.context.address, self.qp_num, self.psn, window, *kind)
 
     @property
@@ -150,7 +153,7 @@ class QP:
                 f"the peer's window is {remote.window} packets and ours {hs.slot.shape[1]}; "
                 "make_hosts must get the same on both sides"
             )
-        if (remote.transport, remote.reordering) != (self.attr.transport, self.attr.reordering):
+        if (remote.transport, remote.reordering) != (self.transport.name, self.attr.reordering):
             raise DetourError("the peer's QP has another transport or receiver; both ends need the same")
         if path is not None and candidates is not None:
             raise DetourError("connect takes a path or candidates, not both")
@@ -158,7 +161,7 @@ class QP:
         if choice is None:
             choice = "reacting" if react else "probing"
         scheme = algorithms.scheme_of(choice)
-        check_scheme(scheme, self.attr.transport)
+        check_scheme(scheme, self.transport)
         some = [path] if path else list(candidates or [])
         if path is None and candidates is None:
             some = [Path(self.context.random(1 << 15))]
@@ -356,19 +359,19 @@ def random_candidates(context: Context, shortest: int, non_shortest: int) -> lis
 
 def check_receiver(transport: Transport, reordering: bool) -> None:
     """Raises `DetourError` for a transport that has no choice of receiver."""
-    if reordering and transport is not Transport.GBN:
-        raise DetourError("a reordering receiver is for go-back-N; LERP takes packets in any order as it is")
+    if reordering and transport.selective:
+        raise DetourError(f"a reordering receiver is for go-back-N; {transport.name} takes packets in any order")
 
 
 def check_scheme(scheme: PathScheme, transport: Transport) -> None:
     """Raises `DetourError` for a transport that cannot have every packet on a path of its own."""
-    if scheme.sprays and transport is not Transport.LERP:
-        raise DetourError("only LERP can give every packet a path of its own; go-back-N needs one path at a time")
+    if scheme.sprays and not transport.selective:
+        raise DetourError(f"{transport.name} needs one path at a time; {scheme.name} gives every packet its own")
 
 
 def takes_order(transport: Transport, reordering: bool) -> bool:
     """Whether the receiver drops what comes early."""
-    return transport is Transport.GBN and not reordering
+    return not (transport.selective or reordering)
 
 
 def _fresh() -> Any:

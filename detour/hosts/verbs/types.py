@@ -45,13 +45,6 @@ class QPState(IntEnum):
     ERR = state.QPS_ERR
 
 
-class Transport(IntEnum):
-    """how losses are found and repaired: selective repeat (LERP), or RoCEv2's go-back-N"""
-
-    LERP = state.TR_LERP
-    GBN = state.TR_GBN
-
-
 MAX_WEIGHT = 255
 
 
@@ -84,7 +77,7 @@ class Endpoint:
     qpn: int
     psn: int
     window: int
-    transport: int = Transport.LERP
+    transport: str = "lerp"
     reordering: bool = False
 
 

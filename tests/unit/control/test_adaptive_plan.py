@@ -13,12 +13,13 @@ from detour.control.entries import Action, DefaultAction, Entity, Plan, TableEnt
 from detour.control.planner import plan
 from detour.control.policy import Policy
 from detour.control.routes.adaptive import group_links
+from detour.control.routings import routing as chosen
 from detour.control.verifier.trace import Trace, Tracer
 from detour.control.verifier.verifier import verify
 from detour.topo import Topology, parse_failure, parse_topology
 
 D1 = parse_topology("d1")
-UGAL = Policy(routing="adaptive", threshold=7, channels=3)
+UGAL = Policy(routing=chosen("adaptive:threshold=7"), channels=3)
 PLAN = plan(D1, UGAL)
 UGAL_ROUTINGS = ("ugal-local", "ugal-global")
 
@@ -61,8 +62,8 @@ def test_parallel_links_have_no_single_load():
     with pytest.raises(DetourError, match="more than one link; it takes g = a\\*h \\+ 1 groups"):
         group_links(topology, 0)
     with pytest.raises(DetourError, match="more than one link"):
-        plan(topology, Policy(routing="adaptive"))
-    assert verify(plan(topology, Policy(routing="minimal", channels=2)), topology).ok
+        plan(topology, Policy(routing=chosen("adaptive")))
+    assert verify(plan(topology, Policy(routing=chosen("minimal"), channels=2)), topology).ok
 
 
 def test_what_a_switch_decides():
@@ -72,9 +73,9 @@ def test_what_a_switch_decides():
     assert {e.field(schema.IN_PORT) for e in entries(PLAN[1], schema.HOST_PORTS)} == {1, 2}
     assert {e.field(schema.VIA) for e in entries(PLAN[1], schema.TOWARDS_GROUP)} == set(range(1, 9))
     assert not entries(PLAN[1], schema.DETOUR)
-    random = plan(D1, Policy(routing="random"))[1]
+    random = plan(D1, Policy(routing=chosen("random")))[1]
     assert default(random) == Action.of(schema.RANDOM_GROUP, usable=0b111111110)
-    minimal = plan(D1, Policy(routing="minimal"))[1]
+    minimal = plan(D1, Policy(routing=chosen("minimal")))[1]
     assert default(minimal) == Action(schema.MINIMAL)
     assert not entries(minimal, schema.TOWARDS_GROUP)
 
@@ -89,7 +90,9 @@ def test_failed_links_are_no_candidates():
 
 
 def test_what_a_switch_with_ugal_looks_at():
-    local, wide = (plan(D1, Policy(routing=routing, threshold=4, channels=3))[1] for routing in UGAL_ROUTINGS)
+    local, wide = (
+        plan(D1, Policy(routing=chosen(f"{routing}:threshold=4"), channels=3))[1] for routing in UGAL_ROUTINGS
+    )
     assert default(local) == Action.of(schema.UGAL_LOCAL, usable=0b111111110, t=4)
     assert default(wide) == Action.of(schema.UGAL_GLOBAL, usable=0b111111110, t=4)
     for table, field in ((schema.SHORTEST_LOAD, schema.DESTINATION_GROUP), (schema.DETOUR_LOAD, schema.VIA)):
@@ -105,7 +108,7 @@ def test_what_a_switch_with_ugal_looks_at():
 @pytest.mark.parametrize("routing", ["adaptive", "minimal", "random", "ugal-local", "ugal-global"])
 def test_all_decisions_lead_to_the_right_host(names, routing):
     failures = down(*names)
-    report = verify(plan(D1, Policy(routing=routing), failures), D1, failures)
+    report = verify(plan(D1, Policy(routing=chosen(routing)), failures), D1, failures)
     assert report.ok, report.problems
     inside, outside = 72 * 7, 72 * 64
     if not names:
@@ -132,7 +135,7 @@ def channel_of(planned: Plan, topology: Topology, trace: Trace) -> list[int]:
 @pytest.mark.parametrize(("routing", "channels"), [("adaptive", 3), ("random", 3), ("minimal", 2), ("ugal-local", 3)])
 def test_no_cycle_of_channels(routing, channels):
     """The channel dependency graph of all ways, one node a (switch, port, channel), has no cycle."""
-    planned = plan(D1, Policy(routing=routing, channels=channels))
+    planned = plan(D1, Policy(routing=chosen(routing), channels=channels))
     tracer = Tracer(planned, D1)
     after: dict[tuple[int, int, int], set[tuple[int, int, int]]] = {}
     most = 0
@@ -187,11 +190,19 @@ def test_priorities_of_channels():
 @pytest.mark.parametrize(
     ("text", "policy", "words"),
     [
-        ("fat-tree:k=4", Policy(routing="adaptive"), "no third group to go by"),
+        ("fat-tree:k=4", Policy(routing=chosen("adaptive")), "no third group to go by"),
         ("fat-tree:k=4", Policy(channels=3), "up-down routes, which cannot deadlock"),
-        ("dragonfly:p=1,a=2,h=1,g=2", Policy(routing="random"), "no third group"),
-        ("dragonfly:p=1,a=8,h=8", Policy(routing="adaptive"), "has 65 groups, adaptive.p4 knows the loads of 64"),
-        ("dragonfly:p=1,a=8,h=8", Policy(routing="ugal-local"), "has 65 groups, ugal.p4 knows the loads of 64"),
+        ("dragonfly:p=1,a=2,h=1,g=2", Policy(routing=chosen("random")), "no third group"),
+        (
+            "dragonfly:p=1,a=8,h=8",
+            Policy(routing=chosen("adaptive")),
+            "has 65 groups, adaptive.p4 knows the loads of 64",
+        ),
+        (
+            "dragonfly:p=1,a=8,h=8",
+            Policy(routing=chosen("ugal-local")),
+            "has 65 groups, ugal.p4 knows the loads of 64",
+        ),
     ],
 )
 def test_what_a_topology_does_not_allow(text, policy, words):
@@ -201,7 +212,7 @@ def test_what_a_topology_does_not_allow(text, policy, words):
 
 def test_two_channels_are_refused_with_the_reason():
     with pytest.raises(DetourError, match="not free of deadlock: a detour passes two global links"):
-        Policy(routing="adaptive", channels=2)
+        Policy(routing=chosen("adaptive"), channels=2)
 
 
 def changed(device: int, table: str, **edit: object) -> Plan:

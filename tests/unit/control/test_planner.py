@@ -27,6 +27,7 @@ from detour.control.planner import plan
 from detour.control.policy import Amount, NoMarking, Policy, RedMarking, StepMarking
 from detour.control.routes.queueing import marking_action
 from detour.control.routes.routing import unreachable_hosts
+from detour.control.routings import routing as chosen
 from detour.topo import address, parse_failure, parse_topology
 
 D1 = parse_topology("d1")
@@ -59,10 +60,11 @@ def ports(action: ActionSet) -> list[int]:
 PROGRAMS = {
     "fabric": [Policy(ecn=RedMarking(Amount(10), Amount(90), 0.1), channels=3)],
     "adaptive": [
-        Policy(routing="adaptive", threshold=9, channels=3), Policy(routing="minimal"), Policy(routing="random")
+        Policy(routing=chosen("adaptive:threshold=9"), channels=3),
+        *(Policy(routing=chosen(name)) for name in ("minimal", "random")),
     ],
-    "ugal": [Policy(routing="ugal-local", threshold=9, channels=3), Policy(routing="ugal-global", channels=3)],
-    "ugal_graph": [Policy(routing="ugal-graph", threshold=9)],
+    "ugal": [Policy(routing=chosen(name), channels=3) for name in ("ugal-local:threshold=9", "ugal-global")],
+    "ugal_graph": [Policy(routing=chosen("ugal-graph:threshold=9"))],
 }  # fmt: skip
 
 
@@ -243,16 +245,27 @@ def test_thresholds_in_bytes_become_packets():
     "arguments",
     [
         {"packet_bytes": 0}, {"punt_rate": -1}, {"priorities": ((64, 1),)}, {"priorities": ((1, 8),)},
-        {"priorities": ((1, 1), (1, 2))}, {"routing": "shortest"}, {"threshold": 5},
-        {"threshold": 5, "routing": "minimal"}, {"threshold": -1, "routing": "adaptive"},
-        {"threshold": 65536, "routing": "adaptive"}, {"valiant": False, "routing": "adaptive"},
-        {"valiant": False, "routing": "random"}, {"channels": -1}, {"channels": 7}, {"channels": 2},
-        {"channels": 2, "routing": "adaptive"}, {"channels": 3, "priorities": ((2, 1),)},
+        {"priorities": ((1, 1), (1, 2))}, {"valiant": False, "routing": chosen("adaptive")},
+        {"valiant": False, "routing": chosen("random")}, {"channels": -1}, {"channels": 7}, {"channels": 2},
+        {"channels": 2, "routing": chosen("adaptive")}, {"channels": 3, "priorities": ((2, 1),)},
     ],
 )  # fmt: skip
 def test_wrong_policies(arguments):
     with pytest.raises(DetourError, match="policy"):
         Policy(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("shortest", "there is no routing 'shortest'"), ("valiant:threshold=5", "there is no parameter threshold"),
+        ("minimal:threshold=5", "there is no parameter threshold"), ("adaptive:threshold=-1", "not 0 to 65535"),
+        ("adaptive:threshold=65536", "not 0 to 65535"), ("adaptive:threshold=x", "threshold is a whole number"),
+    ],
+)  # fmt: skip
+def test_wrong_routings(text, words):
+    with pytest.raises(DetourError, match=words):
+        chosen(text)
 
 
 def test_a_failed_global_link_is_withdrawn():

@@ -31,7 +31,8 @@ def _state(net: Network) -> dict[str, np.ndarray]:
     hosts = {name: getattr(net.hosts, name).copy() for name in _TABLES}
     hosts["control"] = control_state(net.hosts).copy()
     hosts["control"]["table"] = 0
-    for name in ("pd", "cc_row", "path_row"):  # protection domains are numbered throughout a process; addresses
+    # Protection domains are numbered throughout a process; the others are addresses.
+    for name in ("pd", "cc_row", "path_row", "transport_row"):
         hosts["qp"][name] = 0
     ports = {k: v for k, v in net.port_stats().items() if k != "time_ps"}
     nics = {k: v for k, v in net.host_stats().items() if k != "time_ps"}

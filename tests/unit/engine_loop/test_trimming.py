@@ -9,6 +9,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control.policy import Policy
+from detour.control.routings import routing as chosen
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import RunSettings, SwitchMemory, scheme
 from detour.topo.spec import parse_topology
@@ -44,4 +45,4 @@ def test_incast_loses_nothing_when_packets_are_trimmed() -> None:
 
 def test_trimming_is_for_lossy_queues() -> None:
     with pytest.raises(DetourError, match="trims needs routing=valiant and lossy queues"):
-        replace(Policy(), trims=True, routing="minimal")
+        replace(Policy(), trims=True, routing=chosen("minimal"))

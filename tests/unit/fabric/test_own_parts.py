@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from detour.base.errors import DetourError
+from detour.base.plugins import load
 from detour.base.times import US
 from detour.control.planner import plan, planner
 from detour.control.policy import Policy
 from detour.fabric.backends.virtual.fabric import ENDLESS, VirtualFabric
-from detour.fabric.backends.virtual.scheme import SHORTEST_LERP, SPRAY_LERP, TELEMETRY_GBN, Scheme, scheme
+from detour.fabric.backends.virtual.scheme import BENCHMARK, SHORTEST_LERP, SPRAY_LERP, TELEMETRY_GBN, Scheme, scheme
 from detour.topo import Failure, parse_topology
 from detour.topo.failures import NONE
 from tests.native import control_state
@@ -70,8 +71,6 @@ def test_a_planner_of_ones_own_makes_the_entries(own: str) -> None:
     with VirtualFabric(LEAVES, scheme(f"{own}:mine"), queue_pairs=2) as fabric:
         assert fabric.replan(frozenset({Failure("link", 0)})) > 0
         assert fabric.installed().keys() == plan(LEAVES).keys()
-    from detour.base.plugins import load
-
     assert load(f"{own}:calls") == [0, 0, 1]
 
 
@@ -100,6 +99,34 @@ def test_planners_that_are_wrong(own: str) -> None:
         planner(f"{own}:number")
     with pytest.raises(DetourError, match=r"no planner 'shortest'; did you mean shortest-paths"):
         planner("shortest")
+
+
+ROUTING = """
+from dataclasses import replace
+from detour.control.routes.adaptive import ADAPTIVE, plan_adaptive
+
+asked = []
+
+def entries(topology, policy, failures, switch):
+    asked.append((switch.index, policy.routing.values["threshold"]))
+    return plan_adaptive(topology, policy, failures, switch)
+
+MINE = replace(ADAPTIVE, entries=entries)
+"""
+
+
+def test_a_routing_of_ones_own_is_asked_for_every_switch(tmp_path: Path) -> None:
+    (tmp_path / "way.py").write_text(ROUTING)
+    topology, name = parse_topology("dragonfly:p=1,a=2,h=1"), f"{tmp_path}/way.py:MINE"
+    mine = replace(BENCHMARK, routing=f"{name}:threshold=20")
+    usual = replace(BENCHMARK, routing="adaptive:threshold=20")
+    assert mine.policy.program == "adaptive"
+    assert plan(topology, mine.policy) == plan(topology, usual.policy)
+    assert load(f"{tmp_path}/way.py:asked") == [(switch.index, 20) for switch in topology.switches]
+    with pytest.raises(DetourError, match="there is no parameter weight; allowed: threshold"):
+        replace(BENCHMARK, routing=f"{name}:weight=1")
+    with pytest.raises(DetourError, match="needs a reordering receiver"):
+        replace(mine, reorder=False)
 
 
 # -- congestion control on a fabric --------------------------------------------------------------------------

@@ -210,8 +210,8 @@ def test_same_seed_same_run() -> None:
 def test_refusals() -> None:
     with pytest.raises(DetourError, match="allowed: all, TelemetryLERP"):
         scheme("fastest")
-    with pytest.raises(DetourError, match="T is -1"):
-        replace(BENCHMARK, threshold=-1)
+    with pytest.raises(DetourError, match="threshold=-1 is not 0 to"):
+        BENCHMARK.with_threshold(-1)
     with pytest.raises(DetourError, match="needs a reordering receiver"):
         replace(BENCHMARK, reorder=False)
     with pytest.raises(DetourError, match="7 virtual channels"):

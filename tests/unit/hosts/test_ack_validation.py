@@ -11,6 +11,7 @@ from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import expire
 from detour.hosts.parameters import host_config
+from detour.hosts.transport import TRANSPORT_REGISTRY
 from detour.hosts.verbs import (
     MR,
     QP,
@@ -19,7 +20,6 @@ from detour.hosts.verbs import (
     QPInitAttr,
     QPState,
     SendWR,
-    Transport,
     WCStatus,
 )
 from tests.property.lossy import US, Pair, make_pair, mark
@@ -46,7 +46,7 @@ def change(frame: bytes, places: dict[str, tuple[int, int]] = PLACES, /, **field
     return reseal(work)
 
 
-def connection(transport: Transport, **options: Any) -> tuple[Pair, list[bytes], bytes]:
+def connection(transport: str, **options: Any) -> tuple[Pair, list[bytes], bytes]:
     """A pair, the first five data packets of ten, and the ACK of the first two: PSN and trigger P + 1."""
     attr = QPInitAttr(psn=P, transport=transport, congestion_control="fixed", initial_cwnd=40)
     pair = make_pair(attr_a=attr, attr_b=attr, window=WINDOW, **options)
@@ -97,12 +97,12 @@ ONLY_GBN: dict[str, dict[str, int]] = {
     "a sequence error by a transmission never made": {"syndrome": 0x60, "psn": P, "count": 5},
     "a sequence error behind the window": {"syndrome": 0x60, "psn": P - WINDOW - 1},
 }
-CASES = [(Transport.LERP, name) for name in NOT_ANSWERS | ONLY_LERP]
-CASES += [(Transport.GBN, name) for name in NOT_ANSWERS | ONLY_GBN]
+CASES = [("lerp", name) for name in NOT_ANSWERS | ONLY_LERP]
+CASES += [("gbn", name) for name in NOT_ANSWERS | ONLY_GBN]
 
 
 @pytest.mark.parametrize(("transport", "name"), CASES)
-def test_what_is_no_answer_changes_nothing(transport: Transport, name: str) -> None:
+def test_what_is_no_answer_changes_nothing(transport: str, name: str) -> None:
     pair, _, ack = connection(transport)
     before = books(pair)
     deliver(pair, 0, change(ack, **(NOT_ANSWERS | ONLY_LERP | ONLY_GBN)[name]), US)
@@ -114,18 +114,18 @@ def test_what_is_no_answer_changes_nothing(transport: Transport, name: str) -> N
     assert pair.qp_a.stats()["answers_dropped"] == 1
 
 
-@pytest.mark.parametrize("transport", list(Transport))
-def test_the_last_one_of_a_window_is_believed(transport: Transport) -> None:
+@pytest.mark.parametrize("transport", TRANSPORT_REGISTRY.built_in)
+def test_the_last_one_of_a_window_is_believed(transport: str) -> None:
     """An ACK may be as late as a window, name any message and, with go-back-N, have any bitmap."""
     pair, _, ack = connection(transport)
-    late = {"psn": P - WINDOW, "msn": 0xABCDEF} | ({"bitmap": -1} if transport is Transport.GBN else {})
+    late = {"psn": P - WINDOW, "msn": 0xABCDEF} | ({"bitmap": -1} if transport == "gbn" else {})
     deliver(pair, 0, change(ack, **late, trigger=P - WINDOW), US)
     assert pair.qp_a.stats()["answers_dropped"] == 0
     assert books(pair)["snd_una"] == P, "and acknowledges nothing any more"
 
 
-@pytest.mark.parametrize("transport", list(Transport))
-def test_nothing_is_complete_by_an_ack_of_what_was_never_sent(transport: Transport) -> None:
+@pytest.mark.parametrize("transport", TRANSPORT_REGISTRY.built_in)
+def test_nothing_is_complete_by_an_ack_of_what_was_never_sent(transport: str) -> None:
     """One of half of all PSNs completed whatever was in flight."""
     pair, data, ack = connection(transport)
     data += [next_frame(pair, 0) for _ in range(5)]
@@ -159,8 +159,8 @@ def test_a_refused_packet_is_named_again() -> None:
     assert statuses == [WCStatus.SUCCESS, WCStatus.REM_ACCESS_ERR, WCStatus.WR_FLUSH_ERR]
 
 
-@pytest.mark.parametrize("transport", list(Transport))
-def test_a_failed_connection_takes_no_answers_and_no_data(transport: Transport) -> None:
+@pytest.mark.parametrize("transport", TRANSPORT_REGISTRY.built_in)
+def test_a_failed_connection_takes_no_answers_and_no_data(transport: str) -> None:
     pair, data, ack = connection(transport, config=HostConfig(retry_ps=1))
     expire(pair.hs, 0, 10_000 * US)
     assert pair.qp_a.state is QPState.ERR
@@ -180,7 +180,7 @@ def to_the_sender(frame: bytes, pair: Pair) -> bytes:
 
 def test_go_back_n_does_not_wait_for_an_hour() -> None:
     """However long a delay the peer reports for the path that is left (here 4.3 s)."""
-    attr = QPInitAttr(psn=P, transport=Transport.GBN)
+    attr = QPInitAttr(psn=P, transport="gbn")
     config = host_config(initial_probes=0)
     candidates = [Path(0x0001), Path(0x8123)]
     pair = make_pair(attr_a=attr, attr_b=attr, config=config, connect={"candidates": candidates})

@@ -12,7 +12,7 @@ from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import Hosts, deadline, make_hosts, not_before, receive, transmit
 from detour.hosts.state import FIRST_QPN, MAX_TIME, WC_SUCCESS, set_host
-from detour.hosts.verbs import Device, Transport
+from detour.hosts.verbs import Device
 from detour.hosts.verbs.bulk import Flows, connect_many, counters, drain, draw_ports, path_packets, post_many
 
 ROOM = 2048
@@ -69,10 +69,10 @@ def test_flows_deliver_what_was_posted() -> None:
 
 
 @pytest.mark.parametrize("control", ["fixed", "dctcp", "dcqcn"])
-@pytest.mark.parametrize(("transport", "reordering"), [(0, False), (1, False), (1, True)])
-def test_every_combination(transport: int, reordering: bool, control: str) -> None:
+@pytest.mark.parametrize(("transport", "reordering"), [("lerp", False), ("gbn", False), ("gbn", True)])
+def test_every_combination(transport: str, reordering: bool, control: str) -> None:
     device = fabric(2, 10)
-    kind = {"transport": Transport(transport), "reordering": reordering, "congestion_control": control}
+    kind = {"transport": transport, "reordering": reordering, "congestion_control": control}
     flows = connect_many(device, [0] * 10, [1] * 10, **kind)
     post_many(flows, 30_000)
     run(device, 1000)

@@ -11,7 +11,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.hosts.decode import decode
 from detour.hosts.parameters import host_config
-from detour.hosts.verbs import Path, QPInitAttr, Transport
+from detour.hosts.verbs import Path, QPInitAttr
 from tests.property.lossy import US, Network, Pair, Weather, complete, make_pair, through_switches
 from tests.property.plans import SPRAYS, STAYS
 
@@ -155,7 +155,7 @@ def test_rows_change_where_the_device_says() -> None:
 
 
 def test_go_back_n_takes_other_candidates_too() -> None:
-    attr = QPInitAttr(transport=Transport.GBN)
+    attr = QPInitAttr(transport="gbn")
     for choice in ("probing", "reacting", "flowbender"):
         pair, net, seen = begin(choice, attr_a=attr, attr_b=attr)
         change(pair, net, seen, LISTED)

@@ -12,6 +12,7 @@ import pytest
 from detour.hosts.cc import control as native_control
 from detour.hosts.config import LITERAL_LOSS, HostConfig
 from detour.hosts.decode import decode
+from detour.hosts.parameters import host_config
 from detour.hosts.transport import loss_classification as native_classification
 from detour.hosts.verbs import QPInitAttr
 from tests.native import FromPython, control_state, controlled
@@ -110,11 +111,11 @@ def test_a_timeout_is_undone_when_everything_arrives_after_all() -> None:
 def test_lateness_is_learnt_and_forgotten_after_sixteen_round_trips_with_true_losses() -> None:
     sender = Sender()
     sender.q["srtt"], sender.q["newest_sent"] = 10 * US, 100 * US
-    classification.note_late(sender.cfg, sender.q, np.int64(97 * US), sender.q["newest_sent"])
+    classification.note_late(sender.q, np.int64(97 * US), sender.q["newest_sent"])
     assert sender.q["reorder_ps"] == 3 * US
-    classification.note_late(sender.cfg, sender.q, np.int64(98 * US), sender.q["newest_sent"])
+    classification.note_late(sender.q, np.int64(98 * US), sender.q["newest_sent"])
     assert sender.q["reorder_ps"] == 3 * US
-    classification.note_late(sender.cfg, sender.q, np.int64(50 * US), sender.q["newest_sent"])
+    classification.note_late(sender.q, np.int64(50 * US), sender.q["newest_sent"])
     assert sender.q["reorder_ps"] == 10 * US, "a round trip at most"
     for round_trip in range(16):
         assert sender.q["reorder_ps"] == 10 * US
@@ -122,10 +123,6 @@ def test_lateness_is_learnt_and_forgotten_after_sixteen_round_trips_with_true_lo
             classification.note_loss(sender.q, np.int64(999 + round_trip))
         sender.q["next_txn"] += 1
     assert sender.q["reorder_ps"] == 0
-    literal = Sender(**LITERAL_LOSS)
-    literal.q["srtt"], literal.q["newest_sent"] = 10 * US, 100 * US
-    classification.note_late(literal.cfg, literal.q, np.int64(97 * US), literal.q["newest_sent"])
-    assert literal.q["reorder_ps"] == 0
 
 
 def every(count: int, doom: Callable[[bytes], bytes | None]) -> Callable[[int, bytes], bytes | None]:
@@ -153,7 +150,7 @@ def test_losses_without_a_queue_leave_the_window(queue: int, shrinks: bool) -> N
     row, stats = sent(weather, HostConfig(initial_cwnd=32), every(10, lambda frame: None))
     assert stats["lost"] == stats["retransmitted"] == 95
     assert (row["cwnd"] < 32) == shrinks
-    row, _ = sent(weather, HostConfig(initial_cwnd=32, **LITERAL_LOSS), every(10, lambda frame: None))
+    row, _ = sent(weather, host_config(initial_cwnd=32, **LITERAL_LOSS), every(10, lambda frame: None))
     assert row["cwnd"] < 32, "RFC 8257: whatever queues say"
 
 
@@ -165,7 +162,7 @@ def test_marks_still_cut() -> None:
 def test_a_path_that_does_not_keep_order_is_found_out() -> None:
     late = Weather(reorder=0.1)
     row, stats = sent(late, HostConfig(initial_cwnd=32))
-    literal_row, literal = sent(late, HostConfig(initial_cwnd=32, **LITERAL_LOSS))
+    literal_row, literal = sent(late, host_config(initial_cwnd=32, **LITERAL_LOSS))
     assert row["reorder_ps"] > 0
     assert literal_row["reorder_ps"] == 0
     assert stats["spurious"] < literal["spurious"]

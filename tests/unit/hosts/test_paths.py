@@ -16,7 +16,7 @@ from detour.hosts.parameters import host_config
 from detour.hosts.paths import delays as native_delays
 from detour.hosts.paths.delays import ProbingState
 from detour.hosts.paths.probing import PROBING
-from detour.hosts.verbs import Path, QPInitAttr, QPState, Transport, random_candidates
+from detour.hosts.verbs import Path, QPInitAttr, QPState, random_candidates
 from tests.native import FromPython, parameters_of
 from tests.property.lossy import US, Network, Pair, Weather, make_pair
 
@@ -230,7 +230,7 @@ def test_go_back_n_waits_until_nothing_can_be_overtaken(waits: bool) -> None:
         return 30_000 if sport == 1 and now[0] > 30 * US else 0
 
     weather = Weather(queue_of=queue, delay_of=lambda sport: 5 * US + 1_000 * queue(sport))
-    attr = QPInitAttr(psn=0, initial_cwnd=40, transport=Transport.GBN)
+    attr = QPInitAttr(psn=0, initial_cwnd=40, transport="gbn")
     pair, net = start(1000, weather, config=HostConfig(idle_wait=waits), attr_a=attr, attr_b=attr)
 
     def moved() -> bool:

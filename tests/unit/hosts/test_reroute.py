@@ -9,7 +9,8 @@ import pytest
 
 from detour.hosts.config import HostConfig
 from detour.hosts.parameters import host_config
-from detour.hosts.verbs import Path, QPInitAttr, SendWR, Transport, WCOpcode
+from detour.hosts.transport import TRANSPORT_REGISTRY
+from detour.hosts.verbs import Path, QPInitAttr, SendWR, WCOpcode
 from tests.property.lossy import US, Network, Pair, Weather, make_pair, mark
 
 CANDIDATES = [Path(1 + k, (2 + k, 1, 0x8001)) for k in range(3)]
@@ -105,9 +106,9 @@ def test_a_loss_makes_it_move() -> None:
     assert (stats["reroutes"], stats["retransmitted"]) == (1, 1)
 
 
-@pytest.mark.parametrize("transport", Transport)
+@pytest.mark.parametrize("transport", TRANSPORT_REGISTRY.built_in)
 @pytest.mark.parametrize("seed", range(4))
-def test_messages_survive_rerouting_in_bad_weather(seed: int, transport: Transport) -> None:
+def test_messages_survive_rerouting_in_bad_weather(seed: int, transport: str) -> None:
     weather = Weather(loss=0.01, duplicate=0.01, corrupt=0.005, mark=0.3, queue_of=lambda sport: 900 * sport)
     attr = QPInitAttr(psn=0xFFFFF0, transport=transport)
     config = host_config(react_hold_ps=20 * US, react_penalty_ps=20 * US, react_answers=3)

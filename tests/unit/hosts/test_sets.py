@@ -14,7 +14,7 @@ from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.state import MAX_TIME
-from detour.hosts.verbs import Path, QPInitAttr, Transport
+from detour.hosts.verbs import Path, QPInitAttr
 from tests.property.lossy import US, Network, Pair, Weather, complete, through_switches
 from tests.unit.hosts.test_spray import PACKETS, ROUND_TRIP, Sent, begin
 
@@ -106,7 +106,7 @@ def test_trimmed_packets_are_sent_again_and_retire_no_path(choice: str) -> None:
 
 
 def test_trimmed_packets_cost_go_back_n_what_lost_ones_do() -> None:
-    gbn = QPInitAttr(psn=0, transport=Transport.GBN)
+    gbn = QPInitAttr(psn=0, transport="gbn")
     stats = complete(*begin(Weather(), "fixed", keep=Trims(), paths=SET[:1], attr_a=gbn, attr_b=gbn), PACKETS)
     assert stats["naks"] > 0
 

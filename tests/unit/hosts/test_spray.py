@@ -15,7 +15,7 @@ from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.parameters import host_config
 from detour.hosts.state import NIL
-from detour.hosts.verbs import Path, QPInitAttr, Transport
+from detour.hosts.verbs import Path, QPInitAttr
 from detour.hosts.verbs.bulk import connect_many
 from tests.property.lossy import US, Network, Pair, Weather, complete, make_pair, through_switches
 
@@ -292,12 +292,12 @@ def test_oblivious_spraying_uses_all_paths_alike() -> None:
 
 
 def test_go_back_n_cannot_spray() -> None:
-    attr = QPInitAttr(transport=Transport.GBN)
-    with pytest.raises(DetourError, match="only LERP"):
+    attr = QPInitAttr(transport="gbn")
+    with pytest.raises(DetourError, match="gbn needs one path at a time"):
         make_pair(attr_a=attr, attr_b=attr, connect={"candidates": PATHS, "choice": "spray"})
     pair = make_pair()
-    with pytest.raises(DetourError, match="only LERP"):
-        connect_many(pair.device, [0], [1], transport=Transport.GBN, choice="reps")
+    with pytest.raises(DetourError, match="gbn needs one path at a time"):
+        connect_many(pair.device, [0], [1], transport="gbn", choice="reps")
 
 
 # -- Spritz ---------------------------------------------------------------------------------------------------

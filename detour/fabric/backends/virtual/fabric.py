@@ -66,7 +66,7 @@ from detour.hosts.frames.sizes import DATA_OVERHEAD
 from detour.hosts.paths import path_scheme
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.state import Hosts, make_hosts
-from detour.hosts.verbs import Device, Transport
+from detour.hosts.verbs import Device
 from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
@@ -90,11 +90,6 @@ _MANY_SWITCHES = 200
 """from here on their state is worth huge pages: 320 switches run a tenth faster, 114 do not, and asking takes time"""
 _PACKETS_OF_A_HOST = 100
 """under way at once in a loaded fabric, answers included"""
-
-_SHARING = ("adaptive", "ugal-global")
-"""what reads the loads of the whole group's links"""
-_OWN_PORTS = ("ugal-local", "ugal-graph")
-"""what reads those of the switch's own ports"""
 
 _LEAST_BDP = 64
 """packets of a bandwidth-delay product at least: an eighth of it is a queue that says something"""
@@ -171,9 +166,9 @@ class VirtualFabric(NetworkFabric):
             jitter_ps = self._network.set_jitter(self.settings.jitter_ps, self.config.payload + DATA_OVERHEAD)
         self._lose(self.settings.loss)
         self._add_memory(jitter_ps)
-        if self.scheme.routing in _SHARING:
+        if scheme.policy.routing.loads == "group":
             self._share_loads()
-        elif self.scheme.routing in _OWN_PORTS:
+        elif scheme.policy.routing.loads == "own":
             self._show_own_loads()
         self.network.expect(min(frames, _PACKETS_OF_A_HOST * len(topology.hosts)))
         if len(topology.switches) >= _MANY_SWITCHES:
@@ -198,7 +193,7 @@ class VirtualFabric(NetworkFabric):
         code = program(name) if self._own is None else self._checked(self._own, name, entities)
         for switch in self.topology.switches:
             # Switches that share a register must not run apart from each other.
-            domain = switch.group if self.scheme.routing in _SHARING else -1
+            domain = switch.group if self.scheme.policy.routing.loads == "group" else -1
             held = entities[switch.device_id]
             state = install(self.network, switch, code, held, priorities=PRIORITIES, seed=seed, domain=domain)
             self._states[switch.device_id] = state
@@ -294,7 +289,7 @@ class VirtualFabric(NetworkFabric):
             self.device,
             ends[:, 0],
             ends[:, 1],
-            transport=Transport[self.scheme.transport.upper()],
+            transport=self.scheme.transport,
             congestion_control=algorithm(self.scheme.control),
             reordering=self.scheme.reorder,
             ports=ports,

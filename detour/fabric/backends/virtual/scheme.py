@@ -10,21 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 from detour.base import plugins
 from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.control.planner import SHORTEST_PATHS
-from detour.control.policy import BY_LOAD, MAX_LOSSLESS, Amount, Ecn, Policy, RedMarking, Routing, StepMarking
+from detour.control.policy import MAX_LOSSLESS, Amount, Ecn, Policy, RedMarking, StepMarking
+from detour.control.routings import routing
 from detour.engine.buffers import Buffers, headroom
 from detour.hosts import cc
 from detour.hosts.config import LITERAL_LOSS, HostConfig
 from detour.hosts.parameters import host_config, is_parameter, parameter_names
+from detour.hosts.transport import transport
 from detour.topo.topology import Link, Topology
 
-TransportName: TypeAlias = Literal["lerp", "gbn"]
 Control: TypeAlias = str
 """what `hosts.cc.algorithm` knows: `dctcp`, `dcqcn`, `fixed`, or one of one's own"""
 PathControl: TypeAlias = str
@@ -102,48 +103,42 @@ class Scheme:
     `paths`: how the sender picks source ports: `probing` (it probes), `shortest` (one that means a shortest path),
     `detour` (one that means a random non-shortest one), `pinned` (any; uSID lists say the path), another one for every
     packet (`spray`, `oblivious`, `valiant`: of the detours alone, `pathset`), or a plug-in (`hosts.paths`).
-    `routing`: what switches make of that (`Policy.routing`).
-    `channels`: virtual channels, one more with every global hop, or in FC+ the lossless priorities; `guarded`: a single
-    one as well has a class behind it for packets that would close a cycle (`routes.queueing`). `reorder`: the receiver
-    puts packets in order before it looks at them. `threshold`: T of PiggyBack's rule, in packets. `hosts`: changes to
+    `routing`: what switches make of that (`control.routings`), as `adaptive:threshold=10`. `transport`:
+    `hosts.transport`. `channels`: virtual channels, one more with every global hop, or in FC+ the lossless
+    priorities; `guarded`: a single one as well has a class behind it for packets that would close a cycle
+    (`routes.queueing`). `reorder`: the receiver puts packets in order before it looks at them. `hosts`: changes to
     `HostConfig`, as pairs of name and value. `planner`: who makes the switches' entries (`control.planner`).
     `trims`: full queues cut packets to their headers (trim.p4).
     """
 
     name: str
-    transport: TransportName
+    transport: str
     control: Control
     paths: PathControl
     ecn: Ecn
-    routing: Routing = "valiant"
+    routing: str = "valiant"
     pfc: bool = False
     channels: int = 1
     guarded: bool = False
     reorder: bool = False
-    threshold: int = 0
     hosts: tuple[tuple[str, Any], ...] = ()
     planner: str = SHORTEST_PATHS
     trims: bool = False
 
     def __post_init__(self) -> None:
-        for kind, value, possible in (
-            ("transport", self.transport, get_args(TransportName)),
-            ("routing", self.routing, get_args(Routing)),
-            *(("parameter of hosts", name, parameter_names()) for name, _ in self.hosts if not is_parameter(name)),
-        ):
-            if value not in possible:
-                raise DetourError(f"scheme {self.name}: there is no {kind} {value!r}; {plugins.near(value, possible)}")
+        for name in (name for name, _ in self.hosts if not is_parameter(name)):
+            near = plugins.near(name, parameter_names())
+            raise DetourError(f"scheme {self.name}: there is no parameter of hosts {name!r}; {near}")
         if not isinstance(self.ecn, Ecn):
             raise DetourError(f"scheme {self.name}: ecn is {self.ecn!r:.60}, and no marking of `control.policy`")
         host_config(**dict(self.hosts))
         if not 1 <= self.channels <= MAX_LOSSLESS:
             raise DetourError(f"scheme {self.name}: {self.channels} virtual channels; 1 to {MAX_LOSSLESS} are possible")
-        if self.threshold < 0:
-            raise DetourError(f"scheme {self.name}: T is {self.threshold} packets; it cannot be negative")
-        if self.routing in (*BY_LOAD, "random") and self.transport == "gbn" and not self.reorder:
+        selective = transport(self.transport).selective
+        if routing(self.routing).per_packet and not (selective or self.reorder):
             raise DetourError(
                 f"scheme {self.name}: switches that choose a path for every packet bring packets out of order, so "
-                "go-back-N needs a reordering receiver (section II-B)"
+                f"{self.transport} needs a reordering receiver (section II-B)"
             )
 
     @property
@@ -158,11 +153,21 @@ class Scheme:
             ecn=self.ecn,
             packet_bytes=PACKET_BYTES,
             valiant=self.paths != "pinned",
-            routing=self.routing,
-            threshold=self.threshold if self.routing in BY_LOAD else 0,
+            routing=routing(self.routing),
             channels=self.channels if self.channels > 1 or self.guarded else 0,
             trims=self.trims,
         )
+
+    @property
+    def threshold(self) -> int:
+        """T of the routing in packets, 0 where switches compare no loads."""
+        return routing(self.routing).values.get("threshold", 0)
+
+    def with_threshold(self, packets: int) -> Scheme:
+        """The same with another T, if switches compare loads."""
+        if "threshold" not in routing(self.routing).values:
+            return self
+        return replace(self, routing=f"{plugins.split(self.routing)[0]}:threshold={packets}")
 
     def with_control(self, text: str) -> Scheme:
         """The same with another congestion control (`hosts.cc.algorithm`). Raises DetourError if there is none of that
@@ -196,10 +201,10 @@ TELEMETRY_LERP = Scheme("TelemetryLERP", "lerp", "dctcp", "probing", STEADY_STEP
 TELEMETRY_GBN = Scheme("TelemetryGBN", "gbn", "dcqcn", "probing", LOW_RED_MARKING, hosts=STEADY)
 """Section IV: "an ECN-based congestion control protocol, which is similar to DCQCN"."""
 BENCHMARK = Scheme(
-    "Benchmark", "gbn", "dcqcn", "shortest", LOW_RED_MARKING, routing="adaptive", pfc=True, channels=3, reorder=True,
-    threshold=10, hosts=PATIENT,
+    "Benchmark", "gbn", "dcqcn", "shortest", LOW_RED_MARKING, routing="adaptive:threshold=10", pfc=True, channels=3,
+    reorder=True, hosts=PATIENT,
 )  # fmt: skip
-SHORTEST_PATH = replace(BENCHMARK, name="ShortestPath", routing="minimal", threshold=0)
+SHORTEST_PATH = replace(BENCHMARK, name="ShortestPath", routing="minimal")
 TELEMETRY_LERP_LITERAL = Scheme("TelemetryLERP-literal", "lerp", "dctcp", "probing", STEP_MARKING)
 """section III with nothing added"""
 TELEMETRY_GBN_DCTCP = replace(TELEMETRY_GBN, name="TelemetryGBN-DCTCP", control="dctcp", ecn=STEADY_STEP)
@@ -233,7 +238,7 @@ NSCC_MARKING = RedMarking(Amount(30_000, "bytes"), Amount(120_000, "bytes"), 1.0
 12 us, as its authors' simulator marks"""
 OBLIVIOUS_NSCC = replace(OBLIVIOUS, name="Oblivious-NSCC", control="nscc", ecn=NSCC_MARKING)
 """what uet-htsim has as well, to compare the two simulators"""
-UGAL_L = replace(BENCHMARK_DCTCP, name="UGAL-L", routing="ugal-local", threshold=0)
+UGAL_L = replace(BENCHMARK_DCTCP, name="UGAL-L", routing="ugal-local")
 """Benchmark with DCTCP, but the first switch compares the queues of its own two ports (`ugal.p4`; ISCA 2008)"""
 UGAL_G = replace(UGAL_L, name="UGAL-G", routing="ugal-global")
 """ideal knowledge: it compares the queues of the group's two global links wherever they are"""

@@ -79,10 +79,11 @@ def test_a_part_is_made_of_what_its_modules_import() -> None:
     assert not {name for name in loop if name.startswith(("hosts/", "engine/p4runtime/", "fabric/"))} - {
         "hosts/stacks.py", "hosts/__init__.py"
     }  # fmt: skip
-    assert {"hosts/transport/lerp.py", "hosts/cc/control.py"} <= rdma
-    assert not {"hosts/cc/dctcp.py", "hosts/cc/cubic.py"} & rdma, "called by address"
+    assert {"hosts/transport/multipath.py", "hosts/cc/control.py"} <= rdma
+    by_address = {"hosts/transport/lerp.py", "hosts/transport/gbn.py", "hosts/cc/dctcp.py", "hosts/cc/cubic.py"}
+    assert not by_address & rdma
     assert not {name for name in rdma | ip if name.startswith("engine/")}
-    assert "hosts/transport/lerp.py" not in ip
+    assert "hosts/transport/multipath.py" not in ip
 
 
 def test_a_digest_is_of_contents_and_of_what_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
