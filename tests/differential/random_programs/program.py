@@ -305,7 +305,8 @@ class Program(Statements):
         width = kind.width
         value, top = self.rng.randrange(1 << width), 1 << width
         if match == "optional" or self.chance(0.2):
-            return self.rng.choice(("_", f"{width}w{value}"))
+            every = f"{width}w0 .. {width}w{top - 1}" if match == "range" and width > 31 else "_"
+            return self.rng.choice((every, f"{width}w{value}"))
         if match == "range":
             low, high = sorted((value, self.rng.randrange(top)))
             return f"{width}w{low} .. {width}w{high}"

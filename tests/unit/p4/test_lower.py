@@ -224,6 +224,16 @@ def test_tables_that_known_values_rule_out_take_entries(compiled: Compiler) -> N
     assert "TheIngress.u" not in made
 
 
+def test_any_value_of_a_wide_range_key(compiled: Compiler) -> None:
+    """p4c 1.2.5.16 ends the range at 0xffff."""
+    key = 'hdr.h.a ++ hdr.h.c ++ hdr.h.c ++ hdr.h.b: range @name("k");'
+    table = f"table t {{ key = {{ {key} }} actions = {{ NoAction; }} const entries = {{ _: NoAction(); }} }}"
+    (made,) = [each for each in compiled("t.apply();", locals=table)["pipelines"][0]["tables"] if each["key"]]
+    assert made["entries"][0]["match_key"] == [
+        {"match_type": "range", "start": "0x000000000000", "end": "0xffffffffffff"}
+    ]
+
+
 def test_ranges_in_select_are_masks(compiled: Compiler) -> None:
     select = "p.extract(hdr.h); transition select(hdr.h.a) { 4 .. 9: more; default: accept; }"
     json = compiled(parser=select, states="state more { p.extract(hdr.st.next); transition accept; }")
