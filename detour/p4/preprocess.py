@@ -26,6 +26,7 @@ _MAX_DEPTH = 100
 
 # A line of the preprocessor with its continuations; comments end it or are part of it.
 _LINE = re.compile(r'#(?:\\\r?\n|/\*(?s:.*?)\*/|"(?:[^"\\\n]|\\.)*"|(?!//)[^\n])*')
+_CONDITION_INSIDE = re.compile(r"\n[ \t]*#[ \t]*if")
 _WORD = re.compile(r"#[ \t]*([A-Za-z_]+[ \t]*|(?=[0-9]))")
 _INCLUDE = re.compile(r'(?:"([^"\n]+)"|<([^>\n]+)>)\s*(?:/\*.*)?')
 _POSITION = re.compile(r'([0-9]+)(?:\s+("(?:[^"\\\n]|\\.)*"))?[\s0-9]*')
@@ -129,9 +130,30 @@ class Preprocessor:
 
     def _flush(self) -> None:
         """Replace macros in what has been read by what they are until here."""
+        for at, token in enumerate(self._chunk):
+            if token.kind == "text" and _CONDITION_INSIDE.search(token.text):
+                self._chunk[at] = self._chosen_lines(token)
         if self._chunk:
             self.tokens += self.macros.expand(self._chunk) if self.macros.used_in(self._chunk) else self._chunk
             self._chunk = []
+
+    def _chosen_lines(self, token: Token) -> Token:
+        """A string over several lines that has `#if` inside, as cpp has it: an empty line for each that is left out."""
+        conditions: list[_Condition] = []
+        lines: list[str] = []
+        at = token.span.start
+        for line in token.text.splitlines(keepends=True):
+            begin = at + len(line) - len(line.lstrip())
+            end, at = at + len(line.rstrip()), at + len(line)
+            word = _WORD.match(token.span.file.text, begin, end) if lines else None
+            condition = _CONDITIONS.get(word[1].strip()) if word else None
+            if word and condition:
+                condition(self, Span(token.span.file, word.end(), end), conditions)
+            shown = not condition and (not conditions or conditions[-1].active)
+            lines.append(line if shown else "\n")
+        for condition in conditions:
+            self.messages.error(condition.span, "this condition has no #endif")
+        return token._replace(text="".join(lines))
 
     def _directive(self, kind: str, rest: Span) -> None:
         if kind == "define":

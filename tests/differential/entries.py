@@ -104,6 +104,8 @@ class EntryMaker:
             made.append(("MODIFY", p4r.Entity(table_entry=entry)))
         if table.preamble.name in self._initial or not table.match_fields:
             return made
+        if not table.implementation_id and not self._actions_of(table, p4i.ActionRef.TABLE_ONLY):
+            return made
         keys: set[bytes] = set()
         for _ in range(min(self._per_table, int(table.size))):
             entry = self._entry(table)

@@ -142,7 +142,7 @@ def _bits(c: Checker, node: syntax.BitsType) -> Type:
         c.fail(node, "int<0>: the width of a signed type is at least 1")
     if width < 0:
         c.fail(node, f"{node.kind}<{width}>: a width cannot be negative")
-    if width > MAX_WIDTH:
+    if width > MAX_WIDTH and node.kind != "varbit":
         c.fail(node, f"{node.kind}<{width}>: numbers have at most {MAX_WIDTH} bits")
     return types.Varbits(width) if node.kind == "varbit" else bits(width, node.kind == "int")
 

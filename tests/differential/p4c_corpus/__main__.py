@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.differential.p4c_corpus import reference
-from tests.differential.p4c_corpus.stages import STAGES, Outcome, programs_one
+from tests.differential.p4c_corpus.stages import STAGES, Outcome, long_name, programs_one
 from tests.ptf import bmv2
 
 _GOALS = {"compile": 98, "errors": 97, "p4info": 99, "programs": 98, "random": 100}
@@ -59,7 +59,7 @@ def _guarded(job: Callable[[Path], Outcome], source: Path) -> Outcome:
     try:
         return job(source)
     except Exception as error:
-        return Outcome(source.stem, False, f"{type(error).__name__}: {error}"[:300])
+        return Outcome(long_name(source), False, f"{type(error).__name__}: {error}"[:300])
 
 
 def _run(stage: str, job: Callable[[Path], Outcome], sources: list[Path], jobs: int) -> list[Outcome]:
@@ -73,7 +73,7 @@ def _run(stage: str, job: Callable[[Path], Outcome], sources: list[Path], jobs: 
                 try:
                     outcomes.append(future.result())
                 except BrokenProcessPool:
-                    outcomes.append(Outcome(pending[at].stem, False, "the process ended"))
+                    outcomes.append(Outcome(long_name(pending[at]), False, "the process ended"))
                     pending = pending[at + 1 :]
                     break
                 if sys.stderr.isatty():

@@ -124,11 +124,16 @@ def stf_one(source: Path) -> Outcome:
         return Outcome(source.stem, not reason, reason[:300], counted)
 
 
+def long_name(source: Path) -> str:
+    """The program's name with folders, as many programs are called `main.p4`."""
+    return str(Path(*source.parts[-4:]))
+
+
 def programs_one(source: Path, *, bmv2: bool = False, defines: tuple[str, ...] = ()) -> Outcome:
     """The same frames out on both JSONs; with `bmv2`, on BMv2 as well as on the engine. `defines`: `NAME=VALUE`."""
     from tests.differential.p4c_corpus import traffic
 
-    name = str(Path(*source.parts[-4:]))
+    name = long_name(source)
     include = traffic.include_folders(source)
     theirs = reference.compiled(for_p4c(source), include, tuple(f"-D{each}" for each in defines))
     if not theirs.accepted:

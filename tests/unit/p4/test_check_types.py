@@ -259,3 +259,8 @@ def test_what_is_stored_in_a_type_of_bits_may_be_a_number_without_a_width():
     assert not check(body("port_t p = 3; p = 4;", before)).errors
     for refused in ("link l = { 3 };", "port_t p = first(); bool same = p == 1;", "port_t p = 8w3;"):
         assert check(body(refused, before)).errors, refused
+
+
+def test_a_varbit_may_be_longer_than_a_number():
+    assert not check("header options { varbit<10944> all; }").errors
+    assert "numbers have at most 2048 bits" in check("header options { bit<10944> all; }").first()[1]
