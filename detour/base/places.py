@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[1]
 """the package `detour`, with a folder for each package"""
 P4SRC = PACKAGE / "p4src"
 BUILD = P4SRC / "build"
-"""what p4c made of our P4"""
+"""what the compiler makes of our P4"""
 
 
 def modules() -> list[Path]:

@@ -20,7 +20,14 @@ from scapy.packet import Packet
 from detour.base.dataplane import RECIRCULATION_PORT
 from detour.control.entries import Action
 from detour.control.qcn import QCN_BASE, QCN_FOGSIM, QCN_SOURCE, CongestionPoints, Mechanism, QueueRule
-from tests.ptf.base_test import Switch, send_packet, verify_forwarded, verify_no_other_packets, verify_packet
+from tests.ptf.base_test import (
+    Switch,
+    send_packet,
+    verify_forwarded,
+    verify_no_other_packets,
+    verify_packet,
+    verify_punted,
+)
 from tests.ptf.conftest import BACKENDS, switch_with
 from tests.ptf.p4rt import clone_session
 from tests.ptf.packets import frame, host, ip, udp, usids
@@ -34,6 +41,7 @@ RATE = 50
 NOTIFICATION = 4794
 PDU_AT = 62
 MIN, VAL, TURNED = 0, 1, 2
+HOP_LIMIT = 6
 AHEAD = 1 << 11
 """of the flow label's upper 12 bits: a detour lies ahead; the rest is the intermediate group or switch"""
 AT_ONCE = replace(QCN_BASE, limit=1 / 63, increase=1.0, quiet=5)
@@ -249,6 +257,12 @@ def test_a_detour_behind_a_tunnel_costs_one_hop(engine: Switch) -> None:
     (out,) = (Ether(engine.take(port)) for port in set(PORTS.values()) if engine.waiting(port))
     assert (out["IPv6"].dst, out["IPv6"].hlim) == (host(5), 1)
     verify_no_other_packets(engine)
+
+
+def test_an_exceeded_hop_limit_goes_to_the_controller_as_it_came(qcn: Switch) -> None:
+    qcn.set_default("condition", ("never", {}))
+    verify_punted(qcn, HOSTS, data((0, 0), hlim=1), HOP_LIMIT)
+    verify_punted(qcn, HOSTS, data((0, 0), dst=0, hlim=1), HOP_LIMIT)
 
 
 def test_a_paused_port_is_avoided(engine: Switch) -> None:

@@ -76,10 +76,11 @@ def test_other_protocols_than_ipv6_are_dropped_and_counted(switch: Switch) -> No
 
 
 @pytest.mark.shared_p4
+@pytest.mark.parametrize("group", [0, 5], ids=["in this group", "to another"])
 @pytest.mark.parametrize("hlim", [0, 1])
-def test_an_exceeded_hop_limit_goes_to_the_controller(switch: Switch, hlim: int) -> None:
-    switch.route("fd00:5::", 32, [2])
-    verify_punted(switch, 4, frame(ip(host(5), hlim=hlim), udp()), HOP_LIMIT)
+def test_an_exceeded_hop_limit_goes_to_the_controller(switch: Switch, hlim: int, group: int) -> None:
+    switch.route(f"fd00:{group}::", 32, [2])
+    verify_punted(switch, 4, frame(ip(host(group), hlim=hlim), udp()), HOP_LIMIT)
 
 
 def test_hop_limit_two_still_goes_through(switch: Switch) -> None:

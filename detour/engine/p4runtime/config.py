@@ -71,7 +71,7 @@ class Compiler:
         if not message.HasField("p4info"):
             raise invalid("the config has no P4Info")
         if not message.p4_device_config:
-            raise invalid("the config has no p4_device_config; it must be p4c's BMv2 JSON")
+            raise invalid("the config has no p4_device_config; it must be BMv2 JSON")
         digest = hashlib.sha256(message.p4_device_config)
         digest.update(message.p4info.SerializeToString(deterministic=True))
         key = digest.digest()

@@ -148,7 +148,7 @@ _COMMON = (
     _option("config", "BMv2 JSON, or the P4 program itself; or give --no-p4", "JSON|P4", nargs="?", type=Path),
     _flag("-h --help", "show this and exit"),
     _flag("-v --version", "show the version and exit"),
-    _flag("--json-version", "show the newest supported version of p4c's JSON and exit"),
+    _flag("--json-version", "show the newest supported version of BMv2 JSON and exit"),
     _option("-i --interface", "attach a network interface to a port; repeatable", "PORT@IFACE",
             action="append", default=[], type=_interface),
     _flag("--no-p4", "start without a program"),
@@ -214,7 +214,7 @@ def _parser(prog: str, options: Sequence[Option], refused: dict[str, str], **set
 
 
 def _common_parser() -> _Parser:
-    usage = "detour switch [options] [P4C.json | --no-p4] [-- target options]"
+    usage = "detour switch [options] [PROGRAM | --no-p4] [-- target options]"
     text = "A drop-in for simple_switch_grpc: one P4 switch on network interfaces, served by P4Runtime."
     return _parser("detour switch", _COMMON, REFUSED, usage=usage, description=text)
 
@@ -306,7 +306,7 @@ def _config(common: argparse.Namespace) -> Path | None:
     if common.no_p4:
         return None
     if common.config is None:
-        raise DetourError("detour switch: give p4c's JSON file, or --no-p4 to wait for a pipeline")
+        raise DetourError("detour switch: give a program, P4 or BMv2 JSON, or --no-p4 to wait for a pipeline")
     if not common.config.is_file():
         raise DetourError(f"detour switch: {common.config} is not a file")
     if common.config.suffix == ".p4":

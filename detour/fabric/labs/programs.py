@@ -105,7 +105,7 @@ def is_program(path: Path) -> bool:
 
 
 def _only(folder: LabFolder) -> LabProgram | None:
-    """The only program in a lab's folder: what p4c made of it, or else its source; None if there is none. Raises
+    """The only program in a lab's folder: its JSON, or else its source; None if there is none. Raises
     DetourError: there are several."""
     files = list(_candidates(folder.path))
     if not files and len(sources := list(folder.path.glob("*.p4"))) == 1:

@@ -229,5 +229,5 @@ def test_names_may_be_shortened_where_that_is_clear() -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"header_types": 1}', "null", "\0"])
 def test_what_is_no_program(text: str) -> None:
-    with pytest.raises(DetourError, match="that is not p4c's JSON for BMv2"):
+    with pytest.raises(DetourError, match="that is not BMv2 JSON"):
         ProgramNames(text)

@@ -121,7 +121,7 @@ class ProgramNames:
         try:
             self._read(in_present_form(json.loads(text)))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
-            raise DetourError("that is not p4c's JSON for BMv2") from None
+            raise DetourError("that is not BMv2 JSON") from None
 
     def _read(self, source: Any) -> None:
         types = {t["name"]: {f[0]: f[1] for f in t["fields"]} for t in source["header_types"]}

@@ -16,7 +16,7 @@ from detour.engine.compiler.program import Program
 
 @dataclass(frozen=True)
 class OwnProgram:
-    """A program as p4c compiled it, and its machine code."""
+    """A compiled program, and its machine code."""
 
     files: PipelineConfig
     code: Program
