@@ -29,8 +29,8 @@ def register(commands: Any) -> None:
     text = "exit code 1 if a program is below P %% of its statements or table outcomes"
     coverage.option("--fail-under", text, "P", _percent)
     coverage.option("--exceptions", "exceptions with reasons (TOML)", "FILE", Path)
-    text = "show what a packet needs to reach uncovered places, from the program's BMv2 JSON"
-    coverage.option("--suggest", text, "JSON", Path)
+    text = "show what a packet needs to reach uncovered places, from the program or its BMv2 JSON"
+    coverage.option("--suggest", text, "P4|JSON", Path)
     coverage.option("--source", "a folder with P4 sources", "DIR", Path, action="append", default=[])
     coverage.add_argument("-v", "--verbose", action="store_true", help="show all lines, not only uncovered ones")
 
@@ -62,9 +62,7 @@ def _coverage(options: argparse.Namespace) -> int:
     under = _under(totals, options.fail_under)
     suggested: list[tuple[Point, list[str]]] = []
     if options.suggest is not None:
-        from detour.engine.coverage.guards import suggestions  # loads the compiler
-
-        suggested = suggestions(document, options.suggest)
+        suggested = _suggestions(document, options.suggest)
 
     def render(page: Page) -> None:
         page.table(_summary(document))
@@ -85,6 +83,16 @@ def _coverage(options: argparse.Namespace) -> int:
         ]
     present(as_json, options, render)
     return 1 if under else 0
+
+
+def _suggestions(document: CoverageDocument, program: Path) -> list[tuple[Point, list[str]]]:
+    from detour.engine.coverage.guards import suggestions  # loads the compiler
+
+    if program.suffix == ".p4":
+        from detour.p4.build import build
+
+        program = build(program).json
+    return suggestions(document, program)
 
 
 def _under(totals: dict[str, dict[str, dict[str, int]]], least: float | None) -> list[str]:

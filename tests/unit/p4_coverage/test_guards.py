@@ -59,6 +59,13 @@ def test_as_text(covered: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "state ipv4 #0 extract\n    h.kind = 0x0800\n" in capsys.readouterr().out
 
 
+def test_of_a_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, file = str(COMPILED.parent / "small_router.p4"), str(tmp_path / "p4.coverage")
+    assert cli.main(["trace", "--program", source, "--packet", "01" * 64, "--coverage", file]) == 0
+    assert cli.main(["coverage", file, "--suggest", source]) == 0
+    assert "table TheIngress.routes: miss\n    h.kind = 0x0800\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", ["fabric", "adaptive", "qcn"])
 def test_every_point_of_our_programs_has_a_way(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     build = Path(cli.__file__).parents[1] / "p4src" / "build" / name
