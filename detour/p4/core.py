@@ -459,18 +459,18 @@ class Continue(Statement):
 
 _ELSEWHERE = frozenset({"type", "span", "declaration", "action", "function", "method", "annotations", "type_arguments"})
 """Fields that hold no part of the node, or name what stands elsewhere."""
-_PARTS: dict[type, tuple[str, ...]] = {}
+_PLAIN = frozenset({"str", "int", "bool", "int | None", "int | bool | str"})
+_PARTS: dict[type, list[str]] = {}
 
 
-def parts(node: object) -> Iterator[object]:
+def parts(node: object) -> list[object]:
     """Expressions, statements and tuples of such that a node consists of, in the order of the source."""
     kind = type(node)
     names = _PARTS.get(kind)
     if names is None:
-        names = tuple(one.name for one in fields(kind) if one.name not in _ELSEWHERE)  # type: ignore[arg-type]
-        _PARTS[kind] = names
-    for name in names:
-        yield getattr(node, name)
+        known = fields(kind)  # type: ignore[arg-type]
+        _PARTS[kind] = names = [one.name for one in known if one.name not in _ELSEWHERE and one.type not in _PLAIN]
+    return [getattr(node, name) for name in names]
 
 
 def walk(root: object) -> Iterator[object]:
@@ -478,8 +478,21 @@ def walk(root: object) -> Iterator[object]:
     pending = [root]
     while pending:
         node = pending.pop()
-        if isinstance(node, tuple):
-            pending.extend(reversed(node))
-        elif isinstance(node, Node):
+        if isinstance(node, Node):
             yield node
-            pending.extend(reversed(tuple(parts(node))))
+            pending.extend(reversed(parts(node)))
+        elif isinstance(node, tuple):
+            pending.extend(reversed(node))
+
+
+def written(node: object) -> tuple[Expression, ...]:
+    """What a statement or expression writes to: the target of an assignment, a changed header, out arguments."""
+    match node:
+        case Assign():
+            return (node.target,)
+        case CallBuiltin() if node.name != "isValid":
+            return (node.receiver,)
+        case CallFunction(function=callee) | CallMethod(method=callee) | CallAction(action=callee):
+            pairs = zip(callee.parameters, node.arguments, strict=False)
+            return tuple(value for one, value in pairs if value is not None and one.direction in ("out", "inout"))
+    return ()

@@ -86,7 +86,7 @@ def is_local_constant(expression: core.Expression) -> bool:
 
 def is_known(expression: core.Expression) -> bool:
     """Whether the value is known once constructor parameters are (18.1)."""
-    return all(map(_may_be_known, core.walk(expression)))
+    return isinstance(expression, core.Literal) or all(map(_may_be_known, core.walk(expression)))
 
 
 class Rest(core.Expression):

@@ -8,16 +8,19 @@ on all paths. Where paths meet, the first set grows and the second shrinks: a wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from detour.p4 import core, types
 from detour.p4.check.checker import Checker
-from detour.p4.check.places import root_of
-from detour.p4.source import Span
+from detour.p4.check.constants import CALLS
+from detour.p4.check.places import PARTS, root_of
+from detour.p4.source import Located
 
 Place = tuple[core.Declaration | str, ...]
 """A variable, and the names of fields below it."""
+Parameters = tuple[core.Variable, ...]
 
 
 @dataclass(slots=True)
@@ -40,22 +43,16 @@ class State:
 
 def warn_of_flow(c: Checker, declarations: Iterable[core.Declaration]) -> None:
     """Warnings for all bodies of the user's source."""
+    flow = Flow(c)
     for declaration in declarations:
         if declaration.span.file.standard:
             continue
         if isinstance(declaration, core.Control):
-            _control(c, declaration)
+            flow.control(declaration)
         elif isinstance(declaration, core.Parser):
-            _parser(c, declaration)
-        elif isinstance(declaration, core.Function | core.Action) and declaration.body is not None:
-            _body(c, declaration.parameters, declaration.body, declaration.name)
-
-
-def has_headers(kind: types.Type) -> bool:
-    """Whether a value of the type starts as something known: headers are invalid at first."""
-    if isinstance(kind, types.Struct):
-        return any(has_headers(part.type) for part in kind.fields)
-    return isinstance(kind, types.Header | types.Union | types.Stack)
+            flow.parser(declaration)
+        elif isinstance(declaration, core.Function | core.Action):
+            flow.body(declaration)
 
 
 def header_places(place: Place, kind: types.Type) -> Iterable[Place]:
@@ -65,6 +62,13 @@ def header_places(place: Place, kind: types.Type) -> Iterable[Place]:
     elif isinstance(kind, types.Struct):
         for part in kind.fields:
             yield from header_places((*place, part.name), part.type)
+
+
+def has_headers(kind: types.Type) -> bool:
+    """Whether a value of the type starts as something known: headers are invalid at first."""
+    if isinstance(kind, types.Struct):
+        return any(map(has_headers, types.components(kind)))
+    return isinstance(kind, types.Header | types.Union | types.Stack)
 
 
 def place_of(value: core.Expression) -> Place | None:
@@ -78,90 +82,82 @@ def place_of(value: core.Expression) -> Place | None:
     return (value.declaration, *reversed(names))
 
 
-# ---------------------------------------------------------------- bodies
+def is_field(value: object) -> TypeGuard[core.Member]:
+    """Whether it is a field of a header."""
+    return isinstance(value, core.Member) and isinstance(value.base.type, types.Header)
 
 
-def _body(c: Checker, parameters: tuple[core.Variable, ...], body: core.Statement, name: str) -> None:
-    run = Run(c)
-    run.enter(parameters)
-    run.statement(body)
-    run.leave(parameters, name)
+class Flow:
+    """Abstract runs of one body after the other."""
 
-
-def _control(c: Checker, control: core.Control) -> None:
-    assert control.body is not None
-    for one in control.locals:
-        if isinstance(one, core.Action) and one.body is not None:
-            _body(c, one.parameters, one.body, one.name)
-    run = Run(c)
-    run.enter(control.parameters)
-    for one in control.locals:
-        if isinstance(one, core.Declare):
-            run.statement(one)
-    run.statement(control.body)
-    run.leave(control.parameters, control.name)
-
-
-def _parser(c: Checker, parser: core.Parser) -> None:
-    """Runs states until what is known at their beginnings is stable, then once more with warnings."""
-    silent = Run(c, silent=True)
-    silent.enter(parser.parameters)
-    for one in parser.locals:
-        if isinstance(one, core.Declare):
-            silent.statement(one)
-    begins = {"start": silent.state}
-    todo = ["start"]
-    states = {state.name: state for state in parser.states}
-    while todo:
-        state = states.get(todo.pop())
-        if state is None:
-            continue
-        end = _state(Run(c, begins[state.name].copy(), silent=True), state)
-        for case in state.transition.cases if state.transition is not None else ():
-            name = case.state.name
-            before = begins.get(name)
-            after = end if before is None else before.join(end)
-            if before is None or after != before:
-                begins[name] = after.copy()
-                todo.append(name)
-    for name, begin in begins.items():
-        run = Run(c, begin.copy())
-        _state(run, states[name])
-        if name == "accept":
-            run.leave(parser.parameters, parser.name)
-
-
-def _state(run: Run, state: core.State) -> State:
-    for statement in state.statements:
-        run.statement(statement)
-    for expression in state.transition.expressions if state.transition is not None else ():
-        run.read(expression)
-    return run.state
-
-
-class Run:
-    """One abstract run; with `silent` without warnings."""
-
-    def __init__(self, c: Checker, state: State | None = None, *, silent: bool = False) -> None:
+    def __init__(self, c: Checker) -> None:
         self.c = c
-        self.state = state or State()
-        self.silent = silent
+        self.state = State()
+        self.silent = False
+        self._written: dict[core.Action, set[core.Declaration | None]] = {}
 
-    def warn(self, kind: str, span: Span, text: str) -> None:
+    def warn(self, kind: str, at: Located, text: str) -> None:
         if not self.silent and not self.state.dead:
-            self.c.warn(kind, span, text)
+            self.c.warn(kind, at, text)
 
-    def enter(self, parameters: tuple[core.Variable, ...]) -> None:
+    # ------------------------------------------------------------ bodies
+
+    def body(self, node: core.Function | core.Action | core.Control, first: Iterable[core.Statement] = ()) -> None:
+        """A body, after declarations that stand before it."""
+        if node.body is not None:
+            self._enter(node.parameters)
+            self.statements((*first, node.body))
+            self._leave(node.parameters, node.name)
+
+    def control(self, control: core.Control) -> None:
+        for local in control.locals:
+            if isinstance(local, core.Action):
+                self.body(local)
+        self.body(control, [local for local in control.locals if isinstance(local, core.Declare)])
+
+    def parser(self, parser: core.Parser) -> None:
+        """Runs states until what is known at their beginnings is stable, then once more with warnings."""
+        self.silent = True
+        self._enter(parser.parameters)
+        self.statements(local for local in parser.locals if isinstance(local, core.Declare))
+        begins = {"start": self.state}
+        todo = ["start"]
+        states = {state.name: state for state in parser.states}
+        while todo:
+            state = states.get(todo.pop())
+            if state is None:
+                continue
+            self._parser_state(state, begins)
+            for case in state.transition.cases if state.transition is not None else ():
+                name = case.state.name
+                before = begins.get(name)
+                after = self.state if before is None else before.join(self.state)
+                if after != before:
+                    begins[name] = after.copy()
+                    todo.append(name)
+        self.silent = False
+        for name in begins:
+            self._parser_state(states[name], begins)
+            if name == "accept":
+                self._leave(parser.parameters, parser.name)
+
+    def _parser_state(self, state: core.State, begins: dict[str, State]) -> None:
+        self.state = begins[state.name].copy()
+        self.statements(state.statements)
+        self.read(state.transition.expressions if state.transition is not None else ())
+
+    def _enter(self, parameters: Parameters) -> None:
+        self.state = State()
         for parameter in parameters:
             if parameter.direction == "out":
-                self.begin(parameter)
+                self._begin(parameter)
 
-    def leave(self, parameters: tuple[core.Variable, ...], name: str) -> None:
+    def _leave(self, parameters: Parameters, name: str) -> None:
         for parameter in parameters:
             if parameter.direction == "out" and parameter in self.state.unset:
-                self.warn("uninitialized", parameter.span, f"{parameter.name} may have no value at the end of {name}")
+                self.warn("uninitialized", parameter, f"{parameter.name} may have no value at the end of {name}")
 
-    def begin(self, variable: core.Variable) -> None:
+    def _begin(self, variable: core.Variable) -> None:
         """A variable without a value: headers in it are invalid."""
         if isinstance(variable.type, types.Struct) and not variable.type.fields:
             return
@@ -172,10 +168,45 @@ class Run:
 
     # ------------------------------------------------------------ statements
 
-    def statement(self, node: core.Statement) -> None:
-        STATEMENTS[type(node)](self, node)
+    def statements(self, nodes: Iterable[core.Statement]) -> None:
+        for node in nodes:
+            self.statement(node)
 
-    def branches(self, bodies: list[core.Statement | None]) -> None:
+    def statement(self, node: core.Statement) -> None:
+        match node:
+            case core.BlockStatement():
+                self.statements(node.statements)
+            case core.Assign():
+                self.read(node.value)
+                self._write(node.target, valid=not isinstance(node.value, core.InvalidHeader))
+            case core.CallStatement():
+                self.read(node.call)
+            case core.Declare():
+                self._begin(node.variable)
+                if node.initial is not None:
+                    self.read(node.initial)
+                    self.state.unset.discard(node.variable)
+                    if not isinstance(node.initial, core.InvalidHeader):
+                        self._forget((node.variable,))
+            case core.If():
+                self.read(node.condition)
+                self._branches([node.yes, node.no])
+            case core.Switch():
+                self.read(node.subject)
+                complete = any(None in case.labels for case in node.cases)
+                self._branches([*(case.body for case in node.cases), *([] if complete else [None])])
+            case core.For():
+                self.statements(node.initial)
+                self.read(node.condition)
+                self._loop(node.body, *node.update)
+            case core.ForIn():
+                self.read(node.collection)
+                self._loop(node.body)
+            case _:
+                self.read(node.value if isinstance(node, core.Return) else None)
+                self.state.dead = True
+
+    def _branches(self, bodies: list[core.Statement | None]) -> None:
         """Alternatives, one of which runs; None is one that does nothing."""
         begin, result = self.state, None
         for body in bodies:
@@ -185,236 +216,99 @@ class Run:
             result = self.state if result is None else result.join(self.state)
         self.state = result if result is not None else begin
 
-    def loop(self, parts: tuple[core.Statement, ...]) -> None:
+    def _loop(self, *nodes: core.Statement) -> None:
         before = self.state.copy()
-        for part in parts:
-            self.statement(part)
+        self.statements(nodes)
         self.state = before.join(self.state)
 
     # ------------------------------------------------------------ places
 
-    def write(self, target: core.Expression, *, valid: bool = True) -> None:
+    def _write(self, target: core.Expression, *, valid: bool = True) -> None:
         """An assignment to the target, or to a part of it."""
-        self.read_indexes(target)
-        if isinstance(target, core.Member) and isinstance(target.base.type, types.Header):
-            self.check_valid(target)
-        self.touch(target, valid=valid)
+        self._read_indexes(target)
+        self._check_valid(target)
+        self._touch(target, valid=valid)
 
-    def touch(self, target: core.Expression, *, valid: bool = True) -> None:
+    def _touch(self, target: core.Expression, *, valid: bool) -> None:
         root, place = root_of(target), place_of(target)
         if root is None:
             return
         self.state.unset.discard(root)
         if place is None:
-            self.forget((root,))
-        elif not (isinstance(target, core.Member) and isinstance(target.base.type, types.Header)):
-            self.forget(place)
+            self._forget((root,))
+        elif not is_field(target):
+            self._forget(place)
             if not valid:
                 self.state.invalid.update(header_places(place, target.type))
 
-    def forget(self, place: Place) -> None:
+    def _forget(self, place: Place) -> None:
         self.state.invalid = {one for one in self.state.invalid if one[: len(place)] != place}
 
-    def read_indexes(self, value: core.Expression) -> None:
-        while isinstance(value, core.Member | core.Index | core.StackMember | core.Slice):
-            if isinstance(value, core.Index):
-                self.read(value.index)
-            elif isinstance(value, core.Slice):
-                self.read(value.low)
+    def _read_indexes(self, value: core.Expression) -> None:
+        while isinstance(value, PARTS):
+            self.read(value.index if isinstance(value, core.Index) else None)
+            self.read(value.low if isinstance(value, core.Slice) else None)
             value = value.base
 
-    def check_valid(self, value: core.Member) -> None:
-        place = place_of(value.base)
-        if place in self.state.invalid:
-            self.warn("invalid", value.span, f"{value.span.text} is a field of a header that is invalid here")
+    def _check_valid(self, value: object) -> None:
+        if is_field(value) and place_of(value.base) in self.state.invalid:
+            self.warn("invalid", value, f"{value.span.text} is a field of a header that is invalid here")
 
     # ------------------------------------------------------------ expressions
 
-    def read(self, value: core.Expression) -> None:
-        kind = type(value)
-        if kind is core.Ref:
-            if value.declaration in self.state.unset:  # type: ignore[attr-defined]
-                name = value.declaration.name  # type: ignore[attr-defined]
-                self.warn("uninitialized", value.span, f"{name} may be read before it has a value")
-            return
-        reader = READERS.get(kind)
-        if reader is not None:
-            reader(self, value)
+    def read(self, value: object) -> None:
+        """An expression, or a tuple of such; None and what else stands among parts pass."""
+        if isinstance(value, core.Ref):
+            if value.declaration in self.state.unset:
+                self.warn("uninitialized", value, f"{value.declaration.name} may be read before it has a value")
+        elif isinstance(value, CALLS):
+            self._read_call(value)
+        elif isinstance(value, core.Expression | tuple):
+            self._check_valid(value)
+            for part in value if isinstance(value, tuple) else core.parts(value):
+                self.read(part)
 
-    def call(self, parameters: tuple[core.Variable, ...], arguments: tuple[core.Expression | None, ...]) -> None:
-        for parameter, argument in zip(parameters, arguments, strict=False):
-            if argument is None:
-                continue
+    def _read_call(self, value: core.Expression) -> None:
+        match value:
+            case core.CallFunction(function=callee) | core.CallMethod(method=callee):
+                self._call(callee.parameters, value.arguments)
+            case core.CallAction():
+                self._run_action(value.action, value.arguments)
+            case core.Apply(target=core.Ref(declaration=core.Table() as table)):
+                self.read(tuple(key.expression for key in table.keys))
+                for choice in table.actions:
+                    self._run_action(choice.action, choice.arguments)
+            case core.Apply(target=core.Expression(type=types.Block() as kind)):
+                self._call(kind.declaration.parameters, value.arguments)
+            case core.CallBuiltin():
+                if value.name != "isValid":
+                    self._touch(value.receiver, valid=value.name != "setInvalid")
+                self._read_indexes(value.receiver)
+            case core.ApplyResult():
+                self.read(value.apply)
+
+    def _call(self, parameters: Parameters, arguments: tuple[core.Expression | None, ...]) -> None:
+        pairs = [*zip(parameters, arguments, strict=False)]
+        for parameter, argument in pairs:
             if parameter.direction in ("", "in"):
                 self.read(argument)
-        for parameter, argument in zip(parameters, arguments, strict=False):
+        for parameter, argument in pairs:
             if argument is not None and parameter.direction in ("out", "inout"):
-                self.write(argument)
+                self._write(argument)
 
-    def effects(self, action: core.Action) -> None:
+    def _run_action(self, action: core.Action, arguments: tuple[core.Expression | None, ...]) -> None:
         """What an action may write counts as written: better no warning than a wrong one."""
-        for root in written_by(action):
-            self.state.unset.discard(root)
-            self.forget((root,))
+        self._call(action.parameters, arguments)
+        for root in self._written_by(action):
+            if root is not None:
+                self.state.unset.discard(root)
+                self._forget((root,))
 
-
-def written_by(action: core.Action) -> set[core.Declaration]:
-    """Variables that the action's body writes."""
-    run = Recorder()
-    if action.body is not None:
-        run.statement(action.body)
-    return run.roots
-
-
-class Recorder(Run):
-    """A run that only collects what is written."""
-
-    def __init__(self) -> None:
-        self.state = State()
-        self.silent = True
-        self.roots: set[core.Declaration] = set()
-
-    def touch(self, target: core.Expression, *, valid: bool = True) -> None:
-        root = root_of(target)
-        if root is not None:
-            self.roots.add(root)
-
-    def effects(self, action: core.Action) -> None:
-        self.roots |= written_by(action)
-
-
-# ---------------------------------------------------------------- rules for statements
-
-
-def _assign(run: Run, node: core.Assign) -> None:
-    run.read(node.value)
-    run.write(node.target, valid=not isinstance(node.value, core.InvalidHeader))
-
-
-def _declare(run: Run, node: core.Declare) -> None:
-    run.begin(node.variable)
-    if node.initial is not None:
-        run.read(node.initial)
-        run.state.unset.discard(node.variable)
-        if not isinstance(node.initial, core.InvalidHeader):
-            run.forget((node.variable,))
-
-
-def _block(run: Run, node: core.BlockStatement) -> None:
-    for statement in node.statements:
-        run.statement(statement)
-
-
-def _if(run: Run, node: core.If) -> None:
-    run.read(node.condition)
-    run.branches([node.yes, node.no])
-
-
-def _switch(run: Run, node: core.Switch) -> None:
-    run.read(node.subject)
-    bodies: list[core.Statement | None] = [case.body for case in node.cases]
-    if not any(None in case.labels for case in node.cases):
-        bodies.append(None)
-    run.branches(bodies)
-
-
-def _for(run: Run, node: core.For) -> None:
-    for statement in node.initial:
-        run.statement(statement)
-    run.read(node.condition)
-    run.loop((node.body, *node.update))
-
-
-def _for_in(run: Run, node: core.ForIn) -> None:
-    run.read(node.collection)
-    run.loop((node.body,))
-
-
-def _end(run: Run, node: core.Statement) -> None:
-    if isinstance(node, core.Return) and node.value is not None:
-        run.read(node.value)
-    run.state.dead = True
-
-
-STATEMENTS: dict[type, Callable] = {
-    core.Assign: _assign,
-    core.Declare: _declare,
-    core.BlockStatement: _block,
-    core.CallStatement: lambda run, node: run.read(node.call),
-    core.If: _if,
-    core.Switch: _switch,
-    core.For: _for,
-    core.ForIn: _for_in,
-    core.Return: _end,
-    core.Exit: _end,
-    core.Break: _end,
-    core.Continue: _end,
-}
-
-
-# ---------------------------------------------------------------- rules for expressions
-
-
-def _member(run: Run, value: core.Member) -> None:
-    if isinstance(value.base.type, types.Header):
-        run.check_valid(value)
-    run.read(value.base)
-
-
-def _builtin(run: Run, value: core.CallBuiltin) -> None:
-    if value.name != "isValid":
-        run.touch(value.receiver, valid=value.name != "setInvalid")
-    run.read_indexes(value.receiver)
-
-
-def _apply(run: Run, value: core.Apply) -> None:
-    target = value.target
-    if isinstance(target, core.Ref) and isinstance(target.declaration, core.Table):
-        for key in target.declaration.keys:
-            run.read(key.expression)
-        for choice in target.declaration.actions:
-            run.call(choice.action.parameters, choice.arguments)
-            run.effects(choice.action)
-        return
-    declaration = getattr(target.type, "declaration", None)
-    run.call(declaration.parameters if declaration is not None else (), value.arguments)
-
-
-def _action(run: Run, value: core.CallAction) -> None:
-    run.call(value.action.parameters, value.arguments)
-    run.effects(value.action)
-
-
-def _parts(*names: str) -> Callable[[Run, core.Expression], None]:
-    def read(run: Run, value: core.Expression) -> None:
-        for name in names:
-            run.read(getattr(value, name))
-
-    return read
-
-
-def _each(run: Run, values: Iterable[core.Expression]) -> None:
-    for value in values:
-        run.read(value)
-
-
-READERS: dict[type, Callable] = {
-    core.Member: _member,
-    core.StackMember: _parts("base"),
-    core.Index: _parts("base", "index"),
-    core.Slice: _parts("base", "low"),
-    core.Unary: _parts("operand"),
-    core.Cast: _parts("operand"),
-    core.Binary: _parts("left", "right"),
-    core.Conditional: _parts("condition", "yes", "no"),
-    core.MaskSet: _parts("value", "mask"),
-    core.RangeSet: _parts("low", "high"),
-    core.TupleValue: lambda run, value: _each(run, value.elements),
-    core.StructValue: lambda run, value: _each(run, (part for _, part in value.fields)),
-    core.CallFunction: lambda run, value: run.call(value.function.parameters, value.arguments),
-    core.CallMethod: lambda run, value: run.call(value.method.parameters, value.arguments),
-    core.CallAction: _action,
-    core.CallBuiltin: _builtin,
-    core.Apply: _apply,
-    core.ApplyResult: lambda run, value: run.read(value.apply),
-}
+    def _written_by(self, action: core.Action) -> set[core.Declaration | None]:
+        """Variables that the action's body writes."""
+        if action not in self._written:
+            nodes = [*core.walk(action.body)]
+            roots = {root_of(target) for node in nodes for target in core.written(node)}
+            inner = (self._written_by(node.action) for node in nodes if isinstance(node, core.CallAction))
+            self._written[action] = roots.union(*inner)
+        return self._written[action]
