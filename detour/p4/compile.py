@@ -10,6 +10,7 @@ import gc
 import json
 import sys
 import time
+import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from detour.p4 import core
     from detour.p4.elaborate import Elaboration
+    from detour.p4.lexer import Token
 
 PACKAGES = {"v1model": "V1Switch", "psa": "PSA_Switch", "pna": "PNA_NIC"}
 """The package that `main` instantiates, by architecture."""
@@ -110,7 +112,13 @@ def compile_file(
     result.files = reader.files
     with _undisturbed():
         try:
-            _passes(reader, path, arch, name, messages, result, (p4info, entries))
+            program, elaboration = _checked(reader.run(path, name), messages, arch)
+            from detour.p4.bmv2.document import lower
+
+            result.json = lower(program, elaboration, messages, name or str(path))
+            messages.stop_at_errors()
+            if p4info:
+                _describe(program, elaboration, messages, result, entries)
         except CompileError as error:
             if error.message is not None:
                 result.errors.append(error.message)
@@ -134,36 +142,26 @@ def compiled(path: Path, arch: str | None = None, include: Iterable[Path] = (), 
     return result
 
 
-def _passes(
-    reader: Preprocessor,
-    path: Path,
-    arch: str | None,
-    name: str | None,
-    messages: Messages,
-    result: Result,
-    wanted: tuple[bool, bool],
-) -> None:
-    from detour.p4.bmv2.document import lower
+def _checked(tokens: list[Token], messages: Messages, arch: str | None) -> tuple[core.Program, Elaboration]:
+    """The typed program, and its instances."""
     from detour.p4.check import check_program
     from detour.p4.elaborate import elaborate
     from detour.p4.parser import parse
 
-    tokens = reader.run(path, name)
     tree = parse(tokens, messages)
-    _in_order(messages.errors, list(dict.fromkeys(token.span.file for token in tokens)))
-    _stop_at_errors(messages)
+    # Errors of the lexer and the parser in the order of the source.
+    order = {file: index for index, file in enumerate(dict.fromkeys(token.span.file for token in tokens))}
+    messages.errors.sort(key=lambda error: (order.get(error.span.file, -1), error.span.start))
+    messages.stop_at_errors()
     program = check_program(tree, messages)
-    _stop_at_errors(messages)
+    messages.stop_at_errors()
     elaboration = elaborate(program, messages)
-    _stop_at_errors(messages)
+    messages.stop_at_errors()
     if elaboration is None:
         hint = "as in V1Switch(MyParser(), MyVerifyChecksum(), MyIngress(), ...) main;"
-        raise messages.fail(tokens[-1].span, "the program has no main", hint)
+        raise messages.fail(tokens[-1], "the program has no main", hint)
     _check_architecture(elaboration, arch, messages)
-    result.json = lower(program, elaboration, messages, name or str(path))
-    _stop_at_errors(messages)
-    if wanted[0]:
-        _describe(program, elaboration, messages, result, wanted[1])
+    return program, elaboration
 
 
 def _describe(
@@ -177,25 +175,13 @@ def _describe(
         result.entries = p4info.entries(program, elaboration, messages)
 
 
-def _stop_at_errors(messages: Messages) -> None:
-    if messages.errors:
-        raise CompileError
-
-
-def _in_order(errors: list[Message], files: list[object]) -> None:
-    """Errors of the lexer and the parser in the order of the source."""
-    order = {file: index for index, file in enumerate(files)}
-    errors.sort(key=lambda error: (order.get(error.span.file, -1), error.span.start))
-
-
 def _check_architecture(elaboration: Elaboration, arch: str | None, messages: Messages) -> None:
     declared = elaboration.main.declaration.name
-    if arch is not None and declared != PACKAGES.get(arch):
-        span = elaboration.main.node.span
-        wanted = PACKAGES.get(arch)
-        if wanted is None:
-            raise messages.fail(span, f"there is no architecture {arch}", f"there are {', '.join(PACKAGES)}")
-        raise messages.fail(span, f"main is a {declared}, not a {wanted} as {arch} has it")
+    main = elaboration.main.node
+    if arch is not None and arch not in PACKAGES:
+        raise messages.fail(main, f"there is no architecture {arch}", f"there are {', '.join(PACKAGES)}")
+    if arch is not None and declared != PACKAGES[arch]:
+        raise messages.fail(main, f"main is a {declared}, not a {PACKAGES[arch]} as {arch} has it")
 
 
 @contextmanager
@@ -230,12 +216,7 @@ def _bug(error: Exception, path: Path) -> InternalError:
 
 def _source_of(error: Exception) -> Span | None:
     """The smallest source among what the functions that failed were working on, the innermost function first."""
-    frames = []
-    trace = error.__traceback__
-    while trace is not None:
-        frames.append(trace.tb_frame)
-        trace = trace.tb_next
-    for frame in reversed(frames):
+    for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)]):
         spans = [span for value in frame.f_locals.values() if (span := _span_of(value)) is not None]
         if spans:
             return min(spans, key=lambda span: span.end - span.start)

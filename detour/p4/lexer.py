@@ -90,6 +90,13 @@ def lex(file: SourceFile, start: int, tokens: list[Token], messages: Messages | 
     return len(text)
 
 
+def lex_line(line: Span, messages: Messages) -> list[Token]:
+    """The tokens of a part of a line of the preprocessor."""
+    tokens: list[Token] = []
+    lex(line.file, line.start, tokens, messages, line.end)
+    return tokens
+
+
 def _complain(file: SourceFile, at: int, word: str, messages: Messages) -> None:
     span = Span(file, at, at + len(word))
     if word == "/*":

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from detour.p4.lexer import Token, lex
+from detour.p4.lexer import Token, lex_line
 from detour.p4.messages import Messages
 from detour.p4.source import SourceFile, Span
 
@@ -45,8 +45,7 @@ class Macros:
 
     def define(self, line: Span) -> None:
         """Take what stands after `#define`."""
-        tokens: list[Token] = []
-        lex(line.file, line.start, tokens, self.messages, line.end)
+        tokens = lex_line(line, self.messages)
         if not tokens or not tokens[0].text.isidentifier():
             self.messages.error(line, "#define needs a name")
             return
@@ -84,6 +83,7 @@ class Macros:
             elif not pending or pending[-1][0].kind != "(":
                 result.append(token)
             else:
+                pending.pop()
                 given = self._arguments(macro, token, pending)
                 if given is not None:
                     self._push(macro, given[0], token.span.to(given[1]), makers, pending)
@@ -92,7 +92,6 @@ class Macros:
     def _arguments(self, macro: Macro, name: Token, pending: _Pending) -> tuple[dict[str, list[Token]], Span] | None:
         """Arguments of a macro by parameter and the place of the closing bracket; None: they are wrong."""
         parameters = macro.parameters or ()
-        pending.pop()
         given: list[list[Token]] = [[]]
         depth = 0
         while pending:
@@ -161,8 +160,7 @@ class Macros:
         return result
 
     def _pasted(self, text: str, span: Span) -> list[Token]:
-        tokens: list[Token] = []
-        lex(SourceFile("", text), 0, tokens, self.messages, len(text))
+        tokens = lex_line(Span(SourceFile("", text), 0, len(text)), self.messages)
         return [Token(token.kind, token.text, span) for token in tokens]
 
 

@@ -53,6 +53,11 @@ class Messages:
         if not at.span.file.standard:
             self.warnings.append(Message(text, at.span, kind=kind))
 
+    def stop_at_errors(self) -> None:
+        """Raises `CompileError` if there are any."""
+        if self.errors:
+            raise CompileError
+
     def fail(self, at: Located, text: str, hint: str = "") -> CompileError:
         """An error after which the pass cannot go on: `raise messages.fail(...)`."""
         return CompileError(Message(text, at.span, hint))

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from detour.p4.conditions import ConditionError, evaluate
-from detour.p4.lexer import Token, lex, unquote
+from detour.p4.lexer import Token, lex, lex_line, unquote
 from detour.p4.macros import Macros
-from detour.p4.messages import CompileError, Message, Messages
+from detour.p4.messages import Messages
 from detour.p4.source import SourceFile, Span
 
 STANDARD = Path(__file__).parent / "include"
@@ -30,6 +30,7 @@ _CONDITION_INSIDE = re.compile(r"\n[ \t]*#[ \t]*if")
 _WORD = re.compile(r"#[ \t]*([A-Za-z_]+[ \t]*|(?=[0-9]))")
 _INCLUDE = re.compile(r'(?:"([^"\n]+)"|<([^>\n]+)>)\s*(?:/\*.*)?')
 _POSITION = re.compile(r'([0-9]+)(?:\s+("(?:[^"\\\n]|\\.)*"))?[\s0-9]*')
+_CONDITIONS = ("if", "ifdef", "ifndef", "elif", "else", "endif")
 _STANDARD_FOLDERS = ("/p4include/", f"{STANDARD}/")
 
 
@@ -117,7 +118,7 @@ class Preprocessor:
             at = line.end()
             if kind in _CONDITIONS:
                 self._flush()
-                _CONDITIONS[kind](self, rest, conditions)
+                self._condition(kind, rest, conditions)
             elif active and kind == "line":
                 self._flush()
                 source = self._renumbered(rest)
@@ -187,9 +188,7 @@ class Preprocessor:
     def _include(self, rest: Span) -> None:
         text = rest.text.strip()
         if text[:1] not in ('"', "<"):
-            tokens: list[Token] = []
-            lex(rest.file, rest.start, tokens, self.messages, rest.end)
-            text = "".join(token.text for token in self.macros.expand(tokens))
+            text = "".join(token.text for token in self.macros.expand(lex_line(rest, self.messages)))
         match = _INCLUDE.fullmatch(text)
         if match is None:
             self.messages.error(rest, '#include needs a file: "file.p4" or <file.p4>')
@@ -198,11 +197,9 @@ class Preprocessor:
         path, name = self._find(wanted, rest.file if match[1] else None)
         if not path:
             places = ", ".join(str(folder) for folder in self.include[:-1]) or "no folder is given with -I"
-            raise CompileError(Message(f"{wanted} is not there", rest, f"looked beside the program and in: {places}"))
+            raise self.messages.fail(rest, f"{wanted} is not there", f"looked beside the program and in: {places}")
         if self._depth >= _MAX_DEPTH:
-            raise CompileError(
-                Message(f"{wanted} includes itself", rest, "guard it with #ifndef ... #define ... #endif")
-            )
+            raise self.messages.fail(rest, f"{wanted} includes itself", "guard it with #ifndef ... #define ... #endif")
         standard = path.startswith(str(STANDARD)) or (match[2] is not None and "/p4include/" in path)
         self._depth += 1
         self._process(self._read(Path(path), name, standard=standard))
@@ -210,63 +207,42 @@ class Preprocessor:
 
     def _find(self, wanted: str, beside: SourceFile | None) -> tuple[str, str]:
         """Where the file is, and what messages call it; nothing if it is not there."""
+        folders = [(str(folder), "" if folder == STANDARD else str(folder)) for folder in self.include]
         if beside is not None:
             folder, shown = self._folders[beside]
+            folders.insert(0, (folder, "" if beside.standard else shown))
+        for folder, shown in folders:
             path = os.path.join(folder, wanted)
             if os.path.isfile(path):
-                return path, wanted if beside.standard else os.path.join(shown, wanted)
-        for folder in map(str, self.include):
-            path = os.path.join(folder, wanted)
-            if os.path.isfile(path):
-                return path, wanted if folder == str(STANDARD) else path
+                return path, os.path.join(shown, wanted)
         return "", ""
 
     # ---------------------------------------------------------------- conditions
 
-    def _holds(self, rest: Span) -> bool:
-        tokens: list[Token] = []
-        lex(rest.file, rest.start, tokens, self.messages, rest.end)
+    def _condition(self, kind: str, rest: Span, conditions: list[_Condition]) -> None:
+        """Take a line that decides which others count."""
+        if kind in ("if", "ifdef", "ifndef"):
+            outer = not conditions or conditions[-1].active
+            holds = outer and self._holds(kind, rest)
+            conditions.append(_Condition(rest, holds, holds or not outer))
+        elif not conditions or (conditions[-1].last and kind != "endif"):
+            self.messages.error(rest, f"#{kind} without #if")
+        elif kind == "endif":
+            conditions.pop()
+        else:
+            condition = conditions[-1]
+            condition.active = not condition.done and (kind == "else" or self._holds("if", rest))
+            condition.done |= condition.active
+            condition.last = kind == "else"
+
+    def _holds(self, kind: str, rest: Span) -> bool:
+        if kind != "if":
+            return (rest.text.strip() in self.macros) == (kind == "ifdef")
         try:
-            return bool(evaluate(tokens, self.macros))
+            return bool(evaluate(lex_line(rest, self.messages), self.macros))
         except ConditionError as error:
             self.messages.error(rest, f"this condition cannot be computed: {error}")
             return False
-
-    def _if(self, rest: Span, conditions: list[_Condition]) -> None:
-        outer = not conditions or conditions[-1].active
-        holds = outer and self._holds(rest)
-        conditions.append(_Condition(rest, holds, holds or not outer))
-
-    def _ifdef(self, rest: Span, conditions: list[_Condition]) -> None:
-        outer = not conditions or conditions[-1].active
-        holds = outer and rest.text.strip() in self.macros
-        conditions.append(_Condition(rest, holds, holds or not outer))
-
-    def _ifndef(self, rest: Span, conditions: list[_Condition]) -> None:
-        outer = not conditions or conditions[-1].active
-        holds = outer and rest.text.strip() not in self.macros
-        conditions.append(_Condition(rest, holds, holds or not outer))
-
-    def _elif(self, rest: Span, conditions: list[_Condition]) -> None:
-        if not conditions or conditions[-1].last:
-            self.messages.error(rest, "#elif without #if")
-            return
-        condition = conditions[-1]
-        condition.active = not condition.done and self._holds(rest)
-        condition.done |= condition.active
-
-    def _else(self, rest: Span, conditions: list[_Condition]) -> None:
-        if not conditions or conditions[-1].last:
-            self.messages.error(rest, "#else without #if")
-            return
-        condition = conditions[-1]
-        condition.active, condition.done, condition.last = not condition.done, True, True
-
-    def _endif(self, rest: Span, conditions: list[_Condition]) -> None:
-        if conditions:
-            conditions.pop()
-        else:
-            self.messages.error(rest, "#endif without #if")
 
 
 def as_text(tokens: Iterable[Token]) -> str:
@@ -286,13 +262,3 @@ def as_text(tokens: Iterable[Token]) -> str:
         parts.append(token.text)
         file, line, end = span.file, at, span.end
     return "".join(parts) + "\n"
-
-
-_CONDITIONS: dict[str, Callable[[Preprocessor, Span, list[_Condition]], None]] = {
-    "if": Preprocessor._if,
-    "ifdef": Preprocessor._ifdef,
-    "ifndef": Preprocessor._ifndef,
-    "elif": Preprocessor._elif,
-    "else": Preprocessor._else,
-    "endif": Preprocessor._endif,
-}

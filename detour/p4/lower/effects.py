@@ -75,15 +75,7 @@ def _used(body: object) -> Iterator[Path]:
 
 
 def _written(body: object) -> Iterator[Path]:
-    for node in walk(body):
-        targets: list[object] = []
-        if isinstance(node, core.Assign):
-            targets = [node.target]
-        elif isinstance(node, core.CallBuiltin) and node.name != "isValid":
-            targets = [node.receiver]
-        elif isinstance(node, core.CallFunction | core.CallMethod | core.CallAction):
-            targets = [argument for p, argument in arguments(node) if p.direction in ("out", "inout")]
-        yield from (path for path in map(_path, targets) if path)
+    return (path for node in walk(body) for target in core.written(node) if (path := _path(target)))
 
 
 def arguments(
@@ -91,7 +83,7 @@ def arguments(
 ) -> Iterator[tuple[core.Variable, core.Expression | None]]:
     """Parameters and arguments of a call."""
     if isinstance(call, core.CallFunction):
-        called: core.Function | core.Method | core.Action = call.function
+        called: core.Function | core.Action = call.function
     else:
         called = call.method if isinstance(call, core.CallMethod) else call.action
     return zip(called.parameters, call.arguments, strict=True)

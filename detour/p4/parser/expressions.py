@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parser of expressions (specification, section 8) and of sets (8.13, keyset expressions)."""
+"""Parser of types as written, of expressions (specification, section 8) and of sets (8.13, keyset expressions)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from detour.p4 import syntax
 from detour.p4.lexer import number, unquote
-from detour.p4.parser.cursor import NAMES
-from detour.p4.parser.types import TypeParser
+from detour.p4.parser.cursor import NAMES, Cursor, ParseError
 from detour.p4.source import Span
+
+_BASES = frozenset(("bit", "bool", "error", "int", "match_kind", "string", "tuple", "varbit", "void"))
 
 _PRECEDENCE = {
     "||": 2,
@@ -29,18 +30,102 @@ SETS = ("&&&", "..")
 """Operators that make sets."""
 
 
-class ExpressionParser(TypeParser):
-    """Reads expressions by precedence."""
+class ExpressionParser(Cursor):
+    """Reads types, and expressions by precedence."""
+
+    # ---------------------------------------------------------------- types
+
+    def starts_type(self) -> bool:
+        """Whether a type stands here, and not a member of one such as `error.NoError`."""
+        kind = self.kind
+        if kind == "name":
+            return self._types.get(self.token.text, False) and self.peek() != "."
+        if kind in _BASES:
+            return self.peek() != "."
+        if kind in NAMES:
+            return (kind == "list" and self.peek() == "<") or (self.is_type(kind) and self.peek() != ".")
+        return kind == "." and self.peek() in NAMES and self.is_type(self.tokens[self.at + 1].text, True)
+
+    def type(self) -> syntax.TypeNode:
+        """A type."""
+        return self.sized(self._unsized_type())
+
+    def sized(self, node: syntax.TypeNode) -> syntax.TypeNode:
+        """`node`, or the stack that `[size]` makes of it; it may stand behind the name that is declared, too."""
+        start = node.span
+        while self.kind == "[":
+            size = self.between("[", self.expression, "]")
+            node = syntax.ArrayType(self.until(start), node, size)
+        return node
+
+    def _unsized_type(self) -> syntax.TypeNode:
+        kind, start = self.kind, self.token.span
+        if kind in ("bit", "int", "varbit"):
+            return self._bits()
+        if kind in _BASES:
+            self.advance()
+            return (
+                syntax.NamedType(start, kind) if kind != "tuple" else self._specialized(syntax.NamedType(start, kind))
+            )
+        node = self.named_type()
+        if kind == "list" and node.arguments is not None and len(node.arguments) != 1:
+            self.messages.error(node.span, "a list has one type of elements: list<T>")
+            raise ParseError
+        return node
+
+    def named_type(self) -> syntax.NamedType:
+        """The name of a type, with type arguments if there are any."""
+        start = self.token.span
+        absolute = self.take(".")
+        if self.kind not in NAMES:
+            raise self.unexpected("a type")
+        name = self.advance().text
+        node = syntax.NamedType(self.until(start), name, absolute)
+        return self._specialized(node) if self.kind == "<" else node
+
+    def _specialized(self, node: syntax.NamedType) -> syntax.NamedType:
+        arguments = self.type_arguments()
+        return syntax.NamedType(self.until(node.span), node.name, node.absolute, arguments, node.span)
+
+    def _bits(self) -> syntax.TypeNode:
+        token = self.advance()
+        if self.kind != "<":
+            if token.kind == "int":
+                return syntax.NamedType(token.span, "int")
+            if token.kind == "varbit":
+                raise self.unexpected("`<` and the largest width after varbit", "as in varbit<320>")
+            return syntax.BitsType(token.span, "bit", syntax.Literal(token.span, 1))
+        self.advance()
+        width = self.width()
+        self.expect_close()
+        return syntax.BitsType(self.until(token.span), token.kind, width)
+
+    def type_arguments(self) -> tuple[syntax.TypeNode, ...]:
+        """`<type, type>`."""
+        self.expect("<")
+        arguments: list[syntax.TypeNode] = []
+        while self.kind not in (">", ">>"):
+            arguments.append(syntax.NamedType(self.advance().span, "_") if self.kind == "_" else self.type())
+            if not self.take(","):
+                break
+        self.expect_close()
+        return tuple(arguments)
+
+    def type_parameters(self) -> tuple[syntax.Name, ...]:
+        """`<T, U>`, if it is there: types from here on, in the present scope."""
+        if self.kind != "<":
+            return ()
+        self.advance()
+        names = self.separated(self.name, ">")
+        self.expect_close()
+        for one in names:
+            self.declare(one.text, True)
+        return names
+
+    # ---------------------------------------------------------------- operators
 
     def expression(self) -> syntax.Expression:
         return self._binary(_CONDITIONAL, self.unary())
-
-    def annotated_expression(self) -> syntax.Expression:
-        """An expression in an annotation, or a type as in `@p4runtime_translation("", bit<32>)`."""
-        if self.starts_type() and self.kind not in NAMES:
-            node = self.type()
-            return syntax.TypeExpression(node.span, node)
-        return self.expression()
 
     def width(self) -> syntax.Expression:
         """A width between `<` and `>`. The specification wants brackets around computed ones; p4c does not."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from detour.p4 import syntax
+from detour.p4.parser.annotations import AnnotationParser
 from detour.p4.parser.cursor import NAMES
-from detour.p4.parser.expressions import ExpressionParser
 from detour.p4.source import Span
 
 _Annotations = tuple[syntax.Annotation, ...]
@@ -22,7 +22,7 @@ _NOT_IN_PARSERS = frozenset(("return", "exit", "switch"))
 _PLACES = (syntax.NameExpression, syntax.Member, syntax.Index, syntax.Slice, syntax.PlusSlice, syntax.Sign)
 
 
-class StatementParser(ExpressionParser):
+class StatementParser(AnnotationParser):
     """Reads statements."""
 
     in_parser = False
