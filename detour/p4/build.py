@@ -100,7 +100,7 @@ def _folder(digest: str) -> Path:
 
 @cache
 def _scratch() -> str:
-    """Where builds go when there is no cache: they last as long as the process."""
+    """The folder for builds when there is no cache: they last as long as the process."""
     folder = tempfile.mkdtemp(prefix="detour-p4-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -147,7 +147,7 @@ def run_p4c(
 
 
 def _p4c(source: Path, arguments: list[str]) -> bytes:
-    """What p4c prints. It runs beside the source: the JSON then names files by relative paths."""
+    """Run p4c; its output. It runs beside the source: the JSON then names files by relative paths."""
     command = p4c_of(source)
     if shutil.which(command) is None:
         raise DetourError(f"{command} is not on PATH: install p4lang's package p4lang-p4c, or leave out --compiler p4c")

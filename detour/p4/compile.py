@@ -40,7 +40,7 @@ _LONGEST = 400
 
 @dataclass
 class Result:
-    """What compiling made. `json` is None if there are errors."""
+    """The output of the compiler. `json` is None if there are errors."""
 
     json: dict[str, Any] | None = None
     p4info: p4i.P4Info | None = None
@@ -135,7 +135,7 @@ def compile_file(
 
 
 def compiled(path: Path, arch: str | None = None, include: Iterable[Path] = (), **options: Any) -> Result:
-    """The same for a program that must compile. Raises `Refused`."""
+    """Compile a program that must have no errors. Raises `Refused`."""
     result = compile_file(path, arch, include, **options)
     if result.errors:
         raise Refused(result)

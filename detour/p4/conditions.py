@@ -74,7 +74,7 @@ def _without_defined(tokens: Sequence[Token], macros: Macros) -> list[Token]:
 
 
 class _Reader:
-    """Reads the tokens of a condition by precedence."""
+    """Reader of the tokens of a condition, by precedence."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         self.tokens = list(reversed(tokens))

@@ -486,7 +486,7 @@ def walk(root: object) -> Iterator[object]:
 
 
 def written(node: object) -> tuple[Expression, ...]:
-    """What a statement or expression writes to: the target of an assignment, a changed header, out arguments."""
+    """Places that a statement or expression writes: the target of an assignment, a changed header, out arguments."""
     match node:
         case Assign():
             return (node.target,)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from detour.p4 import core, types
+from detour.p4.check.constants import compute, wrap
 from detour.p4.core import walk
 from detour.p4.messages import Messages
 
@@ -281,19 +282,9 @@ def _number(value: Value) -> int | None:
     return value.value if isinstance(value, core.EnumMember) else None
 
 
-def wrapped(kind: types.Type, value: int) -> int | bool:
-    """A number as the type holds it: the low bits, signed or not."""
-    kind = types.underlying(kind)
-    if kind == types.BOOL:
-        return bool(value)
-    if isinstance(kind, types.Bits):
-        value &= (1 << kind.width) - 1
-        return value - (1 << kind.width) if kind.signed and kind.width and value >> (kind.width - 1) else value
-    return value
-
-
 def _literal(node: core.Expression, value: int) -> core.Literal:
-    return core.Literal(node.type, node.span, wrapped(node.type, value))
+    kind = types.underlying(node.type)
+    return core.Literal(node.type, node.span, bool(value) if kind == types.BOOL else wrap(value, kind))
 
 
 def _cast(node: core.Cast, block: Block) -> Value:
@@ -314,36 +305,12 @@ def _unary(node: core.Unary, block: Block) -> Value:
     return _literal(node, {"-": -number, "~": ~number, "!": not number, "+": number}[node.operator])
 
 
-def _saturated(kind: types.Type, value: int) -> int:
-    kind = types.underlying(kind)
-    if not isinstance(kind, types.Bits):
-        return value
-    low, high = (-(1 << (kind.width - 1)), (1 << (kind.width - 1)) - 1) if kind.signed else (0, (1 << kind.width) - 1)
-    return min(max(value, low), high)
-
-
-_BINARY: dict[str, Callable[[int, int], int]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
-    "/": lambda a, b: a // b, "%": lambda a, b: a % b,
-    "&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ b,
-    "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b,
-    "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b, ">=": lambda a, b: a >= b, "&&": lambda a, b: a and b, "||": lambda a, b: a or b,
-}  # fmt: skip
-
-
 def _binary(node: core.Binary, block: Block) -> Value:
     left, right = _number(block.value(node.left)), _number(block.value(node.right))
-    if left is None or right is None:
+    if left is None or right is None or (node.operator in ("/", "%") and right <= 0):
         return node
-    if node.operator == "++":
-        bits = types.width(node.right.type)
-        return _literal(node, (left << bits) | (right & ((1 << bits) - 1)))
-    if node.operator in ("|+|", "|-|"):
-        return _literal(node, _saturated(node.type, left + right if node.operator == "|+|" else left - right))
-    if node.operator in ("/", "%") and right <= 0:
-        return node
-    return _literal(node, _BINARY[node.operator](left, right))
+    kinds = types.underlying(node.type), types.underlying(node.right.type)
+    return _literal(node, compute(node.operator, left, right, *kinds))
 
 
 def _conditional(node: core.Conditional, block: Block) -> Value:

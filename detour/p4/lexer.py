@@ -106,7 +106,7 @@ def _complain(file: SourceFile, at: int, word: str, messages: Messages) -> None:
 
 
 class NumberParts(NamedTuple):
-    """What an integer literal says; `width` is None where none is written."""
+    """The parts of an integer literal; `width` is None where none is written."""
 
     value: int
     width: int | None = None

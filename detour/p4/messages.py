@@ -12,7 +12,7 @@ MAX_ERRORS = 20
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is wrong, in P4's words, and what to write instead where there is such a thing."""
+    """The error or warning, in P4's words, and a hint: what to write instead, where there is such a thing."""
 
     text: str
     span: Span
@@ -22,7 +22,7 @@ class Message:
 
 
 class CompileError(Exception):
-    """Ends a pass that cannot go on. What it has to say is in `Messages` already, or in `message`."""
+    """The end of a pass that cannot go on. The error is in `Messages` already, or in `message`."""
 
     def __init__(self, message: Message | None = None) -> None:
         super().__init__(message.text if message else "errors")
@@ -31,13 +31,13 @@ class CompileError(Exception):
 
 @dataclass
 class Messages:
-    """Collects messages of all passes."""
+    """Messages of all passes."""
 
     errors: list[Message] = field(default_factory=list)
     warnings: list[Message] = field(default_factory=list)
 
     def error(self, at: Located, text: str, hint: str = "") -> None:
-        """Adds an error; one at a place that has an error already says nothing new.
+        """Add an error; one at a place that has an error already says nothing new.
 
         Raises:
             CompileError: there are `MAX_ERRORS`.
@@ -54,7 +54,7 @@ class Messages:
             self.warnings.append(Message(text, at.span, kind=kind))
 
     def stop_at_errors(self) -> None:
-        """Raises `CompileError` if there are any."""
+        """Raise `CompileError` if there are any."""
         if self.errors:
             raise CompileError
 

@@ -48,7 +48,7 @@ class _Condition:
 
 
 class Preprocessor:
-    """Reads a program and all that it includes."""
+    """Reader of a program and all that it includes."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class Preprocessor:
         self._depth -= 1
 
     def _find(self, wanted: str, beside: SourceFile | None) -> tuple[str, str]:
-        """Where the file is, and what messages call it; nothing if it is not there."""
+        """The place of the file, and its name in messages; nothing if it is not there."""
         folders = [(str(folder), "" if folder == STANDARD else str(folder)) for folder in self.include]
         if beside is not None:
             folder, shown = self._folders[beside]

@@ -43,14 +43,14 @@ class SourceFile:
 
 
 class Located(Protocol):
-    """What stands at a place."""
+    """Anything that stands at a place."""
 
     @property
     def span(self) -> Span: ...
 
 
 class Span(NamedTuple):
-    """Where a node stands: offsets into the text of its file, before preprocessing. What a macro made stands where
+    """The place of a node: offsets into the text of its file, before preprocessing. What a macro made stands where
     the macro was used.
     """
 

@@ -81,7 +81,7 @@ class ListOf(Type):
 
 
 class SetOf(Type):
-    """What select labels and table entries denote: values, masks, ranges."""
+    """Sets that select labels and table entries denote: values, masks, ranges."""
 
     element: Type
 

@@ -23,7 +23,7 @@ Called = TypeVar("Called", bound=core.Function)
 
 @dataclass(slots=True)
 class Signature:
-    """What is called: its name for messages, its parameters, and what is generic about it."""
+    """A function or the like that is called: its name for messages, its parameters and type parameters."""
 
     name: str
     parameters: Parameters
@@ -118,7 +118,7 @@ def bind(
     at: Located,
     expected: Type | None = None,
 ) -> Bound:
-    """Checks the arguments of a call, and finds its type arguments."""
+    """Check the arguments of a call, and find its type arguments."""
     given = _match(c, signature.parameters, arguments, signature.name, at)
     bindings = _explicit(c, signature, type_arguments, at)
     values = [_value(c, *pair) for pair in zip(signature.parameters, given, strict=True)]
@@ -224,7 +224,7 @@ def _check(
     value: core.Expression | None,
     bindings: dict[types.TypeVariable, Type],
 ) -> core.Expression | None:
-    """Converts an argument, or requires an l-value, as the direction of its parameter says."""
+    """Convert an argument, or require an l-value, as the direction of its parameter says."""
     kind, default = parameter.type, parameter.default
     if value is None and default is not None:
         value = replace(default, type=substitute(default.type, bindings)) if bindings else default

@@ -176,7 +176,7 @@ def _selectable(kind: Type) -> bool:
 
 
 def _check_reach(c: Checker, parser: core.Parser, states: dict[str, core.State]) -> None:
-    """Reports a parser that never ends, and warns of states that are never reached."""
+    """Report a parser that never ends, and warn of states that are never reached."""
     reached: set[str] = set()
     todo = ["start"]
     while todo:

@@ -58,7 +58,7 @@ def _by_name(c: Checker, callee: syntax.NameExpression, node: syntax.Call, expec
 
 
 def _find_callee(c: Checker, callee: syntax.NameExpression, node: syntax.Call) -> Symbol:
-    """What a name that is called means: of overloads in several scopes, the innermost that fits."""
+    """The meaning of a name that is called: of overloads in several scopes, the innermost that fits."""
     symbol = c.find(callee)
     if isinstance(symbol, Overloads | core.Action) or callee.absolute:
         return symbol

@@ -22,7 +22,7 @@ Rule = TypeVar("Rule", bound=Callable)
 
 
 def rule(table: dict[type, Any], *nodes: type) -> Callable[[Rule], Rule]:
-    """Enters a function into a table of rules: `@rule(EXPRESSIONS, syntax.Literal)`."""
+    """Enter a function into a table of rules: `@rule(EXPRESSIONS, syntax.Literal)`."""
 
     def enter(function: Rule) -> Rule:
         table.update(dict.fromkeys(nodes, function))
@@ -32,7 +32,7 @@ def rule(table: dict[type, Any], *nodes: type) -> Callable[[Rule], Rule]:
 
 
 class Checker:
-    """What all rules share: messages, the current scope, and what is known of the program so far."""
+    """The state that all rules share: messages, the current scope, and what is known of the program so far."""
 
     def __init__(self, messages: Messages) -> None:
         self.messages = messages
@@ -79,7 +79,7 @@ class Checker:
     # ------------------------------------------------------------ messages
 
     def fail(self, at: Located, text: str, hint: str = "") -> NoReturn:
-        """Reports an error that ends the check of the statement or declaration around."""
+        """Report an error that ends the check of the statement or declaration around."""
         raise self.messages.fail(at, text, hint)
 
     def has_errors_in(self, span: Span) -> bool:
@@ -88,7 +88,7 @@ class Checker:
 
     @contextmanager
     def recovery(self) -> Iterator[None]:
-        """Goes on after a part that `fail` ended."""
+        """Go on after a part that `fail` ended."""
         try:
             yield
         except CompileError as error:
@@ -115,7 +115,7 @@ class Checker:
 
     @contextmanager
     def inside(self, place: Place, returns: types.Type | None = None) -> Iterator[None]:
-        """What is checked within stands at `place`; `returns` is the result type of a function."""
+        """Code that stands at `place`; `returns` is the result type of a function."""
         before = self.place, self.returns, self.loops
         self.place, self.returns, self.loops = place, returns, 0
         try:
@@ -124,7 +124,7 @@ class Checker:
             self.place, self.returns, self.loops = before
 
     def declare(self, name: syntax.Name, symbol: Symbol) -> None:
-        """Enters a name into the current scope, which must not have it already."""
+        """Enter a name into the current scope, which must not have it already."""
         scope, text = self.scope, name.text
         old = scope.symbols.get(text)
         if isinstance(old, Broken):
@@ -144,14 +144,14 @@ class Checker:
         scope.symbols[text] = symbol
 
     def declare_broken(self, name: syntax.Name) -> None:
-        """Enters the name of a declaration that has an error, unless the name has a meaning already."""
+        """Enter the name of a declaration that has an error, unless the name has a meaning already."""
         self.scope.symbols.setdefault(name.text, Broken(name.span))
 
     def declare_type(self, name: syntax.Name, kind: types.Type, variables: tuple[types.TypeVariable, ...] = ()) -> None:
         self.declare(name, TypeName(kind, variables, name.span))
 
     def declare_function(self, name: syntax.Name, function: core.Function) -> None:
-        """Enters a function; others of the same name differ in number or names of parameters (section 7.2.9.2)."""
+        """Enter a function; others of the same name differ in number or names of parameters (section 7.2.9.2)."""
         old = self.scope.symbols.get(function.name)
         if not isinstance(old, Overloads):
             self.declare(name, Overloads([function]))
@@ -185,7 +185,7 @@ class Checker:
         return similar(name, names, 0.75) or "Names are declared before they are used."
 
     def type_variables(self, names: tuple[syntax.Name, ...]) -> tuple[types.TypeVariable, ...]:
-        """Declares the type parameters of a generic declaration in the current scope."""
+        """Declare the type parameters of a generic declaration in the current scope."""
         self._serial += 1
         variables = tuple(types.TypeVariable(name.text, self._serial) for name in names)
         for name, variable in zip(names, variables, strict=True):
@@ -193,7 +193,7 @@ class Checker:
         return variables
 
     def report_unused_parameters(self, parameters: tuple[core.Variable, ...]) -> None:
-        """Warns of parameters that a body does not mention."""
+        """Warn of parameters that a body does not mention."""
         for parameter in parameters:
             if parameter not in self.used and not parameter.name.startswith("_"):
                 self.warn("unused", parameter, f"parameter {parameter.name} is not used")

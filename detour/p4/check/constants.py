@@ -46,6 +46,8 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
     "++": operator.add,
+    "&&": lambda left, right: left and right,
+    "||": lambda left, right: left or right,
 }
 
 

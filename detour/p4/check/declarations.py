@@ -205,7 +205,7 @@ def block_type(c: Checker, node: syntax.BlockType) -> core.Declaration:
 
 @rule(DECLARATIONS, syntax.Instance)
 def instance(c: Checker, node: syntax.Instance) -> core.Instance:
-    """Declares an instance; where it stands decides of what it may be (appendix F)."""
+    """Declare an instance; where it stands decides of what it may be (appendix F)."""
     made = construct(c, node.type, node.arguments, node.span)
     _check_place(c, made.type, node.name.text, node)
     _check_abstract(c, made.type, node)
@@ -224,7 +224,7 @@ def _check_place(c: Checker, kind: Type, name: str, at: Located) -> None:
 
 
 def _check_abstract(c: Checker, kind: Type, node: syntax.Instance) -> None:
-    """Checks implementations of abstract methods (10.3.1), then refuses them: no target here calls them."""
+    """Check implementations of abstract methods (10.3.1), then refuse them: no target here calls them."""
     abstract: dict[str, core.Function] = {}
     if isinstance(kind, types.Extern):
         known = arguments_of(kind)

@@ -25,7 +25,7 @@ Parameters = tuple[core.Variable, ...]
 
 @dataclass(slots=True)
 class State:
-    """What is known at one point; `dead`: no path leads there."""
+    """The knowledge at one point; `dead`: no path leads there."""
 
     unset: set[core.Declaration] = field(default_factory=set)
     invalid: set[Place] = field(default_factory=set)
@@ -35,7 +35,7 @@ class State:
         return State(set(self.unset), set(self.invalid), self.dead)
 
     def join(self, other: State) -> State:
-        """Where both paths meet."""
+        """The state where both paths meet."""
         if self.dead or other.dead:
             return (other if self.dead else self).copy()
         return State(self.unset | other.unset, self.invalid & other.invalid)
@@ -116,7 +116,7 @@ class Flow:
         self.body(control, [local for local in control.locals if isinstance(local, core.Declare)])
 
     def parser(self, parser: core.Parser) -> None:
-        """Runs states until what is known at their beginnings is stable, then once more with warnings."""
+        """Run states until what is known at their beginnings is stable, then once more with warnings."""
         self.silent = True
         self._enter(parser.parameters)
         self.statements(local for local in parser.locals if isinstance(local, core.Declare))
@@ -297,7 +297,7 @@ class Flow:
                 self._write(argument)
 
     def _run_action(self, action: core.Action, arguments: tuple[core.Expression | None, ...]) -> None:
-        """What an action may write counts as written: better no warning than a wrong one."""
+        """Run an action: what it may write counts as written: better no warning than a wrong one."""
         self._call(action.parameters, arguments)
         for root in self._written_by(action):
             if root is not None:

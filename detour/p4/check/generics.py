@@ -77,14 +77,14 @@ def parameters_of(kind: types.Block) -> Signature:
 
 
 class Inference:
-    """Finds type arguments: `unify` the type of each parameter with that of its argument, then ask `bindings`."""
+    """The search for type arguments: `unify` each parameter's type with its argument's, then ask `bindings`."""
 
     def __init__(self, variables: Iterable[types.TypeVariable]) -> None:
         self.variables = frozenset(variables)
         self.bindings: dict[types.TypeVariable, Type] = {}
 
     def unify(self, parameter: Type, argument: Type) -> None:
-        """Binds type parameters so that the types are the same. Where they cannot be, the conversion says so later."""
+        """Bind type parameters so that the types are the same. Where they cannot be, the conversion says so later."""
         if argument == ANYTHING or parameter == ANYTHING:
             return
         if isinstance(parameter, types.TypeVariable):

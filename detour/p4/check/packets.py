@@ -11,7 +11,7 @@ from detour.p4.source import Located
 
 
 def check_packet_call(c: Checker, kind: types.Extern, method: str, bound: Bound, at: Located) -> None:
-    """Checks a call of `packet_in` or `packet_out`; others pass."""
+    """Check a call of `packet_in` or `packet_out`; others pass."""
     if kind.name == "packet_in" and method == "extract":
         _check_extract(c, bound, at)
     elif kind.name == "packet_in" and method == "lookahead":

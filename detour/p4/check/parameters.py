@@ -17,7 +17,7 @@ from detour.p4.types import INTEGER, STRING, VOID, Type
 
 
 class Owner(Enum):
-    """What the parameters belong to."""
+    """The kinds of declarations that parameters belong to."""
 
     FUNCTION = "a function"
     EXTERN = "an extern function or method"
@@ -37,7 +37,7 @@ MAY_BE_OPTIONAL = (Owner.EXTERN, Owner.EXTERN_CONSTRUCTOR, Owner.PACKAGE, Owner.
 
 
 def parameters(c: Checker, nodes: Sequence[syntax.Parameter], owner: Owner) -> tuple[core.Variable, ...]:
-    """Declares parameters in the current scope."""
+    """Declare parameters in the current scope."""
     result: list[core.Variable] = []
     for node in nodes:
         variable = _parameter(c, node, owner)

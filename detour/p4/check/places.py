@@ -11,7 +11,7 @@ PARTS = (core.Member, core.Index, core.StackMember, core.Slice)
 
 
 def require_place(c: Checker, value: core.Expression, purpose: str) -> None:
-    """Reports an expression that is not an l-value."""
+    """Report an expression that is not an l-value."""
     reason = _why_not(value)
     if isinstance(value, core.Index) and isinstance(value.base.type, types.Tuple):
         reason = "elements of a tuple cannot be changed one by one"

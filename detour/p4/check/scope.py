@@ -81,7 +81,7 @@ class Scope:
 
 
 class Place(Enum):
-    """Where an expression or statement stands, which decides what it may call (appendix F)."""
+    """The place of an expression or statement, which decides what it may call (appendix F)."""
 
     TOP = "at the top level"
     PARSER = "among the declarations of a parser"

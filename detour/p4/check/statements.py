@@ -71,7 +71,7 @@ def constant_statement(c: Checker, node: syntax.Constant) -> None:
 
 
 def constant(c: Checker, node: syntax.Constant) -> core.Constant:
-    """Declares a constant. Its value is known without constructor parameters (10.1)."""
+    """Declare a constant. Its value is known without constructor parameters (10.1)."""
     name = node.name.text
     kind = resolve_value_type(c, node.type, f"constant {name}")
     if isinstance(kind, types.Extern | types.Block) or kind == VOID:

@@ -23,7 +23,7 @@ WITH_PRIORITY = frozenset({"ternary", "range", "optional"})
 
 
 def table(c: Checker, node: syntax.Table) -> core.Table:
-    """Declares a table."""
+    """Declare a table."""
     result = begun(c, core.Table, node)
     properties = {one.name.text: one for one in node.properties}
     _check_order(c, node)
@@ -193,7 +193,7 @@ def _default_action(c: Checker, result: core.Table, node: syntax.Property) -> No
 
 
 def _add_no_action(c: Checker, result: core.Table, at: syntax.Name) -> None:
-    """Makes NoAction the default action of a table that names none (13.2.1.3)."""
+    """Make NoAction the default action of a table that names none (13.2.1.3)."""
     action = c.top.symbols.get("NoAction")
     if not isinstance(action, core.Action) or action.parameters:
         text = "a table without a default action needs the action NoAction() of core.p4"
@@ -287,7 +287,7 @@ def _check_set(c: Checker, key: core.Key, one: core.Expression) -> None:
 
 
 def _check_duplicates(c: Checker, result: core.Table) -> None:
-    """Reports entries of exact keys with the same values: only one could match."""
+    """Report entries of exact keys with the same values: only one could match."""
     if any(key.match_kind != "exact" for key in result.keys):
         return
     seen: set[object] = set()

@@ -54,7 +54,7 @@ WORDS: dict[type, str] = {
 
 
 def type_name(c: Checker, node: syntax.NamedType) -> TypeName:
-    """What a type's name stands for."""
+    """The meaning of a type's name."""
     if node.name_span is not None:
         node = syntax.NamedType(node.name_span, node.name, node.absolute)
     symbol = c.find(node)
@@ -67,7 +67,7 @@ def type_name(c: Checker, node: syntax.NamedType) -> TypeName:
 
 
 def generic_type(c: Checker, node: syntax.TypeNode) -> tuple[TypeName, tuple[syntax.TypeNode, ...]]:
-    """What a type's name stands for, and the type arguments that are written."""
+    """The meaning of a type's name, and the type arguments that are written."""
     if not isinstance(node, syntax.NamedType) or node.name in SIMPLE or (node.arguments and node.name in LISTS):
         return TypeName(resolve(c, node)), ()
     return type_name(c, node), node.arguments or ()
@@ -131,7 +131,7 @@ def check_argument(c: Checker, kind: Type, at: Located) -> None:
 
 
 def check_not_inside(c: Checker, kind: Type, argument: Type, at: Located) -> None:
-    """Reports a generic type that is an argument of itself."""
+    """Report a generic type that is an argument of itself."""
     if mentions(argument, lambda part: type(part) is type(kind) and name_of(part) == name_of(kind)):
         c.fail(at, f"{name_of(kind)} cannot be a type argument of itself")
 
@@ -181,7 +181,7 @@ def constant_integer(c: Checker, node: syntax.Expression, what: str) -> int:
 
 
 def check_field(c: Checker, kind: Type, name: str, container: type, at: Located) -> None:
-    """Reports a field whose type may not stand in the container."""
+    """Report a field whose type may not stand in the container."""
     if container is types.Header:
         allowed = _in_header(kind)
     elif container is types.Union:

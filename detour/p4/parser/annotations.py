@@ -19,7 +19,7 @@ _BRACKETS = {"(": ")", "[": "]"}
 
 
 class AnnotationParser(ExpressionParser):
-    """Reads annotations."""
+    """Parser of annotations."""
 
     def annotations(self) -> tuple[syntax.Annotation, ...]:
         """All annotations that stand here."""

@@ -13,7 +13,7 @@ _Annotations = tuple[syntax.Annotation, ...]
 
 
 class BlockParser(StatementParser):
-    """Reads bodies of parsers and controls."""
+    """Parser of the bodies of parsers and controls."""
 
     def parameters(self) -> tuple[syntax.Parameter, ...]:
         """`(in T a, out U b)`. The names are known from here on."""

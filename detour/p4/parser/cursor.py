@@ -29,7 +29,7 @@ class ParseError(Exception):
 
 
 class Cursor:
-    """Reads tokens one by one."""
+    """A place in the tokens, which are read one by one."""
 
     def __init__(self, tokens: Sequence[Token], messages: Messages) -> None:
         self.tokens = list(tokens)
@@ -175,7 +175,7 @@ class Cursor:
                 return tuple(elements)
 
     def repeated(self, element: Callable[[], _Node], ends: tuple[str, ...] = ()) -> tuple[_Node, ...]:
-        """Elements up to `}` or another end, which is not read. Goes on after a faulty one: all errors are found."""
+        """Elements up to `}` or another end, which is not read. Go on after a faulty one: all errors are found."""
         elements: list[_Node] = []
         while self.kind not in ("}", "end", *ends):
             start = self.at

@@ -13,7 +13,7 @@ _Annotations = tuple[syntax.Annotation, ...]
 
 
 class Parser(BlockParser):
-    """Reads a program."""
+    """Parser of a program."""
 
     def program(self) -> syntax.Program:
         """All declarations. Errors are in `messages`."""

@@ -31,7 +31,7 @@ SETS = ("&&&", "..")
 
 
 class ExpressionParser(Cursor):
-    """Reads types, and expressions by precedence."""
+    """Parser of types, and of expressions by precedence."""
 
     # ---------------------------------------------------------------- types
 

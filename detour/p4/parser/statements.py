@@ -23,14 +23,14 @@ _PLACES = (syntax.NameExpression, syntax.Member, syntax.Index, syntax.Slice, syn
 
 
 class StatementParser(AnnotationParser):
-    """Reads statements."""
+    """Parser of statements."""
 
     in_parser = False
     """Whether the statements are those of a parser's state."""
 
     @contextmanager
     def statements_of(self, *, parser: bool) -> Iterator[None]:
-        """Where statements are those of a parser, or not."""
+        """Code whose statements are those of a parser, or not."""
         before, self.in_parser = self.in_parser, parser
         try:
             yield
