@@ -147,10 +147,10 @@ class Preprocessor:
             begin = at + len(line) - len(line.lstrip())
             end, at = at + len(line.rstrip()), at + len(line)
             word = _WORD.match(token.span.file.text, begin, end) if lines else None
-            condition = _CONDITIONS.get(word[1].strip()) if word else None
-            if word and condition:
-                condition(self, Span(token.span.file, word.end(), end), conditions)
-            shown = not condition and (not conditions or conditions[-1].active)
+            kind = word[1].strip() if word else ""
+            if word and kind in _CONDITIONS:
+                self._condition(kind, Span(token.span.file, word.end(), end), conditions)
+            shown = kind not in _CONDITIONS and (not conditions or conditions[-1].active)
             lines.append(line if shown else "\n")
         for condition in conditions:
             self.messages.error(condition.span, "this condition has no #endif")
