@@ -13,7 +13,7 @@ from tests.conftest import COLLECTED
 from tests.ptf import platforms
 from tests.ptf.base_test import Switch
 
-OTHER_PROGRAMS = ("adaptive", "qcn", "trim", "ugal", "ugal_graph")
+OTHER_PROGRAMS = ("adaptive", "qcn", "spraypoint", "trim", "ugal", "ugal_graph")
 ENGINE = ["engine"]
 BACKENDS = [*ENGINE, pytest.param("bmv2", marks=pytest.mark.bmv2)]
 
@@ -76,6 +76,7 @@ def _switches_with(program: str, backends: Sequence[Any]) -> Callable[..., Itera
 
 
 adaptive = _switches_with("adaptive", BACKENDS)
+spraypoint = _switches_with("spraypoint", BACKENDS)
 trim = _switches_with("trim", BACKENDS)
 ugal = _switches_with("ugal", BACKENDS)
 graph = _switches_with("ugal_graph", BACKENDS)
