@@ -2,7 +2,8 @@
 """Names, sizes and constants of the P4 programs as their P4Infos have them (a test compares the two).
 
 What programs share is called the same in all; `valiant` is in fabric.p4 and trim.p4 only, `trimming` in trim.p4,
-`adaptive` in adaptive.p4, ugal.p4 and ugal_graph.p4, `ranking` in adaptive.p4, ugal.p4 and qcn.p4.
+`adaptive` in adaptive.p4, ugal.p4 and ugal_graph.p4, `ranking` in adaptive.p4, ugal.p4 and qcn.p4,
+`spraypoint` in spraypoint.p4.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ DETOUR_LOAD = "FabricIngress.adaptive.detour_load"
 DISTANCES = "FabricIngress.adaptive.distances"
 SHORTEST_WAY = "FabricIngress.adaptive.shortest_way"
 DETOUR_WAY = "FabricIngress.adaptive.detour_way"
+GRANULARITY = "FabricIngress.spraypoint.granularity"
+SENDING_PORTS = "FabricIngress.spraypoint.host_ports"
+OWN_HOSTS = "FabricIngress.spraypoint.own_hosts"
+SPRAY = "FabricIngress.spraypoint.spray"
 MARKING = "FabricEgress.ecn.marking"
 WATCHED = "FabricEgress.flows.watched"
 FLOW_PASSED = "FabricEgress.flows.passed"
@@ -50,6 +55,10 @@ READ_DIRECT = "FabricIngress.adaptive.read_direct"
 READ_AROUND = "FabricIngress.adaptive.read_around"
 ALL_FAR = "FabricIngress.adaptive.far"
 ADAPTIVE_TOWARDS = "FabricIngress.adaptive.towards"
+BY_PACKET = "FabricIngress.spraypoint.by_packet"
+BY_FLOWLET = "FabricIngress.spraypoint.by_flowlet"
+HOST = "FabricIngress.spraypoint.host"
+SPRAY_TOWARDS = "FabricIngress.spraypoint.towards"
 SET_PRIORITY = "FabricIngress.qos.set_priority"
 SET_CHANNEL = "FabricIngress.qos.set_channel"
 OLDEST_FIRST = "FabricIngress.ranking.oldest_first"
@@ -65,6 +74,8 @@ FLOW_LABEL = "flow_label"
 VIA = "meta.via"
 DESTINATION_GROUP = "destination_group"
 DESTINATION_NODE = "destination_node"
+DESTINATION_SWITCH = "destination_switch"
+FROM_HOST = "from_host"
 DSCP_FIELD = "hdr.ipv6.dscp"
 EGRESS_PORT_FIELD = "std.egress_port"
 IN_PORT = "meta.in_port"
@@ -74,9 +85,9 @@ EGRESS_SPEC_FIELD = "std.egress_spec"
 TABLE_SIZE = {
     LOCAL_SID: 1024, DETOUR: 1024, CUT_OFF: 4096, ROUTE: 16384, DSCP: 64, CHANNEL: 4096, MODE: 64, HOST_PORTS: 512,
     TOWARDS_GROUP: 1024, SHORTEST_LOAD: 64, DETOUR_LOAD: 64, DISTANCES: 128, SHORTEST_WAY: 128, DETOUR_WAY: 128,
-    MARKING: 512, WATCHED: 256, TRIM_CLASSES: 64,
+    SENDING_PORTS: 512, OWN_HOSTS: 16, SPRAY: 16, MARKING: 512, WATCHED: 256, TRIM_CLASSES: 64,
 }  # fmt: skip
-SELECTOR_SIZE = {ROUTE: 16384, DETOUR: 4096, TOWARDS_GROUP: 4096, SHORTEST_WAY: 4096, DETOUR_WAY: 4096}
+SELECTOR_SIZE = {ROUTE: 16384, DETOUR: 4096, SPRAY: 4096, TOWARDS_GROUP: 4096, SHORTEST_WAY: 4096, DETOUR_WAY: 4096}
 MAX_GROUP_SIZE = 64
 
 # headers.p4

@@ -170,6 +170,11 @@ class FabricState:
         loses = not effects or any(effect == (None, None) for effect in effects)
         return loses, tuple(neighbours), hosts
 
+    def entry_choice(self, switch: int, entry: TableEntry) -> tuple[bool, tuple[int, ...]]:
+        """(whether any action loses the packet or gives it to a host, neighbours) of an entry."""
+        loses, neighbours, hosts = self._choice(switch, entry)
+        return loses or bool(hosts) or not neighbours, neighbours
+
     def entry_columns(
         self, table: Callable[[int], LpmTable], addresses: list[int],
         number: Callable[[int, TableEntry, IndexArray], Int32Array | int], missing: int,
@@ -217,8 +222,7 @@ class FabricState:
         key = (switch, via)
         if key not in self._detours:
             entry = self.tables[switch].towards(via)
-            loses, neighbours, hosts = (True, (), frozenset()) if entry is None else self._choice(switch, entry)
-            self._detours[key] = self.book.number(loses or bool(hosts) or not neighbours, neighbours)
+            self._detours[key] = self.book.number(*(self.entry_choice(switch, entry) if entry else (True, ())))
         return self._detours[key]
 
 

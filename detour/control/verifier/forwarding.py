@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forwarding by a switch's entries: the lookups of fabric.p4's and adaptive.p4's ingress.
 
-A replica of `local_sid`, `cut_off`, `detour` (adaptive.p4: `mode`, `towards_group`) and `route` for IPv6/UDP packets
-without SRH. Access rules
-(`acl.rules`) are left out: they are the operator's, not the planner's, and match fields that no plan knows.
+A replica of `local_sid`, `cut_off`, `detour` (adaptive.p4: `mode`, `towards_group`; spraypoint.p4: `spray`) and `route`
+for IPv6/UDP packets without SRH. Access rules (`acl.rules`) are left out: they are the operator's, not the planner's,
+and match fields that no plan knows.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from detour.control import schema
 from detour.control.entries import Action, DefaultAction, Entity, Lpm, MatchValue, TableEntry
+from detour.topo import address
 
 
 class Node(NamedTuple):
@@ -34,10 +35,10 @@ class LpmTable:
                 prefixes = self._by_length.setdefault(match.prefix_len, {})
                 prefixes[match.value >> (128 - match.prefix_len)] = entry
 
-    def lookup(self, address: int) -> TableEntry | None:
+    def lookup(self, destination: int) -> TableEntry | None:
         """The entry with the longest prefix of the address."""
         for length in sorted(self._by_length, reverse=True):
-            entry = self._by_length[length].get(address >> (128 - length))
+            entry = self._by_length[length].get(destination >> (128 - length))
             if entry is not None:
                 return entry
         return None
@@ -66,6 +67,10 @@ class SwitchTables:
         self.host_ports = {entry.field(schema.IN_PORT) for entry in entries.get(schema.HOST_PORTS, ())}
         detour_table = schema.TOWARDS_GROUP if self.adaptive else schema.DETOUR
         self._detour = {entry.field(schema.VIA): entry for entry in entries.get(detour_table, ())}
+        self.spray = next(iter(entries.get(schema.SPRAY, ())), None)
+        """spraypoint.p4: the choice for packets from hosts to those of other switches"""
+        self.sending_ports = {entry.field(schema.IN_PORT) for entry in entries.get(schema.SENDING_PORTS, ())}
+        self._own_hosts = {entry.field(schema.DESTINATION_SWITCH) for entry in entries.get(schema.OWN_HOSTS, ())}
         self._cut_off: dict[MatchValue | None, set[MatchValue | None]] = {}
         for entry in entries.get(schema.CUT_OFF, ()):
             self._cut_off.setdefault(entry.field(schema.VIA), set()).add(entry.field(schema.DESTINATION_GROUP))
@@ -89,6 +94,10 @@ class SwitchTables:
         if self.adaptive and not self.usable(destination) >> via & 1:
             return None
         return None if destination in self._cut_off.get(via, ()) else self._detour.get(via)
+
+    def sprayed(self, destination: int) -> TableEntry | None:
+        """The choice for a packet that comes from a host and goes to that address, None if the routes serve."""
+        return None if destination >> 128 - address.SWITCH_BITS in self._own_hosts else self.spray
 
     def towards(self, via: int) -> TableEntry | None:
         """The entry that leads towards a group."""

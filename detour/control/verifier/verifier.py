@@ -63,6 +63,24 @@ def check_decisions(state: FabricState) -> Iterator[str]:
                 yield f"{switch.name}: does not agree with its group on going to group {destination} by way of {via}"
 
 
+def check_sprays(state: FabricState) -> Iterator[str]:
+    """spraypoint.p4: packets from the hosts' ports, and no others, must be sprayed, over all live neighbours."""
+    topology = state.topology
+    for switch in topology.switches:
+        tables = state.tables[switch.index]
+        if switch.index in state.down or tables.spray is None:
+            continue
+        from_ports = sorted(map(str, tables.sending_ports))
+        hosts = sorted(str(host.port) for host in topology.hosts_of[switch.index])
+        if from_ports != hosts:
+            yield f"{switch.name}: packets from ports {from_ports} are sprayed, hosts are at {hosts}"
+        used = {action.get("port") for action in tables.spray.members()}
+        ports = {port for port, peer in enumerate(switch.ports, 1) if peer is not None and peer.kind != "host"}
+        live = {port for port in ports if state.effect(switch.index, Action.of("", port=port)) != (None, None)}
+        if not used <= live or len(used) < min(len(live), schema.MAX_GROUP_SIZE):
+            yield f"{switch.name}: sprays over ports {sorted(map(str, used))}, live neighbours are at {sorted(live)}"
+
+
 def check_sids(state: FabricState) -> tuple[int, list[tuple[str, int]]]:
     """(uSIDs looked up, (problem, count) of those that lead elsewhere)."""
     problems: list[tuple[str, int]] = []
@@ -167,11 +185,14 @@ class VerifierReport:
             self.problems.append(problem)
 
 
-def verify(entries: Mapping[int, Iterable[Entity]], topology: Topology, failures: Failures = NONE) -> VerifierReport:
-    """Examines entries by device id, as read back from the switches (or as planned)."""
+def verify(
+    entries: Mapping[int, Iterable[Entity]], topology: Topology, failures: Failures = NONE, bound: Bounds | None = None
+) -> VerifierReport:
+    """Examines entries by device id, as read back from the switches (or as planned). `bound`: how many switches packets
+    may pass (None: as shortest paths and detours do)."""
     state = FabricState(entries, topology, failures)
-    report = VerifierReport(bound=bounds(topology, failures))
-    for problem in (*check_nodes(state), *check_decisions(state)):
+    report = VerifierReport(bound=bound or bounds(topology, failures))
+    for problem in (*check_nodes(state), *check_decisions(state), *check_sprays(state)):
         report.add(problem)
     report.sids, problems = check_sids(state)
     for problem, count in problems:
@@ -208,13 +229,25 @@ class _Proof:
         self.report.disconnected = hosts * (hosts - 1) - self.report.pairs
         self.report.proofs = 2 * self.report.pairs
         self.report.paths += self.report.pairs
-        self._judge(self.plain, self.plain_ends, self.report.bound.shortest, None, None)
-        seen = self.connected & (self.plain < LOST) & (self.live[:, None] > 0)
-        longest = int(np.where(seen, self.plain, 0).max(initial=0))
+        sent = self._from_hosts(self.plain)
+        self._judge(sent, self._from_hosts(self.plain_ends), self.report.bound.shortest, None, None)
+        seen = self.connected & (sent < LOST) & (self.live[:, None] > 0)
+        longest = int(np.where(seen, sent, 0).max(initial=0))
         detours = 0
         for group in range(self.state.topology.groups):
             detours = max(detours, self._detours_from(group))
         self.report.longest = Bounds(longest, max(detours, longest))
+
+    def _from_hosts(self, hops: Hops) -> Hops:
+        """Longest ways of packets as hosts send them: the first switch may spray, the others follow their routes."""
+        sent = hops.copy()
+        for switch, tables in enumerate(self.state.tables):
+            if tables.spray is not None:
+                loses, neighbours = self.state.entry_choice(switch, tables.spray)
+                beyond = hops[list(neighbours)].max(axis=0, initial=LOST if loses else 0)
+                sprayed = np.array([tables.sprayed(c.hosts[0].address) is not None for c in self.classes])
+                sent[switch, sprayed] = np.where(beyond < LOST, beyond, LOST - 1)[sprayed] + 1
+        return sent
 
     def _weights(self, rows: IndexArray) -> Int64Array:
         """(rows, classes) ordered host pairs from live hosts of a switch to hosts of a class."""
@@ -309,6 +342,8 @@ class _Counterexample:
     def __init__(self, state: FabricState, source: Host, target: Host, via: int | None, connected: bool) -> None:
         self._state, self._source, self._target, self._via = state, source, target, via
         self._connected = connected
+        self._sprays = state.tables[source.switch].sprayed(target.address) is not None
+        """whether the first switch sprays: packets may then come by it again"""
         self._fine: dict[int, int] = {}  # switch -> longest path so far from where everything was right
 
     def text(self, bound: int) -> str:
@@ -319,13 +354,13 @@ class _Counterexample:
 
     def _failing(self, path: list[int], bound: int) -> str | None:
         names, at = " ".join(self._state.topology.path_names(path)), path[-1]
-        if at in path[:-1]:
+        if at in path[self._sprays : -1]:
             return f"{names} then round again"
         if self._connected and len(path) > bound:
             return f"{names} passes more than {bound} switches"
         if self._fine.get(at, 0) >= len(path):
             return None
-        problem = self._choice_failing(path, bound, self._entry(at))
+        problem = self._choice_failing(path, bound, self._entry(at, first=len(path) == 1))
         if problem is None:
             self._fine[at] = len(path)
         return problem
@@ -348,8 +383,10 @@ class _Counterexample:
                 return f"{names} then {where} at {here}, which is not {self._target.name}"
         return None
 
-    def _entry(self, switch: int) -> TableEntry | None:
+    def _entry(self, switch: int, first: bool) -> TableEntry | None:
         tables, target = self._state.tables[switch], self._target
+        if first and self._sprays:
+            return tables.sprayed(target.address)
         if self._via is not None and target.group in tables.detoured(self._source.group, self._via):
             return tables.towards(self._via)
         return tables.route.lookup(target.address)
