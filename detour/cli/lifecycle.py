@@ -86,6 +86,7 @@ def add_fabric_options(parser: Parser, target: str | None, without: str) -> None
     parser.option("--delay", "delay of every link, like 5us", "T", time_ps)
     parser.option("--queue", "length of each queue of a port in packets", "N", packet_count)
     parser.option("--loss", "fraction of frames lost between switches, like 0.001", "F", fraction)
+    parser.option("--routing", "path selection in the switches: valiant, spraypoint:p=4,h=2, FILE.py:NAME", "NAME")
     parser.option("--program", "a P4 program with fabric.p4's tables", "P4|P4INFO,JSON")
 
 
@@ -124,6 +125,7 @@ def _grpc_tls(options: argparse.Namespace) -> dict[str, str] | None:
 
 def up_options(options: argparse.Namespace) -> UpOptions:
     """Convert the command's options."""
+    from detour.base import plugins
     from detour.control.graph_files import absolute
     from detour.control.p4runtime.pipeline import PipelineConfig
     from detour.fabric.daemon.options import UpOptions
@@ -136,6 +138,7 @@ def up_options(options: argparse.Namespace) -> UpOptions:
     settings = UpOptions(
         options.target or ("engine" if options.pace is None else "virtual"), topology, pcap, rate_bps=options.rate,
         delay_ps=options.delay, queue_packets=options.queue, loss=options.loss, program=program,
+        routing=options.routing and plugins.absolute(options.routing),
     )  # fmt: skip
     if "grpc" not in options:
         return settings

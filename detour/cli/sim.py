@@ -83,6 +83,7 @@ def _what(sim: Parser) -> None:
     text = "a pattern (permutation:bytes=1e6), a collective (ring:bytes=1e8), a job file, a flow file, FILE.py:NAME"
     sim.option("--workload", text, "W")
     sim.option("--scheme", "transport, path selection, congestion control (SprayLERP)", "S")
+    sim.option("--routing", "path selection in the switches: valiant, spraypoint:p=4,h=2, FILE.py:NAME", "NAME")
     sim.option("--cc", "congestion control in place of the scheme's: dctcp, dcqcn, fixed, FILE.py:NAME", "C")
     sim.option("--program", "P4 program of all switches", "P4|P4INFO,JSON")
     sim.option(

@@ -25,8 +25,9 @@ from detour.control.routes.queueing import (
     plan_punting,
     plan_trimming,
 )
-from detour.control.routes.routing import plan_detours, plan_routes, plan_sids
+from detour.control.routes.routing import NextHops, plan_detours, plan_locators, plan_own_hosts, plan_routes, plan_sids
 from detour.topo.failures import NONE, Failures, dead_links, dead_switches
+from detour.topo.paths import Bounds, bounds
 from detour.topo.topology import Switch, Topology
 
 EntryPlanner: TypeAlias = Callable[[Topology, Policy, Failures], Plan]
@@ -56,13 +57,25 @@ def check_policy(topology: Topology, policy: Policy) -> None:
         policy.routing.check(topology, policy)
 
 
+def route_bounds(topology: Topology, policy: Policy, failures: Failures = NONE) -> Bounds:
+    """How many switches packets may pass by the plan for them."""
+    if policy.routing.leads is None:
+        return bounds(topology, failures)
+    most = policy.routing.leads(topology, policy, failures)
+    return Bounds(most, most)
+
+
 def plan_switch(topology: Topology, policy: Policy, failures: Failures, switch: Switch) -> list[Entity]:
     """Entities of one live switch. Raises `DetourError`: a table or an action selector would overflow."""
     groups = topology.valiant_groups if policy.valiant else 0
     node = Action.of(schema.SET_NODE, node_id=switch.node_id, group=switch.group, groups=groups)
     entities: list[Entity] = [DefaultAction(schema.NODE_CONFIG, node)]
     entities += plan_sids(switch, dead_links(topology, failures))
-    entities += plan_routes(topology, failures, switch)
+    entities += plan_own_hosts(topology, failures, switch)
+    routes = NextHops(topology, failures, switch.index)
+    if not policy.routing.leads:
+        entities += plan_routes(topology, routes, switch)
+    entities += plan_locators(topology, routes)
     if policy.routing.entries is not None:
         entities += policy.routing.entries(topology, policy, failures, switch)
     elif groups:

@@ -17,6 +17,7 @@ ROUTING_REGISTRY = PluginRegistry(
         "random": "detour.control.routes.adaptive:RANDOM",
         "ugal-local": "detour.control.routes.adaptive:UGAL_LOCAL",
         "ugal-global": "detour.control.routes.adaptive:UGAL_GLOBAL",
+        "spraypoint": "detour.control.routes.spraypoint:SPRAYPOINT",
         "ugal-graph": "detour.control.routes.adaptive:UGAL_GRAPH",
     },
 )

@@ -106,9 +106,18 @@ class NextHops:
         return choice
 
 
-def plan_routes(topology: Topology, failures: Failures, switch: Switch) -> Iterator[TableEntry]:
-    """All entries of `route` of one live switch."""
-    routes = NextHops(topology, failures, switch.index)
+def plan_routes(topology: Topology, routes: NextHops, switch: Switch) -> Iterator[TableEntry]:
+    """The entries of `route` that lead to hosts of other switches."""
+    for group in range(topology.groups):
+        targets = [s for s in topology.members[group] if topology.hosts_of[s] and s != switch.index]
+        if group == switch.group:
+            yield from _switch_routes(topology, routes, targets)
+        else:
+            yield from _group_routes(topology, routes, group, targets)
+
+
+def plan_own_hosts(topology: Topology, failures: Failures, switch: Switch) -> Iterator[TableEntry]:
+    """The entries of `route` for a live switch's own hosts, by address and by uSID."""
     dead = dead_links(topology, failures)
     for host in topology.hosts_of[switch.index]:
         peer = switch.peer(host.port)
@@ -116,16 +125,9 @@ def plan_routes(topology: Topology, failures: Failures, switch: Switch) -> Itera
             action = ActionSet.of([Action.of(schema.DELIVER, port=host.port, mac=host.mac)])
             yield _route(host.address, address.HOST_BITS, action)
             yield _route(address.locator(host.node_id), address.LOCATOR_BITS, action)
-    for group in range(topology.groups):
-        targets = [s for s in topology.members[group] if topology.hosts_of[s] and s != switch.index]
-        if group == switch.group:
-            yield from _switch_routes(topology, routes, targets)
-        else:
-            yield from _group_routes(topology, routes, group, targets)
-    yield from _locator_routes(topology, routes)
 
 
-def _locator_routes(topology: Topology, routes: NextHops) -> Iterator[TableEntry]:
+def plan_locators(topology: Topology, routes: NextHops) -> Iterator[TableEntry]:
     """To the uN of every reachable switch. The switch's own is no route: `local_sid` has it."""
     numbers: dict[int, int] = {}
     actions: list[ActionSet] = []
@@ -144,8 +146,12 @@ def _switch_routes(topology: Topology, routes: NextHops, targets: Sequence[int])
     for target in targets:
         if routes.reachable(target):
             there = topology.switches[target]
-            prefix = address.switch_prefix(there.group, there.position)
-            yield _route(prefix, address.SWITCH_BITS, routes.actions(target))
+            yield switch_route(there, routes.actions(target))
+
+
+def switch_route(target: Switch, action: ActionSet) -> TableEntry:
+    """The entry of `route` for the hosts of another switch."""
+    return _route(address.switch_prefix(target.group, target.position), address.SWITCH_BITS, action)
 
 
 def _group_routes(topology: Topology, routes: NextHops, group: int, targets: Sequence[int]) -> Iterator[TableEntry]:

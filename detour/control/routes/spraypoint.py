@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -23,25 +24,36 @@ from numpy.typing import NDArray
 
 from detour.base.arrays import BoolArray, Int32Array
 from detour.base.errors import DetourError
+from detour.control import schema
+from detour.control.entries import Action, ActionSet, DefaultAction, Entity, TableEntry
+from detour.control.policy import Policy, Routing
+from detour.control.routes.routing import switch_route
+from detour.topo import address
 from detour.topo.failures import NONE, Failures
 from detour.topo.graph import live_graph
-from detour.topo.topology import Topology
+from detour.topo.topology import Switch, Topology
 
 UNREACHED = -1
 
 
-@dataclass(frozen=True, slots=True)
-class SpraypointSettings:
-    """`waypoints` p and `members` h of the paper, its own values by default; `seed` of the draws."""
+@dataclass(frozen=True)
+class SpraypointParameters:
+    """Waypoints `p` and members `h` of the paper, its own values by default; `seed` of the draws. Choices are made once
+    for a flow; `gap` above 0: anew when it has paused for more ticks (1 us in real time, 1 ns in virtual time);
+    `per_packet` 1: for every packet."""
 
-    waypoints: int = 4
-    members: int = 2
+    p: int = 4
+    h: int = 2
     seed: int = 1
+    gap: int = 0
+    per_packet: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("waypoints", "members"):
-            if not 1 <= getattr(self, name) <= 64:
-                raise DetourError(f"spraypoint: {name}={getattr(self, name)} is not 1 to 64")
+        for name in ("p", "h"):
+            if not 1 <= getattr(self, name) <= schema.MAX_GROUP_SIZE:
+                raise DetourError(f"spraypoint: {name}={getattr(self, name)} is not 1 to {schema.MAX_GROUP_SIZE}")
+        if self.gap < 0 or self.per_packet not in (0, 1) or (self.gap and self.per_packet):
+            raise DetourError("spraypoint: gap is 0 or more, per_packet 0 or 1, and one of them 0")
 
 
 class Pointing(NamedTuple):
@@ -59,18 +71,18 @@ def level_count(switches: int, degree: float, waypoints: int) -> int:
 
 
 def pointings(
-    topology: Topology, settings: SpraypointSettings, failures: Failures = NONE
+    topology: Topology, settings: SpraypointParameters, failures: Failures = NONE
 ) -> Iterator[tuple[int, Pointing]]:
     """Each switch that has hosts, and how the others point to it."""
     graph = live_graph(topology, failures)
     degree = float((graph.neighbour >= 0).sum(axis=1).mean())
-    levels = level_count(len(topology.switches), max(degree, 1.0), settings.waypoints)
+    levels = level_count(len(topology.switches), max(degree, 1.0), settings.p)
     for switch in topology.switches:
         if topology.hosts_of[switch.index]:
             yield switch.index, _pointing(graph.neighbour, switch.index, levels, settings)
 
 
-def _pointing(neighbour: Int32Array, target: int, levels: int, settings: SpraypointSettings) -> Pointing:
+def _pointing(neighbour: Int32Array, target: int, levels: int, settings: SpraypointParameters) -> Pointing:
     there = neighbour >= 0
     rank = _draws(neighbour, target, settings.seed)
     level = np.full(len(neighbour), UNREACHED, np.int32)
@@ -78,7 +90,7 @@ def _pointing(neighbour: Int32Array, target: int, levels: int, settings: Spraypo
     members = np.array([target])
     for index in range(levels + 1):
         free = there[members] & (level[neighbour[members]] == UNREACHED)
-        drawn = free if index == 0 else _least(rank[members], free, settings.waypoints)
+        drawn = free if index == 0 else _least(rank[members], free, settings.p)
         members = np.unique(neighbour[members][drawn])
         level[members] = index + 1
     ring = levels + 2
@@ -88,7 +100,7 @@ def _pointing(neighbour: Int32Array, target: int, levels: int, settings: Spraypo
         ring += 1
     _join_rest(neighbour, there, level)
     below = there & (level[neighbour] == level[:, None] - 1) & (level > 0)[:, None]
-    return Pointing(level, _least(rank, below, settings.members))
+    return Pointing(level, _least(rank, below, settings.h))
 
 
 def _join_rest(neighbour: Int32Array, there: BoolArray, level: Int32Array) -> None:
@@ -122,3 +134,45 @@ def _draws(neighbour: Int32Array, target: int, seed: int) -> NDArray[np.uint64]:
         value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         value = value ^ (value >> np.uint64(31))
     return value
+
+
+@lru_cache(maxsize=4)
+def _planned(topology: Topology, settings: SpraypointParameters, failures: Failures) -> dict[int, Pointing]:
+    return dict(pointings(topology, settings, failures))
+
+
+def plan_spraypoint(topology: Topology, policy: Policy, failures: Failures, switch: Switch) -> Iterator[Entity]:
+    """What a live switch needs to spray and to point (spraypoint.p4), its routes to other switches' hosts among it."""
+    settings: SpraypointParameters = policy.routing.parameters
+    graph = live_graph(topology, failures)
+    if settings.per_packet:
+        yield DefaultAction(schema.GRANULARITY, Action(schema.BY_PACKET))
+    elif settings.gap:
+        yield DefaultAction(schema.GRANULARITY, Action.of(schema.BY_FLOWLET, gap=settings.gap))
+    for host in topology.hosts_of[switch.index]:
+        yield TableEntry(schema.SENDING_PORTS, ((schema.IN_PORT, host.port),), Action(schema.HOST))
+    own = address.switch_prefix(switch.group, switch.position) >> 128 - address.SWITCH_BITS
+    yield TableEntry(schema.OWN_HOSTS, ((schema.DESTINATION_SWITCH, own),), Action(schema.NO_ACTION))
+    around = graph.ports[graph.neighbour[switch.index] >= 0].tolist()[: schema.MAX_GROUP_SIZE]
+    if around:
+        choice = ActionSet.of(Action.of(schema.SPRAY_TOWARDS, port=port) for port in around)
+        yield TableEntry(schema.SPRAY, ((schema.FROM_HOST, 1),), choice)
+    choices: dict[tuple[int, ...], ActionSet] = {}
+    for target, pointing in _planned(topology, settings, failures).items():
+        ports = tuple(graph.ports[pointing.next_hop[switch.index]].tolist())
+        if ports:
+            if ports not in choices:
+                choices[ports] = ActionSet.of(Action.of(schema.FORWARD, port=port) for port in ports)
+            yield switch_route(topology.switches[target], choices[ports])
+
+
+def most_switches(topology: Topology, policy: Policy, failures: Failures) -> int:
+    """How many switches packets may pass: the first one, and a way down from the highest level."""
+    plan = _planned(topology, policy.routing.parameters, failures)
+    return 2 + max((int(pointing.level.max()) for pointing in plan.values()), default=0)
+
+
+SPRAYPOINT = Routing(
+    "spraypoint", "spraypoint", plan_spraypoint, parameters=SpraypointParameters(), detours=False, leads=most_switches
+)
+"""the first switch sprays over all neighbours, all others point towards the destination"""

@@ -96,7 +96,7 @@ class Tracer:
             return Trace((), False, f"{source.name} has lost its link to {self._name(at)}")
         hops: list[Hop] = []
         while True:
-            verdict = _forward(self._tables(at), packet)
+            verdict = _forward(self._tables(at), packet, in_port)
             hops.append(Hop(at, in_port, verdict.port, verdict.table, verdict.why))
             if verdict.port is None:
                 return Trace(tuple(hops), False, f"ends at {self._name(at)}: {verdict.why}")
@@ -119,8 +119,8 @@ class Tracer:
         return Trace(hops, True, f"delivered to {target.name}")
 
 
-def _forward(tables: SwitchTables, packet: _Packet) -> _Verdict:
-    """Ingress of both programs: own uSIDs (several in a row by recirculation), then a detour, then a route."""
+def _forward(tables: SwitchTables, packet: _Packet, in_port: int) -> _Verdict:
+    """Ingress: own uSIDs (several in a row by recirculation), then a detour or a sprayed port, then a route."""
     passes = 0
     while packet.dst >> 96 == address.USID_BLOCK:
         entry = tables.local_sid.lookup(packet.dst)
@@ -136,7 +136,7 @@ def _forward(tables: SwitchTables, packet: _Packet) -> _Verdict:
         packet = verdict.packet
         if passes > schema.MAX_PASSES:
             return _end(packet, schema.LOCAL_SID, "more uSIDs of this switch in a row than it recirculates")
-    return _detour(tables, packet) or _route(tables, packet)
+    return _detour(tables, packet) or _spray(tables, packet, in_port) or _route(tables, packet)
 
 
 def _end(packet: _Packet, table: str, why: str) -> _Verdict:
@@ -176,6 +176,18 @@ def _detour(tables: SwitchTables, packet: _Packet) -> _Verdict | None:
         return _end(packet, schema.TOWARDS_GROUP if tables.adaptive else schema.DETOUR, text)
     entry = tables.detour(via, destination)
     return None if entry is None else _chosen(tables, entry, packet)
+
+
+def _spray(tables: SwitchTables, packet: _Packet, in_port: int) -> _Verdict | None:
+    """spraypoint.p4: a neighbour for a packet from a host, as it is chosen by flow; None if the routes serve."""
+    if in_port not in tables.sending_ports or packet.dst >> 112 != address.HOST_PREFIX:
+        return None
+    entry = tables.sprayed(packet.dst)
+    if entry is None:
+        return None
+    if not packet.counted and packet.hop_limit <= 1:
+        return _end(packet, schema.SPRAY, "the hop limit is exhausted (the controller answers)")
+    return _chosen(tables, entry, packet)
 
 
 def _route(tables: SwitchTables, packet: _Packet) -> _Verdict:

@@ -59,6 +59,7 @@ class SimOptions:
     connections: str | None = None
     seed: str | None = None
     cc: str | None = None
+    routing: str | None = None
     jitter: str | None = None
 
 
@@ -112,6 +113,7 @@ def settings_of(topology: Topology, options: SimOptions) -> SimSettings:
 
     chosen = read_option("scheme", options.scheme or DEFAULT_SCHEME, scheme)
     chosen = read("cc", chosen.with_control, chosen)
+    chosen = read("routing", chosen.with_routing, chosen)
     return SimSettings(
         scheme=read("ecn", partial(_with_ecn, chosen), chosen),
         program=read("program", read_program, None),

@@ -15,7 +15,8 @@ from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.errors import DetourError
 from detour.base.times import MS
 from detour.control.p4runtime.pipeline import PipelineConfig
-from detour.control.policy import Amount, Policy, StepMarking
+from detour.control.policy import VALIANT, Amount, Policy, StepMarking
+from detour.control.routings import routing
 from detour.fabric.linux.interface import QUEUE_PACKETS
 from detour.hosts import parameters
 from detour.hosts.config import HostConfig
@@ -82,6 +83,8 @@ class BackendSettings:
     """fraction of frames that links between switches lose"""
     pipeline: PipelineConfig = field(default_factory=PipelineConfig.fabric)
     """what all switches run"""
+    routing: str = VALIANT.name
+    """who chooses paths besides the senders (`control.routings`)"""
 
     def __post_init__(self) -> None:
         if self.rate_bps < PACKET_BYTES * 8:
@@ -100,7 +103,9 @@ class BackendSettings:
 
     def terms(self, topology: Topology) -> FabricTerms:
         """Return the properties that other parts need."""
-        return FabricTerms(self.policy(topology), self.hosts, self.rate_bps, self.seed, self.pipeline)
+        policy = self.policy(topology)
+        pipeline = self.pipeline if self.pipeline.own else PipelineConfig.of(policy.program)
+        return FabricTerms(policy, self.hosts, self.rate_bps, self.seed, pipeline)
 
     def host_arrays(self, topology: Topology) -> Hosts:
         """Arrays for all hosts of a topology."""
@@ -118,6 +123,9 @@ class BackendSettings:
         """Return the planner's policy. In expanders priorities rise as DF-KSP with two of them needs it (FC+, section
         III-D)."""
         marking = StepMarking(Amount(self.ecn_packets))
+        chosen = routing(self.routing)
+        if chosen != VALIANT:
+            return Policy(ecn=marking, packet_bytes=PACKET_BYTES, routing=chosen, valiant=chosen.detours)
         if is_expander(topology):
             return Policy(ecn=marking, packet_bytes=PACKET_BYTES, valiant=False, channels=2)
         return Policy(ecn=marking, packet_bytes=PACKET_BYTES)
@@ -132,6 +140,7 @@ class BackendChanges:
     queue_packets: int | None = None
     loss: float | None = None
     pipeline: PipelineConfig | None = None
+    routing: str | None = None
 
     def applied(self, settings: BackendSettings) -> BackendSettings:
         """The settings of a backend, changed. Timeouts follow rate and queue; K is a smaller part of a smaller queue,
@@ -148,7 +157,7 @@ class BackendChanges:
                 queue_packets=queue,
                 ecn_packets=min(settings.ecn_packets, max(1, queue * ECN_PACKETS // QUEUE_PACKETS)),
             )
-        others = {name: getattr(self, name) for name in ("delay_ps", "loss", "pipeline")}
+        others = {name: getattr(self, name) for name in ("delay_ps", "loss", "pipeline", "routing")}
         return replace(changed, **{name: value for name, value in others.items() if value is not None})
 
 

@@ -58,7 +58,9 @@ def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None =
     is left running."""
     topology = open_topology(options.topology)
     pipeline = None if options.program is None else PipelineConfig.given(options.program)
-    changes = BackendChanges(options.rate_bps, options.delay_ps, options.queue_packets, options.loss, pipeline)
+    changes = BackendChanges(
+        options.rate_bps, options.delay_ps, options.queue_packets, options.loss, pipeline, options.routing
+    )
     if options.coverage is not None and choose(options.target) == "bmv2":
         raise DetourError("--coverage: only the engine's switches count what packets reach; --target engine or virtual")
     if options.load is not None:

@@ -21,6 +21,8 @@ class UpOptions:
     queue_packets: int | None = None
     loss: float | None = None
     """see `BackendChanges`"""
+    routing: str | None = None
+    """see `BackendSettings`"""
     program: str | None = None
     """see `PipelineConfig.given`"""
     compiler: str = "detour"

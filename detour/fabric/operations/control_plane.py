@@ -19,14 +19,14 @@ from detour.control.p4runtime.monitor import CellReader, Monitor, Sample
 from detour.control.p4runtime.punt import Responder
 from detour.control.p4runtime.reconcile import Keeper, Written, reconcile, updates
 from detour.control.p4runtime.watching import Cell
-from detour.control.planner import plan
+from detour.control.planner import plan, route_bounds
 from detour.control.verifier.trace import Tracer
 from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.clock import PS
 from detour.fabric.operations.results import DisplacedSwitch, PathHop, TracedPath
 from detour.hosts.verbs import Path
 from detour.topo import Failure, Host, failure_name
-from detour.topo.paths import SwitchPath, completed_usids, parse_usid_list
+from detour.topo.paths import Bounds, SwitchPath, completed_usids, parse_usid_list
 
 
 class ControlPlane:
@@ -121,6 +121,10 @@ class ControlPlane:
         """Read the entities of the switches that are not down."""
         down = {failure.index for failure in self.failures if failure.kind == "switch"}
         return self.read([switch.device_id for switch in self.topology.switches if switch.index not in down])
+
+    def bound(self) -> Bounds:
+        """How many switches packets may pass now."""
+        return route_bounds(self.topology, self.policy, self.failures)
 
     @contextmanager
     def tracer(self) -> Iterator[Tracer]:

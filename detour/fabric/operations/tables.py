@@ -39,7 +39,7 @@ class Tables:
         begin = time.monotonic()
         with self._control.changing:
             held = self._control.read_live()
-        report = verify(held, self._topology, self._control.failures)
+        report = verify(held, self._topology, self._control.failures, self._control.bound())
         return results.Verification(
             verified=report.ok,
             pairs=report.pairs,

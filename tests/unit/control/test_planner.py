@@ -65,6 +65,9 @@ PROGRAMS = {
     ],
     "ugal": [Policy(routing=chosen(name), channels=3) for name in ("ugal-local:threshold=9", "ugal-global")],
     "ugal_graph": [Policy(routing=chosen("ugal-graph:threshold=9"))],
+    "spraypoint": [
+        Policy(routing=chosen(f"spraypoint:{choice}"), valiant=False) for choice in ("h=3", "gap=50", "per_packet=1")
+    ],
 }  # fmt: skip
 
 
@@ -99,9 +102,10 @@ def test_names_are_those_of_the_p4info(program):
 def test_every_name_is_in_a_program():
     constants = {value for name, value in vars(schema).items() if name.isupper() and isinstance(value, str)}
     ours = names_of("fabric") | names_of("trim")
-    assert constants <= ours | names_of("adaptive") | names_of("ugal") | names_of("ugal_graph")
-    assert all(".adaptive." in name or ".ranking." in name for name in constants - ours - {schema.DESTINATION_NODE})
-    switches_choose = names_of("adaptive") | names_of("ugal") | names_of("ugal_graph")
+    switches_choose = names_of("adaptive") | names_of("ugal") | names_of("ugal_graph") | names_of("spraypoint")
+    assert constants <= ours | switches_choose
+    fields = {schema.DESTINATION_NODE, schema.DESTINATION_SWITCH, schema.FROM_HOST}
+    assert {name.split(".")[1] for name in constants - ours - fields} <= {"adaptive", "ranking", "spraypoint"}
     left = constants - switches_choose - (names_of("trim") - names_of("fabric"))
     assert all(".valiant." in name or name == schema.NO_ACTION for name in left)
 

@@ -1,21 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spraypoint's plan: acyclic, complete, as long and as wide as its paper and our own check of it say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from detour.base.errors import DetourError
-from detour.control.routes.spraypoint import UNREACHED, Pointing, SpraypointSettings, level_count, pointings
+from detour.control import schema
+from detour.control.entries import Action, ActionSet, TableEntry
+from detour.control.planner import plan, route_bounds
+from detour.control.policy import Policy
+from detour.control.routes.routing import switch_route
+from detour.control.routes.spraypoint import UNREACHED, Pointing, SpraypointParameters, level_count, pointings
+from detour.control.routings import routing
+from detour.control.verifier.trace import Tracer
+from detour.control.verifier.verifier import verify
 from detour.topo import parse_topology
 from detour.topo.failures import NONE, parse_failure
 from detour.topo.graph import live_graph
 from detour.topo.measures import disjoint_paths
 
+SMALL = parse_topology("rng:n=24,d=6,hosts=2")
+POLICY = Policy(routing=routing("spraypoint"), valiant=False)
+
 
 def planned(topology, failures=NONE, **chosen):
-    return dict(pointings(topology, SpraypointSettings(**chosen), failures))
+    return dict(pointings(topology, SpraypointParameters(**chosen), failures))
 
 
 def check(topology, failures, pointing: Pointing, members: int) -> None:
@@ -38,7 +51,7 @@ def test_pointing_never_loops_and_reaches_every_destination(n, d, p, h, seed, da
     down = data.draw(st.lists(st.sampled_from(links), max_size=2, unique=True))
     failures = frozenset(parse_failure(topology, name) for name in down)
     assume(d >= 4 or not down)  # two links less may cut a switch of three off
-    for pointing in planned(topology, failures, waypoints=p, members=h, seed=seed).values():
+    for pointing in planned(topology, failures, p=p, h=h, seed=seed).values():
         check(topology, failures, pointing, h)
 
 
@@ -51,7 +64,7 @@ def test_levels_of_the_paper():
 def test_path_lengths_and_cuts_are_those_of_our_check():
     """An independent program finds a mean of 3.53 links and a median cut of 18 for n = 160, d = 20, p = h = 2."""
     topology = parse_topology("rng:n=160,d=20,hosts=1")
-    graph, plan = live_graph(topology), planned(topology, waypoints=2)
+    graph, plan = live_graph(topology), planned(topology, p=2)
     lengths, cuts = [], []
     for target, (level, next_hop) in plan.items():
         length = np.zeros(160)
@@ -78,6 +91,59 @@ def test_a_failed_link_changes_little():
     assert 0 < changed < 0.02 * 160 * 160
 
 
+def proven(entries, failures=NONE):
+    return verify(entries, SMALL, failures, route_bounds(SMALL, POLICY, failures))
+
+
+def test_what_is_written_is_proven_also_around_failures():
+    for names in ((), ("s0-s1",), ("s3", "s0-s1")):
+        failures = frozenset(parse_failure(SMALL, name) for name in names)
+        report = proven(plan(SMALL, POLICY, failures), failures)
+        assert report.ok, report.problems
+        live = 24 - sum(failure.kind == "switch" for failure in failures)
+        assert report.pairs == 2 * live * (2 * live - 1)
+        assert report.longest.shortest <= report.bound.shortest <= 6
+
+
+def changed(entries, table, action):
+    """The entries where switch 1 has another action for the first entry of a table."""
+    at = next(i for i, each in enumerate(entries[1]) if isinstance(each, TableEntry) and each.table == table)
+    return entries | {1: [*entries[1][:at], replace(entries[1][at], action=action), *entries[1][at + 1 :]]}
+
+
+def test_wrong_entries_are_found():
+    entries = plan(SMALL, POLICY)
+    one = ActionSet.of([Action.of(schema.SPRAY_TOWARDS, port=3)])
+    assert "sprays over ports ['3'], live neighbours" in proven(changed(entries, schema.SPRAY, one)).problems[0]
+    no_port = ActionSet.of([Action.of(schema.SPRAY_TOWARDS, port=99)])
+    assert proven(changed(entries, schema.SPRAY, no_port)).failed >= 2 * 46
+    without = entries | {
+        1: [each for each in entries[1] if not (isinstance(each, TableEntry) and each.table == schema.SENDING_PORTS)]
+    }
+    assert "packets from ports [] are sprayed, hosts are at ['1', '2']" in proven(without).problems[0]
+
+
+def test_a_loop_of_pointing_switches_is_found():
+    entries = dict(plan(SMALL, POLICY))
+    a, b = (SMALL.links[60].a, SMALL.links[60].b)
+    target = next(s for s in SMALL.switches if s.index not in (a[0], b[0]))
+    for (switch, port), device in ((a, a[0] + 1), (b, b[0] + 1)):
+        entry = switch_route(target, ActionSet.of([Action.of(schema.FORWARD, port=port)]))
+        assert SMALL.switches[switch].device_id == device
+        entries[device] = [entry if isinstance(e, TableEntry) and e.key == entry.key else e for e in entries[device]]
+    report = proven(entries)
+    assert report.failed
+    assert "round again" in report.problems[0]
+
+
+def test_packets_are_traced_as_they_are_sprayed():
+    tracer = Tracer(plan(SMALL, POLICY), SMALL)
+    ways = {tracer.trace(SMALL.hosts[0], SMALL.hosts[40], sport).hops[0].out_port for sport in range(40)}
+    assert ways == {3, 4, 5, 6, 7, 8}
+    assert all(tracer.trace(SMALL.hosts[0], SMALL.hosts[40], sport).delivered for sport in range(40))
+    assert [hop.table for hop in tracer.trace(SMALL.hosts[0], SMALL.hosts[1]).hops] == [schema.ROUTE]
+
+
 def test_numbers_out_of_range_are_refused():
-    with pytest.raises(DetourError, match="members=0 is not 1 to 64"):
-        SpraypointSettings(members=0)
+    with pytest.raises(DetourError, match="h=0 is not 1 to 64"):
+        SpraypointParameters(h=0)

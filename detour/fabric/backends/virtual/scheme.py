@@ -174,6 +174,12 @@ class Scheme:
         name."""
         return replace(self, control=cc.pinned(text))
 
+    def with_routing(self, text: str) -> Scheme:
+        """The same where switches choose paths in another way (`control.routings`). Raises DetourError if there is none
+        of that name."""
+        routing(text)
+        return replace(self, name=f"{self.name}, {text}", routing=plugins.absolute(text))
+
 
 STEP_MARKING = StepMarking(Amount(80_000, "bytes"))
 """DCTCP's K where nothing else is said. A reroute needs 75 KB of queue difference, so a smaller K could never trigger
