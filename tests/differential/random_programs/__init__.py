@@ -9,7 +9,8 @@ p4c 1.2.5.16 takes what the only case of a `switch` without `default` assigns fo
 control once, and does not take `for ... in`. Every fourth program has these; p4c gets it in other words (`for_p4c`).
 
 Some of the language is left out, since there is nothing to compare with:
-- p4c divides by constants only, and takes `_` for 0 .. 0xffff where a range of 48 bits is matched;
+- p4c does not copy arguments out on an `exit` in an action that an action calls;
+- it divides by constants only, and takes `_` for 0 .. 0xffff where a range of 48 bits is matched;
 - BMv2 ends at a field of type `int<1>`, and takes the bits that fill a key up to whole bytes for a part of its prefix.
 """
 

@@ -234,6 +234,7 @@ class Program(Statements):
         action = Action(self.name("action"), parameters, data)
         names = [(self.name("a"), direction, kind) for direction, kind in [*parameters, *(("", one) for one in data)]]
         head = ", ".join(f"{direction} {kind} {one}".strip() for one, direction, kind in names)
+        start = len(self.lines)
         with self.block(f"action {action.name}({head})"):
             self._initialize_outputs(names)
             readable = [(one, kind) for one, _, kind in names]
@@ -242,14 +243,15 @@ class Program(Statements):
                 scope,
                 readable=[*scope.readable, *readable],
                 writable=[*scope.writable, *writable],
-                actions=list(scope.actions),
+                actions=[one for one in scope.actions if not one.copies_out_on_exit],
                 tables=[],
                 controls=[],
                 loops=True,
                 switches=False,
             )
             self.statements(inner, self.rng.randrange(1, 4), 1 if self.chance(0.4) else 0)
-        return action
+        ends = ("exit;", *(f"{one.name}(" for one in inner.actions if one.exits))
+        return replace(action, exits=any(end in line for line, _ in self.lines[start:] for end in ends))
 
     def _table(self, scope: Scope, actions: list[Action]) -> Table:
         uses = {action.name: self.arguments(action.parameters, scope) for action in actions}

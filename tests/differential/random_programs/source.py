@@ -37,6 +37,13 @@ class Action:
     name: str
     parameters: Parameters
     data: list[Kind] = field(default_factory=list)
+    exits: bool = False
+    """Whether it has an `exit`, or calls an action that has one."""
+
+    @property
+    def copies_out_on_exit(self) -> bool:
+        """Whether an `exit` in it assigns arguments."""
+        return self.exits and any("out" in direction for direction, _ in self.parameters)
 
 
 @dataclass(frozen=True)

@@ -187,6 +187,14 @@ def test_an_action_exits_by_a_mark_and_a_jump(compiled: Compiler) -> None:
     ]
 
 
+def test_exit_copies_out_of_an_action_that_an_action_calls(compiled: Compiler) -> None:
+    """p4c 1.2.5.16 does not; "Exit statement" in the specification says that it must."""
+    inner = "action inner(inout bit<8> x, inout bit<8> y) { x = 0; if (y == 1) { exit; } }"
+    json = compiled("outer();", locals=f"{inner} action outer() {{ inner(hdr.h.a, hdr.h.a); }}")
+    calls = _action(json, "TheIngress.outer")
+    assert calls[calls.index("exit()") - 1].startswith("assign(h.a, ")
+
+
 def test_a_loop_in_an_action_stays_one(compiled: Compiler) -> None:
     body = "action sum() { for (bit<8> i = 0; i < hdr.h.a; i = i + 1) { hdr.h.b = hdr.h.b + i; } }"
     calls = _action(compiled("sum();", locals=body), "TheIngress.sum")
