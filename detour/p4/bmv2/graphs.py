@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from detour.p4 import ir
-from detour.p4.bmv2.values import Json, call, expression, plain, wrapped
+from detour.p4.bmv2.values import Json, call, expression, placed, wrapped
 from detour.p4.ir import Block, Call, hexadecimal
 from detour.p4.lower import operators
 from detour.p4.lower.builder import simplify, sorted_blocks
@@ -21,7 +21,7 @@ from detour.p4.types import BOOL
 def action(each: ir.Action) -> Json:
     data = [{"name": name, "bitwidth": bits} for name, bits in each.parameters]
     item = {"name": each.name, "id": each.number, "runtime_data": data, "primitives": primitives(each.body)}
-    return plain({**item, "source_info": each.span})
+    return placed(item, each.span)
 
 
 def primitives(entry: Block) -> list[Json]:

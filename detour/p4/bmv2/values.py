@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from detour.p4 import ir
@@ -55,21 +55,6 @@ _WRITERS: dict[type, Callable[[Any], Json]] = {
 }
 
 
-def plain(item: Json) -> Json:
-    """An object's attributes, with the values in them as JSON."""
-    if isinstance(item, ir.Value):
-        return expression(item)
-    if isinstance(item, Span):
-        return source_info(item)
-    if isinstance(item, dict):
-        return {
-            key: plain(value) for key, value in item.items() if not (isinstance(value, Span) and not value.file.name)
-        }
-    if isinstance(item, list | tuple):
-        return [plain(each) for each in item]
-    return item
-
-
 def source_info(span: Span) -> Json:
     """Where something stands: columns are counted from 0, and of the text there is the first line, without the `;`."""
     first, newline, _ = span.text.partition("\n")
@@ -78,9 +63,28 @@ def source_info(span: Span) -> Json:
     return {"filename": span.file.name, "line": line, "column": column - 1, "source_fragment": fragment}
 
 
+def _object(item: dict[str, Json]) -> Json:
+    return {key: plain(value) for key, value in item.items() if type(value) is not Span or value.file.name}
+
+
+def _list(items: Iterable[Json]) -> Json:
+    return [plain(each) for each in items]
+
+
+_PLAIN = {**_WRITERS, dict: _object, list: _list, tuple: _list, Span: source_info}
+
+
+def plain(item: Json) -> Json:
+    """The JSON of an object in whose attributes there are values and places in the source."""
+    write = _PLAIN.get(type(item))
+    return item if write is None else write(item)
+
+
+def placed(item: dict[str, Json], span: Span) -> Json:
+    """The object with its place, if it has one."""
+    return {**item, "source_info": source_info(span)} if span.file.name else item
+
+
 def call(each: ir.Call) -> Json:
     """A call of a primitive."""
-    item: dict[str, Json] = {"op": each.op, "parameters": [parameter(argument) for argument in each.arguments]}
-    if each.span.file.name:
-        item["source_info"] = source_info(each.span)
-    return item
+    return placed({"op": each.op, "parameters": [parameter(argument) for argument in each.arguments]}, each.span)

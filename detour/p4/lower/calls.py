@@ -55,7 +55,10 @@ def bind(
             operand = ctx.evaluate(argument)
             inputs.append((parameter, saved(ctx, operand, argument) if number < last else operand))
     places = [place for _, place, _ in outputs]
-    used, changed = _ACCESSES.of(action) if action is not None else (frozenset(), frozenset())
+    used: frozenset[Path] = frozenset()
+    changed = used
+    if action is not None and (inputs or outputs):
+        used, changed = _ACCESSES.of(action)
     _bind_inputs(ctx, inputs, [*places, *(_follow(place, names) for place, names in _outside(ctx, changed))])
     paths = [(*place.path, *names) for place, names in _outside(ctx, used)] if outputs else []
     for number, (parameter, place, write_slice) in enumerate(outputs):
