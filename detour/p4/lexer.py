@@ -40,7 +40,7 @@ _SIGNS = """
 
 _TOKEN = re.compile(
     r"(?:[\s\\]+|//[^\n]*|/\*(?s:.*?)\*/)*+"
-    r"(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+    r"(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<spliced>(?:\\\r?\n[A-Za-z0-9_]+)+)?"
     r"|(?P<pragma>@pragma\b)"
     r"|(?P<sign>" + "|".join(map(re.escape, _SIGNS)).replace("/", "/(?![*])") + ")"
     r"|(?P<number>[0-9][A-Za-z0-9_]*)"
@@ -75,6 +75,10 @@ def lex(file: SourceFile, start: int, tokens: list[Token], messages: Messages | 
         if kind == "name":
             if word in keywords:
                 kind = word
+        elif kind == "spliced":  # a name that goes on in the next line, as the line before ends with a backslash
+            begin = match.start("name")
+            word = re.sub(r"\\\r?\n", "", text[begin:until])
+            kind = word if word in keywords else "name"
         elif kind == "sign":
             if word[0] == "#" and end is None and not text[text.rfind("\n", 0, begin) + 1 : begin].strip():
                 return begin

@@ -14,14 +14,17 @@ SAID_ELSEWHERE = frozenset({"name", "id", "brief", "description"})
 """Fields of the messages say what these say."""
 OF_PACKAGES = SAID_ELSEWHERE | {"pkginfo", "platform_property"}
 OF_SELECTORS = SAID_ELSEWHERE | {"max_group_size", "selector_size_semantics", "max_member_weight"}
-OF_TYPES = SAID_ELSEWHERE | {"p4runtime_translation", "p4runtime_translation_mappings"}
+OF_TYPES = SAID_ELSEWHERE | {"p4runtime_translation"}
 
-_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[A-Za-z_]\w*|\d\w*|&&&|\.\.\.?|\S')
+_TOKEN = re.compile(
+    r"//[^\n]*|/\*(?s:.*?)\*/"  # comments, which are no tokens
+    r'|("(?:\\.|[^"\\])*"|[A-Za-z_]\w*|\d\w*|&&&|\.\.\.?|\S)'
+)
 
 
 def as_text(annotation: core.Annotation) -> str:
     """An unstructured annotation, its tokens with a blank between each two: `@size(1 + 2)`."""
-    tokens = _TOKEN.findall(annotation.text)
+    tokens = [token for token in _TOKEN.findall(annotation.text) if token]
     return f"@{annotation.name}({' '.join(tokens)})" if tokens else f"@{annotation.name}"
 
 

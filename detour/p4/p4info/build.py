@@ -91,9 +91,11 @@ class Builder:
                 self._collect_value_sets(block)
         for block in self.live.roots:
             self._collect_control(block)
+        architecture = self.live.elaboration.main.declaration.span.file
         for block in self.live.externs:
             field = externs.FIELDS.get(block.declaration.name)
-            if field and block.declaration.span.file.standard and not field.startswith("direct_"):
+            file = block.declaration.span.file
+            if field and (file.standard or file is architecture) and not field.startswith("direct_"):
                 self._collect_extern(field, block)
         for one in self.tables:
             self._collect_properties(one)

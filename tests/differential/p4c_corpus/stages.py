@@ -145,6 +145,8 @@ def programs_one(source: Path, *, bmv2: bool = False, defines: tuple[str, ...] =
         reason = traffic.compare(theirs, mine, seed=source.name, bmv2=bmv2)
     except traffic.NotCompared as why:
         return Outcome(name, True, str(why), "not compared")
+    if theirs.p4info.exists() and (difference := _difference(theirs.p4info, mine.p4info)):
+        return Outcome(name, not reason, reason[:400] or f"P4Info: {difference}"[:400], "compared, other P4Info")
     return Outcome(name, not reason, reason[:400], "compared")
 
 

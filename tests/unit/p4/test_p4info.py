@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from finsy.proto import p4i, p4r
 
+from detour.p4 import compile
 from detour.p4.compile import compile_file
 from detour.p4.p4info import as_text
 from detour.p4.p4info.names import aliases, hashed
@@ -175,6 +176,15 @@ def test_the_hash_of_a_name() -> None:
     assert hashed("NoAction") & 0xFFFFFF == 0x445B37
 
 
+def test_annotations_of_types_are_written_without_comments(tmp_path: Path) -> None:
+    source = tmp_path / "types.p4"
+    note = '@p4runtime_translation_mappings({\n  // "", 0 is one\n  {"//", 0} /* and\n all */\n}) type'
+    source.write_text(SOURCE.replace(" type", note, 1))
+    info = compile_file(source, p4info=True).p4info
+    assert info is not None
+    assert info.type_info.new_types["port_t"].annotations == ['@p4runtime_translation_mappings({ { "//" , 0 } })']
+
+
 def test_of_several_names_the_first_counts(tmp_path: Path) -> None:
     source = tmp_path / "names.p4"
     table = '@name("first") @name("second") table t { key = { h.h.a: exact; } actions = { NoAction; } }'
@@ -186,3 +196,18 @@ def test_of_several_names_the_first_counts(tmp_path: Path) -> None:
     info = compile_file(source, p4info=True).p4info
     assert info is not None
     assert [table.preamble.name for table in info.tables] == ["I.first"]
+
+
+def test_an_architecture_beside_the_program_has_its_externs_in_p4info(tmp_path: Path) -> None:
+    own = (Path(compile.__file__).parent / "include" / "v1model.p4").read_text()
+    (tmp_path / "own.p4").write_text(own)
+    source = tmp_path / "program.p4"
+    source.write_text(
+        HEAD.replace("<v1model.p4>", '"own.p4"')
+        + "control I(inout hdr_t h, inout meta_t m, inout standard_metadata_t s) {\n"
+        + "    register<bit<8>>(4) values; apply { values.write(0, 1); }\n}\n"
+        + "V1Switch(P(), V(), I(), E(), V(), D()) main;\n"
+    )
+    info = compile_file(source, p4info=True).p4info
+    assert info is not None
+    assert [register.preamble.name for register in info.registers] == ["I.values"]
