@@ -26,11 +26,11 @@ PORTS = range(512)
 
 
 class EngineSwitch:
-    """One switch in virtual time, with a collector behind every port, and a controller."""
+    """One switch in virtual time, with a collector behind every port, and where it is served."""
 
-    def __init__(self, network: Network, client: Client) -> None:
+    def __init__(self, network: Network, target: str) -> None:
         self._network = network
-        self.client = client
+        self.target = target
         self._out: list[tuple[int, Frame]] = []
         for port in PORTS:
             network.attach_sink((1, port), lambda data, time, port=port: self._out.append((time, (port, data))))
@@ -64,35 +64,33 @@ class EngineSwitch:
 
 @contextmanager
 def switch(priorities: int = PRIORITIES, drop_port: int = DROP_PORT) -> Iterator[EngineSwitch]:
-    """An engine without a pipeline. Port 510 is a port like any other, as in `reference`."""
+    """An engine without a pipeline, for any number of cases. Port 510 is a port like any other, as in `reference`."""
     with tempfile.TemporaryDirectory(prefix="detour-diff-") as folder, Network(Virtual(), packets=1 << 14) as network:
         network.add_switch(1, priorities=priorities, cpu_port=0, drop_port=drop_port)
         with P4RuntimeServer(network, f"unix:{Path(folder)}/p4runtime") as server:
             server.add_device(1)
-            with Client(server.target) as client:
-                yield EngineSwitch(network, client)
+            yield EngineSwitch(network, server.target)
 
 
-def run(case: Case, priorities: int = PRIORITIES, drop_port: int = DROP_PORT, digests: int | None = None) -> Result:
-    """Sets the engine up and lets the frames through. `digests`: as of `reference.run`."""
-    return _run(case, None, priorities, drop_port, digests)
+def run(case: Case, priorities: int = PRIORITIES, drop_port: int = DROP_PORT) -> Result:
+    """Sets up an engine of its own and lets the frames through."""
+    with switch(priorities, drop_port) as under_test:
+        return run_on(under_test, case)
 
 
 def run_traced(case: Case) -> tuple[Result, list[Visit]]:
     """The same with every packet traced."""
     visits: list[Visit] = []
-    return _run(case, visits), visits
+    with switch() as under_test:
+        return run_on(under_test, case, visits=visits), visits
 
 
-def _run(
-    case: Case,
-    visits: list[Visit] | None,
-    priorities: int = PRIORITIES,
-    drop_port: int = DROP_PORT,
-    digests: int | None = None,
+def run_on(
+    under_test: EngineSwitch, case: Case, digests: int | None = None, visits: list[Visit] | None = None
 ) -> Result:
-    with switch(priorities, drop_port) as under_test:
-        client = under_test.client
+    """Sets a switch up, which forgets the case before, and lets the frames through. `digests`: as of `reference.run`;
+    `visits`: all packets are traced into it."""
+    with Client(under_test.target) as client:
         client.set_pipeline(case.schema.config(case.json))
         for update in case.updates:
             client.write(update)

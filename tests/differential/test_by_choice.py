@@ -112,8 +112,8 @@ def filled(client: Client, size: int) -> int:
 
 @pytest.mark.parametrize(("size", "taken"), [(2, 2), (4, 4), (8, 8), (0, 4)])
 def test_the_size_of_a_table_is_that_of_p4info(size: int, taken: int) -> None:
-    with engine.switch() as switch:
-        assert filled(switch.client, size) == taken
+    with engine.switch() as switch, Client(switch.target) as client:
+        assert filled(client, size) == taken
 
 
 @bmv2

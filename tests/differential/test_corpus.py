@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,10 +29,16 @@ OURS = CORPUS[4::8]
 each_program = pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in CORPUS])
 
 
+@pytest.fixture(scope="module")
+def on_engine() -> Iterator[engine.EngineSwitch]:
+    with engine.switch() as switch:
+        yield switch
+
+
 @each_program
-def test_engine_does_what_bmv2_did(program: Program) -> None:
+def test_engine_does_what_bmv2_did(program: Program, on_engine: engine.EngineSwitch) -> None:
     run, recorded = case.load(program.golden, *program.load())
-    problems = case.differences(run, recorded, engine.run(run, digests=len(recorded.digests)))
+    problems = case.differences(run, recorded, engine.run_on(on_engine, run, digests=len(recorded.digests)))
     assert not problems, _report(problems)
 
 
@@ -48,10 +55,10 @@ def test_what_our_compiler_makes_does_what_bmv2_did(program: Program, tmp_path: 
 
 @pytest.mark.bmv2
 @each_program
-def test_engine_does_what_bmv2_does(program: Program) -> None:
+def test_engine_does_what_bmv2_does(program: Program, on_engine: engine.EngineSwitch) -> None:
     run = program.case(LIVE_FRAMES, LIVE_SEED)
     theirs = reference.run(run)
-    problems = case.differences(run, theirs, engine.run(run, digests=len(theirs.digests)))
+    problems = case.differences(run, theirs, engine.run_on(on_engine, run, digests=len(theirs.digests)))
     assert not problems, f"seed {LIVE_SEED}: " + _report(problems)
 
 

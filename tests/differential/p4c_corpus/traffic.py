@@ -89,9 +89,9 @@ def _cases(theirs: Reference, mine: Compiled, seed: str, frames: int) -> tuple[C
 
 @contextmanager
 def _engine(case: Case) -> Iterator[tuple[Client, _Run]]:
-    with engine.switch() as switch:
-        switch.client.set_pipeline(case.schema.config(case.json))
-        yield switch.client, switch.run
+    with engine.switch() as switch, Client(switch.target) as client:
+        client.set_pipeline(case.schema.config(case.json))
+        yield client, switch.run
 
 
 @contextmanager

@@ -55,9 +55,9 @@ class Fabric:
 def fabric() -> Iterator[Fabric]:
     """A switch that `set_up` has set up."""
     schema = Schema.load(BUILD / "fabric.p4info.txtpb")
-    with engine.switch() as under_test:
-        under_test.client.set_pipeline(schema.config((BUILD / "fabric.json").read_bytes()))
-        set_up(under_test.client, schema)
+    with engine.switch() as under_test, Client(under_test.target) as client:
+        client.set_pipeline(schema.config((BUILD / "fabric.json").read_bytes()))
+        set_up(client, schema)
         yield Fabric(under_test)
 
 
