@@ -26,13 +26,18 @@ def loaded():
 """
 
 
-def run(script: str, folder: Path, limits: Any = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs a script that may call `size()`, of a frame that native code writes, and then `loaded()`: 1 if its code was
-    in the cache. `limits` is called in the new process."""
+def written(script: str, folder: Path) -> Path:
+    """Write a script that may call `size()`, of a frame that native code writes, and then `loaded()`: 1 if its code was
+    in the cache."""
     file = folder / "script.py"
     file.write_text(_SCRIPT + script)
+    return file
+
+
+def run(script: str, folder: Path, limits: Any = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Write a script and run it. `limits` is called in the new process."""
     return subprocess.run(
-        [sys.executable, str(file)],
+        [sys.executable, str(written(script, folder))],
         env={name: value for name, value in (os.environ | {"PYTHONPATH": str(ROOT)} | environment).items() if value},
         capture_output=True, text=True, check=False, timeout=1500, preexec_fn=limits,
     )  # fmt: skip

@@ -223,7 +223,7 @@ export function traffic(page) {
     make("datalist", { id: "patterns" }, ...["adv1", "adv2", "unf", "permutation"].map((value) => make("option", { value }))),
     acts(page, "load", pattern,
       act("Begin", async () => { const on = await change("load", { pattern: pattern.value.trim() }); return `${on.pattern}: ${on.pairs} connections`; }, page, { id: "begin" }),
-      act("End", async () => { const on = await change("load", { stop: true }); return `${on.pattern} has ended: ${(on.bytes_ok / 1e6).toFixed(1)} MB arrived as sent`; }, page)),
+      act("End", async () => { const on = await change("load", { stop: true }); return `${on.pattern} has ended: ${(on.bytes_ok / 1e6).toFixed(1)} MB arrived as sent`; }, page, { id: "end" })),
     make("h2", {}, "A message"),
     acts(page, "send", source, target, bytes, "bytes",
       act("Send", async () => {

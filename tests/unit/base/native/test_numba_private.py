@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -322,14 +323,31 @@ print(linked.emit(machine)[:20].hex()[36:])
 }
 
 
-@pytest.mark.parametrize("once", [True, False], ids=["linked once", "as Numba links"])
+_ALL = """
+import contextlib, io, json
+for names, code in json.load(sys.stdin).items():
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        try:
+            exec(code, dict(globals()))
+        except Exception as error:
+            print(repr(error))
+    print(json.dumps([names, printed.getvalue().strip()]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["linked once", "as Numba links"])
+def printed(request: pytest.FixtureRequest) -> dict[str, str]:
+    """What each case prints, in one process for all."""
+    command = [sys.executable, "-c", (_ONE_LINK if request.param else "").join((_BEGIN, _ALL))]
+    cases = json.dumps({names: code for names, (code, _) in _CASES.items()})
+    done = subprocess.run(command, input=cases, stdout=subprocess.PIPE, text=True, check=False)
+    return dict(map(json.loads, done.stdout.splitlines()))
+
+
 @pytest.mark.parametrize("names", _CASES)
-def test_objects(names: str, once: bool) -> None:
-    code, expected = _CASES[names]
-    command = [sys.executable, "-c", (_ONE_LINK if once else "").join((_BEGIN, code))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    last = done.stderr.strip().splitlines()[-1:]
-    assert done.stdout.strip() == expected, _changed(names, f"{done.stdout.strip()} {last}")
+def test_objects(names: str, printed: dict[str, str]) -> None:
+    result = printed.get(names, "the process has crashed in it or before")
+    assert result == _CASES[names][1], _changed(names, result)
 
 
 def test_linking_once_keeps_only_the_ir_of_a_function() -> None:
