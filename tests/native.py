@@ -68,7 +68,7 @@ def parameters_of(hs: Hosts, plugin: Plugin) -> Any:
 
 def control_all(hs: Hosts, chosen: str | CongestionAlgorithm) -> Any:
     """Gives all QPs a congestion control; returns what each has of it."""
-    control = algorithm(chosen) if isinstance(chosen, str) else chosen
+    control = algorithm(chosen)
     algorithms.give(hs, np.arange(len(hs.qp)), control)
     return algorithms.state_of(hs, control)
 

@@ -5,6 +5,6 @@ __all__ = [
     "addresses", "arrays", "cache", "cores", "dataplane", "descriptors", "errors", "extras", "files", "garbage",
     "grpc_loop", "heap", "html", "interrupting", "jit", "listening", "located_json", "memory", "native",
     "option_files", "override", "pages", "places", "plugins", "pointers", "port_owners",
-    "progress", "protobuf", "quantities", "records", "reports", "secure_dir", "server_process", "sources", "standard",
+    "progress", "protobuf", "quantities", "records", "reports", "secure_dir", "sources", "standard",
     "structs", "tables", "tcp_listener", "times", "unix_listener",
 ]  # fmt: skip

@@ -215,14 +215,17 @@ class PluginRegistry(Registry[P]):
 
         super().__init__(plural, what, built_in, adopt, **names)
 
-    def chosen(self, text: str) -> P:
-        """The plugin of a name, with parameters if some follow it: `FILE.py:NAME:weight=3`.
+    def chosen(self, what: str | P) -> P:
+        """The plugin of a name (a built-in one, an entry point or `FILE.py:NAME`), with parameters if some follow it:
+        `FILE.py:NAME:weight=3`; or the plugin itself.
 
         Raises:
             DetourError: there is none, or no such parameter.
         """
-        name, rest = split(text)
-        return self.find(name).with_values(values_of(text, rest))
+        if not isinstance(what, str):
+            return what
+        name, rest = split(what)
+        return self.find(name).with_values(values_of(what, rest))
 
 
 def in_file(text: str) -> bool:

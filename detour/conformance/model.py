@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks, the server under test, and results."""
+"""Checks, the sentences of the specification that demand them (`data/sentences.txt`), the server under test, and
+results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -97,3 +101,34 @@ class ConformanceReport:
         keys = ("id", "section", "requirement", "level", "quote", "verdict", "sent", "got", "expected")
         rows = [{key: str(value) for key, value in asdict(result).items() if key in keys} for result in self.results]
         return {"checks": rows, "summary": self.summary}
+
+
+_FILE = Path(__file__).parent / "data" / "sentences.txt"
+
+
+@dataclass(frozen=True)
+class SpecSentence:
+    """A sentence, with its section; for what is unspecified, why no sentence demands it. `checks`: patterns of ids."""
+
+    level: RequirementLevel
+    checks: tuple[str, ...]
+    text: str
+
+
+@cache
+def read_sentences() -> tuple[SpecSentence, ...]:
+    """All of them, in order."""
+    lines = [line for line in _FILE.read_text().splitlines() if line and not line.startswith("#")]
+    heads = [line.split() for line in lines[::2]]
+    return tuple(
+        SpecSentence(RequirementLevel(level), tuple(checks), text.strip())
+        for (level, *checks), text in zip(heads, lines[1::2], strict=True)
+    )
+
+
+def sentence_of(check: str) -> SpecSentence:
+    """The first sentence one of whose patterns the check's id fits. KeyError if there is none."""
+    for sentence in read_sentences():
+        if any(fnmatchcase(check, pattern) for pattern in sentence.checks):
+            return sentence
+    raise KeyError(f"no sentence is for the check {check}")

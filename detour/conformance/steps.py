@@ -13,9 +13,8 @@ from typing import Any
 from finsy.proto import p4r
 
 from detour.conformance.link import Canonical, RpcAnswer
-from detour.conformance.model import ConformanceCheck
+from detour.conformance.model import ConformanceCheck, sentence_of
 from detour.conformance.samples import NO_ID, MissingObject, Samples, duplicate, inner, put
-from detour.conformance.sentences import sentence_of
 from detour.conformance.session import QUIET_S, CheckSession, NotPrepared
 
 __all__ = [

@@ -37,9 +37,8 @@ SHORTEST_PATHS = "shortest-paths"
 
 def plan(topology: Topology, policy: Policy | None = None, failures: Failures = NONE) -> Plan:
     """Entities of every live switch, by device id (switch index + 1); failed switches are left out. A destination that
-    cannot be reached has no route: its packets are counted, and the controller tells their senders
-    (`routing.unreachable_hosts` names those). Raises `DetourError`: the topology does not allow what the policy says; a
-    table or an action selector would overflow."""
+    cannot be reached has no route: its packets are counted, and the controller tells their senders. Raises
+    `DetourError`: the topology does not allow what the policy says; a table or an action selector would overflow."""
     policy = policy or Policy()
     check_policy(topology, policy)
     down = dead_switches(failures)

@@ -21,13 +21,4 @@ ROUTING_REGISTRY = PluginRegistry(
         "ugal-graph": "detour.control.routes.adaptive:UGAL_GRAPH",
     },
 )
-
-
-def routing(text: str) -> Routing:
-    """The routing that a text names: a built-in one, one of an installed package (group `detour.routings`), or
-    `FILE.py:NAME`; with other parameters `adaptive:threshold=10`.
-
-    Raises:
-        DetourError: there is none, or no such parameter.
-    """
-    return ROUTING_REGISTRY.chosen(text)
+routing = ROUTING_REGISTRY.chosen

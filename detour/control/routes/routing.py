@@ -28,7 +28,7 @@ import numpy as np
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, Lpm, TableEntry
 from detour.topo import address
-from detour.topo.failures import Failures, dead_links, dead_switches
+from detour.topo.failures import Failures, dead_links
 from detour.topo.graph import FAR, GLOBAL, columns_into, distances, exit_distances, exits, live_graph, offered_distances
 from detour.topo.topology import Switch, Topology
 
@@ -181,20 +181,6 @@ def plan_sids(switch: Switch, dead: frozenset[int]) -> Iterator[TableEntry]:
 
 def _sid(value: int, prefix_len: int, action: Action) -> TableEntry:
     return TableEntry(schema.LOCAL_SID, ((schema.DST_ADDR, Lpm(value, prefix_len)),), action)
-
-
-def unreachable_hosts(topology: Topology, failures: Failures) -> tuple[str, ...]:
-    """Names of the hosts that the largest surviving part of the network cannot reach, in order."""
-    distance, dead = distances(topology, failures), dead_links(topology, failures)
-    down = dead_switches(failures)
-    links = {link.b[0]: link.index for link in topology.links if link.kind == "host"}
-    alive = {h.index for h in topology.hosts if h.switch not in down and links[h.index] not in dead}
-    parts: dict[bytes, list[int]] = {}
-    for index in sorted(alive):
-        part = (distance[topology.hosts[index].switch] < FAR).tobytes()
-        parts.setdefault(part, []).append(index)
-    largest = set(max(parts.values(), key=len, default=[]))
-    return tuple(host.name for host in topology.hosts if host.index not in largest)
 
 
 def plan_detours(topology: Topology, failures: Failures, switch: Switch) -> Iterator[TableEntry]:

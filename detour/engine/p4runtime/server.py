@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +22,6 @@ from typing import Any, TypeVar
 import grpc
 
 from detour.base.errors import DetourError
-from detour.base.server_process import give_back_large_blocks, shorten_switch_interval
 from detour.engine.endpoint import GrpcEndpoint, Tls
 from detour.engine.p4runtime.arbitration import StreamClient
 from detour.engine.p4runtime.device import P4Device, RoundRobin
@@ -123,8 +124,8 @@ class P4RuntimeServer:
         """Binds, unless that has been done, and serves; DetourError if the address cannot be bound."""
         if self._pools:
             raise DetourError("P4Runtime: the server runs already")
-        give_back_large_blocks()
-        shorten_switch_interval()
+        _give_back_large_blocks()
+        _shorten_switch_interval()
         if not self._endpoint.is_bound:
             self._endpoint.bind()
         self._stops = False
@@ -228,3 +229,37 @@ class P4RuntimeServer:
             return await asyncio.get_running_loop().run_in_executor(self._pools[name], function)
 
         return work
+
+
+# -- the process ---------------------------------------------------------------------------------------
+
+_SWITCH_INTERVAL_S = 0.0005
+
+
+def _shorten_switch_interval() -> None:
+    """Threads that compute release the GIL ten times as often as by default.
+
+    An event loop waits for one interval of each of them in each of its iterations, and gRPC accepts one call an
+    iteration.
+    """
+    sys.setswitchinterval(min(_SWITCH_INTERVAL_S, sys.getswitchinterval()))
+
+
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # <malloc.h>
+_LARGE_BYTES = 256 << 10
+_ARENAS = 2
+
+
+def _give_back_large_blocks() -> None:
+    """Large blocks go back to the system when they are freed, and threads share two heaps.
+
+    By default glibc raises the size from which it does so to that of the largest block that was freed (up to 32 MiB),
+    and gives every thread a heap of its own, up to eight times the cores: what messages of megabytes leave is spread
+    over all of them and kept. Elsewhere than with glibc nothing happens.
+    """
+    if sys.platform != "linux":
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+        mallopt(_M_ARENA_MAX, _ARENAS)

@@ -58,12 +58,6 @@ def _updates(info: p4i.P4Info, kind: str, entries: list[BenchEntry]) -> list[p4r
     return messages
 
 
-def updates_of(info: p4i.P4Info, kind: str, count: int) -> list[p4r.Update]:
-    """Insertions of `count` entries of one kind of table."""
-    messages = _updates(info, kind, list(random_entries(kind, count).values()))
-    return [p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(table_entry=message)) for message in messages]
-
-
 def _canonical(value: int) -> bytes:
     return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
 

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,7 @@ from detour.fabric.labs.boot import LinkDefaults
 from detour.fabric.labs.controllers import fill_build
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.linux import request_of
-from detour.fabric.labs.ports import with_ports
+from detour.fabric.labs.model import Lab
 from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.running import LabStatus, RunningLab
@@ -29,7 +32,9 @@ from detour.fabric.linux.hosts import processes_of
 from detour.fabric.operations.registry import OPERATIONS
 
 _LOOK_S = 0.2
-
+_FREE = "free"
+_PORTS = ("grpc_port", "thrift_port")
+_LAST_PORT = 65_535
 
 _LINK_TERMS = ("rate_bps", "delay_ps", "queue_packets", "loss")
 """of `LinkDefaults`, which options may say"""
@@ -75,3 +80,32 @@ def serve_lab(lab: RunningLab, state: StateDir, ready: Callable[[LabStatus], Non
         ready(status)
         while not end.wait(_LOOK_S):
             lab.check()
+
+
+def with_ports(lab: Lab, text: str) -> Lab:
+    """The lab with ports that are larger by a number, or with `free` ones. Raises DetourError: it is neither, or a port
+    would be out of range."""
+    named = [port for switch in lab.switches for key in _PORTS if (port := getattr(switch, key)) is not None]
+    if text == _FREE:
+        with _free_ports(len(named)) as free:
+            ports = dict(zip(named, free, strict=True))
+    elif text.isdecimal() and max(named, default=0) + int(text) <= _LAST_PORT:
+        ports = {port: port + int(text) for port in named}
+    else:
+        most = _LAST_PORT - max(named, default=0)
+        raise DetourError(f"--ports {text}: wanted is {_FREE}, or a number to add to the lab's ports, {most} at most")
+    switches = [replace(each, **{key: ports.get(getattr(each, key)) for key in _PORTS}) for each in lab.switches]
+    topology = None if lab.topology is None else json.loads(lab.topology)
+    for node in [] if topology is None else topology["nodes"]:
+        node.update({key: ports[node[key]] for key in _PORTS if node.get(key) in ports})
+    return replace(lab, switches=tuple(switches), topology=topology and json.dumps(topology))
+
+
+@contextmanager
+def _free_ports(count: int) -> Iterator[list[int]]:
+    """Ports of loopback that nobody has, kept while it lasts."""
+    with ExitStack() as kept:
+        sockets = [kept.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        yield [each.getsockname()[1] for each in sockets]

@@ -38,7 +38,7 @@ class UpOptions:
     solution: bool = False
     lab_args: str | None = None
     ports: str | None = None
-    """see `labs.ports.with_ports`"""
+    """see `daemon.lab.with_ports`"""
     pace: str | None = None
     """of virtual time; see `make_fabric`"""
     coverage: str | None = None

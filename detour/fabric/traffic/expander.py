@@ -2,10 +2,9 @@
 """An expander in virtual time whose hosts name the path of every message in a uSID list (FC+, section III).
 
     with ExpanderFabric(routes.network, scheme_of("2L", 2), settings, queue_pairs=len(flows)) as fabric:
-        fabric.connect_by(routes, flows, rows)
+        fabric.connect_routed(flows, lists_of(routes, flows, rows))
         fabric.send(100_000)
         fabric.run(20 * US)
-        fabric.change(frozenset({parse_failure(fabric.topology, "s0-s3")}))
 
 The planner lets the lossless priority rise by (in-port, out-port); PFC works per priority. ACKs have no list: they go
 by shortest paths, in a priority of their own that PFC never pauses.
@@ -30,6 +29,7 @@ from detour.fabric.backends.virtual.fabric import VirtualFabric, program
 from detour.fabric.backends.virtual.load import read_back, write
 from detour.fabric.backends.virtual.scheme import PATIENT, RunSettings, Scheme
 from detour.hosts.addresses import final_words, to_words
+from detour.hosts.paths import path_scheme
 from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.bulk import lead
 from detour.topo.address import usid_address
@@ -125,7 +125,6 @@ class ExpanderFabric(VirtualFabric):
         self, network: Expander, scheme: Scheme, settings: RunSettings | None = None, *, queue_pairs: int = 64
     ) -> None:
         super().__init__(network.topology, scheme, settings, queue_pairs=queue_pairs)
-        self._by: tuple[ExpanderRoutes, Sequence[HostPair], Sequence[int], Int64Array] | None = None
 
     def connect_routed(self, pairs: Sequence[HostPair], lists: Int64Array) -> None:
         """Connections between pairs of hosts by the paths of `lists_of`; they send nothing yet. To be called once."""
@@ -150,33 +149,7 @@ class ExpanderFabric(VirtualFabric):
         fresh["final_hi"] = final_words(hosts[b].node_id for _, b in pairs)[:, None]
         self.hs.candidate[rows, :width] = fresh
         self.hs.qp["n_cand"][rows], self.hs.qp["n_short"][rows] = counts, shortest
-        algorithms.give_paths(self.hs, rows, algorithms.scheme_of("spray"))
-
-    def connect_by(self, routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[int]) -> None:
-        """The same by paths `rows` of routes (or `BY_ADDRESS`), so that `change` can lead them around what fails.
-        Raises DetourError: a path needs more than six uSIDs."""
-        lists = lists_of(routes, pairs, rows)
-        self.connect_routed(pairs, lists)
-        self._by = routes, pairs, rows, lists
-
-    def change(self, failures: Failures) -> int:
-        """From now on exactly these links and switches are down; returns how many connections go by other lists than
-        before. As `detour fail` and `detour heal` do it: what fails is dead first, then senders hear of it, then
-        switches; what comes back is there first, then in the tables, then on the lists. Raises DetourError:
-        `connect_by` has not been called, or a path needs too many uSIDs; nothing has changed."""
-        if self._by is None:
-            raise DetourError("connections that know their routes are needed: connect_by makes them")
-        lists = lists_anew(*self._by, failures)
-        candidate, senders = self.hs.candidate, self.flows.sender
-        before = np.stack([candidate[name][senders, 0] for name in ("dst_hi", "dst_lo")], axis=1)
-        self.apply_failures(failures)
-        if failures < self.failures:
-            self.replan(failures)
-            self.lead(lists)
-        else:
-            self.lead(lists)
-            self.replan(failures)
-        return int((before != lists).any(axis=1).sum())
+        algorithms.give_paths(self.hs, rows, path_scheme("spray"))
 
     def lead(self, lists: Int64Array) -> None:
         """From now on packets of all connections go by these lists, whatever is under way by older ones."""

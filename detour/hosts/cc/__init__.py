@@ -23,17 +23,7 @@ CC_REGISTRY = plugins.PluginRegistry(
     },
     any_case=True,
 )
-
-
-def algorithm(text: str) -> CongestionAlgorithm:
-    """The congestion control that a text names: `dctcp`, `dcqcn`, `fixed`, `newreno`, `cubic`, `nscc`, one of an
-    installed package (group `detour.congestion_control`), or `FILE.py:NAME`; with other parameters
-    `FILE.py:NAME:target_us=30`.
-
-    Raises:
-        DetourError: there is none, or no such parameter.
-    """
-    return CC_REGISTRY.chosen(text)
+algorithm = CC_REGISTRY.chosen
 
 
 def pinned(text: str) -> str:

@@ -28,13 +28,4 @@ PATH_REGISTRY = PluginRegistry(
     any_case=True,
     former={"telemetry": "probing", "spraying": "spray", "set": "pathset", "weighted": "pathset"},
 )
-
-
-def path_scheme(text: str) -> PathScheme:
-    """The path scheme that a text names: a built-in one, one of an installed package (group `detour.path_schemes`), or
-    `FILE.py:NAME`; with other parameters `FILE.py:NAME:weight=3`.
-
-    Raises:
-        DetourError: there is none, or no such parameter.
-    """
-    return PATH_REGISTRY.chosen(text)
+path_scheme = PATH_REGISTRY.chosen

@@ -17,13 +17,5 @@ TRANSPORT_REGISTRY = PluginRegistry(
     {"lerp": "detour.hosts.transport.lerp:LERP", "gbn": "detour.hosts.transport.gbn:GBN"},
     any_case=True,
 )
-
-
-def transport(text: str) -> Transport:
-    """The transport that a text names: `lerp` (selective repeat), `gbn` (RoCEv2's go-back-N), one of an installed
-    package (group `detour.transports`), or `FILE.py:NAME`; with other parameters `gbn:ack_every=4`.
-
-    Raises:
-        DetourError: there is none, or no such parameter.
-    """
-    return TRANSPORT_REGISTRY.chosen(text)
+transport = TRANSPORT_REGISTRY.chosen
+"""`lerp` is selective repeat, `gbn` RoCEv2's go-back-N"""

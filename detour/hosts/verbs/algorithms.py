@@ -14,24 +14,17 @@ from detour.hosts.cc import algorithm
 from detour.hosts.cc.built_in import CONGESTION
 from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.cc.plugin import entry_of as cc_entry_of
-from detour.hosts.paths import path_scheme
 from detour.hosts.paths.built_in import PATH_SCHEMES
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.paths.plugin import entry_of as path_entry_of
 from detour.hosts.plugins import Bound, MakeEntry, Plugin
 from detour.hosts.records import QueuePair
 from detour.hosts.state import MAX_TIME, Hosts
-from detour.hosts.transport import transport
 from detour.hosts.transport.built_in import TRANSPORTS
 from detour.hosts.transport.plugin import Transport
 from detour.hosts.transport.plugin import entry_of as transport_entry_of
 
 rdma.RDMA.companions = (CONGESTION, PATH_SCHEMES, TRANSPORTS)
-
-
-def algorithm_of(chosen: str | CongestionAlgorithm) -> CongestionAlgorithm:
-    """Return the algorithm of a name (`hosts.cc.algorithm`), or the algorithm itself."""
-    return algorithm(chosen) if isinstance(chosen, str) else chosen
 
 
 def initial_window(hs: Hosts, chosen: CongestionAlgorithm) -> float:
@@ -52,15 +45,10 @@ def give(hs: Hosts, rows: Int64Array, chosen: CongestionAlgorithm) -> None:
 
 
 def start(hs: Hosts, rows: Int64Array, chosen: str | CongestionAlgorithm, window: float | None) -> None:
-    """Connections begin, with an algorithm (`algorithm_of`) and a window in packets (default: `initial_window`)."""
-    control = algorithm_of(chosen)
+    """Connections begin, with an algorithm and a window in packets (default: `initial_window`)."""
+    control = algorithm(chosen)
     give(hs, rows, control)
     rdma.begin(hs.listing, np.ascontiguousarray(rows, np.int64), float(window or initial_window(hs, control)))
-
-
-def scheme_of(chosen: str | PathScheme) -> PathScheme:
-    """Return the scheme of a name (`hosts.paths.path_scheme`), or the scheme itself."""
-    return path_scheme(chosen) if isinstance(chosen, str) else chosen
 
 
 def give_paths(hs: Hosts, rows: Int64Array, chosen: PathScheme) -> None:
@@ -77,11 +65,6 @@ def give_paths(hs: Hosts, rows: Int64Array, chosen: PathScheme) -> None:
     if len(new):
         _give(hs, new, chosen, "path_row")
     rdma.new_candidates(hs.listing, np.ascontiguousarray(rows, np.int64))
-
-
-def transport_of(chosen: str | Transport) -> Transport:
-    """Return the transport of a name (`hosts.transport.transport`), or the transport itself."""
-    return transport(chosen) if isinstance(chosen, str) else chosen
 
 
 def give_transport(hs: Hosts, rows: Int64Array, chosen: Transport) -> None:

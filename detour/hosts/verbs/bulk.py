@@ -24,9 +24,11 @@ from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.hosts import rdma
 from detour.hosts.cc.plugin import CongestionAlgorithm
+from detour.hosts.paths import path_scheme
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.records import QP_COUNTERS, CompletionEntry
 from detour.hosts.state import Hosts, qp_numbers
+from detour.hosts.transport import transport as transport_of
 from detour.hosts.transport.plugin import Transport
 from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.device import CQ, MR, PD, Context, Device
@@ -99,7 +101,7 @@ def connect_many(
     hosts = np.unique(np.concatenate([src, dst]))
     if len(hosts) and not 0 <= hosts[0] <= hosts[-1] < len(hs.host):
         raise DetourError(f"hosts {hosts[0]} to {hosts[-1]} must be 0 to {len(hs.host) - 1}")
-    scheme, sends = algorithms.scheme_of(choice), algorithms.transport_of(transport)
+    scheme, sends = path_scheme(choice), transport_of(transport)
     check_receiver(sends, reordering)
     check_scheme(scheme, sends)
     chosen = draw_ports(len(src), shortest, non_shortest, seed) if ports is None else np.asarray(ports, np.int64)

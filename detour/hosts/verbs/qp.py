@@ -17,16 +17,17 @@ from detour.base.errors import DetourError
 from detour.hosts import nic, rdma, state
 from detour.hosts.addresses import list_words, to_text, to_words
 from detour.hosts.cc.plugin import CongestionAlgorithm
+from detour.hosts.paths import path_scheme
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.records import QP_COUNTERS, Candidate, QueuePair
 from detour.hosts.state import MAX_TIME, NIL, Hosts, qp_numbers
-from detour.hosts.transport import queues
+from detour.hosts.transport import queues, transport
 from detour.hosts.transport.plugin import Transport
 from detour.hosts.verbs import algorithms
 from detour.hosts.verbs.device import CQ, PD, Context, assign
 from detour.hosts.verbs.types import SGE, Endpoint, Path, QPState, SendWR
 
-FIXED_PATH = algorithms.scheme_of("fixed")
+FIXED_PATH = path_scheme("fixed")
 REFUSALS = {
     queues.NOT_CONNECTED: "it is not connected",
     queues.SEND_QUEUE_FULL: "its send queue is full; poll completions first",
@@ -85,7 +86,7 @@ class QP:
                 raise DetourError(f"a QP of host {self.context.host} cannot use a CQ of host {queue.context.host}")
         if self.attr.psn is not None and not 0 <= self.attr.psn < 1 << 24:
             raise DetourError(f"PSN {self.attr.psn} must be 0 to {(1 << 24) - 1}")
-        self.transport = algorithms.transport_of(self.attr.transport)
+        self.transport = transport(self.attr.transport)
         check_receiver(self.transport, self.attr.reordering)
         self._retry_ps = self.attr.retry_ps  # refused before a row is taken
         self._scheme = self.path_scheme = FIXED_PATH
@@ -160,7 +161,7 @@ class QP:
         peer_hi, peer_lo = to_words(remote.address)
         if choice is None:
             choice = "reacting" if react else "probing"
-        scheme = algorithms.scheme_of(choice)
+        scheme = path_scheme(choice)
         check_scheme(scheme, self.transport)
         some = [path] if path else list(candidates or [])
         if path is None and candidates is None:

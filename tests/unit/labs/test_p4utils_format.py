@@ -16,10 +16,10 @@ import pytest
 from forwarding_lab import IPS, MACS, write_app, write_tutorial
 
 from detour.base.errors import DetourError
+from detour.fabric.daemon.lab import with_ports
 from detour.fabric.labs.controllers import ControllerTopology
 from detour.fabric.labs.folder import LabFolder
 from detour.fabric.labs.model import Lab, LabEnd
-from detour.fabric.labs.ports import with_ports
 from detour.fabric.labs.programs import contents_of, programs_of
 from detour.fabric.labs.reading import read_lab
 from detour.fabric.labs.workloads import SECOND_PS, EchoTrain, TcpFlow, UdpStream, task_activities

@@ -33,9 +33,10 @@ from detour.conformance.model import (
     ConformanceVerdict,
     RequirementLevel,
     ServerUnderTest,
+    read_sentences,
+    sentence_of,
 )
 from detour.conformance.report import check_table, read_reports, read_runs
-from detour.conformance.sentences import read_sentences, sentence_of
 from detour.conformance.session import CheckSession, RequirementMissed
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
