@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from detour.base.html import html_page
+from detour.base.places import P4SRC
 from detour.base.tables import Table, left
 from detour.experiments.sim.report import REPORT_STYLE, html_table
 from tests.waiting import PATIENCE_S, until
@@ -453,6 +454,53 @@ def test_a_program_without_a_fabric(browser, tmp_path_factory):
         assert value(browser, "document.querySelectorAll('#pipeline .visited').length") > 5
         browser.find_element("tag name", "body").send_keys(">")
         until(lambda: "dropped" in text_of(browser, "#outcome"))
+        browser.get("about:blank")  # before the server ends
+
+
+def test_a_program_is_edited_on_its_page_and_a_packet_goes_through_the_new_one(browser, tmp_path_factory):
+    source = tmp_path_factory.mktemp("program") / "ipv4.p4"
+    source.write_text((P4SRC / "ipv4.p4").read_text())
+
+    def edited(before: str, after: str) -> None:
+        browser.execute_script(
+            "const text = document.getElementById('program'); text.value = text.value.replace(...arguments);"
+            " text.dispatchEvent(new Event('input'));",
+            before,
+            after,
+        )
+
+    with served("--program", str(source)) as address:
+        browser.get(address)
+        until(lambda: browser.find_elements("css selector", "#fields select"))
+        clicked(browser, "#build")
+        until(lambda: browser.find_elements("id", "outcome"))
+        assert "port 3" not in text_of(browser, "#outcome")
+        browser.find_element("tag name", "body").send_keys("e")
+        until(lambda: browser.find_elements("id", "program"))
+
+        edited("routes.apply();", "rotes.apply();")
+        until(lambda: browser.find_elements("css selector", ".notes b.error"))
+        line = source.read_text().partition("routes.apply();")[0].count("\n") + 1
+        assert text_of(browser, ".editor pre .error") == f"{line}\n"
+        marked, mark, note, rows = value(
+            browser,
+            """(() => { const top = (selector) => document.querySelector(selector).getBoundingClientRect().top;
+            return [document.querySelector(".notes b.error").textContent, top(".notes i.error"),
+              top(".notes b.error"), top(".editor pre .error")]; })()""",
+        )
+        assert "rotes is not declared" in marked
+        assert mark == pytest.approx(rows, abs=8)
+        assert note == pytest.approx(rows, abs=8)
+        clicked(browser, "#run")
+        until(lambda: "1 error" in text_of(browser, "output.answer"))
+
+        edited("rotes.apply();", "routes.apply();")
+        edited("            drop();", "            std.egress_spec = 3;")
+        clicked(browser, "#run")
+        until(lambda: browser.find_elements("id", "outcome"))
+        browser.find_element("tag name", "body").send_keys(">")
+        until(lambda: "port 3" in text_of(browser, "#outcome"))
+        assert "routes.apply();" in source.read_text(), "it is not saved"
         browser.get("about:blank")  # before the server ends
 
 
