@@ -204,7 +204,7 @@ def _unary(ctx: Context, e: core.Unary) -> Operand:
     if e.operator == "+":
         return value
     if kind == INTEGER:
-        return operators.on_integers("-", Const(0), value)
+        return operators.binary("-", kind, Const(0), value)
     assert type(kind) is Bits
     return operators.negate(kind, value) if e.operator == "-" else operators.complement(kind, value)
 
@@ -230,10 +230,7 @@ def _binary(ctx: Context, e: core.Binary) -> Operand:
         assert type(left_type) is Bits
         assert type(right_type) is Bits
         return operators.concatenate(left, left_type, right, right_type, kind)
-    if type(kind) is Bits:
-        result = operators.binary(sign, kind, left, right)
-    else:
-        result = operators.on_integers(sign, left, right)
+    result = operators.binary(sign, kind, left, right)
     if sign in ("/", "%") and type(result) is Op and result.operator == sign:
         hint = "BMv2 divides by powers of 2 only; keep other quotients in a table"
         raise ctx.refuse(e.span, f"{sign} of values that are not known at compile time is not supported", hint)

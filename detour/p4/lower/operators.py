@@ -7,41 +7,10 @@ for `bit<W>`, by `two_comp_mod` for `int<W>` (specification, sections 8.5 to 8.1
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
-
 from detour.p4 import ir
+from detour.p4.check.constants import OPERATORS, compute, wrap
 from detour.p4.ir import Const, Op, Truth, Value
-from detour.p4.types import BOOL, INTEGER, Bits, Type, underlying
-
-_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
-_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul,
-    "&": operator.and_, "|": operator.or_, "^": operator.xor,
-}  # fmt: skip
-_SHIFTS: dict[str, Callable[[int, int], int]] = {"<<": operator.lshift, ">>": operator.rshift}
-_MAX_SHIFT = 1 << 14
-
-
-def wrap(number: int, kind: Bits) -> int:
-    """The value modulo 2^W, in the range of the type."""
-    number &= (1 << kind.width) - 1
-    if kind.signed and kind.width and number >> (kind.width - 1):
-        number -= 1 << kind.width
-    return number
-
-
-def clamp(number: int, kind: Bits) -> int:
-    low, high = bounds(kind)
-    return min(max(number, low), high)
-
-
-def bounds(kind: Bits) -> tuple[int, int]:
-    if kind.signed:
-        return -(1 << (kind.width - 1)), (1 << (kind.width - 1)) - 1
-    return 0, (1 << kind.width) - 1
+from detour.p4.types import BOOL, Bits, Type, underlying
 
 
 def constant(number: int, kind: Type) -> Const:
@@ -71,14 +40,16 @@ def mask(value: Value, bits: int, width: int) -> Value:
     return Op("&", value, Const(bits, width))
 
 
-def binary(sign: str, kind: Bits, left: Value, right: Value) -> Value:
+def binary(sign: str, kind: Type, left: Value, right: Value) -> Value:
     """An operator on two values of `kind`; of a shift, only the left one is."""
+    if type(left) is Const and type(right) is Const and (sign not in ("/", "%") or left.number >= 0 < right.number):
+        return constant(compute(sign, left.number, right.number, kind, kind), kind)
+    if type(kind) is not Bits:
+        return Op(sign, left, right)  # an `int`: a number of BMv2 has no bounds either
     if sign in ("<<", ">>"):
         return shift(sign, kind, left, right)
     if sign in ("|+|", "|-|"):
-        return _saturating(sign, kind, left, right)
-    if type(left) is Const and type(right) is Const and sign in _ARITHMETIC:
-        return Const(wrap(_ARITHMETIC[sign](left.number, right.number), kind), kind.width)
+        return Op("sat_cast" if kind.signed else "usat_cast", Op(sign[1], left, right), Const(kind.width))
     if sign in ("/", "%"):
         return _division(sign, kind, left, right)
     neutral = _neutral(sign, left, right)
@@ -89,13 +60,6 @@ def binary(sign: str, kind: Bits, left: Value, right: Value) -> Value:
     if sign == "-" and not kind.signed and type(right) is Const:
         return cut(Op("+", left, Const(wrap(-right.number, kind), kind.width)), kind)
     return cut(Op(sign, left, right), kind)
-
-
-def on_integers(sign: str, left: Value, right: Value) -> Value:
-    """An operator on two values of `int`: a number of BMv2 has no bounds either."""
-    if type(left) is Const and type(right) is Const and sign not in ("/", "%"):
-        return constant((_ARITHMETIC | _SHIFTS)[sign](left.number, right.number), INTEGER)
-    return Op(sign, left, right)
 
 
 def _neutral(sign: str, left: Value, right: Value) -> Value | None:
@@ -112,9 +76,6 @@ def _neutral(sign: str, left: Value, right: Value) -> Value | None:
 
 
 def _division(sign: str, kind: Bits, left: Value, right: Value) -> Value:
-    if type(left) is Const and type(right) is Const and right.number > 0 and left.number >= 0:
-        number = left.number // right.number if sign == "/" else left.number % right.number
-        return Const(number, kind.width)
     if type(right) is Const and right.number > 0 and not right.number & (right.number - 1) and not kind.signed:
         if sign == "/":
             return shift(">>", kind, left, Const(right.number.bit_length() - 1))
@@ -122,27 +83,14 @@ def _division(sign: str, kind: Bits, left: Value, right: Value) -> Value:
     return Op(sign, left, right)
 
 
-def _saturating(sign: str, kind: Bits, left: Value, right: Value) -> Value:
-    if type(left) is Const and type(right) is Const:
-        number = left.number + right.number if sign == "|+|" else left.number - right.number
-        return Const(clamp(number, kind), kind.width)
-    return Op("sat_cast" if kind.signed else "usat_cast", Op(sign[1], left, right), Const(kind.width))
-
-
 def shift(sign: str, kind: Bits, left: Value, right: Value) -> Value:
     """A shift; one by the width or more gives 0, or -1 for negative numbers shifted to the right."""
     if type(right) is Const:
-        amount = right.number
-        if amount >= kind.width:
-            if sign == "<<" or not kind.signed:
-                return Const(0, kind.width)
-            amount = kind.width - 1
-        if amount == 0:
+        if right.number == 0:
             return left
-        if type(left) is Const:
-            number = left.number << amount if sign == "<<" else left.number >> amount
-            return Const(wrap(number, kind), kind.width)
-        right = Const(amount)
+        if right.number >= kind.width and (sign == "<<" or not kind.signed):
+            return Const(0, kind.width)
+        right = Const(min(right.number, kind.width - 1))
     moved = Op(sign, left, right)
     return cut(moved, kind) if sign == "<<" else moved
 
@@ -222,7 +170,7 @@ def complement(kind: Bits, value: Value) -> Value:
 
 def compare(sign: str, left: Value, right: Value) -> Value:
     if type(left) is Const and type(right) is Const:
-        return Truth(_COMPARISONS[sign](left.number, right.number))
+        return Truth(OPERATORS[sign](left.number, right.number))
     return Op(sign, left, right)
 
 

@@ -231,7 +231,7 @@ class Builder:
         for name, (action, in_tables) in self.actions.items():
             self._action(name, action, in_tables)
         for field, block in self.externs:
-            externs.WRITE[field](self, block)
+            externs.write(self, field, block)
         for name, kind in self.digests.items():
             message = self.info.digests.add(type_spec=self.types.spec(kind))
             self.preamble(message, "digests", name, ())

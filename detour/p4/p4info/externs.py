@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from finsy.proto import p4i
@@ -79,94 +79,44 @@ def notifies_idle(table: core.Table, block: Block) -> bool:
     return False
 
 
-def _notes(block: Block) -> tuple[core.Annotation, ...]:
-    """Annotations of an instance; an unnamed one has none."""
-    return block.node.annotations if isinstance(block.node, core.Instance) else ()
-
-
-def _values(block: Block) -> list[core.Expression]:
-    return [one for one in block.arguments.values() if isinstance(one, core.Expression)]
-
-
-def _size(block: Block, at: int = 0) -> int:
-    """The size that a constructor's argument gives."""
-    values = _values(block)
-    return (block.number(values[at]) or 0) if at < len(values) else 0
-
-
-def _unit(block: Block) -> str:
-    """Name of the unit that a counter or meter counts in: its last enum argument, in capitals."""
-    names = [one.name for one in _values(block) if isinstance(one, core.EnumMember)]
-    return {"packets_and_bytes": "BOTH", "PACKETS_AND_BYTES": "BOTH"}.get(names[-1], names[-1].upper()) if names else ""
-
-
-def _index(builder: Builder, block: Block, message: p4i.Counter | p4i.Meter | p4i.Register, at: int) -> None:
-    """Fills the name of the index's type, which only PSA and PNA have."""
-    if builder.arch == "v1model" or not isinstance(block.type, types.Extern) or at >= len(block.type.arguments):
-        return
-    if name := builder.types.name(block.type.arguments[at]):
-        message.index_type_name.name = name
-
-
-def _counter(builder: Builder, block: Block) -> None:
-    message = builder.info.counters.add(size=_size(block))
-    message.spec.unit = p4i.CounterSpec.Unit.Value(_unit(block))
-    builder.preamble(message, "counters", block.name, _notes(block))
-    _index(builder, block, message, 1)
-
-
-def _direct_counter(builder: Builder, block: Block) -> None:
-    message = builder.info.direct_counters.add(direct_table_id=builder.id_of("tables", builder.direct[block].name))
-    message.spec.unit = p4i.CounterSpec.Unit.Value(_unit(block))
-    builder.preamble(message, "direct_counters", block.name, _notes(block))
-
-
-def _meter(builder: Builder, block: Block) -> None:
-    message = builder.info.meters.add(size=_size(block))
-    message.spec.unit = p4i.MeterSpec.Unit.Value(_unit(block))
-    builder.preamble(message, "meters", block.name, _notes(block))
-    _index(builder, block, message, 0)
-
-
-def _direct_meter(builder: Builder, block: Block) -> None:
-    message = builder.info.direct_meters.add(direct_table_id=builder.id_of("tables", builder.direct[block].name))
-    message.spec.unit = p4i.MeterSpec.Unit.Value(_unit(block))
-    builder.preamble(message, "direct_meters", block.name, _notes(block))
-
-
-def _register(builder: Builder, block: Block) -> None:
-    assert isinstance(block.type, types.Extern)
-    message = builder.info.registers.add(size=_size(block), type_spec=builder.types.spec(block.type.arguments[0]))
-    builder.preamble(message, "registers", block.name, _notes(block))
-    _index(builder, block, message, 1)
-
-
-def _action_profile(builder: Builder, block: Block) -> None:
+def write(builder: Builder, field: str, block: Block) -> None:
+    """Adds an instance to one of P4Info's lists. Which fields its message has tells what is to say of it."""
+    message = getattr(builder.info, field).add()
+    has = message.DESCRIPTOR.fields_by_name
     is_selector = block.declaration.name in _SELECTORS
-    # A selector's first argument is the hash function.
-    message = builder.info.action_profiles.add(with_selector=is_selector, size=_size(block, int(is_selector)))
-    notes = _notes(block)
-    builder.preamble(message, "action_profiles", block.name, notes, without=OF_SELECTORS)
-    message.table_ids.extend(builder.id_of("tables", one.name) for one in builder.profiles.get(block, ()))
-    if not is_selector:
-        return
-    values = {one.name: one.values[0] for one in notes if one.values}
-    message.max_group_size = values.get("max_group_size", 0)  # type: ignore[assignment]
-    if values.get("selector_size_semantics") == "sum_of_members":
-        message.sum_of_members.SetInParent()
-        if "max_member_weight" in values:
-            message.sum_of_members.max_member_weight = values["max_member_weight"]  # type: ignore[assignment]
-    elif values.get("selector_size_semantics") == "sum_of_weights":
-        message.sum_of_weights.SetInParent()
-
-
-def _digest(builder: Builder, block: Block) -> None:
+    notes = block.node.annotations if isinstance(block.node, core.Instance) else ()
+    is_profile = field == "action_profiles"
+    builder.preamble(message, field, block.name, notes, without=OF_SELECTORS if is_profile else SAID_ELSEWHERE)
+    values = [one for one in block.arguments.values() if isinstance(one, core.Expression)]
     assert isinstance(block.type, types.Extern)
-    message = builder.info.digests.add(type_spec=builder.types.spec(block.type.arguments[0]))
-    builder.preamble(message, "digests", block.name, _notes(block))
+    kinds = block.type.arguments
+    if "size" in has and (at := int(is_selector)) < len(values):
+        # A selector's first argument is the hash function.
+        message.size = block.number(values[at]) or 0
+    if "spec" in has and (units := [one.name for one in values if isinstance(one, core.EnumMember)]):
+        unit = units[-1].upper()
+        message.spec.unit = message.spec.Unit.Value("BOTH" if unit == "PACKETS_AND_BYTES" else unit)
+    if "direct_table_id" in has:
+        message.direct_table_id = builder.id_of("tables", builder.direct[block].name)
+    if "type_spec" in has:
+        message.type_spec.CopyFrom(builder.types.spec(kinds[0]))
+    # v1model does not name the types of indexes. Those of counters and registers stand behind the type of the value.
+    at = 0 if field == "meters" else 1
+    is_named = "index_type_name" in has and builder.arch != "v1model" and at < len(kinds)
+    if is_named and (name := builder.types.name(kinds[at])):
+        message.index_type_name.name = name
+    if is_profile:
+        message.table_ids.extend(builder.id_of("tables", one.name) for one in builder.profiles.get(block, ()))
+        if is_selector:
+            _selector(message, {one.name: one.values[0] for one in notes if one.values})
 
 
-WRITE: dict[str, Callable[[Builder, Block], None]] = {
-    "counters": _counter, "direct_counters": _direct_counter, "meters": _meter, "direct_meters": _direct_meter,
-    "registers": _register, "action_profiles": _action_profile, "digests": _digest,
-}  # fmt: skip
+def _selector(message: p4i.ActionProfile, notes: dict[str, Any]) -> None:
+    message.with_selector = True
+    message.max_group_size = notes.get("max_group_size", 0)
+    if notes.get("selector_size_semantics") == "sum_of_members":
+        message.sum_of_members.SetInParent()
+        if "max_member_weight" in notes:
+            message.sum_of_members.max_member_weight = notes["max_member_weight"]
+    elif notes.get("selector_size_semantics") == "sum_of_weights":
+        message.sum_of_weights.SetInParent()

@@ -58,109 +58,90 @@ class TypeInfo:
     def spec(self, kind: types.Type) -> p4t.P4DataTypeSpec:
         """The message for a type. Named types in it are listed, and those in them."""
         self.used = True
-        result = p4t.P4DataTypeSpec()
-        write = _WRITE.get(type(kind))
-        if write:
-            write(self, kind, result)
-        return result
+        into = p4t.P4DataTypeSpec()
+        match kind:
+            case types.Bits():
+                (into.bitstring.int if kind.signed else into.bitstring.bit).bitwidth = kind.width
+            case types.Varbits():
+                into.bitstring.varbit.max_bitwidth = kind.width
+            case types.BOOL:
+                into.bool.SetInParent()
+            case types.ERROR:
+                into.error.SetInParent()
+                if not self.message.error.members:
+                    self.message.error.members.extend(self.errors)
+            case types.Tuple():
+                into.tuple.SetInParent()
+                into.tuple.members.extend(map(self.spec, kind.elements))
+            case types.Stack(element=types.Union()):
+                into.header_union_stack.header_union.CopyFrom(self.spec(kind.element).header_union)
+                into.header_union_stack.size = kind.size
+            case types.Stack():
+                into.header_stack.header.CopyFrom(self.spec(kind.element).header)
+                into.header_stack.size = kind.size
+            case types.Record() | types.Enum() | types.NewType():
+                self._named(kind, into)
+        return into
+
+    def _named(self, kind: types.Record | types.Enum | types.NewType, into: p4t.P4DataTypeSpec) -> None:
+        """Fills in the name of a type, and lists the type where it is not listed yet."""
+        has_values = isinstance(kind, types.Enum) and kind.base is not None
+        field = "serializable_enum" if has_values else _FIELDS[type(kind)]
+        name = str(kind)
+        getattr(into, field).name = name
+        listed = getattr(self.message, f"{field}s")
+        if name not in listed:
+            _WRITE[field](self, kind, listed[name])
 
 
-def _bits(_: TypeInfo, kind: types.Bits, into: p4t.P4DataTypeSpec) -> None:
-    (into.bitstring.int if kind.signed else into.bitstring.bit).bitwidth = kind.width
+def _struct(info: TypeInfo, kind: types.Struct, into: p4t.P4StructTypeSpec) -> None:
+    for part in kind.fields:
+        into.members.add(name=part.name, type_spec=info.spec(part.type))
 
 
-def _varbits(_: TypeInfo, kind: types.Varbits, into: p4t.P4DataTypeSpec) -> None:
-    into.bitstring.varbit.max_bitwidth = kind.width
+def _header(info: TypeInfo, kind: types.Header, into: p4t.P4HeaderTypeSpec) -> None:
+    for part in kind.fields:
+        base = types.underlying(part.type)
+        spec = info.spec(types.Bits(1) if base == types.BOOL else base)
+        into.members.add(name=part.name, type_spec=spec.bitstring)
 
 
-def _simple(info: TypeInfo, kind: types.Simple, into: p4t.P4DataTypeSpec) -> None:
-    if kind == types.BOOL:
-        into.bool.SetInParent()
-    elif kind == types.ERROR:
-        into.error.SetInParent()
-        if not info.message.error.members:
-            info.message.error.members.extend(info.errors)
+def _union(info: TypeInfo, kind: types.Union, into: p4t.P4HeaderUnionTypeSpec) -> None:
+    for part in kind.fields:
+        into.members.add(name=part.name, header=info.spec(part.type).header)
 
 
-def _tuple(info: TypeInfo, kind: types.Tuple, into: p4t.P4DataTypeSpec) -> None:
-    into.tuple.SetInParent()
-    into.tuple.members.extend(info.spec(element) for element in kind.elements)
+def _enum(_: TypeInfo, kind: types.Enum, into: p4t.P4EnumTypeSpec) -> None:
+    for name, _value in kind.members:
+        into.members.add(name=name)
 
 
-def _struct(info: TypeInfo, kind: types.Struct, into: p4t.P4DataTypeSpec) -> None:
-    into.struct.name = name = str(kind)
-    if name not in info.message.structs:
-        struct = info.message.structs[name]
-        for part in kind.fields:
-            struct.members.add(name=part.name, type_spec=info.spec(part.type))
+def _serializable_enum(_: TypeInfo, kind: types.Enum, into: p4t.P4SerializableEnumTypeSpec) -> None:
+    into.underlying_type.bitwidth = types.width(kind)
+    for name, value in kind.members:
+        into.members.add(name=name, value=as_bytes(value or 0, types.width(kind)))
 
 
-def _header(info: TypeInfo, kind: types.Header, into: p4t.P4DataTypeSpec) -> None:
-    into.header.name = name = str(kind)
-    if name not in info.message.headers:
-        header = info.message.headers[name]
-        for part in kind.fields:
-            base = types.underlying(part.type)
-            spec = info.spec(types.Bits(1) if base == types.BOOL else base)
-            header.members.add(name=part.name, type_spec=spec.bitstring)
-
-
-def _union(info: TypeInfo, kind: types.Union, into: p4t.P4DataTypeSpec) -> None:
-    into.header_union.name = name = str(kind)
-    if name not in info.message.header_unions:
-        union = info.message.header_unions[name]
-        for part in kind.fields:
-            union.members.add(name=part.name, header=info.spec(part.type).header)
-
-
-def _stack(info: TypeInfo, kind: types.Stack, into: p4t.P4DataTypeSpec) -> None:
-    element = info.spec(kind.element)
-    if isinstance(kind.element, types.Union):
-        into.header_union_stack.header_union.CopyFrom(element.header_union)
-        into.header_union_stack.size = kind.size
-    else:
-        into.header_stack.header.CopyFrom(element.header)
-        into.header_stack.size = kind.size
-
-
-def _enum(info: TypeInfo, kind: types.Enum, into: p4t.P4DataTypeSpec) -> None:
-    if kind.base is None:
-        into.enum.name = kind.name
-        if kind.name not in info.message.enums:
-            enum = info.message.enums[kind.name]
-            for name, _ in kind.members:
-                enum.members.add(name=name)
-        return
-    into.serializable_enum.name = kind.name
-    if kind.name not in info.message.serializable_enums:
-        bits = types.width(kind)
-        serializable = info.message.serializable_enums[kind.name]
-        serializable.underlying_type.bitwidth = bits
-        for name, value in kind.members:
-            serializable.members.add(name=name, value=as_bytes(value or 0, bits))
-
-
-def _new(info: TypeInfo, kind: types.NewType, into: p4t.P4DataTypeSpec) -> None:
-    into.new_type.name = kind.name
-    if kind.name in info.message.new_types:
-        return
-    new = info.message.new_types[kind.name]
+def _new(info: TypeInfo, kind: types.NewType, into: p4t.P4NewTypeSpec) -> None:
     if translated := translation(kind):
-        uri, bits = translated
-        new.translated_type.uri = uri
+        into.translated_type.uri, bits = translated
         if bits is None:
-            new.translated_type.sdn_string.SetInParent()
+            into.translated_type.sdn_string.SetInParent()
         else:
-            new.translated_type.sdn_bitwidth = bits
+            into.translated_type.sdn_bitwidth = bits
     else:
         base = kind.base
         while isinstance(base, types.NewType):
             base = base.base
-        new.original_type.CopyFrom(info.spec(base))
-    annotate(new, kind.declaration.annotations, OF_TYPES)
+        into.original_type.CopyFrom(info.spec(base))
+    annotate(into, kind.declaration.annotations, OF_TYPES)
 
 
-_WRITE: dict[type, Callable[..., None]] = {
-    types.Bits: _bits, types.Varbits: _varbits, types.Simple: _simple, types.Tuple: _tuple, types.Struct: _struct,
-    types.Header: _header, types.Union: _union, types.Stack: _stack, types.Enum: _enum, types.NewType: _new,
+_FIELDS: dict[type, str] = {
+    types.Struct: "struct", types.Header: "header", types.Union: "header_union", types.Enum: "enum",
+    types.NewType: "new_type",
+}  # fmt: skip
+_WRITE: dict[str, Callable[..., None]] = {
+    "struct": _struct, "header": _header, "header_union": _union, "enum": _enum, "new_type": _new,
+    "serializable_enum": _serializable_enum,
 }  # fmt: skip
