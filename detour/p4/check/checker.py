@@ -174,15 +174,13 @@ class Checker:
         if symbol is None and name in self.open_names:
             self.fail(node, f"{name} cannot be used inside of itself")
         if symbol is None:
-            self.fail(node, f"{'.' if node.absolute else ''}{name} is not declared", self._similar(name))
+            names = {other for scope in self.scope.chain() for other in scope.symbols}
+            hint = similar(name, names, 0.75) or "Names are declared before they are used."
+            self.fail(node, f"{'.' if node.absolute else ''}{name} is not declared", hint)
         if type(symbol) is Broken:
             raise CompileError
         self.used.add(symbol)
         return symbol
-
-    def _similar(self, name: str) -> str:
-        names = {other for scope in self.scope.chain() for other in scope.symbols}
-        return similar(name, names, 0.75) or "Names are declared before they are used."
 
     def type_variables(self, names: tuple[syntax.Name, ...]) -> tuple[types.TypeVariable, ...]:
         """Declare the type parameters of a generic declaration in the current scope."""

@@ -48,9 +48,13 @@ def _hint(value: core.Expression, target: Type) -> str:
 
 
 def _implicit(c: Checker, value: core.Expression, target: Type) -> core.Expression | None:
+    if isinstance(value, Rest):
+        return default_value(c, target, value.span)
     rule = IMPLICIT.get(type(value))
     if rule is not None and (result := rule(c, value, target)) is not None:
         return result
+    if isinstance(value, core.InvalidHeader) and value.type == ANYTHING:
+        return replace(value, type=target) if isinstance(target, types.Header | types.Union) else None
     if target == INTEGER and isinstance(value, core.Literal) and isinstance(value.type, Bits):
         return core.Literal(INTEGER, value.span, value.value)
     if isinstance(target, Bits):
@@ -77,15 +81,6 @@ def _sized(c: Checker, value: core.Expression, target: Bits) -> core.Expression:
 
 
 # ---------------------------------------------------------------- lists and structures
-
-
-def _rest(c: Checker, value: Rest, target: Type) -> core.Expression:
-    return default_value(c, target, value.span)
-
-
-def _invalid(_: Checker, value: core.InvalidHeader, target: Type) -> core.Expression | None:
-    fits = value.type == ANYTHING and isinstance(target, types.Header | types.Union)
-    return core.InvalidHeader(target, value.span) if fits else None
 
 
 def _list(c: Checker, value: core.TupleValue, target: Type) -> core.Expression | None:
@@ -149,8 +144,6 @@ def _conditional(c: Checker, value: core.Conditional, target: Type) -> core.Expr
 
 
 IMPLICIT: dict[type, Callable] = {
-    Rest: _rest,
-    core.InvalidHeader: _invalid,
     core.TupleValue: _list,
     core.StructValue: _structure,
     core.Conditional: _conditional,

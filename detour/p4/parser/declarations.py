@@ -123,25 +123,20 @@ class Parser(BlockParser):
         base = None if self.kind in NAMES and self.peek() == "{" else self.type()
         name = self.type_name("enum")
         self.expect("{")
-        members = self.separated(self._enum_member if base is None else self._valued_member, "}", trailing=True)
+        members = self.separated(lambda: self._enum_member(valued=base is not None), "}", trailing=True)
         if not members:
             raise self.unexpected("the name of a member")
         self.expect("}")
         return syntax.Enum(self.until(start), annotations, name, base, members)
 
-    def _enum_member(self) -> syntax.EnumMember:
+    def _enum_member(self, *, valued: bool) -> syntax.EnumMember:
         name = self.name("the name of a member")
-        if self.kind == "=":
-            raise self.unexpected("`,` or `}`", "an enum with values has a type: enum bit<8> NAME {...}")
-        return syntax.EnumMember(name.span, name, None)
-
-    def _valued_member(self) -> syntax.EnumMember:
-        name = self.name("the name of a member")
-        if self.kind != "=":
+        if valued and self.kind != "=":
             raise self.unexpected("`=`", "each member of an enum with a type needs a value")
-        self.advance()
-        value = self.expression()
-        return syntax.EnumMember(name.span.to(value.span), name, value)
+        if not valued and self.kind == "=":
+            raise self.unexpected("`,` or `}`", "an enum with values has a type: enum bit<8> NAME {...}")
+        value = self.expression() if self.take("=") else None
+        return syntax.EnumMember(self.until(name.span), name, value)
 
     def _typedef(self, annotations: _Annotations) -> syntax.Typedef:
         token = self.advance()

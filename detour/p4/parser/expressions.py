@@ -67,13 +67,13 @@ class ExpressionParser(Cursor):
             return (
                 syntax.NamedType(start, kind) if kind != "tuple" else self._specialized(syntax.NamedType(start, kind))
             )
-        node = self.named_type()
+        node = self._named_type()
         if kind == "list" and node.arguments is not None and len(node.arguments) != 1:
             self.messages.error(node.span, "a list has one type of elements: list<T>")
             raise ParseError
         return node
 
-    def named_type(self) -> syntax.NamedType:
+    def _named_type(self) -> syntax.NamedType:
         """The name of a type, with type arguments if there are any."""
         start = self.token.span
         absolute = self.take(".")
@@ -193,21 +193,16 @@ class ExpressionParser(Cursor):
             raise self.unexpected("`.` or `(`", f"`{node.span.text}` is a type, not a value")
         return syntax.TypeExpression(node.span, node)
 
-    def _number(self) -> syntax.Literal:
+    def _literal(self) -> syntax.Literal:
         token = self.advance()
+        if token.kind != "number":
+            value = unquote(token.text) if token.kind == "text" else token.kind == "true"
+            return syntax.Literal(token.span, value)
         parts = number(token.text)
         if parts is None:
             self.messages.error(token.span, f"`{token.text}` is not an integer", "as in 10, 0xff, 8w255 or 4s0b101")
             return syntax.Literal(token.span, 0)
         return syntax.Literal(token.span, *parts)
-
-    def _string(self) -> syntax.Literal:
-        token = self.advance()
-        return syntax.Literal(token.span, unquote(token.text))
-
-    def _boolean(self) -> syntax.Literal:
-        token = self.advance()
-        return syntax.Literal(token.span, token.kind == "true")
 
     def _sign(self) -> syntax.Sign:
         token = self.advance()
@@ -376,10 +371,7 @@ class ExpressionParser(Cursor):
 
 
 _PRIMARIES: dict[str, Callable[[ExpressionParser], syntax.Expression]] = {
-    "number": ExpressionParser._number,
-    "text": ExpressionParser._string,
-    "true": ExpressionParser._boolean,
-    "false": ExpressionParser._boolean,
+    **dict.fromkeys(("number", "text", "true", "false"), ExpressionParser._literal),
     **dict.fromkeys(("this", "...", "{#}"), ExpressionParser._sign),
     "(": ExpressionParser._bracketed,
     "{": ExpressionParser._braced,
