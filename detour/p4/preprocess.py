@@ -87,8 +87,9 @@ class Preprocessor:
         source = self._read(path, name or str(path), standard=False)
         self._process(source)
         end = len(source.text)
-        self.tokens.append(Token("end", "the end of the file", Span(source, end, end)))
-        return self.tokens
+        tokens, self.tokens = self.tokens, []
+        tokens.append(Token("end", "the end of the file", Span(source, end, end)))
+        return tokens
 
     def _read(self, path: Path, name: str, *, standard: bool) -> SourceFile:
         text = self.edited.get(path)

@@ -98,11 +98,12 @@ class Rest(core.Expression):
 
 
 CALLS = (core.CallFunction, core.CallAction, core.CallMethod, core.CallBuiltin, core.Apply, core.ApplyResult)
+_UNKNOWN = (*CALLS, core.StackMember, Rest)
 
 
 def _may_be_known(node: object) -> bool:
     if not isinstance(node, core.Ref):
-        return not isinstance(node, (*CALLS, core.StackMember, Rest))
+        return not isinstance(node, _UNKNOWN)
     declaration = node.declaration
     if isinstance(declaration, core.Variable):
         return declaration.is_parameter and not declaration.direction

@@ -263,9 +263,12 @@ class Flow:
                 self.warn("uninitialized", value, f"{value.declaration.name} may be read before it has a value")
         elif isinstance(value, CALLS):
             self._read_call(value)
-        elif isinstance(value, core.Expression | tuple):
+        elif isinstance(value, core.Expression):
             self._check_valid(value)
-            for part in value if isinstance(value, tuple) else core.parts(value):
+            for part in core.parts(value):
+                self.read(part)
+        elif isinstance(value, tuple):
+            for part in value:
                 self.read(part)
 
     def _read_call(self, value: core.Expression) -> None:
