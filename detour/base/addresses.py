@@ -28,7 +28,8 @@ class TcpAddress:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it. Names other than `localhost` are not looked up: they may change."""
+        """Return whether only this machine can reach it. Names other than `localhost` are not looked up: they may
+        change."""
         if self.host == "localhost":
             return True
         try:

@@ -16,10 +16,10 @@ _SWITCHES_OF_A_THREAD = 8
 
 
 def cores() -> int:
-    """How many processors this process may use."""
+    """Number of processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def threads_for(switches: int) -> int:
-    """How many threads a run with so many switches has."""
+    """Return the number of threads for a run with so many switches."""
     return THREADS.value or max(1, min(cores() // PROCESSES.value, switches // _SWITCHES_OF_A_THREAD))

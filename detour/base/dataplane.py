@@ -14,7 +14,7 @@ HIGHEST_PORT: Final = 511
 HOP_LIMIT: Final = 64
 """of what hosts and controller send"""
 MAX_FLOW_LABEL: Final = 0x1FFF
-"""the sender's part of the flow label; the bits above belong to switches"""
+"""the sender's part of the flow label; the other bits belong to switches"""
 
 TRIMMED_DSCP: Final = 50
 """of packets that a switch has cut to their headers (trim.p4)"""

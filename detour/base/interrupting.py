@@ -76,7 +76,8 @@ def interruptible() -> Iterator[None]:
 
 
 def _is_handled() -> bool:
-    """Whether what runs now runs because a signal was raised: a `finally`, an `except` or the end of a `with`."""
+    """Return whether what runs now runs because a signal was raised: a `finally`, an `except` or the end of a
+    `with`."""
     error = sys.exc_info()[1]
     while error is not None and not isinstance(error, Interrupted):
         error = error.__context__

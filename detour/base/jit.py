@@ -48,7 +48,7 @@ class Fields:
 
 
 def no_field(name: str, names: Iterable[str]) -> str:
-    """What is said of a field that a record has not; names like it come first."""
+    """The message about a field that a record lacks, with similar names first."""
     from difflib import get_close_matches
 
     names = list(names)

@@ -60,7 +60,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
-        raise _Twice(f"{next(name for name in names if names.count(name) > 1)!r} is there twice in this object")
+        raise _Twice(f"{next(name for name in names if names.count(name) > 1)!r} appears twice in this object")
     return members
 
 
@@ -75,7 +75,7 @@ def read_json_object(path: Path) -> JsonObject:
     except RecursionError:
         raise DetourError(f"{path}: this is nested too deep") from None
     if not isinstance(document, JsonObject):
-        raise DetourError(f"{path}, line 1: wanted is an object in braces")
+        raise DetourError(f"{path}, line 1: expected an object in braces")
     return document
 
 
@@ -102,7 +102,7 @@ class JsonFile:
     def require(self, where: JsonObject, key: str, kind: type | tuple[type, ...], what: str) -> Any:
         """The value of a key that must be there, of a kind that `what` names."""
         if key not in where:
-            raise self.error(where, f"{key!r} is missing; wanted is {what}")
+            raise self.error(where, f"{key!r} is missing; expected {what}")
         return self.typed(where, key, where[key], kind, what)
 
     def optional(self, where: JsonObject, key: str, kind: type | tuple[type, ...], what: str) -> Any:
@@ -113,7 +113,7 @@ class JsonFile:
         """The value, if it is of that kind."""
         kinds = kind if isinstance(kind, tuple) else (kind,)
         if not isinstance(value, kind) or (isinstance(value, bool) and bool not in kinds):
-            raise self.error(where, f"{name} is {json.dumps(value):.60}; wanted is {what}")
+            raise self.error(where, f"{name} is {json.dumps(value):.60}; expected {what}")
         return value
 
     def objects(self, where: JsonObject) -> Iterator[tuple[str, JsonObject]]:

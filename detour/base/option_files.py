@@ -36,12 +36,12 @@ def read_options(file: Path, text: str, allowed: Collection[str], lists: Collect
     except (yaml.YAMLError, RecursionError) as error:
         raise DetourError(f"{file}: this is not YAML: {str(error).splitlines()[0]}") from None
     if not isinstance(root, yaml.MappingNode):
-        raise DetourError(f"{file}: wanted are lines `key: value`, like `topo: d1`")
+        raise DetourError(f"{file}: expected lines `key: value`, like `topo: d1`")
     options: dict[str, SaidOption] = {}
     for key, node in root.value:
         name, line = _name(file, key, allowed), key.start_mark.line + 1
         if name in options:
-            raise DetourError(f"{file}, line {line}: {name} is there twice")
+            raise DetourError(f"{file}, line {line}: {name} appears twice")
         options[name] = SaidOption(_value(file, name, node, name in lists), line)
     return options
 
@@ -49,7 +49,7 @@ def read_options(file: Path, text: str, allowed: Collection[str], lists: Collect
 def _name(file: Path, key: yaml.Node, allowed: Collection[str]) -> str:
     if isinstance(key, yaml.ScalarNode) and key.value in allowed:
         return str(key.value)
-    name = key.value if isinstance(key, yaml.ScalarNode) else "a key that is no word"
+    name = key.value if isinstance(key, yaml.ScalarNode) else "a key that is not a word"
     line = key.start_mark.line + 1
     raise DetourError(f"{file}, line {line}: there is no {name!r:.60}; allowed: {', '.join(allowed)}")
 

@@ -50,11 +50,11 @@ _FILES: set[str] = set()
 
 
 class PluginError(DetourError):
-    """What is wrong in a plugin, told with file and line."""
+    """An error in a plug-in, with file and line."""
 
 
 class PlacedError(DetourError):
-    """What is wrong in a place of a plugin that no traceback leads to."""
+    """An error at a place in a plug-in that has no traceback."""
 
     def __init__(self, text: str, filename: str, lineno: int) -> None:
         super().__init__(text)
@@ -91,7 +91,7 @@ class Registry(Generic[T]):
         return (*self._built_in, *sorted({point.name for point in self._installed()} - self._built_in.keys()))
 
     def knows(self, name: str) -> bool:
-        """Whether `find` would look at anything; it may still be wrong in itself."""
+        """Return whether `find` would look at anything; it may still be wrong in itself."""
         return in_file(name) or self._own_name(name) is not None or bool(self._points(name))
 
     def find(self, name: str) -> T:
@@ -229,7 +229,7 @@ class PluginRegistry(Registry[P]):
 
 
 def in_file(text: str) -> bool:
-    """Whether a name is of the form FILE.py:NAME."""
+    """Return whether a name is of the form FILE.py:NAME."""
     match = _IN_FILE.fullmatch(text)
     return match is not None and match["rest"] is None
 
@@ -335,7 +335,7 @@ def _module(path: Path) -> ModuleType:
 
 @contextmanager
 def blaming(what: str) -> Iterator[None]:
-    """What goes wrong inside is told by one line with the place in the plugin: the last line of it that was executed,
+    """Report errors inside in one line with the place in the plug-in: the last line of it that was executed,
     else where its name is given a value. `what`: how it is called. Raises `PluginError`: that line."""
     try:
         yield
@@ -416,7 +416,7 @@ def parameters_text(function: Callable[..., Any], first: int = 0) -> str:
 
 def values_of(text: str, rest: str) -> dict[str, Any]:
     """`key=value,key=value` behind a name: whole numbers (`7`, `1e6`, `4MB`), other numbers and words, as they look.
-    Raises `DetourError`: a part is not of that form, or a key is there twice."""
+    Raises `DetourError`: a part is not of that form, or a key appears twice."""
     values: dict[str, Any] = {}
     for part in rest.split(",") if rest.strip() else []:
         key, equals, value = (piece.strip() for piece in part.partition("="))

@@ -36,7 +36,7 @@ class PortUse:
 
     @property
     def listens(self) -> bool:
-        """Whether it is a server's. Otherwise it is one end of a connection, which ends some day."""
+        """Return whether it is a server's. Otherwise it is one end of a connection, which ends some day."""
         return self.state == _LISTEN
 
     def __str__(self) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long work says where it is, for people who wait."""
+"""Progress reports of long work."""
 
 from __future__ import annotations
 

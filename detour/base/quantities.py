@@ -41,7 +41,7 @@ def bytes_of(text: str, least: int = 1) -> int:
 
 def time_ps_of(text: str, bare: str = "") -> int:
     """A time in picoseconds, up to 10,000 s: `10us`, `1.5ms`. `bare`: the unit of a number without one; if there is
-    none, only 0 needs no unit. Raises `DetourError`: it is no time."""
+    none, only 0 needs no unit. Raises `DetourError`: it is not a time."""
 
     def read(value: float, unit: str) -> float | None:
         if value == 0 and not unit:
@@ -57,7 +57,7 @@ def time_or_never_of(text: str) -> int | None:
     """A time above 0 in picoseconds; None for `never`. Raises `DetourError`: it is neither."""
     time = None if text == "never" else time_ps_of(text)
     if time == 0:
-        raise DetourError(f"{text!r} is no time above 0, and not never")
+        raise DetourError(f"{text!r} is neither a time above 0 nor never")
     return time
 
 

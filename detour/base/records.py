@@ -27,7 +27,7 @@ def as_json(record: Any) -> Any:
 def _number(value: Any) -> Any:
     """Python's of a number of NumPy."""
     if not hasattr(value, "item"):
-        raise TypeError(f"{type(value).__name__} is nothing that JSON knows")
+        raise TypeError(f"{type(value).__name__} has no JSON form")
     return value.item()
 
 
@@ -37,7 +37,7 @@ def from_json(kind: type[T], value: Any) -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise DetourError(f"this is no {getattr(kind, '__name__', kind)}: {error}") from None
+        raise DetourError(f"this is not a valid {getattr(kind, '__name__', kind)}: {error}") from None
 
 
 def decoder(*kinds: type[T]) -> Callable[[Any], T]:
@@ -50,7 +50,7 @@ def decoder(*kinds: type[T]) -> Callable[[Any], T]:
     def decode(value: Any) -> T:
         name = value.get("kind") if isinstance(value, dict) else None
         if name not in by_name:
-            raise DetourError(f"this is no {' or '.join(map(str, by_name))}: its kind is {name!r}")
+            raise DetourError(f"this is not a {' or '.join(map(str, by_name))}: its kind is {name!r}")
         return from_json(by_name[name], value)
 
     return decode

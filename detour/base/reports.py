@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a process ends that cannot go on: one line for the user, a traceback in a file for whoever mends it."""
+"""End a process after an error: one line for the user, a traceback in a file for developers."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def need_address_space(size: int = _ADDRESS_SPACE) -> None:
 
 
 def _lacks_memory(error: BaseException) -> bool:
-    """Whether an exception that is no MemoryError is about memory: libraries that cannot be loaded, threads that cannot
-    be started under a limit of the address space."""
+    """Tell whether another exception than MemoryError is about memory: libraries that cannot be loaded, threads that
+    cannot be started under a limit of the address space."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     text = str(error)
     words = ("failed to map", "Cannot allocate memory", "start new thread", "load shared object", "out of memory")

@@ -113,4 +113,4 @@ def write_block(page: Path, command: str, content: str) -> None:
         else:
             write_file(page, text + ("\n" if text else "") + block + "\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise DetourError(f"{page}: {getattr(error, 'strerror', None) or 'is no text'}") from error
+        raise DetourError(f"{page}: {getattr(error, 'strerror', None) or 'is not text'}") from error

@@ -88,7 +88,7 @@ def _hosts(address: TcpAddress, what: str) -> list[str]:
     except OSError as error:
         why = error.strerror or str(error)
     except UnicodeError:
-        why = "that is no host name"
+        why = "that is not a host name"
     raise refusal(what, address, f"{address.host}: {why}: give a name or an address of this machine")
 
 

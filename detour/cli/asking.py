@@ -69,7 +69,7 @@ def _argument(value: Any, option: CommandOption) -> Any:
 
 
 def own_name(name: str, status: Any) -> str:
-    """What a switch or host is called in a status, by this name or by its number."""
+    """Return the name of a switch or host in a status, given this name or its number."""
     names = getattr(status, "names", None) or {}
     return name if name in names.values() else names.get(name, name)
 

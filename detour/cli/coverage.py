@@ -50,7 +50,7 @@ def _coverage(options: argparse.Namespace) -> int:
 
     document = CoverageDocument.read(options.files)
     if not document.programs:
-        raise DetourError(f"{options.files[0]}: no program has run while this was collected")
+        raise DetourError(f"{options.files[0]}: it contains no coverage of any program")
     if options.exceptions is not None:
         read_exceptions(options.exceptions).apply(document)
     over = {name: over_source(program, options.source) for name, program in sorted(document.programs.items())}

@@ -108,7 +108,7 @@ def _network(options: argparse.Namespace) -> Expander:
     """The network that the options describe, as a whole or by its parts."""
     given = [name for name in _PARTS if getattr(options, name) is not None]
     if options.topo is not None and given:
-        raise DetourError(f"--topo is the whole network; --{given[0]} is not for it")
+        raise DetourError(f"--topoalready describes the network; --{given[0]} is not for it")
     for name, value in _PARTS.items():
         if name not in given:
             setattr(options, name, value)
@@ -159,7 +159,7 @@ def _failed(topology: Topology, names: str) -> Failures:
     failures = frozenset(parse_failure(topology, name) for name in names.split(","))
     for failure in failures:
         if failure.kind != "link" or topology.links[failure.index].kind == "host":
-            raise DetourError(f"--fail {names}: only links between switches can be down here, like s0-s3 or s0:5")
+            raise DetourError(f"--fail {names}: only links between switches can fail here, like s0-s3 or s0:5")
     return failures
 
 
@@ -170,7 +170,7 @@ def _prove(options: argparse.Namespace) -> int:
         return prove(options, *_routed_network(options))
     for name in _NOT_OF_RUNNING:
         if getattr(options, name) != options.default_of(name):
-            raise DetourError(f"{option_of(name)} is not for --running: that is asked of the fabric that is up")
+            raise DetourError(f"{option_of(name)} does not go with --running, which checks the running fabric")
     return prove_running(options)
 
 
@@ -296,7 +296,7 @@ def _grow(options: argparse.Namespace) -> int:
     from detour.topo.names import link_name
 
     if options.fail is not None:
-        raise DetourError("--fail is not for grow: links that are down cannot be rewired")
+        raise DetourError("--fail does not go with grow: failed links cannot be rewired")
     network, policy = _routed_network(options)
     if options.add < 1:
         raise DetourError(f"--add {options.add} is less than 1 switch")

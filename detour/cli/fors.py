@@ -116,15 +116,15 @@ def _right_plan(fabric: FatTree, path: Path) -> ForsPlan:
 
 
 def _refuse(problems: Sequence[str], file: Path, fabric: FatTree) -> None:
-    """A file that is no plan, with the first problem."""
+    """A file that is not a plan, with the first problem."""
     for text in problems:
-        raise DetourError(f"{file} is no plan for {fabric.name} with {fabric.servers} servers: {text}")
+        raise DetourError(f"{file} is not a plan for {fabric.name} with {fabric.servers} servers: {text}")
 
 
 def _schedule(options: argparse.Namespace) -> int:
     if has_sizes(options):
         if options.algorithm != "fors":
-            raise DetourError(f"--algorithm {options.algorithm} knows of no sizes; `fors run --routing` compares them")
+            raise DetourError(f"--algorithm {options.algorithm} ignores sizes; `fors run --routing` compares them")
         return _plan_sizes(options)
     if options.algorithm == "fors":
         return _finish(options, _plan(options))
@@ -145,7 +145,7 @@ def _schedule(options: argparse.Namespace) -> int:
 def _route(options: argparse.Namespace) -> int:
     if has_sizes(options):
         if options.keep is not None:
-            raise DetourError("--keep changes plans for messages of one size; with --sizes or --skew plan anew")
+            raise DetourError("--keep needs messages of equal size; make a new plan with --sizes or --skew")
         return _plan_sizes(options)
     if options.keep is None:
         return _finish(options, _plan(options))
@@ -223,9 +223,9 @@ def _export(options: argparse.Namespace) -> int:
     else:
         plan = _right_plan(_fabric(options), options.file)
     if options.guids is not None and options.format not in ("opensm", "ibsim"):
-        raise DetourError(f"--guids is for opensm and ibsim; {options.format} has none")
+        raise DetourError(f"--guids is for opensm and ibsim, not for {options.format}")
     if options.format == "msccl" and has_sizes(options):
-        raise DetourError("MSCCL's all-to-all has messages of one size; json takes those of unlike size")
+        raise DetourError("MSCCL's all-to-all has messages of equal size; json supports unequal ones")
     if options.format == "msccl":
         lines: Iterable[str] = msccl(plan)
     elif options.format == "json":
@@ -313,7 +313,7 @@ def _show(
     rows: Sequence[tuple[str, str]],
     more: Sequence[tuple[str, str]] = (),
 ) -> int:
-    """Shows it, with rows about what is this kind's own, before those of all kinds and behind; 1 if the plan is not
+    """Shows it, with rows about this kind's own, before those of all kinds and behind; 1 if the plan is not
     right."""
     lines = [
         ("fabric", f"{document['fabric']}, {document['servers']} servers, {len(document['failed'])} failed links"),

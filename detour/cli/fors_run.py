@@ -87,7 +87,7 @@ def add_size_options(parser: Parser, *, message: bool = True, cost: bool = True)
 
 
 def has_sizes(options: argparse.Namespace) -> bool:
-    """Whether messages have sizes of their own."""
+    """Return whether messages have sizes of their own."""
     return options.sizes is not None or options.skew is not None
 
 
@@ -96,7 +96,7 @@ def sizes_of(options: argparse.Namespace, fabric: FatTree) -> Int64Array:
     from detour.control.fors.files import drawn_sizes, read_sizes
 
     if options.sizes is not None and options.skew is not None:
-        raise DetourError("--sizes reads sizes from a file, --skew draws them: one of the two")
+        raise DetourError("--sizes reads sizes from a file, --skew draws them: give one of the two")
     if options.sizes is not None:
         return read_sizes(fabric, options.sizes)
     return drawn_sizes(fabric.servers, options.skew or "uniform", options.message, options.seed)
@@ -119,7 +119,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.fail_at:
         breaks = _breaks(_parts(fabric, options.fail), options.fail_at, options.silent)
     elif options.silent:
-        raise DetourError("--silent needs --fail-at: every server already avoids links that failed before the exchange")
+        raise DetourError("--silent needs --fail-at: servers already avoid links that failed before the exchange")
     else:
         fabric = fabric.with_failed(parse_links(fabric, options.fail))
     sizes = None
@@ -172,9 +172,9 @@ def _breaks(
     from detour.fabric.traffic.outage import Break
 
     if not parts:
-        raise DetourError("--fail-at says when, and --fail what fails; the latter is missing")
+        raise DetourError("--fail-at needs --fail, which names the links")
     if len(times) not in (1, len(parts)):
-        raise DetourError(f"--fail-at has {len(times)} times for {len(parts)} parts of --fail; it takes 1 or as many")
+        raise DetourError(f"--fail-at has {len(times)} times for {len(parts)} parts of --fail; give 1 or as many")
     moments = times * len(parts) if len(times) == 1 else times
     return tuple(Break(at, links, leaves, silent) for at, (links, leaves) in zip(moments, parts, strict=True))
 
@@ -235,9 +235,9 @@ def _scale_up(text: str | None) -> ScaleUp | None:
     match = re.fullmatch(r"(\d{1,4}):(\d{1,5}(?:\.\d{1,4}|/\d{1,5})?)", text.strip(), re.ASCII)
     speed = Fraction(match[2]) if match and not match[2].endswith("/0") else Fraction(0)
     if not match or not speed:
-        raise DetourError(f"--scale-up {text!r} is not servers of a machine and a speed in rates of a link, like 4:9")
+        raise DetourError(f"--scale-up {text!r} is not SERVERS:SPEED, like 4:9")
     if int(match[1]) < 2:
-        raise DetourError("--scale-up: a machine of one server has nothing to balance; FAST is `birkhoff` there")
+        raise DetourError("--scale-up: a machine needs at least 2 servers; with one, FAST is `birkhoff`")
     return ScaleUp(int(match[1]), speed)
 
 

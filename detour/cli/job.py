@@ -60,7 +60,7 @@ def _count(text: str) -> int:
     try:
         return bytes_of(text.replace("B", "G"))
     except DetourError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of parameters, like 13B") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of parameters, like 13B") from None
 
 
 def _model(options: argparse.Namespace) -> None:
@@ -121,7 +121,7 @@ def _export(options: argparse.Namespace) -> None:
     }  # fmt: skip
     writer = writers.get(options.out.suffix)
     if writer is None:
-        raise DetourError(f"--out {options.out}: its ending says what it is; known are {', '.join(writers)}")
+        raise DetourError(f"--out {options.out}: unknown file type; use one of {', '.join(writers)}")
     graph = read_job_run(options.jobs, open_topology(options.topo)).graph
     files = writer(options.out, graph)
     result = {"files": [str(file) for file in files], "tasks": len(graph)}

@@ -82,11 +82,11 @@ def lab_of_up(options: argparse.Namespace) -> str | None:
         return None
     for name, default in _NOT_WITH_UP.items():
         if getattr(options, name) != default:
-            raise DetourError(f"{option_of(name)} is not for labs (--lab)")
+            raise DetourError(f"{option_of(name)} does not go with --lab")
     if options.target == "bmv2":
-        raise DetourError("--target bmv2 is not for labs (--lab), which run on the engine")
+        raise DetourError("--target bmv2 does not go with --lab: labs run on the engine")
     if options.target == "virtual" and (options.linux or options.netns):
-        raise DetourError("Linux hosts live in real time: --linux and --netns do not go with --target virtual")
+        raise DetourError("Linux hosts need real time: --linux and --netns do not go with --target virtual")
     if options.target == "virtual" and options.pace is None:
         options.pace = "1x"
     return os.path.abspath(options.lab)
@@ -119,8 +119,8 @@ def sim_lab(options: argparse.Namespace) -> int:
     """`detour sim --lab DIR`; the exit code: 1 if pings or connections are not complete and nothing of them is under
     way."""
     if options.scenario is not None:
-        raise DetourError("a scenario is not for labs (--lab)")
-    refuse(options, _NOT_WITH_SIM, "is not for labs (--lab)")
+        raise DetourError("a scenario does not go with --lab")
+    refuse(options, _NOT_WITH_SIM, "does not go with --lab")
     from detour.engine.clock import RealTime
     from detour.engine.jitter import AUTO
     from detour.experiments.sim import report
@@ -183,7 +183,7 @@ def _defaults(options: argparse.Namespace) -> LinkDefaults:
 def _tick(text: str) -> int:
     tick = time_ps_of(text)
     if tick < NS:
-        raise DetourError(f"--tick {text!r}: 1ns is the least")
+        raise DetourError(f"--tick {text!r}: the minimum is 1ns")
     return tick
 
 

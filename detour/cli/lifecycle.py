@@ -113,7 +113,7 @@ def _grpc_tls(options: argparse.Namespace) -> dict[str, str] | None:
             raise DetourError("certificates have no effect without --grpc-tls")
         return None
     if options.grpc is None:
-        raise DetourError("--grpc-tls is for an address that others may reach: give --grpc HOST:PORT as well")
+        raise DetourError("--grpc-tls needs --grpc HOST:PORT")
     if None in files.values():
         raise DetourError("--grpc-tls needs --grpc-server-cert and --grpc-server-key")
     if certified and client_ca is None:
@@ -282,10 +282,10 @@ def _exec(options: argparse.Namespace) -> None:
     hosts = {host.host: host for host in status.linux or []}
     if not hosts:
         what, names = ("fabric", "h0,h71") if lab is None else ("lab", "all")
-        raise DetourError(f"the {what} has no Linux hosts; `detour up --linux {names}` makes some")
+        raise DetourError(f"the {what} has no Linux hosts; start it with `detour up --linux {names}`")
     linux_host = hosts.get(own_name(options.host, status))
     if linux_host is None:
-        raise DetourError(f"{options.host} is no Linux host; these are: {', '.join(hosts)}")
+        raise DetourError(f"{options.host} is not a Linux host; these are: {', '.join(hosts)}")
     line = [*enter(linux_host.process, linux_host.user), *attended(os.getcwd(), arguments)]
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)

@@ -50,7 +50,7 @@ def _check_files(options: argparse.Namespace) -> None:
     if store is not None and file is None:
         raise DetourError("--store needs --file: only files are stored")
     if store is not None and os.path.realpath(file) == os.path.realpath(store):
-        raise DetourError(f"--store {store} is the file that is sent; it would be overwritten while it is read")
+        raise DetourError(f"--store {store} is the file to send; it would be overwritten while it is read")
 
 
 def _all_arrived(result: results.SentMessage, options: argparse.Namespace) -> bool:
@@ -98,7 +98,7 @@ def _show_load(page: Page, result: results.Loaded, options: argparse.Namespace) 
 
 def _show_capture(page: Page, result: results.Captured, options: argparse.Namespace) -> None:
     if result.folder is None:
-        page.print("no captures are being written")
+        page.print("no capture is running")
     else:
         state = "complete" if options.stop else "being written"
         page.print(result.error or f"{len(result.files)} pcapng files in {result.folder}, {state}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How commands speak: results on standard output (one JSON document if asked for), progress on standard error."""
+"""Output of commands: results on standard output (one JSON document on request), progress on standard error."""
 
 from __future__ import annotations
 
@@ -213,7 +213,8 @@ def lines(text: str = "") -> Iterator[Progress]:
 
 @contextmanager
 def bar(text: str, as_json: bool) -> Iterator[Callable[..., None]]:
-    """A progress bar on standard error (`lines` if that is no terminal): a function of (done, total, what is done)."""
+    """A progress bar on standard error (`lines` if that is not a terminal): a function of (done, total, what is "
+    "done)."""
     if as_json or not sys.stderr.isatty():
         with nullcontext(silent) if as_json else lines(text) as tell:
             yield lambda done, total, text=text: tell(f"{text}: {done} of {total}")
@@ -222,7 +223,7 @@ def bar(text: str, as_json: bool) -> Iterator[Callable[..., None]]:
     from rich.console import Console
 
     class Rate(rich.ProgressColumn):
-        """How many a second, or how long one takes."""
+        """A rate per second, or the time per item."""
 
         def render(self, task: rich.Task) -> str:
             speed = task.finished_speed or task.speed
@@ -243,7 +244,7 @@ _QUICK_S = 3.0  # work that is over by then shows no bar
 @contextmanager
 def timed_bar(text: str, as_json: bool) -> Iterator[Callable[[float, float, str], None]]:
     """A progress bar with rate and time to go on standard error if work takes more than three seconds, or `lines` if
-    that is no terminal: a function of (done, total, rate in words)."""
+    that is not a terminal: a function of (done, total, rate in words)."""
     if as_json or not sys.stderr.isatty():
         with nullcontext(silent) if as_json else lines(text) as tell:
             yield lambda done, total, rate: tell(f"{text}: {done / (total or 1):.0%} {rate}")
@@ -279,7 +280,7 @@ def rest_text(begun: float, share: float) -> str:
 def run_meter(
     update: Callable[[float, float, str], None], graph: TaskGraph, what: str = "", duration_ps: int | None = None
 ) -> SimProgress:
-    """How far a run in virtual time is: by bytes, or by time where that is further."""
+    """Progress of a run in virtual time: by bytes, or by time where that is further."""
     begun, total = time.monotonic(), max(graph.message_bytes, 1)
     tasks = f"{len(graph)} tasks of {what}" if what else f"{len(graph)} tasks"
 

@@ -81,7 +81,7 @@ def _run(arguments: list[str]) -> int:
         return 0
     words = _parsed(arguments)
     if words.program is None:
-        raise DetourError("no program is given")
+        raise DetourError("give a P4 program")
     return _preprocess(words) if words.preprocess else _compile(words)
 
 
@@ -108,7 +108,7 @@ def _parsed(arguments: list[str]) -> _Words:
         elif words.program is None:
             words.program = Path(word)
         else:
-            raise DetourError(f"one program at a time: {words.program} and {word}")
+            raise DetourError(f"give one program, not two: {words.program} and {word}")
     return words
 
 

@@ -227,7 +227,7 @@ def output_file(text: str) -> Path:
     """A file to be written, whose folder is there: what is wrong with it is told before any work is done."""
     path = Path(text)
     if path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is a folder; wanted is a file")
+        raise argparse.ArgumentTypeError(f"{text} is a folder; expected a file")
     _need_folder(path.parent)
     return path
 
@@ -244,7 +244,7 @@ def archive_file(text: str) -> Path:
     except (lzma.LZMAError, EOFError, ValueError):
         records = []
     if not records or not all(records):
-        raise argparse.ArgumentTypeError(f"{text} is no file of runs that --keep has written")
+        raise argparse.ArgumentTypeError(f"{text} is not a file of runs written by --keep")
     return Path(text)
 
 
@@ -269,7 +269,7 @@ def _need_folder(path: Path) -> None:
     if not path.exists():
         raise argparse.ArgumentTypeError(f"there is no folder {path}")
     if not path.is_dir():
-        raise argparse.ArgumentTypeError(f"{path} is no folder")
+        raise argparse.ArgumentTypeError(f"{path} is not a folder")
     if not os.access(path, os.W_OK | os.X_OK):
         raise argparse.ArgumentTypeError(f"folder {path} cannot be written to")
 

@@ -77,14 +77,14 @@ def _place(options: argparse.Namespace) -> int:
         refuse(options, _RUN_OPTIONS, "is for --run")
     if options.apply:
         if options.topo or options.fail:
-            raise DetourError("with --apply topology and failures are those of the fabric that is up")
+            raise DetourError("--topo and --fail do not go with --apply, which uses the running fabric")
         refuse(options, ("repair", "detours", "format"), "is for --topo, not for --apply")
         refuse(options, _RUN_OPTIONS, "is for --run in virtual time, not for --apply")
         _apply(options)
         return 0
     refuse(options, ("reroute", "watch"), "is for the fabric that is up: it needs --apply")
     if options.topo is None:
-        raise DetourError("place needs --topo SPEC, or --apply for the fabric that is up")
+        raise DetourError("place needs --topo SPEC, or --apply for the running fabric")
     _check_output(options)
     from detour.control.graph_files import open_topology
     from detour.control.native import PLACEMENT
@@ -97,7 +97,7 @@ def _place(options: argparse.Namespace) -> int:
     names = [name.strip() for text in options.fail for name in text.split(",")]
     failures = frozenset(parse_failure(topology, name) for name in names)
     if options.repair and not failures:
-        raise DetourError("--repair needs what has failed: --fail LINK|SWITCH")
+        raise DetourError("--repair needs --fail LINK|SWITCH")
     flows = read_jobs(options.jobs, topology)
     with shown_progress(options.json) as progress:
         progress("loading native code")
@@ -130,7 +130,7 @@ def _check_output(options: argparse.Namespace) -> None:
     if options.format and out.exists() and not out.is_dir():
         raise DetourError(f"argument --out: {out} is a file; --format writes several files, so give a folder")
     if out and out.is_dir() and not options.format:
-        raise DetourError(f"argument --out: {out} is a folder; wanted is a file")
+        raise DetourError(f"argument --out: {out} is a folder; expected a file")
 
 
 def show_placement(page: Page, report: PlacementReport, rows: Sequence[Assignment]) -> None:
@@ -250,7 +250,9 @@ def why_ended(run: JobsRun) -> str:
     """A line about a run that did not complete; empty if it did."""
     if run.ended_by == "delivered":
         return ""
-    return f"{run.scheme}: {run.ended_by} after {run.virtual_us:.1f} us, {run.completed:.1%} of its tasks are over"
+    return (
+        f"{run.scheme}: {run.ended_by} after {run.virtual_us:.1f} us, {run.completed:.1%} of its tasks were completed"
+    )
 
 
 def exit_code(options: argparse.Namespace, runs: Sequence[JobsRun]) -> int:

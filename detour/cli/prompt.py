@@ -85,7 +85,7 @@ class Prompt:
             elif words:
                 options = self._parser.parse_args(words)
                 if getattr(options, "name", None) is not None:
-                    raise DetourError("--name is not for here: this prompt asks the fabric that it belongs to")
+                    raise DetourError("--name has no effect here: this prompt belongs to one fabric")
                 with ANSWERED_BY.set_to(self._session), PRINTED_TO.set_to(self._console):
                     options.run(options)
         except _Help as text:

@@ -72,7 +72,7 @@ class ReproduceCommand:
         return EXPERIMENTS[self.name]
 
     def means(self, options: argparse.Namespace) -> Means:
-        """How points are run."""
+        """Return how points are run."""
         return means_of(options, self.name)
 
     def after(self, options: argparse.Namespace, reproduction: Reproduction[Any, Any]) -> None:
@@ -129,17 +129,17 @@ def _add(kinds: Any, name: str, text: str, run: CommandFunction, *, wide: bool =
 
 
 def extent_of(options: argparse.Namespace) -> Extent:
-    """How much is asked for."""
+    """Return the requested extent."""
     return "quick" if options.quick else "full" if options.full else "normal"
 
 
 def means_of(options: argparse.Namespace, name: str) -> Means:
-    """How points are run. Raises `DetourError`: without a process nothing is."""
+    """Return how points are run. Raises `DetourError`: no process."""
     from detour.experiments.reproduce import Means, default_store
 
     processes = os.cpu_count() or 1 if options.processes is None else options.processes
     if processes < 1:
-        raise DetourError(f"{processes} processes; at least 1 is needed")
+        raise DetourError(f"{processes} processes; expected at least 1")
     return Means(processes, options.ray, options.out or default_store(name), QUICK_SECONDS if options.quick else None)
 
 
@@ -480,7 +480,7 @@ def _list(options: argparse.Namespace) -> None:
     from detour.experiments.reproduce import EXPERIMENTS
 
     if not options.list:
-        raise DetourError(f"reproduce what? {', '.join(EXPERIMENTS)}, all (see `detour reproduce --list`)")
+        raise DetourError(f"name an experiment: {', '.join(EXPERIMENTS)}, all (see `detour reproduce --list`)")
     names = [(e.name, e.text) for e in EXPERIMENTS.values()] + [("all", _ALL_TEXT)]
     listed = {"experiments": [{"name": name, "text": text} for name, text in names]}
     columns = left("name", lambda row: row[0]), left("what it is", lambda row: row[1])

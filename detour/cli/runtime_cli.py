@@ -2,7 +2,7 @@
 """`cli`: simple_switch_CLI's commands, on a switch of the fabric that is up or on any that serves BMv2's runtime API.
 
 A file is checked as a whole before anything of it is done, and the first command that the switch refuses ends it.
-Standard input that is no terminal is read as simple_switch_CLI reads it: every line is tried, and the output is that
+Standard input that is not a terminal is read as simple_switch_CLI reads it: every line is tried, and the output is that
 which scripts look for.
 """
 
@@ -48,7 +48,7 @@ def _cli(options: argparse.Namespace) -> int:
             return _carry_out(Path(options.file), api, options.json)
         if sys.stdin.isatty() and options.file is None:
             if options.json:
-                raise DetourError("--json is for a file of commands; a prompt has none")
+                raise DetourError("--json needs a file of commands")
             return _prompt(api)
         return _read_lines(api, options.json)
 
@@ -77,7 +77,7 @@ def _connected(options: argparse.Namespace) -> Iterator[Api]:
 def _socket_of(switch: str | None) -> tuple[str, str]:
     """Where a switch is reached, and its name there."""
     if switch is None:
-        raise DetourError("name a switch of the fabric that is up, like s0, or give --thrift-port")
+        raise DetourError("name a switch of the running fabric, like s0, or give --thrift-port")
     from detour.fabric.daemon.state_dir import StateDir
 
     state = StateDir()
@@ -94,7 +94,7 @@ def _socket_of(switch: str | None) -> tuple[str, str]:
         raise DetourError(f"there is no switch {switch!r}; the fabric has {names[0]} to {names[-1]}")
     if not status.p4runtime:
         raise DetourError(
-            "this fabric's switches are BMv2's, whose Thrift ports only their own network namespace reaches: "
+            "the Thrift ports of this fabric's BMv2 switches are reachable only in their network namespaces: "
             "use `nsenter --net=... simple_switch_CLI` there (`detour status` names it)"
         )
     return status.p4runtime.thrift, name

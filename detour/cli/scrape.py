@@ -106,12 +106,12 @@ class _Scrape(BaseHTTPRequestHandler):
 
 def make_server(where: str, current: Callable[[], str], progress: Progress = silent) -> ThreadingHTTPServer:
     """An HTTP server for Prometheus at `host:port` or `:port` (loopback); `current` gives the text of each answer.
-    Raises `DetourError`: that is no address, or it cannot be had."""
+    Raises `DetourError`: that is not an address, or it cannot be had."""
     try:
         address = parse(f"127.0.0.1{where}" if where.startswith(":") else where, "--serve")
     except DetourError:
         address = None
     if not isinstance(address, TcpAddress):
-        raise DetourError(f"--serve {where!r}: wanted is an address like :9464 or 127.0.0.1:9464")
+        raise DetourError(f"--serve {where!r}: expected an address like :9464 or 127.0.0.1:9464")
     with take_tcp(address, "--serve", PATIENCE_S, progress) as place:
         return _Server(place.listen(), current)

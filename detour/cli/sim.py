@@ -123,7 +123,7 @@ def _run(options: argparse.Namespace) -> int:
     given, plan = _plan(options)
     if options.place:
         if options.record or options.web is not None or options.trace is not None:
-            raise DetourError("--place is two runs; --record, --web and --trace show one")
+            raise DetourError("--place runs twice; --record, --web and --trace show one run: leave out --place")
         return _place(options, plan)
     checkpoints, traced = None if options.record is None else Checkpoints(), _traced(options, plan)
     with _watched(options, plan) as watched:
@@ -204,7 +204,9 @@ def _place(options: argparse.Namespace, plan: SimPlan) -> int:
     from detour.experiments.sim.placed import placed_result, run_both
 
     if plan.settings.failures:
-        raise DetourError("--place is for whole fabrics: nobody places again when a link fails; leave --fail out")
+        raise DetourError(
+            "--place does not go with --fail: placements are not repaired in `sim` (use `detour place --run --at`)"
+        )
     with timed_bar("sim", options.json) as update:
         ecmp, placed = run_both(plan, run_meter(update, plan.workload.graph, duration_ps=plan.settings.duration_ps))
     _files(options, placed)
@@ -262,7 +264,7 @@ def _why_ended(run: SimRun) -> str:
     if run.ended_by == "duration":
         return f"--duration {time_text(run.end_ps)} cut off {flows}"
     if run.ended_by == "interrupted":
-        return f"interrupted after {time_text(run.end_ps)}, {run.tasks.finished.mean():.1%} of the tasks are over"
+        return f"interrupted after {time_text(run.end_ps)}, {run.tasks.finished.mean():.1%} of the tasks were completed"
     return f"stuck, {flows} cannot complete: {run.cause}"
 
 

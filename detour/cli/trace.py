@@ -77,7 +77,7 @@ def _trace(options: argparse.Namespace) -> int | None:
     if options.format == "json":
         options.json, options.format = True, None
     if options.format is not None and (options.json or options.live is not None or options.stf is not None):
-        raise DetourError("--format is of one packet: not with --json, --live or --stf")
+        raise DetourError("--format shows one packet: it does not go with --json, --live or --stf")
     if options.read is not None:
         return _of_a_file(options)
     if options.run_file is not None:
@@ -86,11 +86,11 @@ def _trace(options: argparse.Namespace) -> int | None:
     if options.program is not None:
         return _program(options)
     if any(value is not None for value in (options.entries, options.packet, options.ethernet, options.stf)):
-        raise DetourError("--entries, --packet, --ethernet and --stf are about a program: --program is missing")
+        raise DetourError("--entries, --packet, --ethernet and --stf need --program")
     if options.live is not None:
         return _live(options)
     if options.source is None or options.target is None:
-        raise DetourError("trace: between which hosts? SRC and DST, or --program, or --live FILTER")
+        raise DetourError("trace needs SRC and DST, or --program, or --live FILTER")
     if options.topo is not None:
         packet = _planned(options)
     else:
@@ -124,7 +124,7 @@ def _program(options: argparse.Namespace) -> int | None:
     from detour.fabric.tracing.program import TracedProgram
 
     if options.source is not None or options.topo is not None or options.live is not None:
-        raise DetourError("--program is one switch: it takes --packet and --port, no hosts, --topo or --live")
+        raise DetourError("--program runs one switch: use --packet and --port, not hosts, --topo or --live")
     if options.stf is not None:
         with collecting(options.coverage):
             return trace_stf(options)
@@ -145,7 +145,7 @@ def _of_a_file(options: argparse.Namespace) -> None:
     from detour.fabric.tracing.reading import read_trace
 
     if options.source is not None or options.run_file is not None:
-        raise DetourError("--read shows what is in a file: no hosts and no --run beside it")
+        raise DetourError("--read shows a file: it does not go with hosts or --run")
     others = ("topo", "program", "entries", "packet", "ethernet", "stf", "live", "switch", "all", "coverage")
     refuse(options, (*others, "sport", "usid", *_OF_RUNS), "cannot be beside --read, which shows what is in a file")
     _show(PacketTrace(**read_trace(options.read)), options)
@@ -157,11 +157,11 @@ def _of_the_run(options: argparse.Namespace) -> int | None:
 
     others = {"SRC": options.source, "--topo": options.topo, "--program": options.program, "--live": options.live}
     if wrong := [name for name, given in others.items() if given is not None]:
-        raise DetourError(f"--run is a run of its own: {', '.join(wrong)} cannot be beside it")
+        raise DetourError(f"--run replays a recorded run: {', '.join(wrong)} does not go with it")
     if options.all or options.coverage is not None:
-        raise DetourError("--run shows what happened: --all and --coverage cannot be beside it")
+        raise DetourError("--run replays a recorded run: --all and --coverage do not go with it")
     if (options.flow is None) != (options.psn is None):
-        raise DetourError("--flow F and --psn N name a packet together")
+        raise DetourError("--flow F and --psn N must be given together")
     with shown_progress(options.json) as progress:
         replay = Replay.of_file(options.run_file, progress)
         if options.flow is not None:
@@ -173,7 +173,9 @@ def _of_the_run(options: argparse.Namespace) -> int | None:
         elif options.longest_wait:
             packet = replay.longest_wait()
         else:
-            raise DetourError("--run: which packet? --flow F --psn N, --first-drop, --first-mark or --longest-wait")
+            raise DetourError(
+                "--run: choose a packet with --flow F --psn N, --first-drop, --first-mark or --longest-wait"
+            )
     shown = document(packet.followed)
 
     def render(page: Page) -> None:
@@ -235,7 +237,7 @@ def trace_stf(options: argparse.Namespace) -> int:
     from detour.fabric.tracing.stf_player import play_stf
 
     if options.packet is not None or options.all:
-        raise DetourError("--stf says which packets there are, and each goes one way: no --packet and no --all with it")
+        raise DetourError("--stf has its own packets: --packet and --all do not go with it")
     statements = read_stf(options.stf)
     with TracedProgram(PipelineConfig.given(options.program), cpu_port=0) as switch:
         if options.entries is not None:

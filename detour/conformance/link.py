@@ -147,10 +147,10 @@ def _add_details(answer: RpcAnswer, value: bytes) -> None:
         for detail in status.details:
             error = p4r.Error()
             if not detail.Unpack(error):
-                answer.strange = f"a detail is no p4.v1.Error but {detail.type_url}"
+                answer.strange = f"a detail is not a p4.v1.Error but {detail.type_url}"
             answer.errors.append(error)
     except DecodeError:
-        answer.strange = "grpc-status-details-bin is no google.rpc.Status"
+        answer.strange = "grpc-status-details-bin is not a google.rpc.Status"
         return
     if status.code != answer.code:
         answer.strange = f"the status in the details has code {status.code}, the call {answer.code}"

@@ -20,7 +20,7 @@ CheckFunction = Callable[[Any], None]
 
 
 class RequirementLevel(StrEnum):
-    """How a sentence of the specification demands what a check tries; `unspecified`: none does."""
+    """Level of a specification sentence behind a check; `unspecified`: none does."""
 
     MUST = "must"
     SHOULD = "should"

@@ -49,7 +49,7 @@ def _printable(text: str) -> str:
 
 
 def details(result: CheckResult) -> str:
-    """What the specification says, and what was sent, received and expected."""
+    """Show the specification's sentence, and what was sent, received and expected."""
     parts = {"sent": result.sent, "got": result.got, "expected": result.expected}
     return "\n".join([result.requirement, f"{result.level}, {result.quote}", *(f"{k}:\n{v}" for k, v in parts.items())])
 
@@ -92,11 +92,11 @@ class ComplianceRow:
 
 
 def read_runs(paths: list[Path]) -> dict[str, Run]:
-    """Runs by the names of their files (`BMv2.json.xz`: BMv2). Raises `DetourError`: a file is no run, or they are not
-    of the same checks."""
+    """Runs by the names of their files (`BMv2.json.xz`: BMv2). Raises `DetourError`: a file is not a run, or they have
+    different checks."""
     runs = {path.name.partition(".json")[0]: _read(path) for path in paths}
     if len({frozenset(run) for run in runs.values()}) > 1:
-        raise DetourError(f"{', '.join(map(str, paths))} are not of the same checks; run each anew")
+        raise DetourError(f"{', '.join(map(str, paths))} have different checks; run each again")
     return runs
 
 
@@ -107,7 +107,7 @@ def _read(path: Path) -> Run:
     except OSError as error:
         raise DetourError(f"{path}: {error.strerror or error}") from None
     except (ValueError, KeyError, TypeError, lzma.LZMAError):
-        raise DetourError(f"{path} is not what `detour conformance --json` writes") from None
+        raise DetourError(f"{path} was not written by `detour conformance --json`") from None
 
 
 def by_section(runs: dict[str, Run]) -> list[ComplianceRow]:

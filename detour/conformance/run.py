@@ -132,7 +132,7 @@ def own_config() -> p4r.ForwardingPipelineConfig:
 
 
 def read_config(p4info: Path, config: Path) -> p4r.ForwardingPipelineConfig:
-    """Raises `DetourError`: a file cannot be read, or is no P4Info."""
+    """Raises `DetourError`: a file cannot be read, or is not P4Info."""
     try:
         blob = config.read_bytes()
     except OSError as error:

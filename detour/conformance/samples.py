@@ -84,12 +84,12 @@ def _kinds(table: p4i.Table) -> set[str]:
 
 
 def _plain(fields: Iterable[p4i.MatchField | p4i.Action.Param]) -> bool:
-    """Whether values are what P4Info's widths say, not translated."""
+    """Return whether values are what P4Info's widths say, not translated."""
     return all(f.bitwidth and not f.HasField("type_name") for f in fields)
 
 
 def _refers(part: p4i.MatchField | p4i.Action.Param) -> bool:
-    """Whether its value must be in another table (SAI P4)."""
+    """Return whether its value must be in another table (SAI P4)."""
     return any(text.startswith("@refers_to") for text in part.annotations)
 
 
@@ -203,7 +203,7 @@ class Samples:
     # -- parts
 
     def sdn_type(self, part: Any) -> str | None:
-        """How a match field or parameter is translated: `sdn_bitwidth`, `sdn_string`, not at all."""
+        """Return the translation of a match field or parameter: `sdn_bitwidth`, `sdn_string`, not at all."""
         kind = self.info.type_info.new_types.get(part.type_name.name)
         return None if kind is None else kind.translated_type.WhichOneof("sdn_type")
 
@@ -253,7 +253,7 @@ class Samples:
         return call
 
     def ranked(self, table: p4i.Table) -> bool:
-        """Whether its entries have priorities."""
+        """Return whether its entries have priorities."""
         return bool(_kinds(table) & {"ternary", "range", "optional"})
 
     # -- entities

@@ -40,7 +40,7 @@ CheckStep = Callable[[CheckSession], object]
 
 
 class Recipe:
-    """How to make an entity, or an update, of whatever program is there."""
+    """Instructions to make an entity, or an update, for any program."""
 
     def __init__(self, make: Callable[[Samples], Any]) -> None:
         self.make = make
@@ -87,7 +87,7 @@ class Recipe:
         return self.altered(lambda m: m.Clear() or m.SetInParent())
 
     def update(self, kind: str | int) -> Recipe:
-        """INSERT, MODIFY, DELETE or UNSPECIFIED of the entity, or of each of them; or a number that is no type."""
+        """INSERT, MODIFY, DELETE or UNSPECIFIED of the entity, or of each of them; or a number that is not a type."""
         value: Any = p4r.Update.Type.Value(kind) if isinstance(kind, str) else kind
 
         def make(samples: Samples) -> Any:

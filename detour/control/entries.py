@@ -235,7 +235,7 @@ def difference(present: Iterable[Entity], target: Iterable[Entity]) -> Differenc
 
 
 def _bits(entity: Entity) -> int:
-    """How many bits an entry's prefixes have, 0 without any."""
+    """Number of bits an entry's prefixes have, 0 without any."""
     match = entity.match if isinstance(entity, TableEntry) else ()
     return sum(value.prefix_len for _, value in match if isinstance(value, Lpm))
 

@@ -39,7 +39,7 @@ _SHOWN = 6
 
 
 def names_file(text: str) -> bool:
-    """Whether a topology's text names a file: by its prefix, by how the name ends, or because it is there."""
+    """Return whether a topology's text names a file: by its prefix, by how the name ends, or because it is there."""
     text = text.strip()
     if text.lower().startswith(_PREFIX):
         return True
@@ -73,7 +73,7 @@ def network_from(text: str) -> Expander:
     topology = parse_topology(text)
     if topology.family not in EXPANDER_FAMILIES:
         raise DetourError(
-            f"{text!r} is no expander and no file; there are {', '.join(EXPANDER_FAMILIES)} and {_PREFIX}FILE"
+            f"{text!r} is neither an expander nor a file; there are {', '.join(EXPANDER_FAMILIES)} and {_PREFIX}FILE"
         )
     return network_of(topology.spec)
 
@@ -136,7 +136,7 @@ class NetworkFile:
         switches = text.lower().startswith(_PREFIX)
         match = _parts(text[len(_PREFIX) :] if switches else text)
         if not match["file"]:
-            raise DetourError(f"{text!r}: a file is missing, like {_PREFIX}network.graphml")
+            raise DetourError(f"{text!r}: give a file, like {_PREFIX}network.graphml")
         values = split_spec(f"{_PREFIX}{match['values'][1:]}")[1] if match["values"] else {}
         check_keys(text, values, (), _KEYS)
         numbers = {key: whole_number(text, key, values[key]) for key in ("hosts", "grown") if key in values}
@@ -184,15 +184,13 @@ class NetworkFile:
         return network
 
     def of_switches(self, network: ListedNetwork) -> bool:
-        """Whether each switch gets hosts of its own; notes it if that is a guess. Raises `DetourError`: it would, but
-        the file names hosts."""
+        """Return whether each switch gets hosts of its own; notes it if that is a guess. Raises `DetourError`: it
+        would, but the file names hosts."""
         if self.switches:
             return True
         hosts, own = network.hosts(), self.hosts is not None or self.grown > 0
         if hosts and own:
-            raise DetourError(
-                f"{self.text!r}: the file names hosts, like {min(hosts)}; hosts= and grown= do not go with it"
-            )
+            raise DetourError(f"{self.text!r}: the file has hosts, like {min(hosts)}; leave out hosts= and grown=")
         given = any("hosts" in data for data in (network.data, *(node.data for node in network.nodes)))
         if not (hosts or own or given):
             self.notes.append(f"{self.path} names no hosts: every switch gets one (FILE,hosts=N for another number)")

@@ -39,7 +39,7 @@ def network_of_lab(path: Path, text: str) -> ListedNetwork:
         raise DetourError(f"{path}, {error}") from None
     lab = document.get("topology") if isinstance(document, dict) else None
     if not isinstance(lab, dict) or not isinstance(lab.get("nodes"), dict):
-        raise DetourError(f"{path}: it is no containerlab file: that has topology: with nodes: and links:")
+        raise DetourError(f"{path}: it is not a containerlab file: that has topology: with nodes: and links:")
     nodes = {str(name): data or {} for name, data in lab["nodes"].items()}
     wrong = next((name for name, data in nodes.items() if not isinstance(data, dict)), None)
     if wrong is not None:
@@ -121,7 +121,7 @@ def network_of_ibnetdiscover(path: Path, text: str) -> ListedNetwork:
         if section := _SECTION.match(line):
             here = section[2]
             if here in titles:
-                raise DetourError(f"{path}, line {number}: {here} is there already (line {lines[here]})")
+                raise DetourError(f"{path}, line {number}: {here} is already defined (line {lines[here]})")
             titles[here], lines[here] = section[3] or here, number
         elif cable := _CABLE.match(line):
             if not here:
@@ -146,7 +146,9 @@ def _cabled(
     for ends, (_, number) in cables.items():
         unknown = next((name for name, _ in ends if name not in titles), None)
         if unknown is not None:
-            raise DetourError(f"{path}, line {number}: the cable leads to {unknown}, which is no Switch and no Ca")
+            raise DetourError(
+                f"{path}, line {number}: the cable leads to {unknown}, which is neither a Switch nor a Ca"
+            )
     adapters = Counter(name for ends in cables for name, _ in ends if not name.startswith("S-"))
     count = Counter(titles.values())
 

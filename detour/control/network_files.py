@@ -51,7 +51,7 @@ def read_network(path: Path, content: bytes, switches: bool = False) -> ListedNe
             return read(path, content)
         except DetourError as error:
             reasons.append(f"{title}: {str(error).removeprefix(str(path)).lstrip(',: ')}")
-    raise DetourError(f"{path} is in no form that is known ({'; '.join(reasons)})")
+    raise DetourError(f"{path} is in no known format ({'; '.join(reasons)})")
 
 
 def network_of_places(path: Path, nodes: Nodes, edges: Edges, data: Mapping[str, Any] | None = None) -> ListedNetwork:
@@ -96,7 +96,7 @@ def _both_ways(path: Path, edges: Edges) -> Edges:
             links[edge.a, edge.b, number] = edge
         elif any(edge.data.get(key) != other.data.get(key) for key in (*BETWEEN_KEYS, "LinkSpeedRaw")):
             rule = f"the link {edge.a}-{edge.b} is not as fast or as long as {edge.b}-{edge.a} ({other.where})"
-            raise DetourError(f"{path}, {edge.where}: {rule}; links are alike in both directions")
+            raise DetourError(f"{path}, {edge.where}: {rule}; links are symmetric")
     return list(links.values())
 
 
@@ -160,7 +160,7 @@ def _from_json(path: Path, content: bytes) -> ListedNetwork:
     except json.JSONDecodeError as error:
         raise DetourError(f"{path}, line {error.lineno}: {error.msg}") from None
     if not isinstance(document, dict) or not {"links", "edges"} & document.keys() or "nodes" not in document:
-        raise DetourError(f"{path}: it is no networkx JSON file: that is an object with nodes and links (or edges)")
+        raise DetourError(f"{path}: it is not a networkx JSON file: that is an object with nodes and links (or edges)")
     key = "links" if "links" in document else "edges"
     nodes, edges = [], []
     for i, row in enumerate(_rows(path, "nodes", document["nodes"])):
@@ -208,7 +208,7 @@ def _from_graphml(path: Path, content: bytes) -> ListedNetwork:
         graph = networkx.read_graphml(io.BytesIO(content), force_multigraph=True)
     except Exception as error:  # it raises what comes: KeyError, TypeError, ValueError, NetworkXError...
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise DetourError(f"{path} is no GraphML file: {reason}") from None
+        raise DetourError(f"{path} is not a GraphML file: {reason}") from None
     if not graph:
         raise DetourError(f"{path}: it has no nodes")
     nodes = [ListedNode(str(name), data, lines.of_node(str(name))) for name, data in graph.nodes(data=True)]
@@ -240,18 +240,20 @@ class _Lines:
             self._parser.Parse(content, True)
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
-            raise DetourError(f"{path}, line {error.lineno}: this is no XML: {reason}") from None
+            raise DetourError(f"{path}, line {error.lineno}: this is not XML: {reason}") from None
         for ends, lines in self._edges.items():
             unknown = next((end for end in sorted(ends) if end not in self._nodes), None)
             if unknown is not None:
-                raise DetourError(f"{path}, line {lines[0]}: the link leads to {unknown!r}, which is no node")
+                raise DetourError(f"{path}, line {lines[0]}: the link leads to {unknown!r}, which is not a node")
 
     def _begin(self, tag: str, attributes: dict[str, str]) -> None:
         line, tag = self._parser.CurrentLineNumber, tag.rpartition(":")[2]
         if tag == "node":
             name = attributes.get("id", "")
             if name in self._nodes:
-                raise DetourError(f"{self._path}, line {line}: node {name} is there already (line {self._nodes[name]})")
+                raise DetourError(
+                    f"{self._path}, line {line}: node {name} is already defined (line {self._nodes[name]})"
+                )
             self._nodes[name] = line
         elif tag == "edge":
             ends = frozenset((attributes.get("source", ""), attributes.get("target", "")))
@@ -280,7 +282,7 @@ def _from_gml(path: Path, content: bytes) -> ListedNetwork:
         graph = networkx.parse_gml(text, label="id")
     except Exception as error:  # NetworkXError, ValueError, KeyError...
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise DetourError(f"{path} is no GML file: {reason}") from None
+        raise DetourError(f"{path} is not a GML file: {reason}") from None
     if not graph:
         raise DetourError(f"{path}: it has no nodes")
     labels = {node: str(data.get("label", node)) for node, data in graph.nodes(data=True)}

@@ -92,12 +92,12 @@ def _check_sizes(switch: Switch, entities: list[Entity]) -> None:
     entries = [entity for entity in entities if isinstance(entity, TableEntry)]
     for table, count in Counter(entry.table for entry in entries).items():
         if count > schema.TABLE_SIZE[table]:
-            raise DetourError(f"{switch.name}: {count} entries for {table}, which takes {schema.TABLE_SIZE[table]}")
+            raise DetourError(f"{switch.name}: {count} entries for {table}, which holds {schema.TABLE_SIZE[table]}")
     for table, size in schema.SELECTOR_SIZE.items():
         sets = [entry.action for entry in entries if entry.table == table]
         members = sum(len(action.choices) for action in sets if isinstance(action, ActionSet))
         if members > size:
-            raise DetourError(f"{switch.name}: {members} members for the selector of {table}, which takes {size}")
+            raise DetourError(f"{switch.name}: {members} members for the selector of {table}, which holds {size}")
 
 
 def _adopt(name: str, plugin: Any) -> EntryPlanner:
@@ -109,10 +109,10 @@ def _adopt(name: str, plugin: Any) -> EntryPlanner:
         with plugins.blaming(name):
             made: Any = function(topology, policy, failures)
             if not isinstance(made, Mapping) or {*live} - made.keys():
-                raise DetourError(f"it returns {made!r:.60}; wanted are lists of entities for devices {live!s:.60}")
+                raise DetourError(f"it returns {made!r:.60}; expected lists of entities for devices {live!s:.60}")
             entities = (each for device in live for each in made[device])
             if (wrong := next((each for each in entities if not isinstance(each, Entity)), None)) is not None:
-                raise DetourError(f"it returns {wrong!r:.60}, which is no entity of `control.entries`")
+                raise DetourError(f"it returns {wrong!r:.60}, which is not an entity of `control.entries`")
             return dict(made)
 
     return guarded_plan

@@ -126,7 +126,7 @@ class Policy:
 
     @property
     def detours(self) -> bool:
-        """Whether packets may go by way of another group."""
+        """Return whether packets may go by way of another group."""
         return self.valiant and self.routing.detours
 
     def __post_init__(self) -> None:
@@ -138,7 +138,7 @@ class Policy:
             if not (0 <= dscp < 64 and 0 <= priority < 8):
                 raise DetourError(f"policy: DSCP {dscp} -> priority {priority}: DSCP is 0 to 63, priority 0 to 7")
         if len({dscp for dscp, _ in self.priorities}) < len(self.priorities):
-            raise DetourError("policy: a DSCP is given two priorities")
+            raise DetourError("policy: a DSCP has two priorities")
         if self.routing.per_packet and not self.valiant:
             raise DetourError(f"policy: routing={self.routing.name} needs detours, which valiant=False forbids")
         if self.oldest_first and self.program not in ("adaptive", "ugal"):
@@ -152,8 +152,8 @@ class Policy:
             raise DetourError("policy: trims needs routing=valiant and lossy queues")
         if self.channels == 2 and self.detours:
             raise DetourError(
-                "policy: channels=2 is not free of deadlock: a detour passes two global links, so its channel rises "
-                "twice and takes 3; 2 are enough for routing=minimal, and 0 turns channels off"
+                "policy: channels=2 can deadlock: a detour passes two global links and needs 3 channels; use 2 with "
+                "routing=minimal, or 0 for no channels"
             )
         taken = [dscp for dscp, _ in self.priorities if dscp < self.channels]
         if self.channels > 1 and taken:

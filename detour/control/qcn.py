@@ -145,9 +145,7 @@ class CongestionPoints:
 
     def __post_init__(self) -> None:
         if not 1 <= self.period < 1 << 16:
-            raise DetourError(
-                f"congestion points: a sample every {self.period} packets; 1 to {(1 << 16) - 1} are possible"
-            )
+            raise DetourError(f"congestion points: a sample every {self.period} packets; expected 1 to {(1 << 16) - 1}")
         if not 0 <= self.wait_ticks < 1 << 32:
             raise DetourError(f"congestion points: wait_ticks={self.wait_ticks} does not fit 32 bits")
         if self.where not in ("input", "output"):
@@ -166,7 +164,7 @@ class CongestionPoints:
 
 @dataclass(frozen=True)
 class QueueRule:
-    """How packets are judged by queues (conditional.p4).
+    """Rule for packets by queue lengths (conditional.p4).
 
     The minimal way is taken if at its port no more packets wait than `2^twice` times those at the port of the way
     round, plus `t`, plus `mean` / 4 of the mean over the switch's other links to other groups. `choices`: the better
@@ -247,7 +245,7 @@ class Mechanism:
 
     @property
     def adapts(self) -> bool:
-        """Whether messages move probabilities of ports (section III)."""
+        """Return whether messages move probabilities of ports (section III)."""
         return self.queues is None and self.condition == "by_probability"
 
     @property
@@ -257,7 +255,7 @@ class Mechanism:
 
     @property
     def turns(self) -> bool:
-        """Whether packets may be turned in transit."""
+        """Return whether packets may be turned in transit."""
         return self.queues is not None and self.queues.transit
 
     def __post_init__(self) -> None:
@@ -268,13 +266,13 @@ class Mechanism:
         if not 0 <= self.increase <= 1:
             raise DetourError(f"{self.name}: A_i is {self.increase:g}, not a fraction")
         if not 0 <= self.versus <= 16:
-            raise DetourError(f"{self.name}: Fb is compared with {self.versus} times the mean; 0 to 16 are possible")
+            raise DetourError(f"{self.name}: Fb is compared with {self.versus} times the mean; expected 0 to 16")
         if not 0 <= self.fraction <= 1:
             raise DetourError(f"{self.name}: fraction={self.fraction:g} is not 0 to 1")
         if not (0 <= self.smooth <= 8 and 0 <= self.fade <= 8):
             raise DetourError(f"{self.name}: smooth={self.smooth}, fade={self.fade}: weights are 2^-8 to 1")
         if not 0 <= self.gentle <= 8:
-            raise DetourError(f"{self.name}: gentle={self.gentle}: 0 to 8 are possible")
+            raise DetourError(f"{self.name}: gentle={self.gentle}: expected 0 to 8")
         if not 1 <= self.quiet < 1 << 32:
             raise DetourError(f"{self.name}: PC_l is {self.quiet} packets")
 
@@ -332,7 +330,7 @@ def plan_qcn(topology: Topology, mechanism: Mechanism) -> Plan:
         raise DetourError(f"QCN-Switch needs a Dragonfly of at least three groups, not {topology.spec}")
     most = len(topology.switches) if mechanism.by == "switch" else topology.valiant_groups
     if most >= MAX_WAYS:
-        raise DetourError(f"qcn.p4 knows fewer than {MAX_WAYS} ways round; {topology.spec} has {most}")
+        raise DetourError(f"qcn.p4 supports fewer than {MAX_WAYS} detours; {topology.spec} has {most}")
     for group in range(topology.valiant_groups):
         group_links(topology, group)
     return {switch.device_id: list(_plan_switch(topology, mechanism, switch)) for switch in topology.switches}

@@ -50,7 +50,7 @@ class Thresholds:
     penalty_ps: int = 10_000_000_000
 
     def congested(self, report: FlowReport) -> bool:
-        """Whether a report says so."""
+        """Return whether a report shows congestion."""
         signs = report.ecn_share >= self.ecn_share or report.more_delay_ps >= self.delay_ps
         return report.drop >= self.drop and signs
 

@@ -27,7 +27,7 @@ SndlibParts = tuple[list[ListedNode], list[ListedEdge]]
 
 
 def is_sndlib_xml(content: bytes) -> bool:
-    """Whether a file's root element is that of SNDlib."""
+    """Return whether a file's root element is that of SNDlib."""
     return re.search(rb"<network[^>]*sndlib", content[:4000]) is not None
 
 
@@ -36,7 +36,7 @@ def network_of_sndlib_xml(path: Path, content: bytes) -> SndlibParts:
     try:
         root = ElementTree.fromstring(content)
     except ElementTree.ParseError as error:
-        raise DetourError(f"{path}, line {error.position[0]}: this is no XML: {error}") from None
+        raise DetourError(f"{path}, line {error.position[0]}: this is not XML: {error}") from None
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
     places = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much packet memory a switch has and who may use it; the rules are in `detour.engine.loop.buffers`."""
+"""Packet memory of a switch and its use; the rules are in `detour.engine.loop.buffers`."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ class Buffers:
 
     def __post_init__(self) -> None:
         if self.total_bytes < 1:
-            raise DetourError(f"a switch with {self.total_bytes} bytes of packet memory stores nothing")
+            raise DetourError(f"a switch cannot work with {self.total_bytes} bytes of packet memory")
         if not 0 <= self.lossless < 1 << PFC_CLASSES:
             raise DetourError(f"lossless classes {self.lossless:#b}: PFC has classes 0 to {PFC_CLASSES - 1}")
         if self.lossless and self.headroom_bytes < 1:
-            raise DetourError("PFC without headroom loses what arrives while the neighbour hears of the pause")
+            raise DetourError("PFC needs headroom for frames that arrive until the neighbour pauses")
         if min(self.headroom_bytes, self.reserve_bytes, self.xoff_shift, self.xon_offset_bytes) < 0:
             raise DetourError("headroom, reserve, xoff_shift and xon_offset cannot be negative")
         if not 0 < self.alpha <= 1024:

@@ -26,7 +26,8 @@ _SIOCGIFFLAGS, _IFF_RUNNING = 0x8913, 0x40
 
 
 class CarrierState(NamedTuple):
-    """Of an interface: the kernel's number (0: there is none of that name), and whether it is up and has a link."""
+    """State of an interface: the kernel's number (0: there is none of that name), and whether it is up and has
+    carrier."""
 
     index: int
     up: bool

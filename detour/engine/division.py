@@ -151,7 +151,7 @@ def nodes_of_entities(wiring: Wiring, of_switch: Int64Array) -> Int64Array:
 
 
 def divisible(wiring: Wiring) -> bool:
-    """Whether nobody wants to see events in the order of time: controllers, sinks, captures, injected frames."""
+    """Return whether no controller, sink, capture or injected frame needs events in the order of time."""
     # Within a window one node runs ahead of another, so their records would come out of order.
     memory = wiring.memory
     listeners = memory.column("switches", "wants_packet_in").any() or memory.column("switches", "wants_digest").any()

@@ -80,7 +80,7 @@ class Tls:
 
 
 def _no_password() -> str:
-    raise DetourError("TLS: the key is encrypted; give one that is not")
+    raise DetourError("TLS: the key is encrypted; use an unencrypted one")
 
 
 def _reason(error: OSError) -> str:
@@ -104,7 +104,7 @@ def check_address(address: str, tls: Tls | None) -> Address:
     """Understands an address. Without client certificates anybody who reaches a port may program the switches.
 
     Raises:
-        DetourError: it is no address, or one of other machines' without client certificates.
+        DetourError: it is not an address, or one of other machines' without client certificates.
     """
     parsed = parse(address, WHAT)
     certified = tls is not None and tls.client_ca is not None
@@ -133,7 +133,7 @@ class GrpcEndpoint:
         """`address`: `host:port`, `[IPv6]:port` or `unix:path`; port 0 takes a free one; None: only `private`.
 
         Raises:
-            DetourError: that is no address, or not loopback's without client certificates.
+            DetourError: that is not an address, or not loopback's without client certificates.
         """
         self._address = None if address is None else check_address(address, tls)
         self._private = None if private is None else UnixAddress(private)

@@ -27,10 +27,10 @@ def set_buffers(wiring: Wiring, switch: int, buffers: Buffers) -> None:
     memory, wired = wiring.memory, wiring.switch(switch)
     ports = list(_cabled(wiring, wired))
     if any(memory.row("ports", wiring.port_index(port))["waiting"] for port in ports):
-        raise DetourError(f"switch {wired.name}: packet memory can only change while no packets wait")
+        raise DetourError(f"switch {wired.name}: packet memory can only change while the queues are empty")
     row = memory.row("switches", wired.index)
     if buffers.lossless and row["piped"]:
-        raise DetourError(f"switch {wired.name}: its pipeline takes time, so it cannot have lossless classes")
+        raise DetourError(f"switch {wired.name}: a pipeline with latency cannot have lossless classes")
     row["shared_bytes"] = buffers.shared_bytes(len(ports))
     row["buffer_bytes"] = buffers.total_bytes
     row["alpha"] = round(buffers.alpha * layout.ALPHA_ONE)

@@ -135,7 +135,7 @@ class Network:
             raise DetourError(f"frame_bytes is {frame_bytes}; native hosts need {needed}")
         threads = self.clock.threads if isinstance(self.clock, Virtual) else 1
         if threads < 1:
-            raise DetourError(f"{threads} threads; at least one is needed")
+            raise DetourError(f"{threads} threads; expected at least 1")
         self._memory = Memory(packets, frame_bytes, elided, threads)
         self._memory.g["tick_ps"] = self.tick_ps
         self._memory.g["overhead_bytes"] = overhead_bytes
@@ -195,7 +195,7 @@ class Network:
         if max(program.max_header_bytes, program.max_digest_bytes) > SCRATCH_BYTES:
             raise DetourError(
                 f"the program of switch {wired.name} may write {program.max_header_bytes} bytes of headers and "
-                f"digests of {program.max_digest_bytes} bytes; at most {SCRATCH_BYTES} are possible"
+                f"digests of {program.max_digest_bytes} bytes; expected at most {SCRATCH_BYTES}"
             )
         if wired.program is not None:
             entry.flush_switch(self._memory.address, wired.index)
@@ -346,7 +346,7 @@ class Network:
         self._tell_selectors(port)
 
     def on_port_state(self, callback: PortCallback | None) -> None:
-        """Who is told when a port's interface loses its link or gets it again."""
+        """Callback for a port's interface losing its link or getting it back."""
         self._on_port_state = callback
 
     def _carrier_changed(self, port: Port, carrier: CarrierState, replaced: bool) -> None:
@@ -404,7 +404,7 @@ class Network:
     def run(self, until_ps: int) -> int:
         """Executes the loop until loop time `until_ps`; returns the loop time. Real time: waits until then."""
         if not 0 <= until_ps < MAX_TIME:
-            raise DetourError(f"run until {until_ps} ps: that is not a time")
+            raise DetourError(f"run until {until_ps} ps: the time is out of range")
         if self._virtual:
             self._divide()
             self._runner.run_until(until_ps)
@@ -424,7 +424,7 @@ class Network:
             DetourError: the network is not virtual.
         """
         if not self._virtual:
-            raise DetourError("only in virtual time can a network stand still at an event; this one is in real time")
+            raise DetourError("run_to_event needs virtual time; this network runs in real time")
         before = self.notified
         self._divide()
         self._runner.run_until(until_ps, lambda: self.notified != before)
@@ -468,7 +468,7 @@ class Network:
 
     @property
     def threads(self) -> int:
-        """How many execute the loop in the run that was last."""
+        """Number of threads in the last run."""
         return 1 if self._workers is None or self._workers.division is None else self._workers.count
 
     @property
@@ -503,13 +503,13 @@ class Network:
 
     @property
     def lag_ps(self) -> int:
-        """How far loop time is behind the wall clock since `start` (0 in virtual time)."""
+        """Lag of loop time behind the wall clock since `start` (0 in virtual time)."""
         g = self._memory.g
         return int(g["lag_ps"]) + int(g["slip_ps"])
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is pending: nothing will happen any more, unless somebody does something from outside."""
+        """Return whether no event is pending."""
         return not self._memory.column("nodes", "pending")[: int(self._memory.g["node_count"])].any()
 
     def _take_logs(self) -> None:
@@ -552,7 +552,7 @@ class Network:
         if stored > int(self._memory.g["frame_bytes"]) or (count and int(wire.min()) < 1):
             raise DetourError(f"frames of {stored} bytes; 1 to {int(self._memory.g['frame_bytes'])} can be stored")
         if count and bool((np.diff(times_ps) < 0).any()):
-            raise DetourError("the times of frames do not rise")
+            raise DetourError("the times of frames must increase")
         data = np.ascontiguousarray(frames, np.uint8)
 
         def put() -> int:
@@ -582,7 +582,7 @@ class Network:
         self._listen(wired.index, "wants_packet_in", (UP_PACKET_IN, index), handler)
 
     def on_digest(self, switch: int, callback: DigestCallback | None, listener: str = "p4runtime") -> None:
-        """What a listener does with the switch's digests (None: nothing). If there is no listener they are dropped and
+        """Set the listener for the switch's digests (None: none). Without a listener they are dropped and
         counted."""
         index = self._wiring.switch(switch).index
         callbacks = {name: f for name, f in self._on_digest.get(index, {}).items() if name != listener}
@@ -630,7 +630,7 @@ class Network:
         return dict(pre.groups), {number: session.replicas for number, session in pre.sessions.items()}
 
     def replication_changes(self, switch: int) -> int:
-        """How often a switch's groups and sessions have changed so far."""
+        """Number of times a switch's groups and sessions have changed so far."""
         return self._wiring.switch(switch).replication.changes
 
     @_between_slices
@@ -712,7 +712,7 @@ class Network:
         return [number for _, number in self._wiring.switch(switch).ports]
 
     def has_port(self, port: Port) -> bool:
-        """Whether a port is attached to anything."""
+        """Return whether a port is attached to anything."""
         return port in self._wiring.cables
 
     def rate_bps(self, port: Port) -> int:
@@ -756,7 +756,7 @@ class Network:
 
     @property
     def longest_delay_ps(self) -> int:
-        """Of all links."""
+        """The longest delay of all links."""
         return int(self._memory.column("channels", "delay_ps").max(initial=0))
 
     def loop_stats(self) -> dict[str, int]:

@@ -60,7 +60,7 @@ class Runner:
 
     @property
     def running(self) -> bool:
-        """Whether the real-time thread runs."""
+        """Return whether the real-time thread runs."""
         return self._thread is not None
 
     @property

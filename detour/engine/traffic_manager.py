@@ -106,7 +106,7 @@ def _check(port: Port, highest: int, changes: dict[str, int]) -> None:
     if any(value < 0 for value in changes.values()):
         raise DetourError(f"port {port[1]}: a queue's limits cannot be negative")
     if changes.get("rate_pps", 0) > _PS:
-        raise DetourError(f"port {port[1]}: {changes['rate_pps']} packets a second; at most 10^12 are possible")
+        raise DetourError(f"port {port[1]}: {changes['rate_pps']} packets a second; expected at most 10^12")
     quantum = changes.get("quantum", 0)
     if 0 < quantum < SHORTEST_QUANTUM:
         raise DetourError(f"port {port[1]}: a quantum of {quantum} bytes; it must be 0 or at least {SHORTEST_QUANTUM}")
@@ -143,12 +143,12 @@ def set_pipeline_speed(wiring: Wiring, switch: int, speed: PipelineSpeed) -> Non
     if speed.latency_ps < 0 or not 0 <= speed.packets_per_s <= _PS or speed.waiting < 1:
         raise DetourError(
             f"switch {wired.name}: a pipeline of {speed.packets_per_s} packets a second, {speed.latency_ps} ps and "
-            f"{speed.waiting} packets that wait is none"
+            f"{speed.waiting} waiting packets is out of range"
         )
     row = wiring.memory.row("switches", wired.index)
     takes_time = speed.latency_ps > 0 or speed.packets_per_s > 0
     if takes_time and row["lossless"]:
-        raise DetourError(f"switch {wired.name} has lossless classes, so its pipeline cannot take time")
+        raise DetourError(f"switch {wired.name} has lossless classes, so its pipeline cannot have latency")
     row["pipe_ps"] = speed.latency_ps
     row["pipe_gap_ps"] = 0 if speed.packets_per_s == 0 else _PS // speed.packets_per_s
     row["pipe_free_ps"] = 0
@@ -158,6 +158,6 @@ def set_pipeline_speed(wiring: Wiring, switch: int, speed: PipelineSpeed) -> Non
 
 
 def pipeline_speed(wiring: Wiring, switch: int) -> PipelineSpeed:
-    """How much time a switch's pipeline takes."""
+    """Return the latency and rate of a switch's pipeline."""
     row = wiring.memory.row("switches", wiring.switch(switch).index)
     return PipelineSpeed(int(row["pipe_ps"]), int(row["pipe_pps"]), int(row["input_limit"]))

@@ -100,7 +100,7 @@ class Wiring:
         if device_id in self.switches:
             raise DetourError(f"there is a switch with device id {device_id} already")
         if not 1 <= priorities <= 64:
-            raise DetourError(f"switch {name}: {priorities} priority queues a port; 1 to 64 are possible")
+            raise DetourError(f"switch {name}: {priorities} priority queues per port; expected 1 to 64")
         memory = self.memory
         index = memory.add("switches", device_id=device_id, drop_port=drop_port, recirculate_ps=self._tick_ps)
         memory.add_port_map()
@@ -142,7 +142,7 @@ class Wiring:
         switch = self.switch(port[0])
         index = self.memory.port_index(switch.index, port[1]) if 0 <= port[1] < layout.PORTS_PER_SWITCH else -1
         if index < 0:
-            raise DetourError(f"switch {switch.name} has nothing attached to port {port[1]}")
+            raise DetourError(f"switch {switch.name} has no attachment on port {port[1]}")
         return index
 
     def check_free(self, port: Port) -> None:
@@ -152,7 +152,7 @@ class Wiring:
         if not 0 <= number < layout.PORTS_PER_SWITCH:
             raise DetourError(f"switch {switch.name} cannot have port {number}")
         if self.memory.port_index(switch.index, number) >= 0:
-            raise DetourError(f"port {number} of switch {switch.name} is attached to something already")
+            raise DetourError(f"port {number} of switch {switch.name} is already attached")
 
     def _add_port(self, switch: WiredSwitch, number: int, queue_packets: int = 64) -> int:
         memory = self.memory
@@ -175,7 +175,7 @@ class Wiring:
         """Makes a port whose channel leads to `kind` (index: the port itself); returns the port's index."""
         self.check_free(port)
         if queue_packets < 1:
-            raise DetourError(f"port {port[1]}: a queue of {queue_packets} packets cannot pass any")
+            raise DetourError(f"port {port[1]}: a queue of {queue_packets} packets is too short")
         switch = self.switch(port[0])
         index = self._add_port(switch, port[1], queue_packets)
         channel = self.add_channel(kind, index, rate_bps, delay_ps)
@@ -203,7 +203,7 @@ class Wiring:
 
     def attach_host(self, port: Port, stack: int, host: int, rate_bps: int, delay_ps: int, queue_packets: int) -> None:
         if host in self.nics:
-            raise DetourError(f"host {host} is attached to a port already")
+            raise DetourError(f"host {host} is already attached to a port")
         self.nics[host] = self.attach_stack(port, stack, host, rate_bps, delay_ps, queue_packets)
 
     def attach_stack(self, port: Port, stack: int, host: int, rate_bps: int, delay_ps: int, queue_packets: int) -> int:
@@ -261,7 +261,7 @@ class Wiring:
         self.without_carrier = self.without_carrier - {port} if up else self.without_carrier | {port}
 
     def is_up(self, port: Port) -> bool:
-        """Whether a port is attached to something and its link is up."""
+        """Return whether a port is attached to something and its link is up."""
         cable = self.cables.get(port)
         if cable is None or port in self.without_carrier:
             return False
@@ -298,7 +298,7 @@ class Wiring:
                 raise DetourError(f"the probability of {name} is {value}; it must be 0 to 1")
             row[name] = round(value * _PROBABILITY_ONE)
         if faults.late and faults.late_ps < 1:
-            raise DetourError(f"late frames are {faults.late_ps} ps late at most; it must be at least 1")
+            raise DetourError(f"late frames are at most {faults.late_ps} ps late; expected at least 1")
         # Where frames have been late some may still be, and those that come after must find their place.
         row["late_ps"] = max(int(row["late_ps"]), faults.late_ps)
         row["faulty"] = int(any(faults.probabilities.values()) or row["late_ps"] != 0)

@@ -96,7 +96,7 @@ class Workers:
         why = self._run_all(address, until, budget * self.count)
         if why == layout.POOL_EMPTY:
             raise DetourError(
-                f"the packet pool is used up ({int(memory.g['slots_own'])} packets), or {_MAILS} packets have passed"
+                f"the packet pool is exhausted ({int(memory.g['slots_own'])} packets), or {_MAILS} packets have passed"
                 " from thread to thread in a window: use a larger pool, or one thread"
             )
         return why

@@ -174,7 +174,7 @@ def simulate(
     if not placed:
         return Simulation(run_workload(plan.topology, plan.workload, plan.settings))
     if plan.settings.failures:
-        raise DetourError("placed=True is for whole fabrics: nobody places again when a link fails; leave fail out")
+        raise DetourError("placed=True does not go with fail: placements are not repaired here")
     hashed, pinned = run_both(plan, lambda arrived, seconds, share: None)
     return Simulation(pinned, Simulation(hashed))
 

@@ -35,7 +35,7 @@ _places = count()
 
 
 class Shown(NamedTuple):
-    """How a field is shown. `place`: where it was written, among all."""
+    """Display of a field. `place`: where it was written, among all."""
 
     place: int
     head: str

@@ -203,8 +203,8 @@ EXPERIMENTS: dict[str, Experiment[Any, Any, Any]] = {
 
 @dataclass(frozen=True)
 class Means:
-    """How points are run. `budget_s`: time that all points together may take; what does not fit is left out. `archive`:
-    a file of finished points, of any sources, out of which alone everything is taken: nothing is run."""
+    """Means to run points. `budget_s`: time that all points together may take; what does not fit is left out.
+    `archive`: a file of finished points, of any sources, out of which alone everything is taken: nothing is run."""
 
     processes: int = 1
     ray: str | None = None

@@ -42,9 +42,9 @@ class RunTimes:
 
     def __post_init__(self) -> None:
         if self.virtual_us < _LEAST_US:
-            raise DetourError(f"a run of {self.virtual_us} us is too short to be judged; at least {_LEAST_US} us")
+            raise DetourError(f"a run of {self.virtual_us} us is too short; expected at least {_LEAST_US} us")
         if not 0 < self.tolerance < 1:
-            raise DetourError(f"a tolerance of {self.tolerance} is no fraction between 0 and 1")
+            raise DetourError(f"a tolerance of {self.tolerance} is not a fraction between 0 and 1")
 
     @property
     def interval_ps(self) -> int:

@@ -50,7 +50,7 @@ class Judgement:
 
 
 def judge(rates: Sequence[float], tolerance: float = TOLERANCE) -> Judgement:
-    """Whether rates in equal intervals have become steady. Raises `ValueError`: there are none."""
+    """Return whether rates in equal intervals have become steady. Raises `ValueError`: there are none."""
     if not rates:
         raise ValueError("a run without intervals has no rate")
     count = len(rates) // BATCH_INTERVALS

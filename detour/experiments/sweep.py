@@ -133,7 +133,7 @@ def apart(function: Callable[..., R], *arguments: Any) -> R:
     """Call a module's function in a process of its own. Raises `DetourError`: it fails."""
     ((_, result, failure, _),) = _on_processes([(name_of(function), arguments)], name_of(called), 1)
     if failure is not None:
-        raise DetourError(f"the process that is measured has ended: {failure.reason}")
+        raise DetourError(f"the measured process has ended: {failure.reason}")
     return result
 
 

@@ -85,7 +85,7 @@ def _settings(fabric: Fabric) -> BackendSettings:
 
     if isinstance(fabric, Bmv2Fabric):
         return fabric.settings
-    raise DetourError(f"the demo runs on the wall clock, not on the target {fabric.target}")
+    raise DetourError(f"the demo runs in real time, not on the target {fabric.target}")
 
 
 class Demo:

@@ -180,9 +180,9 @@ class Driver:
         """Lets host `host` use the socket, which belongs to the driver from now on. `rate_bps` (0: as fast as it
         goes) paces what the host sends, for a switch that cannot take bursts. Before `start`."""
         if self._thread is not None:
-            raise DetourError("a driver takes sockets only before it is started")
+            raise DetourError("sockets must be added before the driver starts")
         if any(port.host == host for port in self._ports):
-            raise DetourError(f"host {host} has a socket already")
+            raise DetourError(f"host {host} already has a socket")
         port = _Port(host, sock, rate_bps)
         self._ports.append(port)
         self._survey_tables()
@@ -368,7 +368,7 @@ class Driver:
                 return
 
     def _send(self, port: _Port, frame: bytes | memoryview) -> bool:
-        """Whether the socket took the frame (or will never take it)."""
+        """Return whether the socket took the frame (or will never take it)."""
         try:
             port.sock.send(frame)
         except OSError as error:

@@ -75,19 +75,19 @@ def pop(hs: Handle, ring: RingEnds) -> int:
 
 @inner
 def waits(ring: RingEnds) -> bool:
-    """Whether a ring has an entry."""
+    """Return whether a ring has an entry."""
     return ring.head != ring.tail
 
 
 @inner
 def may_send_data(hs: Handle, h: RdmaHost) -> bool:
-    """Whether the priority of data is not paused."""
+    """Return whether the priority of data is not paused."""
     return h.paused == 0 or not (h.paused >> cfg_row(hs).data_priority) & 1
 
 
 @inner
 def has_work(hs: Handle, host: int) -> bool:
-    """Whether a host may have something to send now."""
+    """Return whether a host may have something to send now."""
     h = host_row(hs, host)
     if waits(h.ctl):
         return True

@@ -36,7 +36,7 @@ def _owner(name: str) -> Plugin | None:
 
 
 def is_parameter(name: str) -> bool:
-    """Whether hosts, a path scheme, congestion control or a transport have a parameter of that name."""
+    """Return whether hosts, a path scheme, congestion control or a transport have a parameter of that name."""
     return name in HOST_NUMBERS or _owner(name) is not None
 
 
@@ -100,7 +100,7 @@ def host_changes(texts: Sequence[str]) -> tuple[tuple[str, Any], ...]:
         try:
             changes.append((name, _VALUES[kind](value.strip().lower())))
         except (KeyError, ValueError):
-            raise DetourError(f"host parameter {name} is {kind}; {value!r} is none") from None
+            raise DetourError(f"host parameter {name} must be {kind}, not {value!r}") from None
     return tuple(changes)
 
 

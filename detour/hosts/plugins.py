@@ -65,18 +65,18 @@ class Plugin(plugins.WithParameters):
         self.check_parameters()
         for name, kind in () if isinstance(self.fields, type) else self.fields.items():
             if kind not in (int, float) or name in _HEADER:
-                raise DetourError(f"the field {name} is of {kind!r}; int and float are possible, {_HEADER} are taken")
+                raise DetourError(f"the field {name} is of {kind!r}; expected int or float, and not {_HEADER}")
         names = [hook_name(one) for one in self.hooks]
         for name, one in zip(names, self.hooks, strict=True):
             if name not in self.HOOKS:
-                raise DetourError(f"{name} is no hook; there are {', '.join(self.HOOKS)}")
+                raise DetourError(f"{name} is not a hook; there are {', '.join(self.HOOKS)}")
             takes = list(inspect.signature(one).parameters)
             if len(takes) != len(self.TAKES):
                 raise _wrong(one, f"{name} takes {', '.join(takes)}; a hook takes {', '.join(self.TAKES)}")
             if COMPILED and not isinstance(one, Native):
-                raise _wrong(one, f"the hook {name} is a plain Python function: mark it with @hook")
+                raise _wrong(one, f"the hook {name} is a plain Python function: decorate it with @hook")
         if len(set(names)) < len(names) or len(names) < self.LEAST_HOOKS:
-            raise DetourError("hooks are functions called on_..., each once; at least one is needed")
+            raise DetourError("expected at least one hook, each a function named on_... once")
 
     def on_hosts(self, values: Mapping[str, Any]) -> Self:
         """The same with those parameters of hosts (`HostConfig.plugins`) that are its own and were not given with its
@@ -237,7 +237,7 @@ _call = call4 if COMPILED else _python_call
 
 @inner
 def has(row: int, which: int) -> bool:
-    """Whether the plugin of the sender whose row is at `row` has a hook."""
+    """Return whether the plugin of the sender whose row is at `row` has a hook."""
     return load64(load64(row) + 8 * (which + 1)) != 0
 
 

@@ -14,7 +14,7 @@ _MOST = 8
 
 @inner
 def is_known(q: QueuePair) -> bool:
-    """Whether there was a sample of the current path."""
+    """Return whether there was a sample of the current path."""
     return q.srtt > 0 and q.rtt_epoch == q.epoch
 
 

@@ -201,7 +201,7 @@ def qp_numbers(hs: Hosts, rows: Any) -> Any:
 
 
 def generations(hs: Hosts) -> int:
-    """How many numbers a row of the table of QPs has. 0xFFFFFF, the multicast QP, is none of them."""
+    """Number of QP numbers of a row of the table. 0xFFFFFF, the multicast QP, is none of them."""
     return ((1 << 24) - 2 * FIRST_QPN) // (int(hs.cfg[0]["qpn_mask"]) + 1)
 
 

@@ -35,9 +35,9 @@ def fat_tree(k: int, blocking: int = 1) -> Topology:
     times as many hosts: blocking=4 oversubscribes 4 to 1 at the edge (k=8, blocking=4: 512 hosts). Links inside a pod
     are "local", those to the cores "global". A pod is a group, edges first; the cores form group k."""
     if k < 2 or k % 2:
-        raise DetourError(f"fat-tree: k={k} is not an even number from 2 on")
+        raise DetourError(f"fat-tree: k={k} is not an even number of at least 2")
     if blocking < 1:
-        raise DetourError(f"fat-tree: blocking={blocking} is less than 1 (hosts per link up of an edge switch)")
+        raise DetourError(f"fat-tree: blocking={blocking} is less than 1 (hosts per uplink of an edge switch)")
     half = k // 2
     hosts = half * blocking
     spec = f"fat-tree:k={k}" + (f",blocking={blocking}" if blocking != 1 else "")
@@ -117,7 +117,7 @@ def clos(planes: int, leaves: int, spines: int, hosts: int, rails: int = 1) -> T
     given = {"planes": planes, "leaves": leaves, "spines": spines, "hosts": hosts, "rails": rails}
     check_counts("clos", **given)
     if leaves % rails:
-        raise DetourError(f"clos: leaves={leaves} of a plane cannot be shared out among rails={rails}")
+        raise DetourError(f"clos: leaves={leaves} of a plane cannot be divided among rails={rails}")
     spec = "clos:" + ",".join(f"{name}={value}" for name, value in given.items() if (name, value) != ("rails", 1))
     nics, of_plane = leaves * hosts, leaves + spines
     ports = max(planes + 1, hosts + spines, leaves)

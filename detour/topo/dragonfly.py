@@ -38,9 +38,11 @@ def dragonfly(p: int, a: int, h: int, g: int | None = None, wiring: str = "palmt
     if g < 2:
         raise DetourError(f"dragonfly: g={g} is less than 2 groups")
     if g > most:
-        raise DetourError(f"dragonfly: g={g} exceeds a*h+1={most} groups that {a}*{h} global links can join directly")
+        raise DetourError(
+            f"dragonfly: g={g} exceeds a*h+1={most} groups that {a}*{h} global links can connect directly"
+        )
     if wiring not in WIRINGS:
-        raise DetourError(f"dragonfly: wiring={wiring} is unknown; there are {', '.join(WIRINGS)}")
+        raise DetourError(f"dragonfly: wiring={wiring} is unknown; allowed: {', '.join(WIRINGS)}")
     spec = f"dragonfly:p={p},a={a},h={h}"
     spec += f",g={g}" if g != most else ""
     spec += f",wiring={wiring}" if wiring != "palmtree" else ""

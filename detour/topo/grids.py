@@ -62,7 +62,7 @@ def _sizes(family: str, dims: str, hosts: int) -> tuple[int, ...]:
     if min(sizes) < 2:
         raise DetourError(f"{family}: dims={dims}: a dimension has at least 2 switches")
     if len(sizes) > _MOST_DIMENSIONS:
-        raise DetourError(f"{family}: dims={dims} are {len(sizes)} dimensions; at most {_MOST_DIMENSIONS} are possible")
+        raise DetourError(f"{family}: dims={dims} are {len(sizes)} dimensions; expected at most {_MOST_DIMENSIONS}")
     if hosts < 1:
         raise DetourError(f"{family}: hosts={hosts} is less than 1")
     return sizes

@@ -109,12 +109,12 @@ class ListedNetwork:
         self._of: dict[str, list[ListedEdge]] = {}
         for node in nodes:
             if node.name in self._of:
-                self._refuse(node.where, f"node {node.name} is there already")
+                self._refuse(node.where, f"node {node.name} is already defined")
             self._of[node.name] = []
         for edge in edges:
             for end in (edge.a, edge.b):
                 if end not in self._of:
-                    self._refuse(edge.where, f"the link {edge.a}-{edge.b} leads to {end}, which is no node")
+                    self._refuse(edge.where, f"the link {edge.a}-{edge.b} leads to {end}, which is not a node")
                 self._of[end].append(edge)
         self._named = {node.name: node for node in nodes}
 
@@ -189,7 +189,7 @@ class ListedNetwork:
                 self._refuse(edge.where, f"{what}: gbps=0 carries nothing")
 
     def check_ports(self) -> None:
-        """No more than can be numbered."""
+        """No more than are supported."""
         for name, edges in self._of.items():
             if len(edges) > MAX_PORT:
                 rule = f"{name} has {len(edges)} links; a switch has at most {MAX_PORT} ports"
@@ -215,7 +215,7 @@ class ListedNetwork:
             if {edge.a, edge.b} <= hosts:
                 self._refuse(edge.where, f"hosts {edge.a} and {edge.b} are joined to each other; a host has a switch")
         if len(hosts) == 1:
-            self._refuse("", f"there is one host, {next(iter(hosts))}; it takes two to talk")
+            self._refuse("", f"there is one host, {next(iter(hosts))}; expected at least two to talk")
 
     def check_connected(self) -> None:
         """A path leads from any node to any other."""
@@ -254,7 +254,8 @@ class ListedNetwork:
 
 
 def _of_others(key: str, value: Any) -> bool:
-    """Whether an attribute has one of our names by chance: these are numbers here, and texts elsewhere (`10 Gbps`)."""
+    """Return whether an attribute has one of our names by chance: these are numbers here, and texts elsewhere (`10
+    Gbps`)."""
     return key in ("speed", "delay_us") and isinstance(value, str)
 
 
@@ -271,7 +272,7 @@ def _number(name: str) -> int:
 
 
 def _counted(names: list[str], letter: str) -> bool:
-    """Whether names are the letter with each of the numbers from 0 on."""
+    """Return whether names are the letter with each of the numbers from 0 on."""
     return {f"{letter}{index}" for index in range(len(names))} == set(names) and all(
         re.fullmatch(r"[a-z][0-9]+", name) for name in names
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the graph of a network's switches is worth: distances, spectral gap, a cut in halves, edge-disjoint paths, cost.
+"""Measures of the graph of a network's switches: distances, spectral gap, a cut in halves, edge-disjoint paths, cost.
 
 All from the dense matrix of links, with numpy alone: seconds for a thousand switches.
 """
@@ -187,7 +187,7 @@ def _disjoint(links: Int32Array, tors: IndexArray, seed: int) -> DisjointPaths:
 
 
 def disjoint_paths(links: Int32Array, source: int, target: int) -> int:
-    """How many paths between two switches have no link in common: the greatest flow, by shortest augmenting paths
+    """Number of link-disjoint paths between two switches: the greatest flow, by shortest augmenting paths
     (Edmonds and Karp, 1972) over the dense matrix."""
     left = links.astype(np.int16)
     count = 0

@@ -30,7 +30,7 @@ def link_name(a: str, b: str, copy: int = 1) -> str:
 
 
 class NodeNames:
-    """What switches and hosts are called, by their names by number: what a file calls them (`given`), unless two have
+    """Names of switches and hosts, by their names by number: those of a file (`given`), unless two have
     that name; else the number, with as many `_` behind it as make it a name that no other has in the file."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
@@ -60,7 +60,7 @@ def _near(name: str, names: Sequence[str]) -> Sequence[str]:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether file systems and shells take a name as it is."""
+    """Return whether file systems and shells take a name as it is."""
     return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}", name) is not None
 
 

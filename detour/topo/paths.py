@@ -76,7 +76,7 @@ def directed_links(topology: Topology, path: SwitchPath) -> Iterator[tuple[int, 
 
 
 class Bounds(NamedTuple):
-    """How many switches a packet may pass: with the source bit 0, with the source bit 1."""
+    """Largest numbers of switches on a path: with the source bit 0, with the source bit 1."""
 
     shortest: int
     detour: int
@@ -98,7 +98,7 @@ def bounds(topology: Topology, failures: Failures = NONE) -> Bounds:
 
 
 def _any_group_split(topology: Topology, failures: Failures) -> bool:
-    """Whether the live switches of some group no longer reach one another inside it."""
+    """Return whether the live switches of some group no longer reach one another inside it."""
     inside, down = local_distances(topology, failures), dead_switches(failures)
     live = ([s for s in members if s not in down] for members in topology.members)
     return any(bool((inside[np.ix_(members, members)] >= FAR).any()) for members in live if members)
@@ -130,12 +130,13 @@ def via_paths(
     topology: Topology, source: int, target: int, via: int, failures: Failures = NONE
 ) -> Iterator[SwitchPath]:
     """All paths that the data plane takes by way of a group: to it over a direct link, on from there. Raises
-    `DetourError`: `via` is no intermediate group for these two switches."""
+    `DetourError`: `via` is not an intermediate group for these two switches."""
     here, there = topology.switches[source].group, topology.switches[target].group
     if not 0 <= via < topology.valiant_groups or via in (here, there) or here == there:
         ends = " to ".join(topology.path_names((source, target)))
         raise DetourError(
-            f"{ends}: group {via} is no intermediate group of {topology.spec} between group {here} and group {there}"
+            f"{ends}: group {via} is not an intermediate group of {topology.spec} between group {here} and group "
+            f"{there}"
         )
     for head in _into(topology, source, via, failures):
         for rest in shortest_paths(topology, switch_at(topology, head[-1]), target, failures):
@@ -157,8 +158,8 @@ def _into(topology: Topology, source: int, via: int, failures: Failures) -> Iter
 def path_usids(topology: Topology, path: SwitchPath, target: Host) -> tuple[int, ...]:
     """The uSID list that pins a path: one uSID for every switch after the first, then the host's. It is the switch's
     uN, or, where parallel links lead there, the uA of one of them. A list too long is thinned out: the uSID of a switch
-    that lies on the only shortest path between those named around it says nothing. Raises `DetourError`: it is no path
-    of this topology, does not end at the host, or needs more than six uSIDs."""
+    that lies on the only shortest path between those named around it says nothing. Raises `DetourError`: it is not a
+    path of this topology, does not end at the host, or needs more than six uSIDs."""
     if not path or switch_at(topology, path[-1]) != target.switch:
         last, *given = topology.path_names((target.switch, *path[-1:]))
         raise DetourError(f"a path to {target.name} ends at {last}, not at {' '.join(given) or 'nothing'}")

@@ -43,7 +43,7 @@ class Behind:
 @dataclass(frozen=True, slots=True)
 class Switch:
     """A switch. `position` counts in its group; `tier` is 0 where hosts are, 1 and 2 above (Clos). `is_nic`: it is the
-    NIC of a host that has a port in each of several planes; it forwards for that host alone, and is no way between
+    NIC of a host that has a port in each of several planes; it forwards for that host alone, and is not a way between
     other switches."""
 
     index: int
@@ -210,7 +210,7 @@ class Topology:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """What a file calls switches and hosts, by their names by number (`{"s0": "tor1"}`), where these differ."""
+        """Names of switches and hosts in a file, by their names by number (`{"s0": "tor1"}`), where these differ."""
         numbered = {f"s{switch.index}": switch.name for switch in self.switches}
         numbered |= {f"h{host.index}": host.name for host in self.hosts}
         return {number: name for number, name in numbered.items() if name != number}
@@ -231,8 +231,8 @@ class Topology:
         return self.switches[device_id - 1].name
 
     def path_names(self, stops: Iterable[int]) -> list[str]:
-        """What the stops of a path (`topo.paths`) are called: a switch's name, with `#2` behind it where the path comes
-        there by the second of parallel links."""
+        """Return the names of the stops of a path (`topo.paths`): a switch's name, followed by `#2` where the path
+        comes there by the second of parallel links."""
         parts = (divmod(stop, len(self.switches)) for stop in stops)
         return [self.switches[switch].name + (f"#{copy + 1}" if copy else "") for copy, switch in parts]
 
@@ -334,7 +334,7 @@ def check_limits(spec: str, switches: int, hosts: int, ports: int) -> None:
     """Refuses what addresses and port numbers cannot hold, before any of it is built. Raises `DetourError`: which limit
     is exceeded."""
     if ports > MAX_PORT:
-        raise DetourError(f"{spec}: a switch needs {ports} ports, at most {MAX_PORT} can be numbered")
+        raise DetourError(f"{spec}: a switch needs {ports} ports, at most {MAX_PORT} are supported")
     if switches > address.MAX_SWITCHES:
         raise DetourError(f"{spec}: {switches} switches, at most {address.MAX_SWITCHES} have a uSID below 0x8000")
     if hosts > address.MAX_HOSTS:

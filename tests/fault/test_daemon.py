@@ -28,7 +28,7 @@ def test_a_life(world: World, target: str) -> None:
     assert (up["target"], up["switches"]) == (target, 6)
     code, _, err = world.run("up", "--detach", *SMALL)
     assert (code, err.count("\n")) == (2, 1)
-    assert "is up already" in err
+    assert "is already running" in err
     assert world.json("verify")["verified"] is True
     assert world.json("provision")["inserted"] == 0
     sent = world.json("send", "h0", "h5", "--bytes", "30000")
@@ -57,7 +57,7 @@ def test_two_labs_have_ports_of_their_own_and_say_what_they_are_not_asked(world:
     for command in (("verify",), ("path", "h1", "h3"), ("counters",)):
         code, _, err = world.run(*command, "--name", "one")
         assert code == 2
-        assert err.startswith(f"detour: what is up is a lab ({lab}), whose tables are not detour's")
+        assert err.startswith(f"detour: the running fabric is a lab ({lab}), whose tables detour does not control")
     world.json("down", "--name", "one")
     world.json("down", "--name", "two")
     commands.unlink()
@@ -275,7 +275,7 @@ def test_certificates_for_a_port(world: World) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (["--grpc-tls"], "--grpc-tls is for an address that others may reach: give --grpc HOST:PORT"),
+        (["--grpc-tls"], "--grpc-tls needs --grpc HOST:PORT"),
         (["--grpc", "127.0.0.1:0", "--grpc-tls"], "--grpc-tls needs --grpc-server-cert and --grpc-server-key"),
         (["--grpc", "127.0.0.1:0", "--grpc-server-cert", "x"], "certificates have no effect without --grpc-tls"),
         (["--grpc", "0.0.0.0:0"], "0.0.0.0:0 is not a loopback address"),

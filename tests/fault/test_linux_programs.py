@@ -56,7 +56,7 @@ def test_exec_is_the_command(user: User) -> None:
     unknown = user.command("exec", "h0", "--", "no-such-command")
     assert (unknown.returncode, "no-such-command: not found" in unknown.stderr) == (127, True)
     for arguments, says in (
-        (("h1", "--", "true"), "detour: h1 is no Linux host; these are: h0, h5\n"),
+        (("h1", "--", "true"), "detour: h1 is not a Linux host; these are: h0, h5\n"),
         (("h0", "--"), "detour: nothing to run: `detour exec h0 -- COMMAND`\n"),
     ):
         done = user.command("exec", *arguments)

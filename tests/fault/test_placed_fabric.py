@@ -199,5 +199,5 @@ def test_metrics_are_what_prometheus_reads(session: Session, monkeypatch: pytest
         assert buckets[-1].labels["le"] == "+Inf"
         assert [s.value for s in buckets] == sorted(s.value for s in buckets)
         session.watch_flows(False)
-        with pytest.raises(DetourError, match="wanted is an address"):
+        with pytest.raises(DetourError, match="expected an address"):
             scrape.make_server("nowhere", str)

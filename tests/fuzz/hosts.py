@@ -204,7 +204,7 @@ class Round:
             frame = self.room[:length].tobytes()
             f = read(frame)
             if f is None:
-                raise Finding(f"{self.name}: host {host} sent what is no frame: {frame.hex()}")
+                raise Finding(f"{self.name}: host {host} sent what is not a frame: {frame.hex()}")
             if f["kind"] == "data":
                 self.ends[host].sender.emit(f)
                 self.quiet_since = self.now

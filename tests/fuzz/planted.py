@@ -2,8 +2,8 @@
 """Faults put in on purpose, so that it is known that the targets find them: `planted:FAULT` runs a target with one.
 
 `bounds` leaves out of the generated code what keeps the parser inside the packet; native code crashes. `table`
-forgets a change, `json` raises what is no DetourError, `server` what is no status, `hosts` uses a QP's number again at
-once, `hang` does not end. `slow` is none: it takes long and ends.
+forgets a change, `json` raises what is not a DetourError, `server` what is not a status, `hosts` uses a QP's number
+again at once, `hang` does not end. `slow` is none: it takes long and ends.
 """
 
 from __future__ import annotations

@@ -115,5 +115,5 @@ def test_free_slots_come_back_from_where_traffic_goes():
 
 
 def test_packets_that_do_not_fit_into_the_pool_are_an_error():
-    with pytest.raises(DetourError, match="the packet pool is used up"):
+    with pytest.raises(DetourError, match="the packet pool is exhausted"):
         _incast(2, 60)

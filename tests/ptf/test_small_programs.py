@@ -189,7 +189,7 @@ def test_a_sai_router_forwards(sai: Switch) -> None:
 
 
 def test_a_sai_router_drops(sai: Switch) -> None:
-    """What is not admitted, has no route or hops, or misses on its way; what is no IPv4."""
+    """What is not admitted, has no route or hops, or misses on its way; what is not an IPv4."""
     other, stray = ipv4(), ipv4()
     other.dst = HOST_MAC
     stray.type = 0x88B5

@@ -115,12 +115,12 @@ def test_ip_without_ethernet_gets_a_header_if_one_is_given(
     path, header = tmp_path / "x", bytes(range(12))
     for link_type, first, kind in ((101, 0x45, "0800"), (12, 0x60, "86dd"), (229, 0x60, "86dd")):
         path.write_bytes(written(link_type, bytes([first]) + b"rest"))
-        with pytest.raises(DetourError, match=rf"link type {link_type} \(RAW: .*wanted is Ethernet$"):
+        with pytest.raises(DetourError, match=rf"link type {link_type} \(RAW: .*expected Ethernet$"):
             list(pcap.read(path))
         assert next(pcap.read(path, header)).data == header + bytes.fromhex(kind) + bytes([first]) + b"rest"
     for link_type, name in ((113, "SLL"), (276, "SLL2"), (0, "NULL"), (147, "one without Ethernet")):
         path.write_bytes(written(link_type, b"Erest"))
-        with pytest.raises(DetourError, match=rf"link type {link_type} \({name}\); wanted is Ethernet"):
+        with pytest.raises(DetourError, match=rf"link type {link_type} \({name}\); expected Ethernet"):
             list(pcap.read(path, header))
 
 
@@ -129,11 +129,11 @@ def test_ip_without_ethernet_gets_a_header_if_one_is_given(
     [
         (b"", "is not a pcap or pcapng file"),
         (b"x" * 100, "is not a pcap or pcapng file"),
-        (struct.pack("<I", 0x0A0D0D0A) + bytes(100), "a block of 0 bytes cannot be right"),
+        (struct.pack("<I", 0x0A0D0D0A) + bytes(100), "a block of 0 bytes is invalid"),
         (pcap.header() + b"\0\0", "ends within a record"),
         (pcap.header() + pcap.packet(0, b"abcd")[:-1], "ends within a frame"),
         (pcap.header() + struct.pack("<IIII", 0, 0, 60, 90) + bytes(60), "captured with 60 only"),
-        (pcap.header() + struct.pack("<IIII", 0, 0, 2**31, 2**31), "cannot be right"),
+        (pcap.header() + struct.pack("<IIII", 0, 0, 2**31, 2**31), "is invalid"),
     ],
 )
 def test_damaged_captures_are_named(tmp_path: Path, content: bytes, words: str) -> None:

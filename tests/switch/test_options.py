@@ -84,7 +84,7 @@ def test_target_options_that_cannot_be_honoured_are_refused_by_name(name: str) -
         ("--no-p4 --frobnicate=3", "unknown option --frobnicate"),
         ("--no-p4 --cpu-port 3", "--cpu-port before -- (it belongs after it)"),
         ("--no-p4 -- --device-id 3", "--device-id after -- (it belongs before it)"),
-        ("a.json b.json", "'b.json' is one argument too many"),
+        ("a.json b.json", "'b.json' is an extra argument"),
         ("--no-p4 -i veth0", "'veth0' is not PORT@INTERFACE"),
         ("--no-p4 -i 512@veth0", "port 512 is beyond 511"),
         ("--no-p4 -i 1@a -i 1@b", "port 1 is given twice: a and b"),

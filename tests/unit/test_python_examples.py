@@ -57,7 +57,7 @@ def test_importing_loads_nothing() -> None:
         (lambda: detour.simulate("d1", "permutation:bytes=1e3", speed=3), "simulate has no speed; allowed: "),
         (lambda: detour.simulate("d1", [(0, 99, 5)]), "99"),
         (lambda: detour.simulate("d1", [(0, 1)]), "row 0 is"),
-        (lambda: detour.simulate("d1", only_computing()), "none of its 1 tasks is a message"),
+        (lambda: detour.simulate("d1", only_computing()), "none of its 1 tasks sends a message"),
         (lambda: detour.boot("d1", bandwidth=3), "boot has no bandwidth; allowed: "),
         (lambda: detour.topology("d9"), "d9"),
     ],

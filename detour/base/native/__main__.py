@@ -35,7 +35,7 @@ def _build(part: Part) -> tuple[bytes, bool]:
 def _main() -> None:
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     answer = os.dup(1)
-    os.dup2(2, 1)  # what modules print is no answer
+    os.dup2(2, 1)  # what modules print is not an answer
     whole = sys.argv[1] == "--object"
     name, *modules = sys.argv[1 + whole :]
     for module in modules:

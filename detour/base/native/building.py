@@ -77,7 +77,7 @@ def _compiled(entry: NativeEntry) -> Any:
         raise _syntax_error(error, place) from error
     returned = numba_private.result_type(result)
     if entry.kinds[-1] in (int, float, bool) and not isinstance(returned, (types.Number, types.Boolean)):
-        raise SyntaxError(f"{code.co_name} returns {returned}; wanted is a number", (*place, None, None))
+        raise SyntaxError(f"{code.co_name} returns {returned}; expected a number", (*place, None, None))
     return result
 
 

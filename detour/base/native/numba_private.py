@@ -55,7 +55,7 @@ def dispatcher(function: Callable[..., Any], *, arrays: bool, forceinline: bool)
 
 
 def compiled(dispatcher: Any, signature: tuple[Any, ...]) -> Any:
-    """What Numba keeps of a function that it has compiled for arguments of these types. Raises `NumbaError`."""
+    """Return what Numba keeps of a function compiled for arguments of these types. Raises `NumbaError`."""
     dispatcher.compile(signature)
     return dispatcher.overloads[signature]
 
@@ -214,7 +214,7 @@ class Linked:
 
     @property
     def lasting(self) -> bool:
-        """Whether it will do in other processes: nothing in it is an address in this one."""
+        """Return whether it will do in other processes: nothing in it is an address in this one."""
         return not any(one._dynamic_globals for one in self._reached())
 
     def emit(self, machine: Any = None) -> bytes:

@@ -174,13 +174,13 @@ class Part:
 
     @property
     def functions(self) -> int:
-        """How many native functions its sources have."""
+        """Number of native functions its sources have."""
         files = set(sources.files(*self.modules))
         return sum(one.file in files for one in NATIVES)
 
     @property
     def cached(self) -> bool:
-        """Whether it need not be built."""
+        """Return whether it need not be built."""
         return stored(self.files) is not None
 
 

@@ -130,7 +130,7 @@ class Answers:
         """Lets the fabric carry out an operation. Raises `DetourError`: it may not be asked for here, or says why
         not."""
         if name not in CHANGING:
-            raise DetourError(f"the page may not ask for {name!r}; it may for {', '.join(CHANGING)}")
+            raise DetourError(f"the page may not call {name!r}; allowed: {', '.join(CHANGING)}")
         operation = OPERATIONS[name]
         if wrong := [key for key, option in operation.options.items() if option.is_file and key in arguments]:
             raise DetourError(f"{name}: the page may not name files ({', '.join(wrong)})")

@@ -47,10 +47,10 @@ def register(commands: Any) -> None:
 
 def _web(options: argparse.Namespace) -> None:
     if options.entries is not None and options.program is None:
-        raise DetourError("--entries is about a program: --program is missing")
+        raise DetourError("--entries needs --program")
     shown = options.recorded or options.trace
     if shown is not None and (options.token is not None or options.token_file is not None):
-        raise DetourError("--token: what is in a file cannot be changed")
+        raise DetourError("--token has no effect on files, which cannot be changed")
     if options.recorded is not None:
         _play(options)
     elif options.program is not None:
@@ -106,7 +106,7 @@ def _token(options: argparse.Namespace) -> str | None:
     else:
         where, token = f"${_TOKEN_VARIABLE}", os.environ.get(_TOKEN_VARIABLE) or secrets.token_urlsafe(24)
     if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
-        raise DetourError(f"{where}: {_SHORTEST_TOKEN} printable ASCII characters at least")
+        raise DetourError(f"{where}: expected at least {_SHORTEST_TOKEN} printable ASCII characters")
     return token
 
 

@@ -73,7 +73,7 @@ class EditedProgram:
         for name, text in texts.items():
             path = self._files.get(name)
             if path is None or not isinstance(text, str) or len(text) > _MOST_TEXT:
-                raise DetourError(f"{name[:80]} is no file of the program")
+                raise DetourError(f"{name[:80]} is not a file of the program")
             edited[path] = text
         return edited
 

@@ -50,7 +50,7 @@ class SampleHub:
         self.tell(sample)
 
     def tell(self, message: dict[str, Any]) -> None:
-        """Something for those who are there, that is no sample."""
+        """Something for those who are there, that is not a sample."""
         with self._shared:
             listeners = list(self._listeners)
         for listener in listeners:

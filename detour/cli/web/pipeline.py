@@ -31,7 +31,7 @@ def pipeline_of(blob: Path, sources: Path | None = None) -> Document:
     """`program`; `parts`: `name`, `width`, `height`, `first`, `nodes` (`id`, `kind`, `label`, `x`, `y`, `source`,
     `lines` of code), `edges` (`from`, `to`, `label`, `points`); `headers` (`fields`: name and bits, `metadata`),
     `parser` for who builds a packet, `sources`: text by file, or single lines where the file is not there. `sources`:
-    the folder of the program's text. Raises `DetourError`: the file cannot be read, or is no BMv2 JSON."""
+    the folder of the program's text. Raises `DetourError`: the file cannot be read, or is not a BMv2 JSON."""
     try:
         program = in_present_form(json.loads(read_bytes(blob)))
         texts = _texts(program, [sources] if sources else list(blob.absolute().parents)[:3])
@@ -46,7 +46,7 @@ def pipeline_of(blob: Path, sources: Path | None = None) -> Document:
             "sources": texts,
         }
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise DetourError(f"{blob}: this is no BMv2 JSON: {error}") from None
+        raise DetourError(f"{blob}: this is not BMv2 JSON: {error}") from None
 
 
 # -- parser ----------------------------------------------------------------------------------------------------

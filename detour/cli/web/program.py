@@ -74,7 +74,7 @@ class ProgramAnswers:
             if self._edited is not None and name in ("check", "run", "save"):
                 return self._edit(self._edited, name, arguments.get("texts"))
             if name != "trace_frame":
-                raise DetourError(f"the page may not ask for {name!r}; it may for trace_frame, restart")
+                raise DetourError(f"the page may not call {name!r}; allowed: trace_frame, restart")
             text, port, all_ways = (arguments.get(key) for key in ("frame", "port", "all_ways"))
             if not isinstance(text, str) or not isinstance(port, int) or isinstance(port, bool):
                 raise DetourError("trace_frame: frame is hex, port is a number")

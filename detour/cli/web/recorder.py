@@ -407,4 +407,4 @@ class RunAnswers:
 
     def do(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Refuses."""
-        raise DetourError("a run in virtual time cannot be changed by its page")
+        raise DetourError("the page cannot change a run in virtual time")

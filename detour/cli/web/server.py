@@ -43,7 +43,7 @@ class Guard:
         self._token = token
 
     def may_change(self, request: web.Request) -> bool:
-        """Whether a request has the token."""
+        """Return whether a request has the token."""
         given = request.headers.get(TOKEN_HEADER, "")
         return self._token is not None and hmac.compare_digest(given.encode(), self._token.encode())
 
@@ -148,7 +148,7 @@ class WebServer:
             message = await request.json()
             name, arguments = message["operation"], dict(message.get("arguments") or {})
         except (ValueError, KeyError, TypeError):
-            return web.json_response({"error": 'wanted is {"operation": NAME, "arguments": {...}}'}, status=400)
+            return web.json_response({"error": 'expected {"operation": NAME, "arguments": {...}}'}, status=400)
         return await self._in_thread(partial(self._answers.do, name, arguments))
 
     async def _in_thread(self, work: Callable[[], Any]) -> web.Response:

@@ -24,7 +24,7 @@ class TraceAnswers:
     """Answers about packets of files, one each."""
 
     def __init__(self, files: Sequence[Path]) -> None:
-        """Raises `DetourError`: a file cannot be read, or is no trace."""
+        """Raises `DetourError`: a file cannot be read, or is not a trace."""
         shelf = PacketShelf(len(files))
         documents = [read_trace(file) for file in files]
         for file, document in zip(files, documents, strict=True):
@@ -39,7 +39,7 @@ class TraceAnswers:
 
     def do(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Nothing can be changed here: raises `DetourError`."""
-        raise DetourError(f"the page may not ask for {name!r}: it shows files")
+        raise DetourError(f"the page may not call {name!r}: it shows files")
 
 
 def _pipeline(documents: Iterable[Mapping[str, Any]]) -> Document:

@@ -15,8 +15,8 @@ from detour.conformance.steps import *
 
 @dataclass(frozen=True)
 class EntityCase:
-    """How to make the n-th entity of a kind, what to change in it for another one with the same key, and what must be
-    there before. `id_field` names its P4Info object."""
+    """Instructions to make the n-th entity of a kind, what to change in it for another one with the same key, and what
+    must be there before. `id_field` names its P4Info object."""
 
     name: str
     section: str

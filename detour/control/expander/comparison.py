@@ -85,7 +85,7 @@ class Terms:
             raise DetourError(f"routing {unknown!r}; there are {', '.join(COMPARED_ROUTINGS)}")
         wrong = next((bound for bound in self.bounds if not 1 <= bound <= 8), None)
         if wrong is not None or not self.bounds:
-            raise DetourError(f"{wrong} priorities; 1 to 8 are possible")
+            raise DetourError(f"{wrong} priorities; expected 1 to 8")
         if self.seed < 0:
             raise DetourError(f"a seed of {self.seed} is less than 0")
 

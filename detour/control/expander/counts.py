@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many paths there are: N_P4, N_P6, N_P (section IV) and K2 (section III-E)."""
+"""Numbers of paths: N_P4, N_P6, N_P (section IV) and K2 (section III-E)."""
 
 from __future__ import annotations
 

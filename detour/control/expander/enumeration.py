@@ -77,7 +77,7 @@ def _step(x, here, left, hops, free, ch, dead, table, begin):
 
 @allocating
 def _path(source, hops, budget, free, ch, dead, table, columns):
-    """Whether there is a path of so many links; its columns."""
+    """Return whether there is a path of so many links; its columns."""
     x, here, left, begin = source, 0, budget, 0
     if hops >= _LOOKAHEAD:
         begin = -1
@@ -160,9 +160,9 @@ FREE = 1 << 30
 
 @allocating
 def highest(targets, ch, hops, most):
-    """How high a path may come to a switch and still get to a target: (most + 1, hops, switches) by down-ups that
-    are left and links that are left, exactly; -1: it cannot, `FREE`: at any position. Switches may come twice in that.
-    """
+    """Return the highest position at which a path may enter a switch and still reach a target: (most + 1, hops,
+    switches) by down-ups that are left and links that are left, exactly; -1: it cannot, `FREE`: at any position.
+    Switches may come twice in that."""
     n, width = ch.neighbour.shape
     top = np.full((most + 1, hops, n), -1, np.int32)
     for budget in range(most + 1):

@@ -29,7 +29,7 @@ def trees_of(network: Expander, trees: int | None) -> int:
     if trees is None:
         return int(network.hosts.max())
     if not 1 <= trees <= 64:
-        raise DetourError(f"{trees} trees towards a switch; 1 to 64 are possible")
+        raise DetourError(f"{trees} trees per destination switch; expected 1 to 64")
     return trees
 
 
@@ -46,7 +46,7 @@ def destinations(network: Expander, seed: int) -> Int64Array:
 
 def balanced(network: Expander, trees: int | None = None, seed: int = 1) -> ExpanderRoutes:
     """Shortest paths that share channels as little as can be, `trees` a pair at most (see `trees_of`). Raises
-    `DetourError`: the network is in parts, or the number of trees makes no sense."""
+    `DetourError`: the network is not connected, or the number of trees makes no sense."""
     ch, count = native(network.channels), trees_of(network, trees)
     order = destinations(network, seed)
     weight = np.full(ch.neighbour.shape, first_weight(network, count))
@@ -54,7 +54,7 @@ def balanced(network: Expander, trees: int | None = None, seed: int = 1) -> Expa
     for tree in range(count):
         for k, target in enumerate(order.tolist()):
             if not _grow_tree(target, network.hosts, weight, ch, via[tree, k]):
-                raise DetourError(f"{network.spec}: the network is in parts")
+                raise DetourError(f"{network.spec}: the network is not connected")
     return routes_of_trees(network, order, via)
 
 

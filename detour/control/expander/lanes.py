@@ -192,7 +192,7 @@ class LaneRoutes:
 
     @property
     def lanes(self) -> int:
-        """How many there are."""
+        """Their number."""
         return int(self.lane.max(initial=0)) + 1
 
 
@@ -220,8 +220,8 @@ def lash(routes: ExpanderRoutes) -> LaneRoutes:
 def _fill(
     rows: Int64s1, source: Int64s1, columns: UInt8s2, length: UInt8s1, ch: Channels, order: Order, fits: Bools1
 ) -> None:
-    """Whether each path fits into a lane with those before it. Lanes do not depend on later ones, so one after the
-    other gives what trying all lanes path by path does."""
+    """Return whether each path fits into a lane with those before it. Lanes do not depend on later ones, so one after
+    the other gives what trying all lanes path by path does."""
     for k in range(rows.size):
         row = rows[k]
         fits[k] = add_path(source[row], columns[row], length[row], ch, order)

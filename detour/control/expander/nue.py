@@ -45,7 +45,7 @@ def nue(network: Expander, lanes: int, trees: int | None = None, seed: int = 1) 
     """Routes in so many lanes at most, `trees` paths a pair at most (see `forests.trees_of`). Raises `DetourError`: the
     network is in parts, or a number makes no sense."""
     if not 1 <= lanes <= MAX_LANES:
-        raise DetourError(f"{lanes} lanes; 1 to {MAX_LANES} are possible")
+        raise DetourError(f"{lanes} lanes; expected 1 to {MAX_LANES}")
     ch, count = native(network.channels), trees_of(network, trees)
     order, parts = destinations(network, seed), _partition(network, lanes)
     weight = np.full(ch.neighbour.shape, first_weight(network, count))
@@ -70,7 +70,7 @@ def _graph(network: Expander) -> nx.Graph:
     graph.add_nodes_from(range(network.size))
     graph.add_edges_from(network.links[network.speeds > 0].tolist())
     if not nx.is_connected(graph):
-        raise DetourError(f"{network.spec}: the network is in parts")
+        raise DetourError(f"{network.spec}: the network is not connected")
     return graph
 
 

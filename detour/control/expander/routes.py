@@ -55,13 +55,13 @@ class PathPolicy:
     def check(self, network: Expander) -> None:
         """Refuses what makes no sense. Raises `DetourError`: which value, and what would do."""
         if not 1 <= self.k <= 1024:
-            raise DetourError(f"k={self.k} paths a pair; 1 to 1024 are possible")
+            raise DetourError(f"k={self.k} paths per pair; expected 1 to 1024")
         if not 0 <= self.priorities <= 8:
-            raise DetourError(f"{self.priorities} priorities; 1 to 8 are possible (0: KSP, with no regard to deadlock)")
+            raise DetourError(f"{self.priorities} priorities; expected 1 to 8 (0: KSP, which may deadlock)")
         if self.ties not in TIES:
             raise DetourError(f"ties {self.ties!r}; there are {', '.join(TIES)}")
         if not 1 <= self.max_hops <= 32:
-            raise DetourError(f"paths of at most {self.max_hops} hops; 1 to 32 are possible")
+            raise DetourError(f"paths of at most {self.max_hops} hops; expected 1 to 32")
         ordered = self.priorities == 1 and network.layers == network.size
         if ordered and min(self.max_hops, network.size - 1) > (most := longest_searched(network)):
             raise DetourError(

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many lossless priorities given routes need: Tagger's greedy assignment (Hu et al., CoNEXT 2017, Algs. 1 and 2).
+"""Number of lossless priorities that given routes need: Tagger's greedy assignment (Hu et al., CoNEXT 2017, Algs. 1,
+2).
 
 Algorithm 1 gives hop h of every path tag h, which is free of cycles and needs as many tags as the longest path has
 hops. Algorithm 2 merges them: hop by hop, a (channel, hop) goes to the present tag unless that closes a cycle among the

@@ -71,7 +71,7 @@ def exact(routes: ExpanderRoutes, demand: Demand) -> approximate.ThroughputBound
 
 
 def fractions(routes: ExpanderRoutes, demand: Demand, gap: float = 0.01) -> FloatArray:
-    """How the demands are to be split among their paths to carry the most: (paths,), those of a pair add up to 1. Of
+    """Split of the demands among their paths that carries the most: (paths,), those of a pair add up to 1. Of
     all optimal flows the interior point in their middle is taken: it spreads over what is equally good. Raises
     `DetourError`: HiGHS fails."""
     if routes.total <= EXACT_PATHS:
@@ -122,7 +122,7 @@ def solve(routes: ExpanderRoutes, demand: Demand, method: str = "auto", gap: flo
 
 
 def suits_highs(paths: int, channels: int) -> bool:
-    """Whether "auto" takes HiGHS for so many paths over so many channels."""
+    """Return whether "auto" takes HiGHS for so many paths over so many channels."""
     return paths <= EXACT_PATHS and paths * channels**2 <= EXACT_WORK
 
 

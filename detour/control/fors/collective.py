@@ -69,11 +69,11 @@ def msccl(plan: ForsPlan) -> Iterator[str]:
     """Lines of an MSCCL algorithm for all-to-all, a chunk for each pair. Raises `DetourError`: more phases than MSCCL
     has thread blocks, or pairs are left out."""
     if plan.unreachable:
-        raise DetourError("MSCCL's all-to-all has every pair; this plan leaves out leaves that nothing joins")
+        raise DetourError("MSCCL's all-to-all needs every pair; this plan leaves out disconnected leaves")
     turns, blocks = _turns(plan)
     if blocks >= _MOST_BLOCKS:
         raise DetourError(
-            f"MSCCL has {_MOST_BLOCKS} thread blocks a rank, and {blocks} phases need one each and one more"
+            f"MSCCL has {_MOST_BLOCKS} thread blocks per rank, but {blocks} phases need one each and one more"
         )
     ranks = ranks_of(plan)
     count = plan.fabric.servers

@@ -165,7 +165,7 @@ def _components(p: int, rows: Int32s1, flows: _Flows, longest: int, components: 
 
 @allocating
 def _room(row, p, q, flows):
-    """Whether q can take in a row at an end where p is crowded: what p gives away there, q gets."""
+    """Return whether q can take in a row at an end where p is crowded: what p gives away there, q gets."""
     leaves, loads, links = flows.leaves, flows.loads, flows.links
     for end in range(2):
         leaf = leaves[end, row]
@@ -176,7 +176,7 @@ def _room(row, p, q, flows):
 
 @allocating
 def _finds_spine(row, q, flows):
-    """Whether a spine is free in phase q at both ends of a row."""
+    """Return whether a spine is free in phase q at both ends of a row."""
     leaves, alive = flows.leaves, flows.alive
     spines = alive.shape[1]
     free = alive[leaves[0, row]] & alive[leaves[1, row]]
@@ -219,7 +219,7 @@ def _component(row: int, p: int, q: int, flows: _Flows, members: Int32s1) -> int
 
 @allocating
 def _fits(members, p, q, flows):
-    """Whether an exchange leaves q with enough links and p no worse than it is."""
+    """Return whether an exchange leaves q with enough links and p no worse than it is."""
     _shift(members, p, q, flows, int64(1))
     fits = True
     for row in members:

@@ -77,13 +77,13 @@ class FatTree:
             if not (self.speed > 0 and max(self.speed.numerator, self.speed.denominator) <= _MOST_CABLES):
                 raise DetourError(f"{_LEVELS[2]}: speed={self.speed} is not a fraction of numbers in 1..{_MOST_CABLES}")
             if self.pods != 1:
-                raise DetourError(f"{_LEVELS[2]}: {self.pods} pods, which only cores could join")
+                raise DetourError(f"{_LEVELS[2]}: {self.pods} pods need cores, which two levels do not have")
         if not self.population:
             object.__setattr__(self, "population", (self.hosts,) * self.all_leaves)
         if len(self.population) != self.all_leaves or not all(0 <= n <= self.hosts for n in self.population):
             raise DetourError(f"{self.name}: the population is not {self.all_leaves} numbers in 0..{self.hosts}")
         if self.cores and self.slots > _MOST_SERVERS:
-            raise DetourError(f"{self.name}: {self.slots} servers are more than {_MOST_SERVERS}")
+            raise DetourError(f"{self.name}: {self.slots} servers exceed the limit of {_MOST_SERVERS}")
         for link in sorted(self.failed):
             shape = self.high.shape if len(link) == 3 else (self.all_leaves, self.uplinks)
             if not all(0 <= value < limit for value, limit in zip(link, shape, strict=True)):
@@ -92,9 +92,9 @@ class FatTree:
         present = self.present()
         for server in self.group:
             if not (0 <= server < self.slots and present[server]):
-                raise DetourError(f"{self.name} has no server {server} that could take part")
+                raise DetourError(f"{self.name} has no server {server}")
         if len(set(self.group)) < len(self.group):
-            raise DetourError(f"{self.name}: a server takes part once, and the group names one twice")
+            raise DetourError(f"{self.name}: the group names a server twice")
 
     @property
     def name(self) -> str:
@@ -119,7 +119,7 @@ class FatTree:
 
     @property
     def full(self) -> bool:
-        """Whether every place has its server and all of them take part."""
+        """Return whether every place has its server and all of them take part."""
         return self.servers == self.slots
 
     def present(self) -> np.ndarray:
@@ -167,7 +167,7 @@ class FatTree:
 
     @property
     def single(self) -> bool:
-        """Whether leaf and spine have one cable that carries one flow a phase, as in the paper."""
+        """Return whether leaf and spine have one cable that carries one flow a phase, as in the paper."""
         return self.cables == 1 and self.speed == 1
 
     def link_name(self, link: TreeLink) -> str:
@@ -294,6 +294,6 @@ def random_failures(fabric: FatTree, count: int, seed: int) -> FatTree:
     if len(chosen) < count:
         drawn = f"only {len(chosen)} of {count} links can fail (seed {seed}) while every pair of leaves"
         if fabric.cores:
-            raise DetourError(f"{fabric.name}: only {len(chosen)} links can fail before two leaves lose their last way")
+            raise DetourError(f"{fabric.name}: only {len(chosen)} links can fail before two leaves are disconnected")
         raise DetourError(f"{fabric.name}: {drawn} keeps a common spine")
     return fabric.with_failed(chosen)

@@ -153,7 +153,7 @@ def read_sizes(fabric: FatTree, path: Path) -> Int64Array:
     sizes = _from_json(fabric, path, text) if text.lstrip()[:1] in ("[", "{") else _from_csv(fabric, path, text)
     np.fill_diagonal(sizes, 0)
     if not sizes.any():
-        raise DetourError(f"{path}: nobody sends anything to another server")
+        raise DetourError(f"{path}: no server sends to another one")
     return sizes
 
 
@@ -188,11 +188,11 @@ def _from_csv(fabric: FatTree, path: Path, text: str) -> Int64Array:
             raise DetourError(f"{path}, line {number}: {text}") from None
         for server in (src, dst):
             if server not in ranks:
-                raise DetourError(f"{path}, line {number}: no server {server} takes part in {fabric.name}")
+                raise DetourError(f"{path}, line {number}: server {server} does not participate in {fabric.name}")
         if size > _MOST_SIZE:
-            raise DetourError(f"{path}, line {number}: {size} bytes are more than {_MOST_SIZE}")
+            raise DetourError(f"{path}, line {number}: {size} bytes exceed {_MOST_SIZE}")
         if (src, dst) in seen:
-            raise DetourError(f"{path}, line {number}: {src} -> {dst} is there twice")
+            raise DetourError(f"{path}, line {number}: {src} -> {dst} appears twice")
         seen.add((src, dst))
         sizes[ranks[src], ranks[dst]] = size
     return sizes

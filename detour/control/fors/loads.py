@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many flows of each pair of leaves go over each spine: the programme that decides the number of phases.
+"""Flows of each pair of leaves over each spine: the integer program that decides the number of phases.
 
 Minimise T over integers x[u, v, c] >= 0 with sum_c x[u, v, c] = n_u * n_v for all u != v, x = 0 on failed links, and no
 link with more than T flows for each that it has room for in a phase (1, or what parallel and fast cables allow), in

@@ -255,7 +255,7 @@ def _over(flow, part, at, phases, links, leaves, room, per_link, per_leaf):
 
 @allocating
 def _fits(flow, part, phases, links, leaves, room, per_link, per_leaf):
-    """Whether a part of so many phases has room for one more in all sets of a flow."""
+    """Return whether a part of so many phases has room for one more in all sets of a flow."""
     for at in range(2):
         leaf, link = leaves[at, flow], links[at, flow]
         if per_leaf[part, at, leaf] >= phases * room[leaf] or (link >= 0 and per_link[part, at, link] >= phases):

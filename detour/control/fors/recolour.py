@@ -194,7 +194,7 @@ def _by_ejection_chain(edge, graph, search, start) -> int:
 
 @allocating
 def _taken(x, c, graph, search):
-    """Whether an edge before x on its chain takes colour c at an end of x."""
+    """Return whether an edge before x on its chain takes colour c at an end of x."""
     source, target = graph.out.of, graph.into.of
     below = x
     at = search.parent[x]

@@ -127,7 +127,7 @@ def _finished(
 def _fewest_phases(fabric: FatTree) -> _SpinePaths:
     """Spines that allow as few phases as there can be, on two levels. Pairs that nothing joins are left out. The solver
     gets about twenty seconds for each number of phases; where it finds nothing for the first, the result has more
-    phases than its `lower_bound`, for that a solver rules something out is no proof. Where it finds nothing at all,
+    phases than its `lower_bound`, for that a solver rules something out is not a proof. Where it finds nothing at all,
     flows are dealt out without it."""
     demand = LeafDemand(fabric)
     bound, near = least_phases(demand)

@@ -32,7 +32,9 @@ def parse_fabric(
         raise DetourError(f"topology {topo!r}: FORS runs on fat-trees of two levels, like ft:m0=20,m1=18")
     bare = _KINDS[kind.lower()](topo, values)
     if servers is not None and population is not None:
-        raise DetourError("--servers spreads servers over leaves, --population says how many each has: one of the two")
+        raise DetourError(
+            "--servers spreads servers over leaves, --population gives the number of each: give one of the two"
+        )
     changes: dict[str, tuple[int, ...]] = {}
     if servers is not None:
         changes["population"] = spread(bare, servers)

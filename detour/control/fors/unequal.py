@@ -41,9 +41,9 @@ def plan_unequal(
     begin = time.perf_counter()
     count = fabric.servers
     if sizes.shape != (count, count) or (sizes < 0).any():
-        raise DetourError(f"{fabric.name}: sizes of {sizes.shape} are not for {count} servers that take part")
+        raise DetourError(f"{fabric.name}: sizes of {sizes.shape} do not fit {count} participating servers")
     if fabric.at_once > 1:
-        raise DetourError(f"{fabric.name}: messages of unlike size need cables at least as fast as servers' links")
+        raise DetourError(f"{fabric.name}: unequal message sizes need cables at least as fast as servers' links")
     sizes = np.where(np.eye(count, dtype=bool), 0, sizes).astype(np.int64)
     lost = _lost(fabric, sizes)
     if lost and not skip_unreachable:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a plan is one: checked from its rows alone, with nothing of what made them."""
+"""Verification of a plan from its rows alone, independently of the planner."""
 
 from __future__ import annotations
 

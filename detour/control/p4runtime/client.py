@@ -81,7 +81,7 @@ class SwitchClient:
 
     @property
     def is_primary(self) -> bool:
-        """Whether it is ours to write."""
+        """Return whether this client may write."""
         return self.switch.is_primary
 
     def forgive(self) -> None:
@@ -139,8 +139,7 @@ class SwitchClient:
         self.codec = Codec(self.switch.p4info.p4info, (version.major, version.minor) >= (1, 5))
         if not self.switch.is_primary:
             raise DetourError(
-                f"{self._where()}: another controller is primary (election id {self.switch.primary_id}); "
-                f"end it before this one starts"
+                f"{self._where()}: another controller is primary (election id {self.switch.primary_id}); stop it first"
             )
         if self._on_packet_in is not None:
             listener = asyncio.create_task(self._packets_in(self._on_packet_in))

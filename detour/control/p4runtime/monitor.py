@@ -60,7 +60,7 @@ class Sample:
         return self.ports.get((device, port, counter), Count())
 
     def reason(self, device: int, verdict: int) -> Count:
-        """How many packets of a switch had a verdict."""
+        """Return the number of packets of a switch with a verdict."""
         return self.reasons.get((device, verdict), Count())
 
     def dropped(self, device: int) -> int:

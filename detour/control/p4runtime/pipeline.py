@@ -36,7 +36,7 @@ class PipelineConfig:
     @staticmethod
     def given(text: str) -> PipelineConfig:
         """Files that somebody names, `P4INFO,JSON`, or those made of a program `NAME.p4`. Raises `DetourError`: it is
-        neither, one is no file, or the program has errors."""
+        neither, one is not a file, or the program has errors."""
         if text.endswith(".p4"):
             from detour.p4.build import build
 
@@ -55,7 +55,7 @@ class PipelineConfig:
 
     @property
     def own(self) -> bool:
-        """Whether it is not one of ours."""
+        """Return whether it is not one of ours."""
         return self.blob.parent != BUILD
 
     def require(self, plan: Plan) -> None:

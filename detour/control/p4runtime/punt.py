@@ -125,7 +125,7 @@ def _routing_problem(packet: bytes, at: int, length: int) -> tuple[int, int] | N
 
 
 def may_answer(frame: bytes) -> bool:
-    """Whether an ICMPv6 error may answer this Ethernet frame (RFC 4443, 2.4 e)."""
+    """Return whether an ICMPv6 error may answer this Ethernet frame (RFC 4443, 2.4 e)."""
     packet = _packet(frame)
     if packet is None or frame[0] & 1:
         return False
@@ -202,7 +202,7 @@ class TokenBucket:
         self._tokens, self._filled = self.burst, self.clock()
 
     def take(self) -> bool:
-        """Whether one more may go now."""
+        """Return whether one more may go now."""
         now = self.clock()
         self._tokens = min(self.burst, self._tokens + (now - self._filled) * self.rate)
         self._filled = now

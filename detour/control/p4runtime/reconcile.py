@@ -23,7 +23,7 @@ from detour.control.p4runtime.codec import Codec
 
 @dataclass(frozen=True)
 class Written:
-    """How many entities were written, and how many were already right."""
+    """Numbers of entities that were written, and that were already right."""
 
     inserted: int = 0
     modified: int = 0

@@ -91,7 +91,7 @@ class WatchList:
         the switches no slot, is free; nothing has changed."""
         label = _free(self._labels, 1, MAX_FLOW_LABEL + 1)
         if label is None:
-            raise DetourError(f"{len(self._labels)} flows are watched; no flow label is left for {name}")
+            raise DetourError(f"{len(self._labels)} flows are watched already; no flow label is left for {name}")
         flow = Watched(name, label, source, tuple(devices))
         self._take(flow, flow.devices)
         self._flows[name] = flow
@@ -113,7 +113,7 @@ class WatchList:
             slot = _free(self._slots.get(device, set()), 0, schema.MAX_WATCHED)
             if slot is None:
                 raise DetourError(
-                    f"{self._name_of(device)} watches {schema.MAX_WATCHED} flows; it has no room for {flow.name}"
+                    f"{self._name_of(device)} watches {schema.MAX_WATCHED} flows, the maximum: {flow.name} does not fit"
                 )
             slots[device] = slot
         for device, slot in slots.items():

@@ -122,7 +122,8 @@ def _take_back(g, lists, chain):
 
 @allocating
 def _allowed(g, chain, e, to):
-    """Whether an edge may have a colour, as far as dead links go, and groups, unless only the sums count there."""
+    """Return whether an edge may have a colour, as far as dead links go, and groups, unless only the sums count
+    there."""
     strict = chain.count[4]
     for side in range(2):
         k = g.group[side, e]

@@ -65,7 +65,7 @@ class FlowSet:
 
     def __post_init__(self) -> None:
         if self.bytes is not None and (total := sum(self.bytes.tolist())) > MAX_TOTAL_BYTES:
-            raise DetourError(f"flows carry {total} bytes in all; it may be {MAX_TOTAL_BYTES} at most")
+            raise DetourError(f"flows carry {total} bytes in all; the maximum is {MAX_TOTAL_BYTES}")
 
     @cached_property
     def size(self) -> Int64Array:
@@ -169,7 +169,7 @@ class _Loader(yaml.SafeLoader):
         seen = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         twice = next((key for place, key in enumerate(seen) if key in seen[:place]), None)
         if twice is not None:
-            raise DetourError(f"line {node.start_mark.line + 1}: `{twice}` is there twice")
+            raise DetourError(f"line {node.start_mark.line + 1}: `{twice}` appears twice")
         return super().construct_mapping(node, deep)
 
 
@@ -177,7 +177,7 @@ def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) < len(pairs):
         twice = next(key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place]))
-        raise DetourError(f"`{twice}` is there twice")
+        raise DetourError(f"`{twice}` appears twice")
     return mapping
 
 
@@ -185,7 +185,7 @@ def flows_of(document: Any, topology: Topology) -> FlowSet:
     """The flows of a parsed job file. Raises `DetourError`: what is wrong, and in which job."""
     jobs = document.get("jobs") if isinstance(document, dict) else document
     if isinstance(document, dict) and (extra := set(document) - {"jobs"}):
-        raise DetourError(f"{_listed(extra)}: the only key besides the jobs is `jobs`")
+        raise DetourError(f"{_listed(extra)}: the only other key is `jobs`")
     if not isinstance(jobs, list) or not jobs:
         raise DetourError("there is no list `jobs` with at least one job")
     parts: list[_Pairs] = []
@@ -196,7 +196,7 @@ def flows_of(document: Any, topology: Topology) -> FlowSet:
     for number, job in enumerate(jobs):
         name = _name(job, number)
         if name in names:
-            raise DetourError(f"job {name}: the name is there twice")
+            raise DetourError(f"job {name}: the name appears twice")
         try:
             pairs, paths, size = _job(job, topology)
         except DetourError as error:
@@ -236,10 +236,10 @@ def _size(job: dict[Any, Any], flows: int) -> Int64Array | None:
 
 def _name(job: Any, number: int) -> str:
     if not isinstance(job, dict):
-        raise DetourError(f"job number {number + 1} is no mapping with `collective` and `hosts`")
+        raise DetourError(f"job number {number + 1} is not a mapping with `collective` and `hosts`")
     name = job.get("name", f"job{number}")
     if not isinstance(name, str) or not name.strip() or len(name) > 80 or not name.isprintable():
-        raise DetourError(f"job number {number + 1}: its name is not a text of 1 to 80 characters")
+        raise DetourError(f"job number {number + 1}: its name must be a string of 1 to 80 characters")
     return name
 
 
@@ -277,7 +277,7 @@ def _job(job: dict[Any, Any], topology: Topology) -> _JobFlows:
         return ends, {}, np.array([flow.bytes for flow in flows], np.int64)
     count = len(hosts) * (len(hosts) - 1 if kind == "all-to-all" else 2) * times
     if count > MAX_FLOWS:
-        raise DetourError(f"{count} flows; at most {MAX_FLOWS} are possible")
+        raise DetourError(f"{count} flows; expected at most {MAX_FLOWS}")
     pairs = np.repeat(COLLECTIVES[kind](hosts), times, axis=0)
     return pairs, {}, _size(job, len(pairs))
 
@@ -287,7 +287,7 @@ def _listed(keys: set[Any]) -> str:
 
 
 def job_hosts(job: dict[Any, Any], topology: Topology) -> Int32Array:
-    """(ranks,) the hosts of a job that is no point-to-point one, by rank. Raises `DetourError`: what is wrong."""
+    """(ranks,) the hosts of a job that is not a point-to-point one, by rank. Raises `DetourError`: what is wrong."""
     return _shuffled(_hosts(job["hosts"], topology), job.get("shuffle"))
 
 
@@ -301,7 +301,7 @@ def _hosts(value: Any, topology: Topology) -> _Pairs:
         raise DetourError("a collective needs at least two hosts")
     if len(set(indices)) != len(indices):
         twice = next(index for place, index in enumerate(indices) if index in indices[:place])
-        raise DetourError(f"{topology.hosts[twice].name} is there twice")
+        raise DetourError(f"{topology.hosts[twice].name} appears twice")
     return np.array(indices, np.int32)
 
 
@@ -309,14 +309,14 @@ def _shuffled(hosts: _Pairs, seed: Any) -> _Pairs:
     if seed is None:
         return hosts
     if type(seed) is not int or seed < 0:
-        raise DetourError(f"shuffle is {seed!r}; it must be a whole number from 0 on, a seed")
+        raise DetourError(f"shuffle is {seed!r}; it must be a whole number of at least 0")
     return np.random.default_rng(seed).permutation(hosts)
 
 
 def _texts(value: Any, what: str) -> Sequence[str]:
     parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
     if not isinstance(parts, list) or not parts or not all(isinstance(part, str) for part in parts):
-        raise DetourError(f"{what} is {value!r:.60}; wanted is a list of names, like [h0, h4-h7], or all")
+        raise DetourError(f"{what} is {value!r:.60}; expected a list of names, like [h0, h4-h7], or all")
     return parts
 
 
@@ -330,7 +330,7 @@ def _range(text: str, topology: Topology) -> Iterator[int]:
 
 def _elephants(value: Any, times: int, topology: Topology) -> tuple[_Pairs, dict[int, SwitchPath]]:
     if not isinstance(value, list) or not value:
-        raise DetourError("`pairs` is no list of pairs like [h0, h9]")
+        raise DetourError("`pairs` is not a list of pairs like [h0, h9]")
     pairs: list[tuple[int, int]] = []
     paths: dict[int, SwitchPath] = {}
     for entry in value:
@@ -349,7 +349,7 @@ def _elephant(entry: Any, topology: Topology) -> tuple[tuple[int, int], SwitchPa
     else:
         ends = entry
     if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
-        raise DetourError(f"{entry!r:.60} is no pair like [h0, h9] or {{from: h0, to: h9, path: [s0, s8, s2]}}")
+        raise DetourError(f"{entry!r:.60} is not a pair like [h0, h9] or {{from: h0, to: h9, path: [s0, s8, s2]}}")
     a, b = topology.host(ends[0]), topology.host(ends[1])
     if a == b:
         raise DetourError(f"{ends[0]} would send to itself")

@@ -49,8 +49,8 @@ class DirectedLinks(NamedTuple):
 
 @lru_cache(maxsize=4)
 def wiring_of(topology: Topology) -> DirectedLinks:
-    """Those of a topology; numbers stay the same whatever fails. That of the other direction differs in the last bit
-    alone."""
+    """Return those of a topology; numbers do not depend on failures. That of the other direction differs in the last
+    bit alone."""
     rows: list[list[tuple[int, int, int]]] = [[] for _ in topology.switches]
     of_link = np.full((len(topology.links), 2), -1, np.int32)
     host_links = np.zeros(len(topology.hosts), np.int32)
@@ -89,7 +89,7 @@ class PlacementNetwork:
 
     def __init__(self, topology: Topology, failures: Failures = NONE, *, detours: bool = False) -> None:
         if detours and topology.nics:
-            raise DetourError(f"{topology.spec}: longer paths than the shortest would lead through NICs")
+            raise DetourError(f"{topology.spec}: longer paths would pass through NICs")
         self.topology, self.failures, self.detours = topology, failures, detours
         self.tiers = TIERS.get(topology.family, 0)  # of a Clos network, else 0
         self.edge_of = np.array([host.switch for host in topology.hosts], np.int32)
@@ -122,7 +122,7 @@ class PlacementNetwork:
         return [int(self.link[hop]) for hop in directed_links(self.topology, path)]
 
     def cable_of(self, stop: Int32Array) -> Int32Array:
-        """What a stop has beyond its switch: equal for links with the same number among parallel ones."""
+        """Return what a stop has beyond its switch: equal for links with the same number among parallel ones."""
         return stop - stop % len(self.topology.switches)
 
     @cached_property
@@ -135,7 +135,7 @@ class PlacementNetwork:
 
     @property
     def broken(self) -> bool:
-        """Whether any link between switches is down."""
+        """Return whether any link between switches is down."""
         return not self.alive.all()
 
     @cached_property
@@ -186,7 +186,8 @@ class PlacementNetwork:
 
     @cached_property
     def colourable(self) -> bool:
-        """Whether a balanced colouring is a placement: nothing is broken, or with two tiers only whole switches are."""
+        """Return whether a balanced colouring is a placement: nothing is broken, or with two tiers only whole switches
+        are."""
         if self.tiers == 2:
             down = dead_switches(self.failures)
             leaves = [leaf for leaf in np.unique(self.edge_of) if leaf not in down]
@@ -195,8 +196,8 @@ class PlacementNetwork:
 
     @cached_property
     def next_hops(self) -> tuple[Int32Array, Int32Array, Int32Array]:
-        """What the `route` tables let a switch choose from: (switches, switches) number of the choice by switch and
-        destination's switch, (choices,) sizes, (choices, widest) next stops in the members' order."""
+        """Return the choices that the `route` tables give a switch: (switches, switches) number of the choice by switch
+        and destination's switch, (choices,) sizes, (choices, widest) next stops in the members' order."""
         switches = self.topology.switches
         edges = np.unique(self.edge_of).tolist()
         number = np.full((len(switches), len(switches)), -1, np.int32)

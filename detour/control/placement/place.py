@@ -58,7 +58,7 @@ def _check(network: PlacementNetwork, flows: FlowSet) -> None:
         raise DetourError(f"{flows.name(int(lost[0]), network.topology)}: there is no path between them{more}")
     for flow, path in flows.pinned.items():
         if min(network.links_of(path), default=0) < 0:
-            raise DetourError(f"{flows.name(flow, network.topology)}: the path that its job demands is down")
+            raise DetourError(f"{flows.name(flow, network.topology)}: its pinned path is down")
 
 
 def solved(old: Placement, free: NDArray[np.integer]) -> Placement:

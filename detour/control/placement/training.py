@@ -97,7 +97,7 @@ class TrainingShape:
         if self.dp % self.ep:
             raise DetourError(f"ep is {self.ep}; it must divide dp, {self.dp}")
         if type(self.skew) is not str:
-            raise DetourError(f"skew is {self.skew!r}; wanted is a text like moe:1.2")
+            raise DetourError(f"skew is {self.skew!r}; expected a text like moe:1.2")
         if self.pp > 1 and not self.stage_bytes:
             raise DetourError("stages need `stage_bytes`, what each host sends to the next one")
 
@@ -204,7 +204,7 @@ class Rails:
     def __post_init__(self) -> None:
         """Raises DetourError: ranks do not make up whole machines, or there is one machine only."""
         if self.ranks % self.group or self.ranks == self.group:
-            raise DetourError(f"{self.ranks} hosts do not make up two or more machines of {self.group}")
+            raise DetourError(f"{self.ranks} hosts cannot form two or more machines of {self.group}")
 
     @property
     def machines(self) -> int:
@@ -264,7 +264,7 @@ def read_nccl_graph(file: File, tree: bool | None = None) -> tuple[int, tuple[in
 def _device(net: ElementTree.Element, file: File) -> int:
     text = net.get("dev", "")
     if not text.isdigit():
-        raise DetourError(f"NCCL graph {file}: a net has device {text!r}, which is no number")
+        raise DetourError(f"NCCL graph {file}: a net has device {text!r}, which is not a number")
     return int(text)
 
 

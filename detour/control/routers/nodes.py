@@ -85,7 +85,7 @@ def link_address(topology: Topology, link: int, end: int) -> str:
 
 
 def interface_names(topology: Topology) -> dict[tuple[str, int], str]:
-    """What ports are called, by name of the switch or host and by port (0 at a host): as where they come from, as far
+    """Return the names of ports, by name of the switch or host and by port (0 at a host): those of their source, as far
     as Linux and shells allow it, else `eth3` for port 3, or another number where a port has that name already. A host
     has `eth1`: containerlab keeps eth0 for itself."""
     ports = {switch.name: range(1, 1 + len(switch.ports)) for switch in topology.switches}

@@ -47,9 +47,10 @@ class LoadParameters:
 
 
 def check_groups(topology: Topology, policy: Policy) -> None:
-    """Whether adaptive.p4 and ugal.p4 can know the topology's groups. Raises `DetourError`: the rule that is broken."""
+    """Return whether adaptive.p4 and ugal.p4 can know the topology's groups. Raises `DetourError`: the rule that is
+    broken."""
     if policy.detours and topology.valiant_groups < 3:
-        raise DetourError(f"routing={policy.routing.name}: {topology.spec} has no third group to go by")
+        raise DetourError(f"routing={policy.routing.name}: {topology.spec} has no third group for detours")
     if topology.valiant_groups > schema.MAX_GROUPS:
         raise DetourError(
             f"routing={policy.routing.name}: {topology.spec} has {topology.valiant_groups} groups, "
@@ -73,8 +74,8 @@ def group_links(topology: Topology, group: int, failures: Failures = NONE) -> di
                 other = topology.switches[peer.index].group
                 if other in ends:
                     raise DetourError(
-                        f"adaptive routing: groups {group} and {other} of {topology.spec} are joined by more than one "
-                        f"link; it takes g = a*h + 1 groups"
+                        f"adaptive routing: groups {group} and {other} of {topology.spec} have more than one "
+                        f"link; g = a*h + 1 groups are required"
                     )
                 ends[other] = (switch.device_id, port)
     return dict(sorted(ends.items()))
@@ -115,18 +116,18 @@ def _mode(policy: Policy, usable: Iterable[int]) -> Action:
 
 
 def check_graph(topology: Topology, _policy: Policy) -> None:
-    """Whether ugal_graph.p4 can know the topology's distances. Raises `DetourError`: there are too many switches, none
-    to go by, or they are too far from one another."""
+    """Return whether ugal_graph.p4 can know the topology's distances. Raises `DetourError`: there are too many
+    switches, none to go by, or they are too far from one another."""
     count = len(topology.switches)
     if not 3 <= count <= schema.MAX_NODES:
         raise DetourError(
-            f"routing=ugal-graph: {topology.spec} has {count} switches; ugal_graph.p4 takes 3 to {schema.MAX_NODES}"
+            f"routing=ugal-graph: {topology.spec} has {count} switches; ugal_graph.p4 supports 3 to {schema.MAX_NODES}"
         )
     links = hops(distances(topology))
     longest = int(links[links < FAR].max())
     if longest > schema.MAX_LINKS:
         raise DetourError(
-            f"routing=ugal-graph: switches of {topology.spec} are up to {longest} links apart; ugal_graph.p4 knows of "
+            f"routing=ugal-graph: switches of {topology.spec} are up to {longest} links apart; ugal_graph.p4 supports "
             f"{schema.MAX_LINKS}"
         )
 

@@ -28,7 +28,7 @@ from detour.topo.topology import Switch, Topology
 
 
 def guarded(topology: Topology, policy: Policy) -> bool:
-    """Whether packets that would rise out of the last lossless class leave the lossless ones: in expanders."""
+    """Return whether packets that would rise out of the last lossless class leave the lossless ones: in expanders."""
     return policy.channels > 0 and is_expander(topology)
 
 
@@ -50,7 +50,7 @@ def plan_priorities(policy: Policy, guard: bool) -> Iterator[TableEntry | Defaul
     if taken:
         raise DetourError(
             f"policy: DSCP {taken[0]} cannot have that priority: 0 to {policy.channels - 1} are lossless, and"
-            f" {policy.channels} is where packets go that would close a cycle in them"
+            f" {policy.channels} is for packets that would close a cycle"
         )
     if guard:
         yield DefaultAction(schema.DSCP, Action.of(schema.SET_PRIORITY, priority=policy.channels))

@@ -89,7 +89,7 @@ class NextHops:
         self._sets: dict[tuple[int, ...], ActionSet] = {}
 
     def reachable(self, target: int) -> bool:
-        """Whether any path leads from here to that other switch."""
+        """Return whether any path leads from here to that other switch."""
         return self._reachable[target]
 
     def actions(self, target: int) -> ActionSet:
@@ -128,7 +128,7 @@ def plan_own_hosts(topology: Topology, failures: Failures, switch: Switch) -> It
 
 
 def plan_locators(topology: Topology, routes: NextHops) -> Iterator[TableEntry]:
-    """To the uN of every reachable switch. The switch's own is no route: `local_sid` has it."""
+    """To the uN of every reachable switch. The switch's own is not a route: `local_sid` has it."""
     numbers: dict[int, int] = {}
     actions: list[ActionSet] = []
     by_node: list[int | None] = [None] * (len(topology.switches) + 1)
@@ -169,7 +169,7 @@ def _route(value: int, prefix_len: int, action: ActionSet) -> TableEntry:
 
 def plan_sids(switch: Switch, dead: frozenset[int]) -> Iterator[TableEntry]:
     """uN as /48; uA of every live port as /48 (local function) and as /64 (node and function). `dead` are links that
-    carry nothing: a uA over one of them is no local SID, its packets are dropped and counted."""
+    carry nothing: a uA over one of them is not a local SID, its packets are dropped and counted."""
     node = switch.node_id
     yield _sid(address.locator(node), 48, Action.of(schema.UN))
     for port, peer in enumerate(switch.ports, start=1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether what is installed can deadlock under PFC: the dependencies among buffers that follow from switches' entries.
+"""Deadlock check of installed entries under PFC: the dependencies among buffers that follow from them.
 
 What PFC may block is the buffer behind a link in one direction, in a lossless class. A packet in it waits for the
 buffer behind the link that it goes out by, in the class that the switch puts it into; a class that is not lossless
@@ -103,7 +103,7 @@ class Waits:
 
     @property
     def sums(self) -> tuple[bool, int, int]:
-        """Whether there is no cycle, buffers, dependencies."""
+        """Return whether there is no cycle, the number of buffers, and of dependencies."""
         return self.acyclic, self.buffers, self.dependencies
 
 

@@ -84,7 +84,7 @@ class SwitchTables:
         return self._usable_towards.get(destination, self._usable)
 
     def detours(self, source: int, destination: int) -> bool:
-        """Whether packets with the source bit set, between those groups, are to be sent off by this switch."""
+        """Return whether packets with the source bit set, between those groups, are to be sent off by this switch."""
         groups = self.node.groups
         inside = source == self.node.group and destination != self.node.group
         return groups > 2 and inside and source < groups and destination < groups

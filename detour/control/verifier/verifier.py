@@ -26,7 +26,7 @@ from detour.topo.graph import FAR, distances
 from detour.topo.paths import Bounds, bounds
 from detour.topo.topology import Host, Switch, Topology
 
-# Stands for the uSIDs that follow: a uSID at the end of a list is no path of its own.
+# Stands for the uSIDs that follow: a uSID at the end of a list is not a path of its own.
 _REST = address.host_node_id(0)
 
 

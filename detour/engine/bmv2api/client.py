@@ -82,7 +82,7 @@ class Connection(Api):
         answer.read(out)
         out.readMessageEnd()
         if number != self._number:
-            raise TApplicationException(TApplicationException.BAD_SEQUENCE_ID, "an answer to something else")
+            raise TApplicationException(TApplicationException.BAD_SEQUENCE_ID, "an answer to another request")
         if kind == TMessageType.EXCEPTION:
             raise answer
 
@@ -116,7 +116,7 @@ def connect(address: Address, name: str = "", wait_s: float = 10.0) -> Connectio
     try:
         sock = _socket_to(address, wait_s)
     except OSError as error:
-        raise DetourError(f"{where}: nobody answers: {error.strerror or error}") from None
+        raise DetourError(f"{where}: no answer: {error.strerror or error}") from None
     return Connection(sock, where, f"{name}/" if name else "")
 
 

@@ -142,7 +142,7 @@ class BmDevice:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether a program waits for `swap`."""
+        """Return whether a program waits for `swap`."""
         return self._next is not None
 
     def prepare(self, text: bytes) -> None:

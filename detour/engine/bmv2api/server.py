@@ -2,7 +2,7 @@
 """BMv2's runtime API over Thrift's binary protocol, multiplexed, as simple_switch serves it.
 
 One thread accepts, each connection has one of its own, and calls take turns at the switch. What is wrong with a call is
-answered with the service's exception or a TApplicationException; what is no message ends the connection.
+answered with the service's exception or a TApplicationException; what is not a message ends the connection.
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ class ThriftServer:
     def __init__(self, address: Address, connections: int = 256) -> None:
         """Raises DetourError for an address that other machines can reach: the API knows no passwords."""
         if isinstance(address, TcpAddress) and not address.is_loopback:
-            raise DetourError(f"{_WHAT}: {address} is not a loopback address; anybody there could program the switches")
+            raise DetourError(
+                f"{_WHAT}: {address} is not a loopback address; other machines could program the switches"
+            )
         self._address, self._most = address, connections
         self._place: TcpServerSocket | UnixServerSocket | None = None
         self._listening: list[socket.socket] = []
@@ -199,7 +201,7 @@ class ThriftServer:
         except (OSError, EOFError, TTransportException):
             pass  # the client is gone
         except (TProtocolException, ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
-            _log.info("Thrift: a connection sent what is no message: %s", error)
+            _log.info("Thrift: a connection sent what is not a message: %s", error)
         except Exception:
             _log.exception("a Thrift connection ended")
         finally:

@@ -138,7 +138,7 @@ class Method:
 
     @property
     def returns(self) -> bool:
-        """Whether it has a result."""
+        """Return whether it has a result."""
         return self._hints["return"] is not types.NoneType
 
     @cached_property

@@ -99,7 +99,7 @@ class _Graph:
         if action is None:
             raise refuse(f"there is no action with id {call['action_id']}", call)
         if action.params:
-            raise refuse(f"action '{action.name}' is called without its arguments", call)
+            raise refuse(f"action '{action.name}' is called without arguments", call)
         self._run(action, None, self.label(call.get("next_node")))
 
     def _run(self, action: ActionIr, arguments: str | None, to: str, table: TableIr | None = None) -> None:

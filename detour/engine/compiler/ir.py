@@ -35,7 +35,7 @@ class Value(NamedTuple):
 
 def _possible(bits: int) -> int:
     if not 0 < bits <= MAX_VALUE_BITS:
-        raise refuse(f"a value of {bits} bits; 1 to {MAX_VALUE_BITS} are possible")
+        raise refuse(f"a value of {bits} bits; expected 1 to {MAX_VALUE_BITS}")
     return bits
 
 

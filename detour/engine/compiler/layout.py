@@ -125,7 +125,7 @@ class Layout:
 
     def place(self, header: Header, spec: FieldSpec) -> FieldPlace:
         if header.name == "standard_metadata":
-            # Padding that p4c adds is no field of ours: nobody reads it.
+            # Padding that p4c adds is not a field of ours: nobody reads it.
             offset, size = phv.STANDARD_FIELDS.get(spec.name, (self.scratch, container(spec.bits)))
             return FieldPlace(offset, size, spec.bits)
         base, shape = self.base[header.name], self.shape(header.type)

@@ -114,7 +114,7 @@ class _Loader:
         """The header type that a header or stack names."""
         kind = self.types.get(item["header_type"])
         if kind is None:
-            raise refuse(f"'{item['name']}' has the type '{item['header_type']}', which is no header type", item)
+            raise refuse(f"'{item['name']}' has the type '{item['header_type']}', which is not a header type", item)
         return kind
 
     def _union(self, u: Json) -> Union:
@@ -140,7 +140,7 @@ class _Loader:
         unions = tuple(find(self.unions, i, "header union", s) for i in s["header_union_ids"])
         types = [tuple(h.type.name for h in u.headers) for u in unions]
         if not types or any(t != types[0] for t in types):
-            raise refuse(f"the unions of the stack '{s['name']}' are not alike")
+            raise refuse(f"the unions of the stack '{s['name']}' differ")
         return Stack(s["name"], tuple(u.headers for u in unions), unions[0].members)
 
     def _profiles(self) -> dict[str, ActionProfileIr]:
@@ -230,7 +230,7 @@ def _each(what: str, items: Iterable[Json] | None, make: Callable[[Json], T] = l
     for item in items or ():
         name = item["name"]
         if name in objects:
-            raise refuse(f"there are two of the kind {what} with the name '{name}'", item)
+            raise refuse(f"two of the kind {what} have the name '{name}'", item)
         objects[name] = make(item)
     return objects
 
@@ -257,7 +257,7 @@ def _match(m: Json, f: KeyField) -> Any:
     """A component of a const entry's key as the tables take it; bits beyond the width are cut as in BMv2."""
     full = (1 << f.bits) - 1
     if m["match_type"] != f.match_type and (m["match_type"], f.match_type) != ("valid", "exact"):
-        raise refuse(f"an entry matches '{f.name}' by {m['match_type']}, its table by {f.match_type}", m)
+        raise refuse(f"an entry matches '{f.name}' as {m['match_type']}, its table as {f.match_type}", m)
     match m["match_type"]:
         case "exact":
             return parse_hex(m["key"]) & full
@@ -374,7 +374,7 @@ def _is_gone(node: Any, gone: set[tuple[str, str]]) -> bool:
 
 
 def _is_set(node: Any, op: str, gone: set[tuple[str, str]]) -> bool:
-    """Whether it assigns to such a field; `set` is the parser's."""
+    """Return whether it assigns to such a field; `set` is the parser's."""
     return isinstance(node, dict) and node.get("op") == op and _is_gone(node["parameters"][0], gone)
 
 
@@ -405,7 +405,7 @@ def _check_headers(model: Model) -> None:
         if h.name == "standard_metadata" and not h.metadata:
             raise refuse("standard_metadata is a header, not metadata")
         if not h.metadata and h.type.bits % 8:
-            raise refuse(f"header '{h.name}' has {h.type.bits} bits, which are no whole bytes")
+            raise refuse(f"header '{h.name}' has {h.type.bits} bits, which are not whole bytes")
     for name, code in model.errors.items():
         check_size(code, f"error '{name}'", None)
 

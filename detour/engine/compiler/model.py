@@ -63,7 +63,7 @@ def named(objects: Mapping[str, T], e: Json, kind: str, at: Json) -> T:
 
 def check_width(bits: Json, what: str, at: Json) -> int:
     if type(bits) is not int or not 1 <= bits <= MAX_FIELD_BITS:
-        raise refuse(f"{what} has {bits!r} bits; 1 to {MAX_FIELD_BITS} are possible", at)
+        raise refuse(f"{what} has {bits!r} bits; expected 1 to {MAX_FIELD_BITS}", at)
     return int(bits)
 
 
@@ -201,7 +201,7 @@ class ConstEntry:
 
 @dataclass(slots=True)
 class Selector:
-    """How a group member is chosen: hash algorithm and its input."""
+    """Choice of a group member: hash algorithm and its input."""
 
     algorithm: str
     inputs: Json
@@ -240,7 +240,7 @@ class TableIr:
 
     @property
     def is_statement(self) -> bool:
-        """Whether p4c made the table of statements between tables: an action and nothing else."""
+        """Return whether p4c made the table of statements between tables: an action and nothing else."""
         return bool(not self.key and not self.profile and self.default and self.default_const and not self.default.args)
 
     @property

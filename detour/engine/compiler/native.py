@@ -72,10 +72,10 @@ def compile_apart(text: str, limits: CompileLimits | None = None) -> bytes:
             command, input=text.encode(), capture_output=True, timeout=limits.patience_s, start_new_session=True
         )
     except subprocess.TimeoutExpired as e:
-        raise TooSlow(f"P4 program: it was not compiled within {limits.patience_s:g} s, which is the limit") from e
+        raise TooSlow(f"P4 program: compilation exceeded the limit of {limits.patience_s:g} s") from e
     except OSError as e:
         if e.errno == errno.ENOMEM:
-            raise MemoryError("a process that compiles a P4 program") from e
+            raise MemoryError("the compiler process of a P4 program") from e
         raise DetourError(f"P4 program: the compiler's process cannot be started: {e.strerror}") from e
     return _result(done, limits)
 
@@ -85,13 +85,13 @@ def _result(done: subprocess.CompletedProcess[bytes], limits: CompileLimits) -> 
     if done.returncode == 0:
         return done.stdout
     if done.returncode == -signal.SIGXCPU:
-        raise TooSlow(
-            f"P4 program: compiling it takes more than {limits.cpu_s} s of processor time, which is the limit"
-        )
+        raise TooSlow(f"P4 program: compilation exceeded the limit of {limits.cpu_s} s of CPU time")
     # LLVM has no way to say that memory is short: it ends the process, or the kernel does.
     short = any(words in message for words in ("memory", "Memory", "bad_alloc", "failed to map"))
     if done.returncode in (NO_MEMORY, -signal.SIGKILL) or short:
-        raise MemoryError(f"compiling a P4 program takes more than {limits.memory_bytes >> 20} MiB, or than there is")
+        raise MemoryError(
+            f"compiling a P4 program takes more than {limits.memory_bytes >> 20} MiB, or than is available"
+        )
     raise InternalError(
         f"internal error of detour while compiling a P4 program: LLVM ended with {done.returncode}: {message}"
     )

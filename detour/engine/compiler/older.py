@@ -115,7 +115,7 @@ def _checksum(document: Json, checksum: Json) -> Json:
         fields = next(each["fields"] for each in document["header_types"] if each["name"] == kind)
         summed = [{"type": "field", "value": [header, field[0]]} for field in fields if field[0] != target]
     except (KeyError, IndexError, StopIteration, TypeError, ValueError):
-        raise refuse(f"the target of checksum '{checksum.get('name')}' is no field of a header", checksum) from None
+        raise refuse(f"the target of checksum '{checksum.get('name')}' is not a field of a header", checksum) from None
     name = f"${checksum.get('name')}"
     document["calculations"] = [*document["calculations"], {"name": name, "algo": "csum16", "input": summed}]
     return {**checksum, "type": "generic", "calculation": name}

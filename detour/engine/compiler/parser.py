@@ -136,7 +136,7 @@ class _Parser:
         f = self.f
         states = {s["name"]: s for s in parser["parse_states"]}
         if len(states) < len(parser["parse_states"]):
-            raise refuse(f"parser '{parser['name']}' has two states of one name")
+            raise refuse(f"parser '{parser['name']}' has two states with the same name")
         cyclic = _cyclic(states)
         self.labels = {name: f.block("state") for name in states}
         f.jump(self._label(parser["init_state"]))
@@ -225,7 +225,7 @@ class _Parser:
         fixed = const(64, ref.type.bits // 8)
         if length is None:
             if spec is not None:
-                raise refuse(f"extraction of '{ref.header.name}', whose length varies, without a length")
+                raise refuse(f"extraction of the variable-length '{ref.header.name}' without a length")
             self.require_bytes(fixed)
             if ctx.trace:
                 steps.extracted(ctx, ref, self.here(), fixed, op)
@@ -233,7 +233,7 @@ class _Parser:
             self.advance(fixed)
             return
         if spec is None:
-            raise refuse(f"extraction of '{ref.header.name}', whose length does not vary, with a length")
+            raise refuse(f"extraction of the fixed-length '{ref.header.name}' with a length")
         bits = self._length(length)
         self.require(f.compare("eq", f.op("and", bits, const(64, 7)), const(64, 0)), "ParserInvalidArgument")
         # BMv2 adds the length that the field had before; it is 0 unless the header was extracted already.
@@ -278,7 +278,7 @@ class _Parser:
         code = error if isinstance(error, int) else constant(error)
         unlisted = self.ctx.model.architecture != V1MODEL  # p4c does not write down the errors of PSA and PNA
         if code is not None and code not in self.ctx.model.errors.values() and not unlisted:
-            raise refuse(f"error {code} is none of the program's errors", op)
+            raise refuse(f"error {code} is not an error of the program", op)
         good, bad = f.block("good"), f.block("bad")
         holds = boolean(self.ctx, cond)
         if self.ctx.cover:
@@ -373,7 +373,7 @@ class _Parser:
         mask = (1 << bits) - 1
         if t.get("mask") is not None:
             if len(parts) > 1 and any(p.bits % 8 for p in parts):  # BMv2 has a mask for whole bytes only
-                raise refuse(f"value set '{t['value']}' with a mask over parts that are no whole bytes", t)
+                raise refuse(f"value set '{t['value']}' with a mask over parts that are not whole bytes", t)
             mask &= parse_hex(t["mask"])
         wide = f.resize(packed, (bits + 63) // 64 * 64)
         return self._search(ctx.slot(slot), ctx.word(slot + 1), wide, const(wide.bits, mask))

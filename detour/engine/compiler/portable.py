@@ -121,7 +121,7 @@ class _Rewriting:
         return str(_attributes(find(self._externs, extern["value"], "extern", at)).get("algo"))
 
     def _bits(self, value: Json, at: Json) -> int:
-        """How wide a part of what is hashed is; what is no field is refused where it is compiled."""
+        """How wide a part of what is hashed is; what is not a field is refused where it is compiled."""
         if value["type"] != "field":
             return int(value.get("bitwidth", 0))
         header, name = value["value"]

@@ -212,7 +212,7 @@ _VALUES: dict[str, Check] = {
 def _call(call: Json) -> None:
     """A primitive. PNA's `add_entry` has a list among its parameters."""
     if type(call) is dict and call.get("op") == "add_entry":
-        raise refuse("add_entry: packets do not add entries to tables here", call)
+        raise refuse("add_entry: entries added by packets are not supported", call)
     _CHECKS["primitive"](call)
 
 

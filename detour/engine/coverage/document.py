@@ -53,7 +53,7 @@ class Point:
 
     @property
     def is_made(self) -> bool:
-        """Whether the compiler made it: it has neither a place in the source nor a name there."""
+        """Return whether the compiler made it: it has neither a place in the source nor a name there."""
         return not self.file and "." not in self.name and not self.name.startswith(("state ", "deparser "))
 
     @property
@@ -113,8 +113,8 @@ class ProgramCoverage:
 
 
 def percent(totals: Mapping[str, int]) -> float:
-    """How much is covered of what is reachable; all, if that is nothing. `totals`: of `ProgramCoverage.totals`, of one
-    kind."""
+    """Return the covered percentage of what is reachable; 100, if that is nothing. `totals`: of
+    `ProgramCoverage.totals`, of one kind."""
     return 100 * totals["covered"] / totals["reachable"] if totals["reachable"] else 100.0
 
 
@@ -157,10 +157,10 @@ def _programs(file: Path) -> list[ProgramCoverage]:
     try:
         document = json.loads(read_bytes(file))
     except (ValueError, RecursionError):
-        raise DetourError(f"{file}: this is no coverage file: it is not JSON") from None
+        raise DetourError(f"{file}: this is not a coverage file: it is not JSON") from None
     version = document.get("detour_coverage") if isinstance(document, dict) else None
     if version is None:
-        raise DetourError(f"{file}: this is no coverage file of detour")
+        raise DetourError(f"{file}: this is not a coverage file of detour")
     if version != VERSION:
         raise DetourError(f"{file}: coverage files of version {one_line(version)} cannot be read, only {VERSION}")
     try:

@@ -85,7 +85,7 @@ def read_exceptions(file: Path) -> CoverageRules:
         raise DetourError(f"{file}: {error}") from None
     unknown = set(rules) - {"programs", "exception"}
     if unknown:
-        raise DetourError(f"{file}: {sorted(unknown)[0]!r} is unknown; there are programs and [[exception]]")
+        raise DetourError(f"{file}: {sorted(unknown)[0]!r} is unknown; allowed: programs and [[exception]]")
     entries = rules.get("exception", [])
     if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
         raise DetourError(f"{file}: exceptions are written as [[exception]]")
@@ -96,17 +96,17 @@ def read_exceptions(file: Path) -> CoverageRules:
 def _exception(entry: dict[str, Any], where: str) -> CoverageException:
     unknown = set(entry) - _ENTRY
     if unknown:
-        raise DetourError(f"{where}: {sorted(unknown)[0]!r} is unknown; there are {', '.join(sorted(_ENTRY))}")
+        raise DetourError(f"{where}: {sorted(unknown)[0]!r} is unknown; allowed: {', '.join(sorted(_ENTRY))}")
     kinds = [key for key in _KEYS if key in entry]
     if len(kinds) != 1:
-        raise DetourError(f"{where}: one of statement, branch and table says what it is about")
+        raise DetourError(f"{where}: give one of statement, branch and table")
     kind = kinds[0]
     for key in (kind, "reason"):
         if not isinstance(entry.get(key), str) or not entry[key].strip():
-            raise DetourError(f"{where}: {key} is missing, or is no text")
+            raise DetourError(f"{where}: {key} is missing or not text")
     outcome = entry.get("outcome")
     if (outcome is not None and not isinstance(outcome, str)) or (outcome is None and kind == "table"):
-        raise DetourError(f"{where}: outcome is missing, or is no text")
+        raise DetourError(f"{where}: outcome is missing or not text")
     programs = entry.get("program")
     names = _texts([programs] if isinstance(programs, str) else programs, f"{where}: program")
     return CoverageException(names, _KEYS[kind], entry[kind], outcome, entry["reason"], where)
@@ -114,5 +114,5 @@ def _exception(entry: dict[str, Any], where: str) -> CoverageException:
 
 def _texts(names: Any, where: str) -> tuple[str, ...]:
     if not isinstance(names, Sequence) or isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise DetourError(f"{where}: a name or a list of names is wanted")
+        raise DetourError(f"{where}: expected a name or a list of names")
     return tuple(names)

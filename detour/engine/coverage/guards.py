@@ -156,12 +156,12 @@ class Guards:
 
 def suggestions(document: CoverageDocument, file: Path) -> list[tuple[Point, list[str]]]:
     """For what is not covered of the program in a file of BMv2 JSON, what a packet needs to get there. Raises
-    `DetourError`: it is no such file, or the document has nothing of that program."""
+    `DetourError`: it is not such a file, or the document has nothing of that program."""
     source = Program.from_json(file).json
     digest = program_digest(source)
     covered = next((program for program in document.programs.values() if program.digest == digest), None)
     if covered is None:
-        raise DetourError(f"{file}: the coverage is of other programs: {', '.join(sorted(document.programs))}")
+        raise DetourError(f"{file}: the coverage is for other programs: {', '.join(sorted(document.programs))}")
     guards = Guards(source)
     return [(point, guards.needs(point)) for point in covered.missed()]
 
@@ -184,7 +184,8 @@ def _shortest(first: Hashable, is_there: Callable[[Any], bool], edges: _Edges) -
 
 
 def _has(action: Json, point: Point) -> bool:
-    """Whether a statement is the action's; of one without a place in the source only the action's name is known."""
+    """Return whether a statement is the action's; of one without a place in the source only the action's name is
+    known."""
     places = [source_of(call) or {} for call in action["primitives"]]
     return not point.file or any((each.get("file"), each.get("line")) == (point.file, point.line) for each in places)
 

@@ -33,7 +33,8 @@ class SourceLine:
 
     @property
     def hits(self) -> int | None:
-        """How often packets came by; of several statements the one that was reached least. None: nothing to reach."""
+        """Number of packets; of several statements the one that was reached least. None: nothing to
+        reach."""
         units: dict[tuple[object, ...], int] = {}
         for p in self.points:
             if p.kind == STATEMENT or p.kind != TABLE_OUTCOME or p.outcome in (HIT, MISS):
@@ -101,7 +102,7 @@ def _read(path: Path) -> list[str] | None:
 
 
 def _fits(lines: list[str], points: Sequence[Point]) -> bool:
-    """Whether most places say what p4c says of them (where macros are, it says other things)."""
+    """Return whether most places say what p4c says of them (where macros are, it says other things)."""
     right = 0
     for point in points:
         begin = point.text.removesuffix("...").strip().split("\n")[0]

@@ -139,7 +139,7 @@ def _due_until(g: LoopGlobals, wall: int) -> int:
 
 @inner()
 def _wants_python(g: LoopGlobals, waited_ns: int, due: bool) -> bool:
-    """Whether Python should take the logs now."""
+    """Return whether Python should take the logs now."""
     if g.up_used > 0 and (not due or waited_ns > _LOG_NS):
         return True
     return g.taken_used > 0 and waited_ns > _CAPTURE_NS

@@ -55,7 +55,7 @@ def log_capture(g: LoopGlobals, kind: int, port: int, slot: int) -> None:
 
 @inner(forceinline=True)
 def must_drain(g: LoopGlobals) -> bool:
-    """Whether a log is half full (or, in virtual time, has a callback's record at all)."""
+    """Return whether a log is half full (or, in virtual time, has a callback's record at all)."""
     if g.inline_upcalls != 0 and g.up_used > 0:
         return True
     return g.up_used > g.up_size >> 1 or g.taken_used > g.taken_size >> 1

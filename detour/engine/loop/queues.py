@@ -33,7 +33,7 @@ _PS_PER_SECOND_OF_BITS = 8 * 1_000_000_000_000
 
 @inner(forceinline=True)
 def admits(queue: QueueRecord, wire: int) -> bool:
-    """Whether the queue's own limits let a frame of `wire` bytes be enqueued."""
+    """Return whether the queue's own limits let a frame of `wire` bytes be enqueued."""
     if queue.packets >= queue.limit_packets:
         return False
     return queue.limit_bytes == 0 or queue.bytes + wire <= queue.limit_bytes
@@ -41,7 +41,7 @@ def admits(queue: QueueRecord, wire: int) -> bool:
 
 @inner(forceinline=True)
 def _stores(g: LoopGlobals, switch: SwitchRecord, queue: QueueRecord, slot: SlotRecord) -> bool:
-    """Whether queue and memory have room for a packet, which then has it."""
+    """Return whether queue and memory have room for a packet, which then has it."""
     return admits(queue, slot.wire) and (switch.buffer_bytes == 0 or buffers.admit(g, switch, queue, slot))
 
 

@@ -241,7 +241,7 @@ def _receive_bytes(g: LoopGlobals, io: IoRecord, data: int) -> int:
 
 @inner()
 def _too_long(io: IoRecord, data: int, length: int) -> bool:
-    """Whether a frame is longer than its interface may send: by that of a VLAN tag more, if it has one."""
+    """Return whether a frame is longer than its interface may send: by that of a VLAN tag more, if it has one."""
     if io.longest == 0 or length <= io.longest:
         return False
     return length > io.longest + _VLAN_BYTES or load16(data + 12) != _VLAN_TYPE
@@ -292,7 +292,7 @@ def receive_frame(g: LoopGlobals, index: int) -> int:
 
 @inner()
 def has_frame(io: IoRecord) -> bool:
-    """Whether a socket has a ring and that has a frame."""
+    """Return whether a socket has a ring and that has a frame."""
     return io.ring != 0 and load_acquire(io.ring + io.ring_at * RING_SLOT_BYTES) & _RING_FILLED != 0
 
 
@@ -321,7 +321,7 @@ def _receive_failed(g: LoopGlobals, io: IoRecord, error: int) -> None:
 
 @inner()
 def readable(g: LoopGlobals) -> int:
-    """How many descriptors have something to read; `ready_index` names them."""
+    """Number of readable descriptors; `ready_index` names them."""
     if g.watched == 0 and g.epoll_ready == 0:
         return 0
     g.epoll_ready = 0

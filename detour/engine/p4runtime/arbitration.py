@@ -42,7 +42,7 @@ class RoleConfig:
     can_push_pipeline: bool = True
 
     def wants(self, packet: p4r.PacketIn) -> bool:
-        """Whether the role gets that packet-in."""
+        """Return whether the role gets that packet-in."""
         if not self.receives_packet_ins:
             return False
         if self.packet_in_filter is None:
@@ -119,7 +119,7 @@ class Arbiter:
         others = [r.config for n, r in self.roles.items() if n != name]
         config = _parse(update.role, others)
         if first and len(role.sessions) >= _MAX_STREAMS:
-            raise Refused(Code.RESOURCE_EXHAUSTED, f"role '{name}' has {_MAX_STREAMS} streams already")
+            raise Refused(Code.RESOURCE_EXHAUSTED, f"role '{name}' already has {_MAX_STREAMS} streams")
         self._count(session, size)
         self.roles[name] = role
         self._vacated.pop(name, None)
@@ -235,7 +235,7 @@ class Arbiter:
         return bidders.config if bidders else FULL_ACCESS
 
     def is_primary(self, session: StreamSession) -> bool:
-        """Whether that stream is its role's primary."""
+        """Return whether that stream is its role's primary."""
         role = self.roles.get(session.role_name)
         return role is not None and role.primary is session
 
@@ -283,7 +283,7 @@ def _parse(role: p4r.Role, others: Iterable[RoleConfig]) -> RoleConfig:
     ids = exclusive | frozenset(message.shared_p4_ids)
     for other in others:
         if exclusive & (other.ids or frozenset()) or other.exclusive & ids:
-            raise invalid(f"role '{_name(role)}' and another role claim an object, one of them for itself alone")
+            raise invalid(f"role '{_name(role)}' and another role claim the same object, one of them exclusively")
     only = None
     if message.HasField("packet_in_filter"):
         only = message.packet_in_filter.metadata_id, int.from_bytes(message.packet_in_filter.value, "big")

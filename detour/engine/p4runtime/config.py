@@ -84,7 +84,7 @@ class Compiler:
                 if self._under_way >= _MOST:
                     raise Refused(
                         Code.RESOURCE_EXHAUSTED,
-                        f"{self._under_way} other pipelines are being compiled or wait for it: try again later",
+                        f"{self._under_way} other pipelines are being compiled or are waiting: try again later",
                     )
                 if self._workers is None:
                     # Of their own: requests that need no compiler have the server's other workers.

@@ -112,7 +112,7 @@ class P4Device:
         return self.pipelines.store.schema.ids_of(role) if config is FULL_ACCESS else config.ids
 
     def sees(self, role: str, config: RoleConfig, id_: int) -> bool:
-        """Whether a role gets notifications of that object."""
+        """Return whether a role gets notifications of that object."""
         ids = self.ids(role, config)
         return ids is None or id_ in ids
 

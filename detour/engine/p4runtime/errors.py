@@ -107,7 +107,7 @@ class Outcomes:
 
     @property
     def failed(self) -> bool:
-        """Whether anything was refused."""
+        """Return whether anything was refused."""
         return any(self._codes)
 
     def status(self, message: str) -> bytes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much memory clients and packets can make the server hold, in bytes, and what keeps count of it.
+"""Limits of the memory that clients and packets can make the server hold, in bytes.
 
 Everything that waits for somebody (a controller that reads, a worker, the lock of a device) is counted, since whoever
 it waits for may never come. The budgets are those of a server: its devices share them.
@@ -127,7 +127,9 @@ class Lane:
                 self._queue.remove(place)
                 self._admit()
             if isinstance(error, TimeoutError):
-                raise Refused(Code.RESOURCE_EXHAUSTED, f"{self._what}: no room within {self._patience_s:g} s") from None
+                raise Refused(
+                    Code.RESOURCE_EXHAUSTED, f"{self._what}: no memory became free within {self._patience_s:g} s"
+                ) from None
             raise
 
     def leave(self, size: int) -> None:

@@ -45,7 +45,7 @@ class FieldCodec:
         raise NotImplementedError
 
     def is_wild(self, element: Any) -> bool:
-        """Whether the element matches everything."""
+        """Return whether the element matches everything."""
         return element == self.wild
 
     def normal(self, element: Any) -> Any:

@@ -79,7 +79,7 @@ def header_codecs(info: p4i.P4Info, program: Model, plan: TranslationPlan) -> tu
             raise invalid(f"P4Info: controller header '{name}' is neither packet_in nor packet_out")
         fields = _fields(header, _wire_widths(header, program), plan)
         if len({f.id for f in fields}) < len(fields):
-            raise invalid(f"P4Info: controller header '{name}' has two fields with one id")
+            raise invalid(f"P4Info: controller header '{name}' has two fields with the same id")
         codecs[name] = HeaderCodec(name, fields)
     return codecs["packet_in"], codecs["packet_out"]
 

@@ -124,7 +124,8 @@ class Pipelines:
 
 
 def check(request: p4r.SetForwardingPipelineConfigRequest) -> bool:
-    """Whether the request's config must be compiled; INVALID_ARGUMENT if it is there and should not be, or lacks."""
+    """Return whether the request's config must be compiled; INVALID_ARGUMENT if it is there and should not be, or
+    lacks."""
     if request.action == _Action.COMMIT:
         if request.HasField("config"):
             raise invalid("COMMIT takes the saved config; the request must not have one")

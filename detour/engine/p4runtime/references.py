@@ -109,7 +109,7 @@ class ReferencePlan:
 def _two(text: str) -> tuple[str, str]:
     parts = annotations.names(text)
     if len(parts) != 2:
-        raise invalid(f"P4Info: a reference has two arguments, table and field, not '{text}'")
+        raise invalid(f"P4Info: a reference takes a table and a field, not '{text}'")
     return parts[0], parts[1]
 
 

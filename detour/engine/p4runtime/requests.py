@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How requests come in: as bytes, few at a time, counted, and taken apart when it is their turn.
+"""Reception of requests: as bytes, few at a time, counted, and decoded when it is their turn.
 
 gRPC holds a message as a whole before anybody sees it, and a message taken apart is up to twenty times as large as its
 bytes. So a call is not asked for its request before one of a few slots is free (until then flow control keeps

@@ -67,7 +67,7 @@ class TableSchema:
 
     @property
     def where(self) -> str:
-        """How errors name it."""
+        """Its name in errors."""
         return f"table {self.name}"
 
 
@@ -212,7 +212,8 @@ class _Builder:
         unnamed = [name for name in there if name not in named]
         if unnamed:
             raise invalid(
-                f"P4Info and the BMv2 JSON are not of one program: P4Info has {self.absent[0]}, the JSON '{unnamed[0]}'"
+                f"P4Info and the BMv2 JSON belong to different programs: P4Info has {self.absent[0]}, the JSON "
+                f"'{unnamed[0]}'"
             )
 
     def _check_ids(self) -> None:
@@ -222,7 +223,7 @@ class _Builder:
             if not preamble.id:
                 raise invalid(f"P4Info: '{preamble.name}' has no id")
             if preamble.id in seen:
-                raise invalid(f"P4Info: '{preamble.name}' and '{seen[preamble.id]}' have one id, {preamble.id:#x}")
+                raise invalid(f"P4Info: '{preamble.name}' and '{seen[preamble.id]}' have the same id, {preamble.id:#x}")
             seen[preamble.id] = preamble.name
 
     def _array(self, arrays: dict[str, model.Array], kind: str, name: str, size: int) -> model.Array:
@@ -246,7 +247,7 @@ class _Builder:
             param = params.get(p.name, info.params[i])
             chosen.append((param.id, param.name, self._width(param, p.bits, f"action '{at.name}': '{p.name}'")))
         if len({c[0] for c in chosen}) < len(chosen):
-            raise invalid(f"P4Info: action '{at.name}' has two parameters with one id")
+            raise invalid(f"P4Info: action '{at.name}' has two parameters with the same id")
         return ActionCodec(id_, at.name, chosen)
 
     def _action_set(self, table: p4i.Table, available: Iterable[model.ActionIr]) -> TableActions:
@@ -350,7 +351,7 @@ class _Builder:
             at = places[f.name] if by_name else i
             fields.append(self._field(f, at, table.key[at], where))
         if len({f.id for f in fields}) < len(fields) or len({f.position for f in fields}) < len(fields):
-            raise invalid(f"P4Info: {where} has two match fields with one id")
+            raise invalid(f"P4Info: {where} has two match fields with the same id")
         return MatchCodec(where, fields)
 
     def _field(self, info: p4i.MatchField, position: int, key_field: model.KeyField, where: str) -> FieldCodec:

@@ -75,7 +75,7 @@ class P4RuntimeServer:
         """Serves switch `switch` of the network (default: the one with that number) as device `device_id`.
         `pipelines`: of a switch that has been programmed already."""
         if device_id in self._switches:
-            raise DetourError(f"P4Runtime: device {device_id} is served already")
+            raise DetourError(f"P4Runtime: device {device_id} is already served")
         if not 0 <= device_id < 1 << 64:
             raise DetourError(f"P4Runtime: {device_id} is not a device id, which has 64 bits")
         self._switches[device_id] = device_id if switch is None else switch
@@ -123,7 +123,7 @@ class P4RuntimeServer:
     def start(self) -> None:
         """Binds, unless that has been done, and serves; DetourError if the address cannot be bound."""
         if self._pools:
-            raise DetourError("P4Runtime: the server runs already")
+            raise DetourError("P4Runtime: the server is already running")
         _give_back_large_blocks()
         _shorten_switch_interval()
         if not self._endpoint.is_bound:

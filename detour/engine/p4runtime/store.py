@@ -82,12 +82,16 @@ class ProfileStore:
     def forbid_references(self) -> None:
         """Before anything is programmed by member or group id."""
         if self.one_shots:
-            raise invalid(f"action profile {self.info.name} is programmed by one-shots; members and groups do not mix")
+            raise invalid(
+                f"action profile {self.info.name} is programmed with one-shots; members and groups cannot be added"
+            )
 
     def forbid_one_shots(self) -> None:
         """Before a one-shot."""
         if self.by_reference or (any(True for _ in self.engine.members()) and not self.one_shots):
-            raise invalid(f"action profile {self.info.name} is programmed by members and groups; one-shots do not mix")
+            raise invalid(
+                f"action profile {self.info.name} is programmed with members and groups; one-shots cannot be added"
+            )
 
 
 class EntityStore:

@@ -48,7 +48,7 @@ def compile_program(text: bytes) -> Program:
     except UnicodeDecodeError as e:
         raise DetourError(f"P4 program: the BMv2 JSON is not UTF-8 at byte {e.start}") from e
     if not document.lstrip().startswith("{"):  # read_json would take it for a path
-        raise DetourError("P4 program: this is no BMv2 JSON")
+        raise DetourError("P4 program: this is not BMv2 JSON")
     return Program.from_json(read_json(document), apart=LIMITS)
 
 
@@ -63,7 +63,7 @@ class TargetSwitch:
         return self.network.call(function)
 
     def has_port(self, port: int) -> bool:
-        """Whether anything is attached to a port; the CPU port is one."""
+        """Return whether anything is attached to a port; the CPU port is one."""
         return self.network.has_port((self.switch, port))
 
     def new_state(self, program: Program) -> SwitchState:

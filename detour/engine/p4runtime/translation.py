@@ -100,7 +100,7 @@ class _Values:
         number = self._numbers.get(value)
         if number is None:
             if not allocate:
-                raise NoSuchEntry(f"type {kind.name}: nothing has {kind.show(value)}")
+                raise NoSuchEntry(f"type {kind.name}: {kind.show(value)} is not in use")
             if not kind.allocates:
                 raise invalid(f"type {kind.name}: {kind.show(value)} is not one of its explicit values")
             with self._lock:

@@ -65,7 +65,7 @@ def prepare(store: EntityStore, update: p4r.Update, ids: Ids) -> PendingUpdate:
     """Checks one update and returns what carries it out."""
     kind = update.type
     if kind not in _KINDS:
-        raise invalid(f"update type {kind} is none of INSERT, MODIFY, DELETE")
+        raise invalid(f"update type {kind} is not one of INSERT, MODIFY, DELETE")
     entity = update.entity
     # Most updates are of entries, and HasField is faster than WhichOneof.
     name = "table_entry" if entity.HasField("table_entry") else entity.WhichOneof("entity")

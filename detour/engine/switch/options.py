@@ -284,7 +284,7 @@ def _known(parser: _Parser, arguments: list[str], other: _Parser, where: str) ->
         return options
     option = unknown[0].partition("=")[0]
     if not option.startswith("-"):
-        raise DetourError(f"detour switch: {option!r} is one argument too many")
+        raise DetourError(f"detour switch: {option!r} is an extra argument")
     hint = f" {where}" if f"{option} " in other.format_help() else ""
     raise DetourError(f"detour switch: unknown option {option}{hint}; see detour switch --help")
 

@@ -42,10 +42,10 @@ def packet(time_ns: int, data: bytes) -> bytes:
     return struct.pack("<IIII", seconds, ns // 1000, len(data), len(data)) + data
 
 
-def read(path: Path, ethernet: bytes | None = None, advice: str = "wanted is Ethernet") -> Iterator[Frame]:
+def read(path: Path, ethernet: bytes | None = None, advice: str = "expected Ethernet") -> Iterator[Frame]:
     """The frames of a file, in its order. `ethernet`: both addresses of the header that IP packets without one get;
-    `advice`: to whom could have given them. Raises DetourError if it is no capture, is cut off, or its frames are not
-    those of Ethernet."""
+    `advice`: to whom could have given them. Raises DetourError if it is not a capture, is truncated, or its frames
+    are not Ethernet."""
     try:
         with path.open("rb") as file:
             magic = file.read(4)
@@ -60,7 +60,7 @@ def _framed(path: Path, link_type: int, frame: Frame, ethernet: bytes | None, ad
     """An IP packet with an Ethernet header before it."""
     if link_type not in _RAW:
         name = _LINK_TYPES.get(link_type, "one without Ethernet")
-        raise DetourError(f"{path}: its frames are of link type {link_type} ({name}); wanted is Ethernet")
+        raise DetourError(f"{path}: its frames are of link type {link_type} ({name}); expected Ethernet")
     if ethernet is None:
         raise DetourError(f"{path}: its frames are of link type {link_type} (RAW: IP without Ethernet); {advice}")
     kind = b"\x86\xdd" if frame.data[:1] >= b"\x60" else b"\x08\x00"
@@ -95,9 +95,9 @@ def _format(path: Path, head: bytes) -> tuple[str, int]:
 
 def _check(path: Path, captured: int, length: int) -> None:
     if captured != length:
-        raise DetourError(f"{path}: a frame of {length} bytes was captured with {captured} only")
+        raise DetourError(f"{path}: a frame of {length} bytes was captured with only {captured}")
     if length > _LARGEST:
-        raise DetourError(f"{path}: a frame of {length} bytes cannot be right")
+        raise DetourError(f"{path}: a frame of {length} bytes is invalid")
 
 
 # -- pcapng -----------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def _of_pcapng(path: Path, file: BinaryIO) -> Iterator[tuple[int, Frame]]:
                 here = interfaces[number]
                 yield here.link_type, Frame(here.time_ns(high, low), body[20 : 20 + length])
     except (struct.error, IndexError):
-        raise DetourError(f"{path}: a block of this pcapng file cannot be right") from None
+        raise DetourError(f"{path}: a block of this pcapng file is invalid") from None
 
 
 def _blocks(path: Path, file: BinaryIO) -> Iterator[tuple[str, int, bytes]]:
@@ -154,7 +154,7 @@ def _blocks(path: Path, file: BinaryIO) -> Iterator[tuple[str, int, bytes]]:
             raise DetourError(f"{path} ends within a block")
         (length,) = struct.unpack(order + "I", head)
         if not 12 <= length <= 2 * _LARGEST:
-            raise DetourError(f"{path}: a block of {length} bytes cannot be right")
+            raise DetourError(f"{path}: a block of {length} bytes is invalid")
         body = file.read(length - 8)
         if len(body) < length - 8:
             raise DetourError(f"{path} ends within a block")

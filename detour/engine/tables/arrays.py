@@ -176,7 +176,7 @@ class ValueSet:
     def replace(self, values: Iterable[int]) -> None:
         unique = tuple(dict.fromkeys(values))
         if self.max_size and len(unique) > self.max_size:
-            raise TableFull(f"{self.name}: {len(unique)} values, the set takes {self.max_size}")
+            raise TableFull(f"{self.name}: {len(unique)} values, the set holds {self.max_size}")
         for v in unique:
             if v < 0 or v >> self.bits:
                 raise TableError(f"{self.name}: {v:#x} does not fit {self.bits} bits")

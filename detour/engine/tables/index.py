@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How entries are found: the memory that compiled lookups search, for each kind of table.
+"""Index of entries: the memory that compiled lookups search, for each kind of table.
 
 Exact tables have one hash table. LPM tables have one for each prefix length in use, a *group*, the longest first.
 Ternary and range tables have bit-sliced blocks (`sliced.py`), the one with the highest rank first: a search ends when

@@ -198,7 +198,7 @@ class MatchTable:
         return (self.get(handle) for handle in sorted(self._matches))
 
     def version(self, handle: int) -> int:
-        """How many entries had that handle before (BMv2's handles begin with it)."""
+        """Number of earlier entries with that handle (BMv2's handles begin with it)."""
         return self._handles.released(handle)
 
     def clear(self) -> None:

@@ -88,5 +88,5 @@ class Handles:
         self._released[handle] = self._released.get(handle, 0) + 1
 
     def released(self, handle: int) -> int:
-        """How often that has been done: tells those apart who had the handle one after the other."""
+        """Number of releases, which distinguishes successive owners of a handle."""
         return self._released.get(handle, 0)

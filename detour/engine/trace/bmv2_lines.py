@@ -589,7 +589,7 @@ def _entry_of(action: str, values: Any) -> str:
 
 
 def _belongs(event: Event, op: str) -> bool:
-    """Whether an event is one of which a primitive says more than that it ran."""
+    """Return whether an event is one of which a primitive says more than that it ran."""
     if event.kind == "log_message":
         return op == "log_msg"
     return event.kind == "extern_call" and _EXTERNS.get(op, op) == event.facts["extern"]

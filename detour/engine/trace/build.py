@@ -240,7 +240,7 @@ class TreeBuilder:
 
 
 def _failed(run: Execution, trace: TraceTree) -> bool:
-    """Whether an error ended the packet, which its trace then says."""
+    """Return whether an error ended the packet, which its trace then says."""
     error = run.after("error")
     if error:
         trace.outcome = Dropped(_DROPS[error], _last_source(trace))

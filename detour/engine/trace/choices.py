@@ -82,7 +82,7 @@ class _Expansion:
 
     def _run(self, choices: tuple[int, ...]) -> TraceTree:
         if self._left <= 0:
-            raise DetourError("there are too many possibilities: trace the packet without --all")
+            raise DetourError("too many combinations: trace the packet without --all")
         self._left -= 1
         return self._send(choices)
 

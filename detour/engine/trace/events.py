@@ -21,7 +21,7 @@ from detour.engine.trace.tree import Event, SourcePlace, UnmadeEvents
 
 Facts = dict[str, Any]
 _NO_EVENT = object()
-"""what `look` gives for a record that is no event"""
+"""what `look` gives for a record that is not an event"""
 
 
 # -- JSON text without a dictionary for each event: what all of a kind have in common is text already

@@ -94,7 +94,7 @@ class Filter:
 
     @property
     def looks_back(self) -> bool:
-        """Whether it depends on what becomes of a packet."""
+        """Return whether it depends on what becomes of a packet."""
         return any(isinstance(each, Became) for each in _atoms(self.expression))
 
     def words(self) -> Int64Array:
@@ -108,7 +108,7 @@ class Filter:
         return np.array(words, np.uint64).view(np.int64)
 
     def keeps(self, visit: Visit, tick_ps: int) -> bool:
-        """Whether a packet that was traced is wanted."""
+        """Return whether a packet that was traced is wanted."""
         return self.expression is None or not self.looks_back or _holds(self.expression, visit, tick_ps)
 
 
@@ -131,7 +131,7 @@ class _Parser:
         while at < len(text.rstrip()):
             match = _WORDS.match(text, at)
             if match is None:
-                raise self._error("what is this", at)
+                raise self._error("unexpected text", at)
             self._words.append((match[match.lastindex or 0], match.start(match.lastindex or 0)))
             at = match.end()
         self._at = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a packet is to be traced: native code that traced programs call before they parse.
+"""Selection of packets to trace: native code that traced programs call before they parse.
 
 A packet that came from another switch and is traced already is found by a mark at its slot in the pool; any other one
 by the filter: alternatives of conditions on what stands in its headers, if those are Ethernet, IPv4 or IPv6, UDP, TCP.
@@ -119,8 +119,8 @@ def _read_key(key: int, std: int, packet: int, length: int) -> None:
 
 @inner()
 def _wanted(conditions: int, key: int) -> bool:
-    """Whether one of the alternatives holds. `conditions`: how many alternatives; then for each how many conditions,
-    and those."""
+    """Return whether one of the alternatives holds. `conditions`: how many alternatives; then for each how many
+    conditions, and those."""
     at = conditions + 8
     for _ in range(load64(conditions)):
         count = load64(at)

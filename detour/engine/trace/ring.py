@@ -26,7 +26,7 @@ class Ring:
         """`size_bytes`: what records may take. Packets that come while it is half full are counted and not traced.
         Raises DetourError if that is too little."""
         if size_bytes < _LEAST_BYTES:
-            raise DetourError(f"{size_bytes} bytes for traces; {_LEAST_BYTES} is the least")
+            raise DetourError(f"{size_bytes} bytes for traces; the minimum is {_LEAST_BYTES}")
         capacity = size_bytes // 8
         self._memory = np.zeros(RING_HEAD + capacity + OVERFLOW_WORDS, np.int64)
         self._filter = np.zeros(1, np.int64)
@@ -55,7 +55,7 @@ class Ring:
 
     @property
     def used(self) -> float:
-        """How full it is, 0 to 1; from a half on packets are missed."""
+        """Fill level, 0 to 1; from a half on packets are missed."""
         return float(self._memory[words.USED]) / float(self._memory[words.CAPACITY])
 
     def allow(self, traces: int) -> None:

@@ -50,7 +50,7 @@ class Rule(NamedTuple):
 
     @property
     def scope(self) -> int:
-        """How many headers match."""
+        """Number of matching headers."""
         low = [32 - mask.bit_count() for _, mask in (self.source, self.destination)]
         low += [8 - mask.bit_count() for _, mask in (self.protocol, self.flags)]
         ports = [high - low + 1 for low, high in (self.source_ports, self.destination_ports)]
@@ -96,7 +96,7 @@ class _Ports:
 
 
 def rules(count: int, seed: int = 1) -> list[Rule]:
-    """A list, of which the first rule that matches counts; none is there twice, none matches nearly all addresses."""
+    """A list, of which the first rule that matches counts; none appears twice, none matches nearly all addresses."""
     numbers = random.Random(seed)
     sources, destinations, ports = _AddressTree(numbers), _AddressTree(numbers), _Ports(numbers)
 

@@ -49,7 +49,7 @@ def run(
     if unknown := [name for name in procedures if name not in PROCEDURES]:
         raise DetourError(f"there is no procedure {unknown[0]!r}; allowed: {', '.join(PROCEDURES)}")
     if len(topology.hosts) < 3:
-        raise DetourError(f"{topology.spec} has {len(topology.hosts)} hosts; the benchmark needs three")
+        raise DetourError(f"{topology.spec} has {len(topology.hosts)} hosts; the benchmark needs at least three")
     resolved = {name: _at_its_best(topology, name) for name in named}
     measured: dict[str, list[Measure]] = {name: [] for name in named}
     for draw in range(1, draws + 1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long each benchmark takes, so that it can say so before it begins."""
+"""Expected durations of benchmarks, which they announce."""
 
 from __future__ import annotations
 

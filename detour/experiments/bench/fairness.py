@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How equal senders share a full queue, by transport: Jain's index of what each gets through, over 20 seeds.
+"""Fairness of equal senders at a full queue, by transport: Jain's index of their throughput, over 20 seeds.
 
 All senders begin together, or, with every second seed, a microsecond apart, and send at the rate of the bottleneck for
 as long as that takes to carry 10,000 packets of each. RDMA transports: a star at 100 Gb/s, with marks, or without and
@@ -14,7 +14,7 @@ With 100 seeds no run of NewReno is below 0.98; of CUBIC, which cuts by less and
 Before proportional rate reduction, and with a second cut for each retransmission that was lost, the least of these 20
 seeds was 0.963 of NewReno, 0.970 of CUBIC.
 
-Go-back-N without congestion control is shown, and is no part of the goal. A sender whose repeated packet is lost waits
+Go-back-N without congestion control is shown, and is not part of the goal. A sender whose repeated packet is lost waits
 for the timeout, 200 us, while another has the link alone. 10,000 packets hold ten such turns, and who has them is
 chance: Jain's index is 0.76 on average, 0.93 with 40,000, 0.98 with 400,000. With timeouts of 20 us it is 0.97 to 0.99,
 but 80 to 97 % of the link is wasted, as each loss costs a window: the rest is go-back-N's own.

@@ -70,7 +70,7 @@ def measure(spec: str, message: int, threads: int) -> GrowthRow:
             raise DetourError(f"{spec}: {report.problems[0]}")
         ran = deliver(fabric, message, threads)
         if dropped := fabric.network.loop_stats()["pool_drops"]:
-            raise DetourError(f"{spec}: {dropped} packets found no room in the pool")
+            raise DetourError(f"{spec}: {dropped} packets did not fit the packet pool")
         return GrowthRow(
             topology=spec,
             hosts=hosts,

@@ -309,7 +309,7 @@ def report(rows: Sequence[LabRow], others: bool) -> BenchReport:
 
 
 def _times(rows: Sequence[LabRow], ours: LabRow | None, system: str) -> float | None:
-    """How many times as fast as a system we were in the same case, if it was measured."""
+    """Speed relative to a system in the same case, if it was measured."""
     if ours is None:
         return None
     theirs = [row for row in rows if row.system == system and row.measured and row.mbps == ours.mbps]

@@ -50,7 +50,7 @@ def find() -> Path | None:
         return None if program is None else Path(program)
     path = Path(named)
     if not (path.is_file() and os.access(path, os.X_OK)):
-        raise DetourError(f"{VARIABLE}={named}: this is not a program; it is to be p4sim's {PROGRAM_NAME}")
+        raise DetourError(f"{VARIABLE}={named}: not an executable; expected p4sim's {PROGRAM_NAME}")
     return path
 
 

@@ -37,7 +37,7 @@ class Goal:
 
     @property
     def met(self) -> bool | None:
-        """Whether it was reached; None: not measured."""
+        """Return whether it was reached; None: not measured."""
         if self.value is None:
             return None
         return self.value <= self.target if self.most else self.value >= self.target

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether routes deadlock under PFC, by trying: every host sends without end on random paths of its pairs.
+"""Experiment whether routes deadlock under PFC: every host sends continuously on random paths of its pairs.
 
 Buffers are shallow and, unless a point says `dcqcn`, no congestion control holds the senders: PFC alone does, which is
 when waits close to cycles. The same hosts send to the same ones under all routes. KSP in one lossless priority gets

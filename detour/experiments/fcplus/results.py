@@ -62,7 +62,7 @@ class MessageAnswers:
 
 @dataclass(frozen=True, kw_only=True)
 class FcPathsPoint(FcplusPoint):
-    """How many paths a pair has in FC with k = `layers`, on average."""
+    """Mean number of paths of a pair in FC with k = `layers`."""
 
     layers: int
     kind: Literal["fc-paths"] = "fc-paths"
@@ -72,7 +72,7 @@ class FcPathsPoint(FcplusPoint):
 
 @dataclass(frozen=True, kw_only=True)
 class FcCountsPoint(FcplusPoint):
-    """How many up-down paths a pair of FC has, on average: all, those of at most 6 links, of at most 4. `sources`: from
+    """Mean number of up-down paths of a pair in FC: all, those of at most 6 links, of at most 4. `sources`: from
     so many switches (None: all)."""
 
     layers: int
@@ -98,7 +98,7 @@ class FcplusCountsPoint(FcplusPoint):
 
 @dataclass(frozen=True, kw_only=True)
 class K2Point(FcplusPoint):
-    """How many paths are examined until `k` are found (K2); `exact`: paths were counted one by one."""
+    """Number of paths examined until `k` are found (K2); `exact`: paths were counted one by one."""
 
     k: int
     sources: int | None
@@ -159,8 +159,8 @@ class PacketsPoint(NetworkPoint, MessageAnswers):
 
 @dataclass(frozen=True, kw_only=True)
 class StuckPoint(NetworkPoint):
-    """Whether routes deadlock within `us` while every host sends to `each` others. `fail`: links that are down, by
-    name; `guard` False: who would close a cycle stays in the last lossless class. `remains`: queues that were stuck
+    """Result whether routes deadlock within `us` while every host sends to `each` others. `fail`: links that are down,
+    by name; `guard` False: who would close a cycle stays in the last lossless class. `remains`: queues that were stuck
     were so later on; `found_at_us`: None without deadlock. Where links are down: `circle`, queues that wait for each
     other, and the rate once routes were computed anew."""
 
@@ -185,7 +185,7 @@ class StuckPoint(NetworkPoint):
 
 @dataclass(frozen=True)
 class TransportSetting:
-    """How senders slow down, what switches mark, and what a routing leaves open.
+    """Settings of congestion control, marking, and what a routing leaves open.
 
     `ecn_bytes`: K of marking by a step, or Kmin and Kmax, between which the probability rises to `pmax`; `least_mbps`:
     the rate to which DCQCN cuts at most; `bias_bytes`: what UGAL adds to the queue of a detour; `shortest_first`:

@@ -359,7 +359,8 @@ def orders(rows: Sequence[CompletionRow]) -> list[NetworkOrder]:
 
 
 def agrees(ours: dict[str, float], theirs: dict[str, float]) -> bool:
-    """Whether no two networks are the other way round, where either side tells them apart by more than `SAME`."""
+    """Return whether no two networks are the other way round, where either side tells them apart by more than
+    `SAME`."""
     for a, b in combinations(ours, 2):
         close = any(abs(side[a] - side[b]) <= SAME * max(side[a], side[b]) for side in (ours, theirs))
         if not close and (ours[a] < ours[b]) != (theirs[a] < theirs[b]):

@@ -59,7 +59,7 @@ class ExchangeRun:
 
     def __post_init__(self) -> None:
         if self.routing not in ROUTINGS:
-            raise DetourError(f"routing {self.routing!r} is unknown; there are {', '.join(ROUTINGS)}")
+            raise DetourError(f"routing {self.routing!r} is unknown; allowed: {', '.join(ROUTINGS)}")
         if self.phases < 0:
             raise DetourError(f"{self.phases} phases; 0 means all")
         if self.fabric.cores:
@@ -67,7 +67,7 @@ class ExchangeRun:
                 when = " when links fail in the midst" if self.routing in _THREE_LEVELS else ""
                 raise DetourError(f"{self.fabric.name}: routing {self.routing} is for two levels (ft:...){when}")
             if self.sizes is not None:
-                raise DetourError(f"{self.fabric.name}: messages of unlike size are for two levels (ft:...)")
+                raise DetourError(f"{self.fabric.name}: unequal message sizes are for two levels (ft:...)")
         elif not self.fabric.single and self.routing == "ftree-ar":
             text = "ftree-ar needs one cable between leaf and spine, as fast as a server's"
             raise DetourError(f"{self.fabric.name}: {text}")
@@ -85,7 +85,7 @@ def planned(fabric: FatTree, routing: str, *, skip_unreachable: bool = False) ->
     alone = here[part != np.bincount(part).argmax()] if len(part) else here
     if len(alone):
         why = "has no link left" if not _beside(fabric, int(alone[0])) else "is cut off from the others"
-        raise DetourError(f"{fabric.name}: leaf {alone[0]} {why}, so its servers cannot keep step with others")
+        raise DetourError(f"{fabric.name}: leaf {alone[0]} {why}, so its servers cannot take part in the barrier")
     if routing == "fors":
         plan = solve(fabric, skip_unreachable=skip_unreachable)
         return PhasedMessages.of(plan), plan.phases
@@ -103,7 +103,7 @@ def planned(fabric: FatTree, routing: str, *, skip_unreachable: bool = False) ->
 
 
 def _beside(fabric: FatTree, leaf: int) -> bool:
-    """Whether the leaf has a link that works."""
+    """Return whether the leaf has a link that works."""
     paths = TreePaths(fabric)
     mine = set(paths.beside(leaf))
     return any(works and link in mine for link, works in zip(paths.links, paths.working(), strict=True))
@@ -156,7 +156,7 @@ def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> ExchangeRe
     else:
         whole, phases, bound = planned_sizes(run)
     if not len(whole):
-        raise DetourError(f"{run.fabric.name}: nobody sends anything to another server")
+        raise DetourError(f"{run.fabric.name}: no server sends to another one")
     messages = whole.sample(run.phases, run.tuning.seed) if run.phases else whole
     room = PhasedExchange.connections(messages) + (OutageController.connections(run.fabric) if run.breaks else 0)
     with PinnedFabric(run.fabric, run.tuning, connections=room) as fabric:

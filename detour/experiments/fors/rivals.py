@@ -127,7 +127,7 @@ def compare(
     `DetourError`: that many cannot fail, cables are slower than servers' links, sizes are unlike on three levels, or
     servers do not make machines."""
     if scale_up is not None and fabric.cores:
-        raise DetourError(f"{fabric.name}: networks inside machines are for two levels (ft:...)")
+        raise DetourError(f"{fabric.name}: --scale-up is for two levels (ft:...)")
     rows: list[RivalRow] = []
     bounds: dict[int, float] = {}
     failed: dict[int, list[str]] = {}
@@ -135,7 +135,7 @@ def compare(
         broken = random_failures(fabric, count, tuning.seed)
         bound = _bound(broken, sizes, scale_up)
         if not bound:
-            raise DetourError(f"{fabric.name}: nobody sends anything to another server")
+            raise DetourError(f"{fabric.name}: no server sends to another one")
         bounds[count] = round(bound * 8e6 / tuning.rate_bps, 3)
         failed[count] = broken.failed_names()
         for way in rival_schemes(broken, sizes, tuning, scale_up):

@@ -42,9 +42,9 @@ class ScaleUp:
     speed: Fraction
 
     def machines(self, fabric: FatTree) -> int:
-        """How many there are. Raises `DetourError`: servers do not make machines."""
+        """Number of machines. Raises `DetourError`: servers do not form machines."""
         if not fabric.taking_part().all() or fabric.hosts % self.hosts:
-            raise DetourError(f"{fabric.name}: a leaf's servers do not make machines of {self.hosts} servers")
+            raise DetourError(f"{fabric.name}: a leaf's servers cannot form machines of {self.hosts} servers")
         return fabric.servers // self.hosts
 
 
@@ -61,7 +61,7 @@ class InsideWork(NamedTuple):
     """all of them together"""
 
     def whole(self, phases: np.ndarray) -> float:
-        """How long all takes, whose `phases` take so long (bytes of a server's link, too) by themselves."""
+        """Return the total time, given the times of the `phases` (bytes of a server's link, too) alone."""
         return self.before + max(float(np.maximum(phases, self.during).sum()), self.beside) + self.after
 
 
@@ -70,7 +70,7 @@ def between_machines(sizes: Int64Array, hosts: int) -> Int64Array:
     machine = np.arange(len(sizes)) // hosts
     away = np.where(machine[:, None] == machine[None, :], 0, sizes)
     if not away.any():
-        raise DetourError(f"nobody sends anything to another machine of {hosts} servers")
+        raise DetourError(f"no server sends to another machine of {hosts} servers")
     return away
 
 

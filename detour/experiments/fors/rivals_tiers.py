@@ -21,7 +21,7 @@ def tier_bound(fabric: FatTree, sizes: Int64Array) -> int:
     """Bytes of a server's link that an exchange takes at least. Raises `DetourError`: sizes are unlike."""
     size = int(sizes.max(initial=0))
     if (sizes[~np.eye(len(sizes), dtype=bool)] != size).any():
-        raise DetourError(f"{fabric.name}: messages of unlike size are for two levels (ft:...)")
+        raise DetourError(f"{fabric.name}: unequal message sizes are for two levels (ft:...)")
     links = fluid_bound(LeafDemand(fabric))
     return max((fabric.servers - 1) * size, -(-links.numerator * size // links.denominator))
 

@@ -81,11 +81,11 @@ def select(
     `DetourError`: no such probability, or more senders than hosts."""
     for probability in loss:
         if not 0 < probability < 1:
-            raise DetourError(f"a loss of {probability:g} is no probability between 0 and 1")
+            raise DetourError(f"a loss of {probability:g} is not a probability between 0 and 1")
     hosts = len(parse_topology(_TOPOLOGY).hosts) // 2
     for count in senders:
         if not 2 <= count <= hosts:
-            raise DetourError(f"{count} senders; 2 to {hosts} can share the link")
+            raise DetourError(f"{count} senders; expected 2 to {hosts}")
     plain = LossPoint(virtual_us=_VIRTUAL_US[extent], transport="", control="")
     middle = sorted(loss)[len(loss) // 2] if loss else 0.0
     conditions = dict.fromkeys([(0.0, 0.0), *((lost, 0.0) for lost in loss), (0.0, REORDERING), (middle, REORDERING)])

@@ -104,7 +104,7 @@ def select_asked(
 ) -> list[NonshortestPoint]:
     """The points of what is asked for in words (`nonshortest.selection`)."""
     if "without" in more:
-        raise DetourError("--settings leaves out every addition in turn; --without is for one")
+        raise DetourError("--settings already leaves out each addition; it does not go with --without")
     points = []
     for name, count in cells(topology, pattern, tuple(pairs)):
         chosen = nonshortest.selection(extent, topology=topology, pattern=name, pairs=(count,), scheme=scheme, **more)

@@ -97,7 +97,7 @@ ADDITIONS: tuple[Addition, ...] = (
         lambda scheme: scheme.with_threshold(0),
     ),
     Addition(
-        "timeouts", _PFC, "nothing", "10 ms at least: a pause is no loss", "D1 UNF 288", _patience,
+        "timeouts", _PFC, "nothing", "10 ms at least: a pause is not a loss", "D1 UNF 288", _patience,
     ),
 )  # fmt: skip
 

@@ -191,7 +191,7 @@ def find_topology(name: str) -> tuple[str, Topology]:
         return name.upper(), settings.papers_topology(name.upper())
     topology = open_topology(name)
     if topology.rate_bps or any(link.speed != 1 or link.delay_ps is not None for link in topology.links):
-        raise DetourError(f"{name}: its links have rates or delays of their own; here all links are alike")
+        raise DetourError(f"{name}: its links have different rates or delays; this experiment needs equal links")
     return (topology.spec if "#" in topology.spec else name), topology
 
 
@@ -207,12 +207,12 @@ def select(what: NonshortestSelection) -> list[NonshortestPoint]:
     breaks."""
     name, topology = find_topology(what.topology)
     if what.seeds < 1:
-        raise DetourError(f"{what.seeds} seeds; at least 1 is needed")
+        raise DetourError(f"{what.seeds} seeds; expected at least 1")
     if min(what.delays_us) < 0:
         raise DetourError("delays of links cannot be negative")
     host_config(**given(what.hosts, {}))
     if not 0 <= given(what.loss, 0.0) < 1:
-        raise DetourError(f"a loss of {what.loss} is no probability below 1")
+        raise DetourError(f"a loss of {what.loss} is not a probability below 1")
     for count in what.pairs:
         sample(topology, what.pattern, count, 1)
     points = []
@@ -281,10 +281,10 @@ def run_times(topology: Topology, pattern: str, extent: str) -> RunTimes:
 
 
 def _check(topology: Topology, chosen: Scheme, what: NonshortestSelection) -> None:
-    """Whether the scheme's entries and buffers are possible there."""
+    """Return whether the scheme's entries and buffers are possible there."""
     if chosen.paths == "probing" and topology.valiant_groups < 3:
         groups = f"{topology.spec} has {topology.groups} groups of hosts"
-        raise DetourError(f"{chosen.name} goes by way of a third group; {groups}")
+        raise DetourError(f"{chosen.name} uses a third group; {groups}")
     check_policy(topology, chosen.policy)
     memory, links = SwitchMemory(headroom_bytes=given(what.headroom_bytes, None)), _links(what.delays_us)
     for switch in topology.switches:

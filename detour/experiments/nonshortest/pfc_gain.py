@@ -98,7 +98,7 @@ def select(extent: str = "normal", connections: Sequence[int] = CONNECTIONS, see
     """The points: two schemes for every number of connections and every seed. Raises `DetourError`: a number of
     connections or of seeds is not possible."""
     if seeds < 1:
-        raise DetourError(f"{seeds} seeds; at least 1 is needed")
+        raise DetourError(f"{seeds} seeds; expected at least 1")
     for count in connections:
         if not 1 <= count <= CONNECTIONS[-1]:
             raise DetourError(f"{count} connections: Table I has 16 to {CONNECTIONS[-1]}")

@@ -42,7 +42,7 @@ THRESHOLDS = (0, 10, 20, 30)
 
 @dataclass(frozen=True)
 class Setting:
-    """How senders slow down and what switches mark. `ecn_bytes`: K of marking by a step, or Kmin and Kmax, between
+    """Settings of congestion control and marking. `ecn_bytes`: K of marking by a step, or Kmin and Kmax, between
     which the probability rises to `pmax`; `threshold`: T of PiggyBack's rule in packets."""
 
     control: Control

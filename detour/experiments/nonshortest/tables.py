@@ -72,7 +72,7 @@ class SchemeRuns:
 
     @property
     def steady(self) -> str:
-        """How many runs were."""
+        """Return the number of steady runs."""
         if any(run.deadlock for run in self.runs):
             return "deadlock"
         count = sum(run.steady for run in self.runs)
@@ -435,7 +435,7 @@ _COMPLETION: tuple[Column[Completion], ...] = (
 
 
 def completion(points: Sequence[NonshortestRun]) -> list[Table[Completion]]:
-    """How long messages took, a table for every traffic and draw of pairs."""
+    """Completion times of messages, a table for every traffic and draw of pairs."""
     several = len({run.seed for run in points}) > 1
     by_title: dict[str, list[Completion]] = {}
     for run in points:

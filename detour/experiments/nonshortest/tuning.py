@@ -66,7 +66,7 @@ def select(topology: str, whole: bool = False) -> list[NonshortestPoint]:
     the paper's topologies, or the smaller one was not swept."""
     name = topology.upper()
     if name not in paper.TOPOLOGIES:
-        raise DetourError(f"settings are sought on {', '.join(paper.TOPOLOGIES)}, not on {topology!r}")
+        raise DetourError(f"--tune works on {', '.join(paper.TOPOLOGIES)}, not on {topology!r}")
     network = find_topology(name)[1]
     pairs = {pattern: tuple(pairs_of_load(network, pattern, load) for load in LOADS) for pattern in PATTERNS}
     terms = {"times": EXTENT, "first_seed": settings.TUNING_SEED}

@@ -30,7 +30,7 @@ HOLD_OUTS = ("permutation", "advc", "bit-reverse", "two-jobs")
 
 
 def pair_count(topology: Topology, pattern: str) -> int:
-    """How many pairs a pattern has in all. Raises `DetourError`: there is no such pattern, or the topology has no two
+    """Number of pairs a pattern has in all. Raises `DetourError`: there is no such pattern, or the topology has no two
     groups of equal size."""
     if pattern not in _RULES:
         raise DetourError(f"there is no traffic pattern {pattern!r}; allowed: {', '.join(_RULES)}")

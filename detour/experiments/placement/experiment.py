@@ -27,7 +27,9 @@ def select(extent: str = "normal", footing: str = "virtual", seconds: float | No
     length = seconds or {"quick": how.quick_seconds, "full": _LONGER * how.seconds}.get(extent, how.seconds)
     least = 12 * how.bin_s
     if length < least:
-        raise DetourError(f"a run of {length:g} s is too short on the footing {footing}; at least {least:g} s")
+        raise DetourError(
+            f"a run of {length:g} s is too short for the footing {footing}; expected at least {least:g} s"
+        )
     return [PathPoint(footing, mode, length) for mode in MODES]
 
 

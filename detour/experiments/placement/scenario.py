@@ -29,7 +29,7 @@ ONSET = 1 / 6
 
 @dataclass(frozen=True)
 class Backend:
-    """How long, how fast, and what with.
+    """Duration, rate and backend.
 
     `window_s`: of the monitor that the controller decides by; `bin_s`: of the time series, 100 ms in the paper;
     `delay_s`: queuing delay that means congestion; `hold_s`: see `rerouting.Thresholds`. `message_bytes`, `slots`: of a

@@ -73,7 +73,7 @@ def phases_of(texts: Sequence[str]) -> tuple[Phase, ...]:
         if rest:
             raise DetourError(f"--pattern {text}: times are whole microseconds")
         if bool(phases) != bool(at_us) or (phases and at_us <= phases[-1].at_us):
-            raise DetourError(f"--pattern {text}: the first phase has no time, and the times of the others rise")
+            raise DetourError(f"--pattern {text}: the first phase has no time, and those of the others increase")
         phases.append(Phase(match[1], _load(text, match[2]), at_us))
     if len(phases) < 2:
         raise DetourError("--pattern: a transient has at least two phases, such as un:0.4,adv1:0.4@1ms")
@@ -104,7 +104,7 @@ _POINT = decoder(TransientPoint)
 
 @row
 class Transient:
-    """How a routing follows a change; see the module."""
+    """Reaction of a routing to a change; see the module."""
 
     routing: str = shown("routing")
     topology: str = shown("topology", wide=True)

@@ -110,7 +110,7 @@ def select(extent: str = "normal", load: Sequence[float] = LOADS, seed: int = 1)
     packets, enough = _PACKETS[extent], {}
     for r in load:
         if not 0 < r < 1:
-            raise DetourError(f"a load of {r:g}; waits are finite above 0 and below 1")
+            raise DetourError(f"a load of {r:g}; expected a number above 0 and below 1")
         # Long queues change slowly: the variance of a mean wait grows with 1 / (1 - r)^2 (of M/M/1, relative to its
         # square, (2 + 5 r - 4 r^2 + r^3) / (r (1 - r)^2 n) for n packets at load r).
         enough[r] = round(packets * max(1.0, (_STEADY_SPARE / (1 - r)) ** 2))

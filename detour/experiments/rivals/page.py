@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How schemes that choose paths compare: docs/rivals.md in short, and the page of the site with all cells."""
+"""Comparison of path selection schemes: docs/rivals.md, and the site's page with all cells."""
 
 from __future__ import annotations
 

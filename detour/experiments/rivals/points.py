@@ -153,7 +153,7 @@ def select(what: RivalSelection) -> list[RivalPoint]:
     points = []
     for size in what.sizes:
         if size and not 1 <= size <= 1 << 36:
-            raise DetourError(f"a message of {size} bytes; 1 to 2**36 are possible, or 0 for connections without end")
+            raise DetourError(f"a message of {size} bytes; expected 1 to 2**36, or 0 for connections without end")
     for name in what.topologies:
         called, topology = find_topology(name)
         endless_us = _ENDLESS_US[what.extent] * min(1.0, (72 / len(topology.hosts)) ** _LARGER)

@@ -188,7 +188,7 @@ _BEHIND = (0, 1, 3, 7, 15, 31, 63, 127, 255)
 
 
 def lateness_table(cells: Iterable[RivalCell]) -> Table[RivalCell]:
-    """How far out of order packets arrive."""
+    """Table of how far out of order packets arrive."""
     some = [cell for cell in cells if cell.late and cell.message_bytes != 64_000 and cell.recovery_us is None]
     title = "Packets out of order: fraction that arrived at most so many packets behind the newest one"
     late = [right(f"{behind}", _behind(place)) for place, behind in enumerate(_BEHIND)]
@@ -208,7 +208,7 @@ Group = list[RivalCell]
 
 @dataclass(frozen=True)
 class GoalVerdict:
-    """Whether SprayLERP meets a goal in a cell of its own, and the figures that say so."""
+    """Verdict whether SprayLERP meets a goal in one of its cells, with figures."""
 
     cell: RivalCell
     met: bool

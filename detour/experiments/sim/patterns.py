@@ -81,7 +81,7 @@ def _number(least: int, text: str, key: str, value: str) -> int:
 def _load(text: str, key: str, value: str) -> float:
     load = fraction_of(value)
     if not 0 < load <= _MOST_LOAD:
-        raise DetourError(f"{value} is no load above 0 and up to {_MOST_LOAD:g}")
+        raise DetourError(f"{value} is not a load above 0 and up to {_MOST_LOAD:g}")
     return load
 
 
@@ -116,7 +116,7 @@ def _bit_reverse(of: DrawnFor, values: PatternValues) -> FlowTable:
     """All pairs of that pattern."""
     count = published.pair_count(of.topology, "bit-reverse")
     if count > MOST_FLOWS:
-        raise DetourError(f"bit-reverse on {of.topology.spec} has {count} pairs; at most {MOST_FLOWS} are possible")
+        raise DetourError(f"bit-reverse on {of.topology.spec} has {count} pairs; expected at most {MOST_FLOWS}")
     return _messages(published.sample(of.topology, "bit-reverse", count, of.seed), of, values)
 
 

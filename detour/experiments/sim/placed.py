@@ -37,7 +37,7 @@ class ComparedStep:
 
     @property
     def faster(self) -> float | None:
-        """How many times."""
+        """The factor."""
         return self.ecmp_us / self.placed_us if self.ecmp_us and self.placed_us else None
 
     @cell("faster")

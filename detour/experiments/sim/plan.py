@@ -98,7 +98,7 @@ class Scenario:
 
 def read_scenario(file: Path) -> Scenario:
     """Read a scenario file without interpreting its values. Raises `DetourError`: it cannot be read, is not YAML, or
-    has a key that is no option, or one twice."""
+    has a key that is not an option, or one twice."""
     lines = read_options(file, read_text(file), _NAMES, _LISTS)
     values: dict[str, Any] = {_NAMES[key]: one.value for key, one in lines.items()}
     return Scenario(file, SimOptions(**values), {_NAMES[key]: one.line for key, one in lines.items()})

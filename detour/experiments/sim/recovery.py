@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a fabric needs to recover from what happens in the middle of a run.
+"""Recovery time of a fabric after an event during a run.
 
 A connection is *silent* while it has a message to carry and its receiver gets nothing new in order, for longer than
 three of its round trips. RecoveryWatch is the time from an event to the end of the last silence that began after it and

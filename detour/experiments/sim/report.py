@@ -31,8 +31,8 @@ _SUFFIXES = (".png", ".svg", ".pdf")
 
 
 def check_folder(folder: Path | None) -> None:
-    """Refuses a folder that cannot be written, before anything runs. Raises `DetourError`: it is no folder, or neither
-    it nor the one that it would be in exists."""
+    """Refuse a folder that cannot be written, before the run. Raises `DetourError`: it is not a folder, or neither
+    it nor its parent exists."""
     if folder is None:
         return
     if folder.exists() and not folder.is_dir():

@@ -244,11 +244,11 @@ def run_workload(
     fit the topology, a parameter is out of range, there are too many connections, or nothing is sent at all."""
     if not workload.graph.is_message.any():
         tasks = len(workload.graph)
-        raise DetourError(f"workload {workload.text!r}: none of its {tasks} tasks is a message between hosts")
+        raise DetourError(f"workload {workload.text!r}: none of its {tasks} tasks sends a message")
     lanes = len(workload.graph) if workload.flows else settings.connections
     connections = connections_of(workload.graph, lanes)
     if connections > MOST_CONNECTIONS:
-        raise DetourError(f"the workload needs {connections} connections; at most {MOST_CONNECTIONS} are possible")
+        raise DetourError(f"the workload needs {connections} connections; expected at most {MOST_CONNECTIONS}")
     chosen = settings.of_run(connections)
     pairs = max(connections, 1)
     with VirtualFabric(topology, settings.scheme, chosen, queue_pairs=pairs, own=settings.program) as fabric:

@@ -160,13 +160,13 @@ def _checked(read: Callable[[str], T], allowed: Callable[[T], bool], rule: str) 
     return checked
 
 
-_delay = _checked(time_ps_of, lambda delay: 1_000 <= delay <= _LONGEST_DELAY_PS, "; 1ns to 100ms are possible")
-_time = _checked(time_ps_of, bool, " is no time above 0")
+_delay = _checked(time_ps_of, lambda delay: 1_000 <= delay <= _LONGEST_DELAY_PS, "; expected 1ns to 100ms")
+_time = _checked(time_ps_of, bool, " is not a time above 0")
 seed_of = partial(whole_number_of, most=10**9 - 1, least=0)
 _connections = partial(whole_number_of, most=_MOST_CONNECTIONS)
 _buffer = _checked(bytes_of, lambda size: size >= _LEAST_BUFFER, f"; a port needs {_LEAST_BUFFER} bytes, two packets")
 _loss = _checked(fraction_of, lambda loss: loss < 1, "; links that lose all carry nothing")
-jitter_of = _checked(time_ps_of, lambda jitter: jitter <= LONGEST_PS, "; 0 to 100ms are possible")
+jitter_of = _checked(time_ps_of, lambda jitter: jitter <= LONGEST_PS, "; expected 0 to 100ms")
 """a time by which senders are late at most, in ps"""
 
 
@@ -174,7 +174,7 @@ def _failure(topology: Topology, text: str) -> TimedFailure:
     """`s0-s3@50us`."""
     name, at, when = text.rpartition("@")
     if not at:
-        raise DetourError(f"{text!r} has no time; wanted is LINK@TIME, like s0-s3@50us")
+        raise DetourError(f"{text!r} has no time; expected LINK@TIME, like s0-s3@50us")
     return TimedFailure(time_ps_of(when), parse_failure(topology, name))
 
 
@@ -183,7 +183,7 @@ def failure_text(topology: Topology, one: TimedFailure) -> str:
     return f"{failure_name(topology, one.failure)}@{one.at_ps / US:g}us"
 
 
-_EVENT = "wanted is fail:LINK, heal:LINK, slow:LINK:FRACTION or flap:LINK:TIME, like flap:s0-s4:50us"
+_EVENT = "expected fail:LINK, heal:LINK, slow:LINK:FRACTION or flap:LINK:TIME, like flap:s0-s4:50us"
 
 
 def events_of(topology: Topology, when: str, event: str) -> list[TimedFailure]:
@@ -198,7 +198,7 @@ def events_of(topology: Topology, when: str, event: str) -> list[TimedFailure]:
     if kind == "slow":
         fraction = fraction_of(value)
         if not fraction or failure.kind != "link":
-            raise DetourError(f"{event!r}: only a link slows down, to a fraction above 0 of its rate")
+            raise DetourError(f"{event!r}: slow needs a link and a fraction above 0 of its rate")
         return [TimedFailure(at_ps, failure, "rate", fraction)]
     first = TimedFailure(at_ps, failure, "up" if kind == "heal" else "down")
     return [first, TimedFailure(at_ps + _time(value), failure, "up")] if kind == "flap" else [first]

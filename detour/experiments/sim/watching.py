@@ -17,7 +17,7 @@ class Watcher:
 
     @property
     def enough(self) -> bool:
-        """Whether the run need not go on."""
+        """Return whether the run need not go on."""
         return False
 
     def begin(self, fabric: VirtualFabric) -> None:

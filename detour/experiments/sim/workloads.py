@@ -71,14 +71,14 @@ def open_workload(text: str, topology: Topology, rate_bps: int, seed: int) -> Si
 
 
 def _is_trace(file: Path) -> bool:
-    """Whether a name is that of a Chakra trace, or of the file of its first NPU."""
+    """Return whether a name is that of a Chakra trace, or of the file of its first NPU."""
     return file.suffix == ".et" or file.name.endswith(".0.json") or file.with_name(f"{file.name}.0.et").exists()
 
 
 def _is_path(text: str) -> bool:
-    """Whether a text that is no name means a file."""
+    """Return whether a text that is not a name means a file."""
     if Path(text).is_dir():
-        raise DetourError(f"workload {text!r} is a folder; wanted is a file or a name")
+        raise DetourError(f"workload {text!r} is a folder; expected a file or a name")
     return Path(text).exists() or _is_trace(Path(text)) or "/" in text or Path(text).suffix != ""
 
 
@@ -129,7 +129,7 @@ def _row(name: str, number: int, row: Any, topology: Topology) -> tuple[int, int
         return int(source), int(target), int(size), round(float(seconds) * _S)
     except (TypeError, ValueError, OverflowError):
         raise DetourError(
-            f"{name}: row {number} is {row!r:.60}; wanted are source, destination, bytes and, if it has one, its second"
+            f"{name}: row {number} is {row!r:.60}; expected source, destination, bytes and optionally its second"
         ) from None
 
 

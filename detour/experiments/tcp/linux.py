@@ -196,11 +196,11 @@ def compare(cc: str = "cubic", seconds: float = COMPARED_SECONDS, replicas: int 
     """All cells. Raises `DetourError`: not root, or no network namespaces."""
     name = chosen(cc).name
     if name not in ("newreno", "cubic"):
-        raise DetourError(f"Linux is compared in newreno and cubic, not {name}")
+        raise DetourError(f"--linux compares newreno and cubic, not {name}")
     if seconds < 2:
-        raise DetourError(f"a comparison of {seconds:g} s; at least 2 are needed")
+        raise DetourError(f"a comparison of {seconds:g} s; expected at least 2")
     if os.geteuid() != 0:
-        raise DetourError("--linux makes network namespaces; that needs root")
+        raise DetourError("--linux needs root, to create network namespaces")
     with ExitStack() as stack:
         return _Comparison(cc, seconds, replicas, stack).run()
 

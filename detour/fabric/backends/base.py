@@ -117,7 +117,7 @@ class Fabric(ABC):
         """A host that has verbs, by its name. Raises DetourError if there is none, or it is a namespace of Linux."""
         host = self.topology.host(name)
         if host.index in self.linux_hosts():
-            raise DetourError(f"{name} is a Linux host: its own programs send, like `detour exec {name} -- ping6 ...`")
+            raise DetourError(f"{name} is a Linux host: send from it with `detour exec {name} -- ping6 ...`")
         return host
 
     def context(self, host: int) -> Context:

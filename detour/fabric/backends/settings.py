@@ -88,13 +88,13 @@ class BackendSettings:
 
     def __post_init__(self) -> None:
         if self.rate_bps < PACKET_BYTES * 8:
-            raise DetourError(f"a link rate of {self.rate_bps} bit/s is less than a packet a second")
+            raise DetourError(f"a link rate of {self.rate_bps} bit/s is less than one packet a second")
         if self.queue_packets <= self.ecn_packets:
-            raise DetourError(f"a queue of {self.queue_packets} packets never passes K = {self.ecn_packets}")
+            raise DetourError(f"a queue of {self.queue_packets} packets never exceeds K = {self.ecn_packets}")
         if self.delay_ps < 0:
-            raise DetourError(f"a link's delay of {self.delay_ps} ps is negative")
+            raise DetourError(f"a link delay of {self.delay_ps} ps is negative")
         if not 0 <= self.loss < 1:
-            raise DetourError(f"links cannot lose {self.loss:g} of their frames; from 0 to below 1")
+            raise DetourError(f"a loss of {self.loss:g}; expected 0 to below 1")
 
     @property
     def rate_pps(self) -> int:

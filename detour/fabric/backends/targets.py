@@ -64,21 +64,17 @@ def make_fabric(
     namespaces of Linux. `pace`: of virtual time beside the wall clock (`virtual.pace.TimePace`). Raises DetourError:
     there is no such target, an option does not apply to it, or it cannot be booted."""
     if pace is not None and target != "virtual":
-        raise DetourError(f"--pace is for virtual time (--target virtual); on {target} time is the wall clock's")
+        raise DetourError(f"--pace is for virtual time (--target virtual); {target} runs in real time")
     if target == "virtual" and linux is not None and (linux.interfaces or linux.processes):
-        raise DetourError("--linux and --netns need the wall clock: Linux has no other; --target engine or bmv2")
+        raise DetourError("--linux and --netns need real time: --target engine or bmv2")
     if choose(target) == "bmv2":
         from detour.fabric.backends.bmv2.fabric import Bmv2Fabric
 
         if grpc_address is not None:
-            raise DetourError(
-                "--grpc names the engine's one endpoint (--target engine); BMv2 has one a switch, on UNIX sockets"
-            )
+            raise DetourError("--grpc needs --target engine; BMv2 has one UNIX socket per switch")
         for name, value in (("--delay", changes.delay_ps), ("--loss", changes.loss)):
             if value is not None:
-                raise DetourError(
-                    f"{name}: BMv2's links are veth pairs, which have none; the engine's links do (--target engine)"
-                )
+                raise DetourError(f"{name}: BMv2's links (veth pairs) do not support it; use --target engine")
         settings = _settings(BMV2, changes, topology)
         return Bmv2Fabric(topology, settings, scratch=scratch, linux=linux, progress=progress)
     from detour.engine.endpoint import Tls

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How commands start and end a fabric that stays up. Loads nothing of the fabric itself."""
+"""Start and stop a fabric that stays up. Loads nothing of the fabric itself."""
 
 from __future__ import annotations
 

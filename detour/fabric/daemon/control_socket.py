@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How commands reach a running fabric: a UNIX socket, one JSON object a line.
+"""The control socket of a running fabric: a UNIX socket, one JSON object per line.
 
 A client sends `{"do": "send", "with": {...}}`. The answer is any number of `{"tell": "..."}` and then one of
 `{"result": {...}}` and `{"error": "...", "exit_code": 2}`; `{"warn": "..."}` before it says what else has gone wrong,

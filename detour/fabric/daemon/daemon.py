@@ -62,7 +62,7 @@ def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None =
         options.rate_bps, options.delay_ps, options.queue_packets, options.loss, pipeline, options.routing
     )
     if options.coverage is not None and choose(options.target) == "bmv2":
-        raise DetourError("--coverage: only the engine's switches count what packets reach; --target engine or virtual")
+        raise DetourError("--coverage: coverage needs --target engine or virtual")
     if options.load is not None:
         load_pairs(topology, options.load, seed=1)  # what is wrong with it is told before anything is up
     fabric = make_fabric(
@@ -230,7 +230,7 @@ def _main() -> int:
         try:
             print(json.dumps({key: value}), file=pipe)
         except BrokenPipeError:
-            raise Interrupted("whoever waited for the fabric has gone") from None
+            raise Interrupted("the client that waited for the fabric has gone") from None
 
     def ready(status: Any) -> None:
         say("ready", as_json(status))

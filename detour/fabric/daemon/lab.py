@@ -69,8 +69,8 @@ def serve_lab(lab: RunningLab, state: StateDir, ready: Callable[[LabStatus], Non
 
     def refuse(**arguments: Any) -> None:
         raise DetourError(
-            f"what is up is a lab ({status.lab}), whose tables are not detour's: ask its switches over P4Runtime or "
-            f"Thrift, or `detour cli`; {about_this_fabric('down')} ends it"
+            f"the running fabric is a lab ({status.lab}), whose tables detour does not control: use "
+            f"P4Runtime, Thrift or `detour cli`; {about_this_fabric('down')} ends it"
         )
 
     operations = dict.fromkeys(OPERATIONS, refuse) | {"down": end.set, "lab": lambda: lab.status, "hosts": lab.do}
@@ -93,7 +93,7 @@ def with_ports(lab: Lab, text: str) -> Lab:
         ports = {port: port + int(text) for port in named}
     else:
         most = _LAST_PORT - max(named, default=0)
-        raise DetourError(f"--ports {text}: wanted is {_FREE}, or a number to add to the lab's ports, {most} at most")
+        raise DetourError(f"--ports {text}: expected {_FREE}, or a number to add to the lab's ports, {most} at most")
     switches = [replace(each, **{key: ports.get(getattr(each, key)) for key in _PORTS}) for each in lab.switches]
     topology = None if lab.topology is None else json.loads(lab.topology)
     for node in [] if topology is None else topology["nodes"]:

@@ -39,12 +39,12 @@ _POLL_SECONDS = 0.02
 
 
 def default_path() -> Path:
-    """Where the folder is. Raises DetourError: `$DETOUR_FABRIC` is no name."""
+    """Where the folder is. Raises DetourError: `$DETOUR_FABRIC` is not a name."""
     path, name = _nameless(), os.environ.get(NAME_VARIABLE, "")
     if not name:
         return path
     if not _NAME.fullmatch(name):
-        raise DetourError(f"a fabric cannot be called {name!r}: at most 32 letters, digits, - and _")
+        raise DetourError(f"{name!r} is not a fabric name: use at most 32 letters, digits, - and _")
     return path.with_name(f"{path.name}-{name}")
 
 
@@ -55,7 +55,7 @@ def about_this_fabric(command: str) -> str:
 
 
 def not_up() -> str:
-    """That the fabric that this process asks for is not up, and which are, for a message."""
+    """Return a message that the requested fabric is not running, with those that are."""
     name, others = os.environ.get(NAME_VARIABLE, ""), all_fabrics()
     named = [f"--name {other}" for other in others if other]
     if not others:
@@ -116,7 +116,7 @@ class StateDir:
             fd = self._open(make=True)
             if not _try_lock(fd):
                 os.close(fd)
-                raise DetourError(f"a fabric is up already{self._who()}; {about_this_fabric('down')} ends it")
+                raise DetourError(f"a fabric is already running{self._who()}; {about_this_fabric('down')} ends it")
             if self._is_current(fd):
                 break
             os.close(fd)  # it was removed between opening and locking
@@ -154,7 +154,7 @@ class StateDir:
 
     @property
     def is_to_end(self) -> bool:
-        """Whether `detour down` has ended it: a signal alone does not say who sent it."""
+        """Return whether `detour down` has ended it: a signal alone does not say who sent it."""
         return (self.path / _END).exists()
 
     # -- for everybody else -----------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class StateDir:
             (self.path / _END).touch()
 
     def is_alive(self) -> bool:
-        """Whether somebody holds the lock."""
+        """Return whether somebody holds the lock."""
         try:
             fd = self._open(make=False)
         except FileNotFoundError:
@@ -243,7 +243,7 @@ class StateDir:
         owner = os.fstat(fd)
         if owner.st_uid != os.getuid() or stat.S_IMODE(owner.st_mode) & 0o077:
             os.close(fd)
-            raise DetourError(f"state folder {self.path} must belong to you alone (mode 0700); remove it")
+            raise DetourError(f"state folder {self.path} must belong only to you (mode 0700); remove it")
         return fd
 
     def _is_current(self, fd: int) -> bool:

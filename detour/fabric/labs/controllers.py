@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a lab's controllers find while it is up: folders `build` and `logs` (p4lang's tutorials); the `topology.json` in
-which p4-utils' controllers look up switches, ports and addresses, and CPU ports of switches as interfaces, on which
-they sniff and send (`s1-cpu-eth1`).
+"""Files and interfaces for a lab's controllers while it runs: folders `build` and `logs` (p4lang's tutorials); the
+`topology.json` in which p4-utils' controllers look up switches, ports and addresses, and CPU ports of switches as
+interfaces, on which they sniff and send (`s1-cpu-eth1`).
 
 The interfaces are TAP devices in the namespace of who boots the lab, and end with that process. P4Runtime's packet-ins
 are another thing: p4-utils' switches have none at these ports.
@@ -93,7 +93,7 @@ def fill_build(lab: Lab, programs: Mapping[str, ProgramFiles | None], progress: 
 
 
 def has_cpu_interfaces(lab: Lab) -> bool:
-    """Whether a lab expects such interfaces and this user can have them: root, with /dev/net/tun."""
+    """Return whether a lab expects such interfaces and this user can have them: root, with /dev/net/tun."""
     return lab.topology is not None and os.geteuid() == 0 and kind() == "tap"
 
 
@@ -106,7 +106,7 @@ def attach_cpu_interfaces(booted: BootedLab) -> None:
         with suppress(OSError):
             socket.if_nametoindex(name)
             raise DetourError(
-                f"{switch.where}: there is an interface {name} already; the CPU port of {switch.name} needs it"
+                f"{switch.where}: interface {name} exists already, but the CPU port of {switch.name} needs it"
             )
         booted.network.attach_interface((switch.device_id, switch.cpu_port), name)
         with suppress(OSError):  # a kernel without IPv6 sends nothing by itself

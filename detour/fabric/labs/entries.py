@@ -136,7 +136,7 @@ def _priority(entry: JsonObject, table: Any) -> int:
     """Return the priority of an entry, if its table has priorities."""
     priority = entry.get("priority") or 0
     if not _is_whole(priority) or priority < 0:
-        raise DetourError(f"priority is {priority!r}; wanted is a number above 0")
+        raise DetourError(f"priority is {priority!r}; expected a number above 0")
     needed = any(field.match_type in _WITH_PRIORITY for field in table.match_fields)
     if needed != bool(priority):
         rule = "needs a priority above 0" if needed else "has no ternary, range or optional field, so no priority"
@@ -145,7 +145,7 @@ def _priority(entry: JsonObject, table: Any) -> int:
 
 
 def _by_name(objects: Any) -> dict[str, Any]:
-    """By full name, and by alias where that is no other's name."""
+    """By full name, and by alias where that is not another's name."""
     aliases = {each.preamble.alias: each for each in objects if each.preamble.alias}
     return aliases | {each.preamble.name: each for each in objects}
 
@@ -176,7 +176,7 @@ def _whole(entry: JsonObject, key: str, low: int, high: int) -> int:
     """A whole number within bounds."""
     value = entry.get(key)
     if not _is_whole(value) or not low <= value <= high:
-        raise DetourError(f"{key} is {value!r}; wanted is a whole number from {low} to {high}")
+        raise DetourError(f"{key} is {value!r}; expected a whole number from {low} to {high}")
     return value
 
 
@@ -187,7 +187,7 @@ def _is_whole(value: object) -> TypeGuard[int]:
 def _replicas(entry: JsonObject) -> tuple[entries.Replica, ...]:
     listed = entry.get("replicas")
     if not isinstance(listed, list) or not all(isinstance(each, JsonObject) for each in listed):
-        raise DetourError('replicas is no list like [{"egress_port": 1, "instance": 1}]')
+        raise DetourError('replicas is not a list like [{"egress_port": 1, "instance": 1}]')
     for each in listed:
         _only(each, _REPLICA_KEYS)
     return tuple(
@@ -202,10 +202,10 @@ def _number(what: str, value: object, bits: int) -> int:
     if isinstance(value, str):
         number, width = _address(what, value)
         if width != bits:
-            raise DetourError(f"{what} is {value!r}, which has {width} bits; wanted are {bits}")
+            raise DetourError(f"{what} is {value!r}, which has {width} bits; expected {bits}")
         return number
     if not _is_whole(value):
-        raise DetourError(f"{what} is {value!r}; wanted is a number, or a MAC, IPv4 or IPv6 address in quotes")
+        raise DetourError(f"{what} is {value!r}; expected a number, or a MAC, IPv4 or IPv6 address in quotes")
     if not -(1 << bits - 1) <= value < 1 << bits:
         raise DetourError(f"{what} is {value}, which does not fit {bits} bits (0 to {(1 << bits) - 1})")
     return value & (1 << bits) - 1
@@ -230,12 +230,12 @@ def _match(field: Any, value: object) -> entries.MatchValue | None:
     kinds = {_KIND.LPM: "[value, prefix length]", _KIND.TERNARY: "[value, mask]", _KIND.RANGE: "[low, high]"}
     form = kinds.get(field.match_type, "not possible here")
     if field.match_type not in kinds or not isinstance(value, list) or len(value) != 2:
-        raise DetourError(f"{name} is {value!r}; wanted is {form}")
+        raise DetourError(f"{name} is {value!r}; expected {form}")
     first = _number(name, value[0], bits)
     if field.match_type == _KIND.LPM:
         length = value[1]
         if not _is_whole(length) or not 0 <= length <= bits:
-            raise DetourError(f"{name} has prefix length {length!r}; wanted is 0 to {bits}")
+            raise DetourError(f"{name} has prefix length {length!r}; expected 0 to {bits}")
         _check_bits(name, value, first, (1 << bits) - (1 << bits - length))
         return entries.Lpm(first, length, bits) if length else None
     second = _number(name, value[1], bits)
@@ -250,7 +250,7 @@ def _match(field: Any, value: object) -> entries.MatchValue | None:
 def _check_bits(name: str, match: object, value: int, mask: int) -> None:
     """P4Runtime's rule, 9.1.1: what is not compared is 0."""
     if value & ~mask:
-        raise DetourError(f"{name} is {match!r}: bits that are not compared must be 0, so wanted is {value & mask:#x}")
+        raise DetourError(f"{name} is {match!r}: bits that are not compared must be 0, so expected {value & mask:#x}")
 
 
 def read_updates(path: Path, p4info: p4i.P4Info) -> tuple[list[p4r.Update], list[str]]:

@@ -39,7 +39,7 @@ class LabFolder:
         else:
             raise DetourError(f"{text}: there is no such folder or file; a lab is a folder, or its topology file")
         if solution and not (folder.path / "solution").is_dir():
-            raise DetourError(f"{folder.path}: there is no folder solution, which --solution takes files from")
+            raise DetourError(f"{folder.path}: --solution needs a folder solution, which does not exist")
         return folder
 
     def lab_file(self, usual: str, others: Callable[[Path], Iterable[Path]] = lambda path: ()) -> Path | None:
@@ -69,7 +69,7 @@ class LabFolder:
         return path if path.is_file() else None
 
     def made_of(self, source: Path | None, made: Path | None) -> Path | None:
-        """What was made of a source, if it was: not of the unfinished one in place of its solution."""
+        """Return the compiled form of a source, if it exists: not of the unfinished one in place of its solution."""
         if self.solution and source is not None and made is not None and source.parent == self.path / "solution":
             return made if source.parent in made.parents else None
         return made
@@ -78,12 +78,12 @@ class LabFolder:
         """The same for one that must be there. Raises DetourError: it is not; who named it."""
         file = self.find(name)
         if file is None:
-            raise DetourError(f"{where}: {what} {name!r} is not there ({self.path / name})")
+            raise DetourError(f"{where}: {what} {name!r} does not exist ({self.path / name})")
         return file
 
 
 def is_json_with(path: Path, keys: Set[str]) -> bool:
-    """Whether a file is a JSON object that has these keys, among others."""
+    """Return whether a file is a JSON object that has these keys, among others."""
     try:
         document = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):

@@ -21,7 +21,7 @@ _UNDERSTOOD = (
 
 def configured(host: LabHost) -> LabHost:
     """The host with what its commands say of routes and neighbours; the others are its `shell`. Raises DetourError: one
-    of them cannot be read, or names what is no address."""
+    of them cannot be read, or names what is not an address."""
     shell: list[str] = []
     for command in host.commands:
         words = _without_sudo(command, host.where)
@@ -46,8 +46,8 @@ def check_commands(lab: Lab, with_shell: Container[str] = ()) -> None:
             words = _without_sudo(command, host.where)
             if words and words[0] not in _WITHOUT_EFFECT:
                 raise DetourError(
-                    f"{host.where}: the command {command!r} is not understood by built-in hosts, which know "
-                    f"{_UNDERSTOOD}; with `detour up --linux {host.name}` a shell of Linux does it"
+                    f"{host.where}: the command {command!r} is not supported by built-in hosts (only "
+                    f"{_UNDERSTOOD}); `detour up --linux {host.name}` runs it in a Linux shell"
                 )
 
 

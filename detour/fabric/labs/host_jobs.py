@@ -45,10 +45,10 @@ class HostJob(ABC):
 
     @abstractmethod
     def over(self) -> bool:
-        """Whether all of it has come to its end."""
+        """Return whether all of it has come to its end."""
 
     def still_sends(self, now: int) -> bool:
-        """Whether something is yet to be sent."""
+        """Return whether something is yet to be sent."""
         return now < self._end_ps
 
     def unanswered(self) -> int:
@@ -88,7 +88,7 @@ class HostJobs:
         if isinstance(activity, EchoTrain | FrameTrain) or activity.sport:
             return activity
         if self._next_port > _LAST_PORT:
-            raise DetourError(f"there are no source ports left; a lab has had {_LAST_PORT - FIRST_SOURCE_PORT} flows")
+            raise DetourError(f"no source ports are left after {_LAST_PORT - FIRST_SOURCE_PORT} flows")
         self._next_port += 1
         return replace(activity, sport=self._next_port - 1)
 
@@ -298,7 +298,7 @@ class _Frames(HostJob):
         return sent.done and sum(self._received().values()) >= sent.packets
 
     def parts(self) -> list[FlowShare]:
-        """Whose they would be, only the program knows."""
+        """Only the program knows whose they would be."""
         return []
 
     def row(self) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def mac_of(text: object, where: str) -> str:
     if not isinstance(text, str) or not _MAC.fullmatch(text):
         raise DetourError(f"{where}: {text!r} is not a MAC address, like 08:00:00:00:01:01")
     if int(text[:2], 16) & 1:
-        raise DetourError(f"{where}: {text} is a group's address; a host's first byte is even")
+        raise DetourError(f"{where}: {text} is a group address; the first byte of a host's address is even")
     return text.lower()
 
 
@@ -173,9 +173,9 @@ def check(lab: Lab) -> None:
         _unlike(lab.switches, what, what.replace("_", " ").replace("grpc", "gRPC").replace("thrift", "Thrift"))
     for switch in lab.switches:
         if switch.cpu_port is not None and not 0 < switch.cpu_port < _MOST_PORTS:
-            raise DetourError(f"{switch.where}: {switch.name} has CPU port {switch.cpu_port}; 1 to 510 are possible")
+            raise DetourError(f"{switch.where}: {switch.name} has CPU port {switch.cpu_port}; expected 1 to 510")
         if not 1 <= switch.priorities <= 8:
-            raise DetourError(f"{switch.where}: {switch.name} has {switch.priorities} queues a port; 1 to 8")
+            raise DetourError(f"{switch.where}: {switch.name} has {switch.priorities} queues per port; expected 1 to 8")
     _check_hosts(lab)
     _check_links(lab)
     for task in lab.tasks:
@@ -218,7 +218,7 @@ def _check_links(lab: Lab) -> None:
                 key, where = (end.node, end.port), link.where
                 again = f"port {end.port} of {end.node} has a second link"
                 if not 0 <= end.port < _MOST_PORTS:
-                    possible = f"0 to {_MOST_PORTS - 1} are possible"
+                    possible = f"expected 0 to {_MOST_PORTS - 1}"
                     raise DetourError(f"{where}: {end.node} cannot have port {end.port}; {possible}")
                 if end.port == switches[end.node].cpu_port:
                     raise DetourError(f"{where}: port {end.port} of {end.node} is its CPU port")

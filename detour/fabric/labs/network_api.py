@@ -61,7 +61,7 @@ class NetworkAPI:
             return lambda *_, **__: None
         if name in _REFUSED:
             raise DetourError(f"NetworkAPI.{name}: detour has no {_REFUSED[name]}")
-        raise AttributeError(f"NetworkAPI.{name}: there is no such method, or detour does not know it")
+        raise AttributeError(f"NetworkAPI.{name}: there is no such method, or detour does not support it")
 
     def startNetwork(self) -> None:
         raise NetworkStarted(self.network)
@@ -91,10 +91,10 @@ class NetworkAPI:
         kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(exe, str | FunctionType):  # as p4-utils' scheduler
-            raise DetourError(f"addTask: the task of {name} is {exe!r}; wanted is a command (one string) or a function")
+            raise DetourError(f"addTask: the task of {name} is {exe!r}; expected a command (one string) or a function")
         module, name_of_exe = ("", exe) if isinstance(exe, str) else (exe.__module__, exe.__name__)
         if module == "__main__":
-            raise DetourError(f"addTask: {name_of_exe} is a function of the script itself; it has to be in a module")
+            raise DetourError(f"addTask: {name_of_exe} is a function of the script; move it to a module")
         task = P4UtilsTask(name, name_of_exe, start, duration, list(args), dict(kwargs or {}), module, self._where())
         self.network.tasks.append(task)
 
@@ -195,7 +195,7 @@ class NetworkAPI:
 
     def setIntfPort(self, node1: str, node2: str, port: int, key: Any = None) -> None:
         if port in self.network.ports(node1):
-            raise DetourError(f"port {port} of {node1} has a link already")
+            raise DetourError(f"port {port} of {node1} already has a link")
         self._set_end(node1, node2, "port", port)
 
     def setIntfIp(self, node1: str, node2: str, ip: str, key: Any = None) -> None:
@@ -256,5 +256,5 @@ def _listed(nodes: Iterable[P4UtilsNode], with_info: bool) -> list[Any]:
 def _percent(loss: float) -> float:
     """Convert a fraction, as `NetworkAPI.setLoss` takes it, to per cent."""
     if isinstance(loss, bool) or not isinstance(loss, int | float) or not 0 <= loss <= 1:
-        raise DetourError(f"a loss of {loss!r}; wanted is a fraction from 0 to 1")
+        raise DetourError(f"a loss of {loss!r}; expected a fraction from 0 to 1")
     return loss * 100

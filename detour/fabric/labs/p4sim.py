@@ -34,10 +34,10 @@ def read(folder: LabFolder, path: Path) -> Lab:
     switches, hosts, links = _counts(path, lines[0] if lines else [])
     cables, macs = _links(path, lines[1 : links + 1], switches, hosts)
     if len(cables) < links:
-        raise DetourError(f"{path}, line 1: {links} links are announced, {len(cables)} are there")
+        raise DetourError(f"{path}, line 1: {links} links are declared, {len(cables)} follow")
     for number, words in enumerate(lines[links + 1 :], links + 2):  # they name what switches are for
         if words and (len(words) != 2 or not words[0].isdigit() or int(words[0]) >= switches):
-            raise DetourError(f"{path}, line {number}: wanted is a switch (0 to {switches - 1}) and what it is for")
+            raise DetourError(f"{path}, line {number}: expected a switch (0 to {switches - 1}) and what it is for")
     base = _base(folder.path)
     return Lab(
         folder.path,
@@ -50,7 +50,7 @@ def read(folder: LabFolder, path: Path) -> Lab:
 
 def _counts(path: Path, words: list[str]) -> tuple[int, int, int]:
     if len(words) < 3 or not all(word.isdigit() for word in words[:3]) or int(words[0]) < 1:
-        raise DetourError(f"{path}, line 1: wanted are three numbers: switches (1 at least), hosts, links")
+        raise DetourError(f"{path}, line 1: expected three numbers: switches (1 at least), hosts, links")
     return int(words[0]), int(words[1]), int(words[2])
 
 
@@ -62,7 +62,7 @@ def _links(path: Path, lines: list[list[str]], switches: int, hosts: int) -> tup
     for number, words in enumerate(lines, 2):
         where = f"{path}, line {number}"
         if len(words) != 6:
-            raise DetourError(f"{where}: wanted is a link: INDEX s|h INDEX s|h RATE DELAY, like 2 h 0 s 1000Mbps 0.1ms")
+            raise DetourError(f"{where}: expected a link: INDEX s|h INDEX s|h RATE DELAY, like 2 h 0 s 1000Mbps 0.1ms")
         ends: list[LabEnd] = []
         for at, (index, kind) in enumerate((words[0:2], words[2:4])):
             node = _node(where, index, kind, switches, hosts)

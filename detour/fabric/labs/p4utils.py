@@ -101,7 +101,7 @@ def _link(link: P4UtilsLink, where: str) -> LabLink:
     delay, bandwidth, loss = options.get("delay"), options.get("bw"), options.get("loss")
     for name, value in (("bw", bandwidth), ("loss", loss), ("max_queue_size", options.get("max_queue_size"))):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise DetourError(f"{where}: {name} of a link is {value!r}; wanted is a number")
+            raise DetourError(f"{where}: {name} of a link is {value!r}; expected a number")
     ends = LabEnd(link.node1, options["port1"]), LabEnd(link.node2, options["port2"])
     rate_bps = None if bandwidth is None else mbps_bps(bandwidth, where)
     delay_ps = None if delay is None else tc_time_ps(str(delay), where)

@@ -107,7 +107,7 @@ class P4UtilsNetwork:
             self.node(name)
             port = options.get(f"port{side}")
             if port is not None and port in self.ports(name):
-                raise DetourError(f"port {port} of {name} has a link already")
+                raise DetourError(f"port {port} of {name} already has a link")
         link = P4UtilsLink(node1, node2, options, where)
         self.links.append(link)
         return link
@@ -179,7 +179,7 @@ def assign(network: P4UtilsNetwork, strategy: str) -> None:
     pairs = [frozenset((link.node1, link.node2)) for link in network.links]
     twice = next((pair for pair in pairs if pairs.count(pair) > 1), None)
     if twice is not None:
-        raise DetourError(f"strategy {strategy} allows one link between two nodes; {' and '.join(sorted(twice))} have")
+        raise DetourError(f"strategy {strategy} permits one link between two nodes; {' and '.join(sorted(twice))} have")
     switches = {switch.name: network.number(switch) for switch in network.of_kind("switch")} if strategy != "l2" else {}
     links = list(_host_links(network))
     # Hosts are numbered at each switch for itself, in l2 all together.

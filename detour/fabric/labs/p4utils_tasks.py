@@ -54,14 +54,14 @@ def _read(line: str, where: str) -> P4UtilsTask:
         node, start, duration, exe, *words = shlex.split(line)
         task = P4UtilsTask(node, exe, float(start), float(duration), where=where)
     except ValueError:
-        raise DetourError(f"{where}: wanted is HOST START DURATION EXE [ARGUMENT...] [--KEY VALUE...]") from None
+        raise DetourError(f"{where}: expected HOST START DURATION EXE [ARGUMENT...] [--KEY VALUE...]") from None
     task.module = TRAFFIC if exe in (SENDS, RECEIVES) else ""
     while words:
         word = words.pop(0)
         if len(word) < 3 or not word.startswith("--"):
             task.args.append(word)
         elif not words:
-            raise DetourError(f"{where}: {word} wants a value")
+            raise DetourError(f"{where}: {word} needs a value")
         elif word == "--mod":
             task.module = words.pop(0)
         else:

@@ -61,7 +61,7 @@ def programs_of(
                 continue
         if program is None:
             raise DetourError(
-                f"{switch.where}: {switch.name} has no program, and {lab.folder} holds none; name one with "
+                f"{switch.where}: {switch.name} has no program, and {lab.folder} has none; give one with "
                 "--program P4INFO,JSON or --program NAME.p4"
             )
         programs[switch.name] = _files(program, compiler, progress)
@@ -79,7 +79,7 @@ def _given(text: str) -> LabProgram:
 
 
 def _is_there(program: LabProgram) -> bool:
-    """Whether a program is compiled, or can be."""
+    """Return whether a program is compiled, or can be."""
     return program.json is not None or (program.source is not None and program.source.is_file())
 
 
@@ -90,7 +90,7 @@ def _files(program: LabProgram, compiler: str, progress: Progress) -> ProgramFil
         return ProgramFiles(made.json, made.p4info)
     if program.json is not None:
         return ProgramFiles(program.json, program.p4info or p4info_beside(program.json))
-    raise DetourError(f"{program.where}: neither the program's P4 nor its JSON is there")
+    raise DetourError(f"{program.where}: neither the program's P4 nor its JSON exists")
 
 
 def p4info_beside(path: Path) -> Path | None:
@@ -100,7 +100,7 @@ def p4info_beside(path: Path) -> Path | None:
 
 
 def is_program(path: Path) -> bool:
-    """Whether a JSON is BMv2's, and not a topology."""
+    """Return whether a JSON is BMv2's, and not a topology."""
     return is_json_with(path, {"parsers", "pipelines", "actions"})
 
 
@@ -112,7 +112,7 @@ def _only(folder: LabFolder) -> LabProgram | None:
         files = sources
     if len(files) > 1:
         named = ", ".join(str(path.relative_to(folder.path)) for path in files)
-        raise DetourError(f"{folder.path} holds several programs: {named}; name one with --program P4INFO,JSON")
+        raise DetourError(f"{folder.path} has several programs: {named}; give one with --program P4INFO,JSON")
     if not files:
         return None
     source, json = folder.find(f"{files[0].stem}.p4"), None if files[0].suffix == ".p4" else files[0]
@@ -189,7 +189,7 @@ def _updates(switch: LabSwitch, compiled: Compiled | None) -> tuple[LabUpdate, .
     if switch.runtime is None:
         return ()
     if compiled is None:
-        raise DetourError(f"{switch.runtime}: entries of P4Runtime need the program's P4Info, which is not there")
+        raise DetourError(f"{switch.runtime}: P4Runtime entries need the program's P4Info, which does not exist")
     return tuple(read_entries(switch.runtime, compiled.message.p4info))
 
 
@@ -197,5 +197,5 @@ def _commands(switch: LabSwitch, text: bytes) -> tuple[Understood, ...]:
     if switch.commands is None:
         return ()
     if not text:
-        raise DetourError(f"{switch.commands}: {switch.name} has no program to which commands could apply")
+        raise DetourError(f"{switch.commands}: {switch.name} has no program for these commands")
     return tuple(understand_all(switch.commands, read_text(switch.commands), CommandScope(ProgramNames(text.decode()))))

@@ -26,14 +26,14 @@ def tc_time_ps(text: str, where: str) -> int:
     """A time as `tc` takes it: without a unit microseconds. Raises DetourError: it is none, or longer than 10 s."""
     value = _scaled(text, _TIMES_PS)
     if value is None or value > MOST_DELAY_PS:
-        raise DetourError(f"{where}: {text!r} is not a delay of at most 10 s, like 5ms (a bare number: microseconds)")
+        raise DetourError(f"{where}: {text!r} is not a delay of at most 10 s, like 5ms (a number alone: microseconds)")
     return round(value)
 
 
 def mbps_bps(value: float, where: str) -> int:
     """A bandwidth in Mb/s, which Mininet's links have. Raises DetourError: it is none that a link can have."""
     if not 0 < value * 1e6 <= MOST_RATE_BPS or value * 1e6 < 1:
-        raise DetourError(f"{where}: a bandwidth of {value} Mb/s; wanted is a number above 0, at most 10000000")
+        raise DetourError(f"{where}: a bandwidth of {value} Mb/s; expected a number above 0, at most 10000000")
     return round(value * 1e6)
 
 
@@ -46,7 +46,7 @@ def ns3_rate_bps(text: str, where: str) -> int:
 
 
 def loss_of_percent(value: float, where: str) -> float:
-    """A loss as Mininet's links have it, in per cent, as a fraction. Raises DetourError: it is none."""
+    """A loss as Mininet's links have it, in percent, as a fraction. Raises DetourError: it is none."""
     if not 0 <= value <= 100:
-        raise DetourError(f"{where}: a loss of {value}; wanted is 0 to 100, in per cent")
+        raise DetourError(f"{where}: a loss of {value}; expected 0 to 100, in percent")
     return value / 100

@@ -31,9 +31,9 @@ def read_lab(folder: LabFolder, linux: str | None = None) -> Lab:
         path = candidate(folder)
         if path is not None:
             if folder.arguments and path.suffix != ".py":
-                raise DetourError(f"--lab-args is for labs that are a script, not for {path}")
+                raise DetourError(f"--lab-args is for labs with a script, not for {path}")
             lab = replace(read(folder, path), solution=folder.solution)
             check_commands(lab, chosen(lab, linux))
             check_tasks(lab, chosen(lab, linux))
             return lab
-    raise DetourError(f"{folder.file or folder.path} is not a lab; wanted is {_WANTED}")
+    raise DetourError(f"{folder.file or folder.path} is not a lab; expected {_WANTED}")

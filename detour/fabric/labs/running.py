@@ -95,7 +95,7 @@ class RunningLab:
         cannot be had, or a switch refuses something; nothing is left running."""
         self.lab, self._contents = lab, contents
         if linux is not None and linux.interfaces and pace is not None:
-            raise DetourError("Linux hosts live in real time: --linux and --netns do not go with --pace")
+            raise DetourError("Linux hosts need real time: --linux and --netns do not go with --pace")
         self._defaults = defaults or (LinkDefaults() if pace is None else VIRTUAL_DEFAULTS)
         self._endpoints: dict[str, GrpcEndpoint] = {}
         self._thrift: dict[str, ThriftServer] = {}
@@ -204,7 +204,7 @@ class RunningLab:
             receivers = [host.name for host in self.lab.hosts if host.address.ip == to]
             for name in (each.src, *receivers):
                 if name in self.linux:
-                    raise DetourError(f"{name} is a host of Linux: `detour exec {name} -- COMMAND`")
+                    raise DetourError(f"{name} is a Linux host: use `detour exec {name} -- COMMAND`")
 
     def check(self) -> None:
         """Raises DetourError if nothing is forwarded any more."""

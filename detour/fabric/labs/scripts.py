@@ -56,5 +56,5 @@ def _run(script: Path, arguments: Sequence[str]) -> P4UtilsNetwork:
             raise DetourError(f"{script}: has not started its network within {_PATIENCE_S} s") from None
         if not answer.is_file():
             words = (done.stderr.strip() or done.stdout.strip()).splitlines()
-            raise DetourError(words[-1] if words else f"{script}: ended without a word, exit code {done.returncode}")
+            raise DetourError(words[-1] if words else f"{script}: ended without output, exit code {done.returncode}")
         return from_json(P4UtilsNetwork, json.loads(answer.read_text()))

@@ -40,7 +40,7 @@ def topology_file(folder: LabFolder) -> Path | None:
 
 
 def _is_topology(path: Path) -> bool:
-    """Whether a file is not the one that p4-utils writes under the same name."""
+    """Return whether a file is not the one that p4-utils writes under the same name."""
     return path.suffix == ".json" and {"hosts", "switches", "links"} <= read_json_object(path).keys()
 
 
@@ -92,7 +92,7 @@ def _number(file: JsonFile, entry: JsonObject, key: str) -> int | None:
     value = file.optional(entry, key, (int, str), "a whole number")
     if isinstance(value, str):
         if not value.isdigit():
-            raise file.error(entry, f"{key} is {value!r}; wanted is a whole number")
+            raise file.error(entry, f"{key} is {value!r}; expected a whole number")
         value = int(value)
     return value
 
@@ -111,7 +111,7 @@ def _host(file: JsonFile, name: str, entry: JsonObject) -> LabHost:
     try:
         address = ipaddress.ip_interface(ip)
     except ValueError:
-        raise file.error(entry, f"ip of {name} is {ip!r}; wanted is an address, like 10.0.1.1/24") from None
+        raise file.error(entry, f"ip of {name} is {ip!r}; expected an address, like 10.0.1.1/24") from None
     mac = mac_of(file.require(entry, "mac", str, "a MAC address"), where)
     commands = file.optional(entry, "commands", list, "a list of commands") or []
     for command in commands:
@@ -139,5 +139,5 @@ def _end(file: JsonFile, hosts: set[str], entry: Any, text: Any) -> LabEnd:
         return LabEnd(text)
     match = _SWITCH_END.fullmatch(text)
     if match is None:
-        raise file.error(entry, f"{text!r} is no host, nor a switch with its port like s1-p2")
+        raise file.error(entry, f"{text!r} is neither a host nor a switch with its port like s1-p2")
     return LabEnd(match["switch"], int(match["port"]))

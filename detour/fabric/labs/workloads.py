@@ -95,7 +95,7 @@ def activities_of(lab: Lab, text: str) -> list[Activity]:
         check_keys(spec, values, *_KEYS[kind])
         activities += _MEANINGS[kind](_Part(lab, spec, kind, values))
     if not activities:
-        raise DetourError(f"{text!r}: nobody does anything; the lab has {len(lab.hosts)} host")
+        raise DetourError(f"{text!r}: there is no traffic; the lab has {len(lab.hosts)} host")
     return activities
 
 
@@ -118,8 +118,8 @@ def check_tasks(lab: Lab, with_shell: Container[str] = ()) -> None:
     for task in lab.tasks:
         if task.workload is None and task.host not in with_shell:
             raise DetourError(
-                f"{task.where}: built-in hosts cannot do the task {task.name!r} (they know ping, iperf and "
-                f"p4-utils' UDP flows); with `detour up --linux {task.host}` a shell of Linux does it"
+                f"{task.where}: built-in hosts do not support the task {task.name!r} (only ping, iperf and "
+                f"p4-utils' UDP flows); `detour up --linux {task.host}` runs it in a Linux shell"
             )
     task_activities(lab, with_shell)
 
@@ -238,7 +238,7 @@ def _up_to(most: int, least: int = 1) -> Callable[[str], int]:
 def _some_time(text: str) -> int:
     time_ps = time_ps_of(text)
     if not time_ps:
-        raise DetourError(f"{text!r} is no time above 0")
+        raise DetourError(f"{text!r} is not a time above 0")
     return time_ps
 
 
@@ -290,14 +290,14 @@ def _typed(lab: Lab, text: str) -> str:
 def _ping(words: Sequence[str], text: str) -> dict[str, str]:
     values, rest = _options(words, _PING, (), text)
     if len(rest) != 1:
-        raise DetourError(f"{text!r}: wanted is one host to ping; {_PROGRAMS}")
+        raise DetourError(f"{text!r}: expected one host to ping; {_PROGRAMS}")
     return values | {"dst": rest[0]}
 
 
 def _iperf(words: Sequence[str], text: str) -> dict[str, str]:
     values, rest = _options(words, _IPERF, ("-u",), text)
     if "dst" not in values or rest not in ([], ["-u"]):
-        raise DetourError(f"{text!r}: servers are there by themselves; {_PROGRAMS}")
+        raise DetourError(f"{text!r}: servers start automatically; {_PROGRAMS}")
     if rest:
         values.setdefault("rate", _IPERF_RATE)
     elif {"rate", "size", "tos"} & values.keys():
@@ -316,7 +316,7 @@ def _options(
         if word in names:
             value, key = next(left, None), names[word]
             if value is None:
-                raise DetourError(f"{text!r}: {word} wants a value; {_PROGRAMS}")
+                raise DetourError(f"{text!r}: {word} needs a value; {_PROGRAMS}")
             values[key] = f"{value}s" if key in _SECONDS and value[-1:].isdigit() else value
         elif word.startswith("-") and word not in flags:
             raise DetourError(f"{text!r}: there is no option {word}; {_PROGRAMS}")

@@ -54,7 +54,7 @@ def request(
     topology: Topology, linux: str | None, netns: str | None = None, mtu: int | None = None, queue: int | None = None
 ) -> LinuxRequest:
     """Hosts of a fabric of ours, by name: `h0,h71` and `h3=4711`. `queue`: packets of the switches' queues; those of
-    the hosts are as long. Raises DetourError: there is no such host, one is there twice, or something is not a
+    the hosts are as long. Raises DetourError: there is no such host, one appears twice, or something is not a
     process."""
 
     def own_name(name: str) -> str:
@@ -72,32 +72,32 @@ def request(
 
 def hosts_named(names: Sequence[str], hosts: Container[str], there: str) -> Sequence[str]:
     """The names of hosts that are to be Linux's. `there`: which hosts there are, in words. Raises DetourError: there is
-    no such host, or one is there twice."""
+    no such host, or one appears twice."""
     for name in names:
         if name not in hosts:
             raise DetourError(f"--linux {name}: there is no such host; {there}")
         if names.count(name) > 1:
-            raise DetourError(f"--linux {name}: that host is there twice")
+            raise DetourError(f"--linux {name}: that host appears twice")
     return names
 
 
 def mtu_of(names: Sequence[str], mtu: int | None) -> int:
     """The MTU of hosts, which must be there if one is given."""
     if mtu is not None and not names:
-        raise DetourError("--mtu is that of Linux hosts; name them by --linux or --netns")
+        raise DetourError("--mtu needs Linux hosts (--linux or --netns)")
     return LINUX_MTU if mtu is None else mtu
 
 
 def processes_of(netns: str | None) -> dict[str, int]:
     """Hosts that are the network namespaces of processes: `h3=4711,h4=4712`. Raises DetourError: something is not a
-    process, or a host is there twice."""
+    process, or a host appears twice."""
     processes: dict[str, int] = {}
     for text in listed(netns):
         name, _, process = text.partition("=")
         if not process.isdecimal():
-            raise DetourError(f"--netns {text}: wanted is a host and the number of a process, like h3=4711")
+            raise DetourError(f"--netns {text}: expected a host and the number of a process, like h3=4711")
         if name in processes:
-            raise DetourError(f"--netns {name}: that host is there twice")
+            raise DetourError(f"--netns {name}: that host appears twice")
         processes[name] = int(process)
     return processes
 
@@ -139,7 +139,7 @@ class LinuxHosts:
         return HostKeeper(name, file, sysctls, process)
 
     def process(self, name: str) -> int:
-        """Whose namespaces a host is."""
+        """Process whose namespaces a host is."""
         return self._keepers[name].pid
 
     def opened(self, name: str) -> Attachment:

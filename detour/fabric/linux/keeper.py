@@ -55,7 +55,7 @@ class HostKeeper:
         if self._process.stdout.readline() != "ready\n":
             why = " ".join(self._process.stderr.read().split())
             self.close()
-            raise DetourError(f"{name}: no namespace of its own: {why or 'it ended at once'}{_rights(why)}")
+            raise DetourError(f"{name}: cannot create a namespace: {why or 'it ended at once'}{_rights(why)}")
 
     def _namespaces(self) -> list[str]:
         """The command that runs another one in them."""
@@ -67,7 +67,7 @@ class HostKeeper:
 
     @property
     def pid(self) -> int:
-        """Whose namespaces they are: `/proc/PID/ns`. Its one child is the first process inside."""
+        """Process whose namespaces they are: `/proc/PID/ns`. Its one child is the first process inside."""
         return self._process.pid
 
     def run(self, command: Sequence[str], lines: str = "", pass_fds: Sequence[int] = ()) -> None:
@@ -109,7 +109,7 @@ def _rights(why: str) -> str:
 
 
 def without_root() -> bool:
-    """Whether namespaces must belong to a user namespace."""
+    """Return whether namespaces must belong to a user namespace."""
     return os.geteuid() != 0
 
 

@@ -34,8 +34,8 @@ class Namespace:
 
     @classmethod
     def of_process(cls, process: int) -> Namespace:
-        """That of a process of this user's; it lives as long as either holds it. Raises DetourError: there is no such
-        process, or it is somebody else's."""
+        """Open that of one of this user's processes; it lives as long as either holds it. Raises DetourError: there is
+        no such process, or it is somebody else's."""
         namespace = cls.__new__(cls)
         try:
             namespace.fd = os.open(f"/proc/{process}/ns/net", os.O_RDONLY | os.O_CLOEXEC)

@@ -59,7 +59,7 @@ def _open(device: str, name: str) -> Attachment:
         socket.if_nametoindex(name)
     except OSError:
         return sockets.open_tap(name, up=False) if device == "tap" else _open_veth(name)
-    raise DetourError(f"there is an interface {name} already in that namespace")
+    raise DetourError(f"interface {name} already exists in that namespace")
 
 
 def _open_veth(name: str) -> Attachment:

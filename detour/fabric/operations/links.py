@@ -46,7 +46,7 @@ class Links:
             failure = parse_failure(self._topology, name)
             failed = failure_name(self._topology, failure)
             if failure in self._control.failures:
-                raise DetourError(f"{failed} is down already")
+                raise DetourError(f"{failed} is already down")
             return extended(results.Failed, self._change(self._control.failures | {failure}), failed=failed)
 
     def heal(self, name: str | None) -> results.Healed:
@@ -93,28 +93,30 @@ class Links:
         with self._impairing:
             if clear:
                 if rate is not None or loss is not None:
-                    raise DetourError("impair: either a rate and a loss, or --clear")
+                    raise DetourError("impair: give --rate and --loss, or --clear")
                 for index in [*self._impaired] if link is None else [self._link(link)]:
                     self._set_impaired(index, 1.0, 0.0)
             elif link is not None:
                 self._impair(self._link(link), rate, loss)
             elif rate is not None or loss is not None:
-                raise DetourError("impair: which link? One like s0-s3, s0:3 or h7")
+                raise DetourError("impair: name a link, like s0-s3, s0:3 or h7")
             return results.ImpairedLinks([self._impaired[index] for index in sorted(self._impaired)])
 
     def _link(self, name: str) -> int:
         place = parse_failure(self._topology, name)
         if place.kind != "link":
-            raise DetourError(f"{name!r} is a switch; links are impaired, like s0-s3, s0:3 or h7")
+            raise DetourError(f"{name!r} is a switch; give a link, like s0-s3, s0:3 or h7")
         return place.index
 
     def _impair(self, index: int, rate: float | None, loss: float | None) -> None:
         if rate is None and loss is None:
             raise DetourError("impair: --rate, --loss or --clear is missing")
         if rate is not None and not 0 < rate <= 1:
-            raise DetourError(f"impair: a rate of {rate:g} is no fraction above 0 and at most 1")
+            raise DetourError(f"impair: a rate of {rate:g} is not a fraction above 0 and at most 1")
         if loss is not None and not 0 <= loss < 1:
-            raise DetourError(f"impair: a loss of {loss:g} is no fraction from 0 to below 1; `fail` takes a link down")
+            raise DetourError(
+                f"impair: a loss of {loss:g} is not a fraction from 0 to below 1; `fail` takes a link down"
+            )
         now = self._now(index)
         self._set_impaired(index, now.rate if rate is None else rate, now.loss if loss is None else loss)
 
@@ -145,7 +147,7 @@ class Capturing:
         switches and hosts whose ports are wanted (None: all). Raises DetourError: there is no such link, switch or
         host, captures run already, none runs, or the folder cannot be written."""
         if stop and (folder is not None or where):
-            raise DetourError("a capture is either begun or ended: give a folder or --stop")
+            raise DetourError("capture: give either a folder or --stop")
         with self._lock:
             if stop:
                 return self._stop()
@@ -157,14 +159,14 @@ class Capturing:
 
     def _start(self, folder: str, where: list[str]) -> None:
         if self._now.folder is not None:
-            raise DetourError(f"captures are being written to {self._now.folder}; `detour capture --stop` ends them")
+            raise DetourError(f"a capture to {self._now.folder} is running; stop it with `detour capture --stop`")
         names = ports_of(self._fabric.topology, where)
         self._fabric.capture(Path(folder), frozenset(names) if where else None)
         self._now = results.Captured(folder, [capture_file(name) for name in names])
 
     def _stop(self) -> results.Captured:
         if self._now.folder is None:
-            raise DetourError("no captures are being written")
+            raise DetourError("no capture is running")
         ended, self._now = self._now, results.Captured(None, [])
         self._fabric.capture(None)
         return ended

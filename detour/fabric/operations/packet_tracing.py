@@ -65,7 +65,7 @@ class PacketTracing:
 
     def trace_frame(self, source: str, frame: str, all_ways: bool, progress: Progress) -> PacketTrace:
         """The same of any frame, in hex, that a host sends: nobody need understand it. Raises DetourError: there is no
-        such host, or it is no frame."""
+        such host, or it is not a frame."""
         host, data = self._fabric.topology.host(source), hex_frame(frame)
         with self._lock:
             return self._followed(host, data, all_ways, progress)
@@ -112,7 +112,7 @@ class PacketTracing:
         `coverage`: a file for what they reach of the program. Raises DetourError: the filter does not parse, there is
         no such switch, or it cannot be looked into, or the file cannot be written."""
         if not 1 <= count <= _MOST_LIVE:
-            raise DetourError(f"{count} packets at a time; 1 to {_MOST_LIVE} are possible")
+            raise DetourError(f"{count} packets at a time; expected 1 to {_MOST_LIVE}")
         topology = self._fabric.topology
         chosen = host_filter(topology, wanted)
         only = None if switch is None else [topology.switch(switch).device_id]
@@ -135,8 +135,8 @@ class PacketTracing:
     def _running(self) -> Network:
         if not isinstance(self._fabric, NetworkFabric):
             raise DetourError(
-                f"{self._fabric.target}: only in the engine can packets be traced as they pass (`detour up --target "
-                "engine`); here `detour trace SRC DST` follows one through the tables"
+                f"{self._fabric.target}: --live needs the engine (`detour up --target engine`); "
+                "here use `detour trace SRC DST`"
             )
         return self._fabric.network
 

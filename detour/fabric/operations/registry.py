@@ -31,8 +31,8 @@ NOT_SENT = ("progress", "cancelled")
 
 @dataclass(frozen=True)
 class CommandOption:
-    """How people give a parameter: by its place, or by a `flag`, which takes no value if it has neither `metavar` nor
-    `choices`. `text`: its help; `kind`: what reads it, a function or its name in `cli.parser` (None: it is text);
+    """A parameter on the command line: by its place, or by a `flag`, which takes no value if it has neither `metavar`
+    nor `choices`. `text`: its help; `kind`: what reads it, a function or its name in `cli.parser` (None: it is text);
     `group`: one of them may be given; `is_file`: it names a file of this machine, which the page may not; `repeatable`:
     each time it is given counts; `several`: it takes more than one value."""
 
@@ -74,7 +74,7 @@ class Operation:
 
     @cached_property
     def options(self) -> dict[str, CommandOption]:
-        """How people give parameters, by name."""
+        """Command line options of the parameters, by name."""
         # Not `get_type_hints`: that would load the result's type.
         texts = {name: text for name, text in self.function.__annotations__.items() if name != "return"}
         types = {name: eval(text, self.function.__globals__) for name, text in texts.items()}
@@ -82,7 +82,7 @@ class Operation:
 
     @property
     def tells(self) -> bool:
-        """Whether it reports progress."""
+        """Return whether it reports progress."""
         return "progress" in self.function.__annotations__
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of operations: records whose fields are the keys of their JSON. A field that is UNSET is no key there.
+"""Results of operations: records whose fields are the keys of their JSON. A field that is UNSET is not a key there.
 
 Loads nothing of the fabric: the command line reads these records from a socket. `seconds`: how long it took.
 """

@@ -66,7 +66,7 @@ class Tables:
 
     def prove(self, k: int) -> results.ProvenFabric:
         """Reads all tables back and follows packets by them: on the `k` routes of every pair, on the lists that senders
-        use, plain ones, and any. Raises DetourError: this is no expander, or `k` is out of range."""
+        use, plain ones, and any. Raises DetourError: this is not an expander, or `k` is out of range."""
         network, begin, control = expander_of(self._topology), time.monotonic(), self._control
         classes = max(1, control.policy.channels)
         policy = PathPolicy(k, classes, max_hops=LIST_HOPS)

@@ -85,7 +85,7 @@ class Transfers:
         set."""
         a, b = self._ends(source, target)
         if length < 1:
-            raise DetourError(f"{length} bytes cannot be sent; at least 1")
+            raise DetourError(f"{length} bytes to send; expected at least 1")
         placed, choice = self._choice(a, b, sport, usid, spray)
         self._paths.need_one(a, b, choice.paths)
         seed = self._rng.randrange(1 << 63)
@@ -126,7 +126,7 @@ class Transfers:
             cancelled = cancelled or threading.Event()
             result = tasks.run(cancelled, progress)
             if cancelled.is_set():
-                raise DetourError(f"cancelled: {int(result.finished.sum())} of {len(run.graph)} tasks are over")
+                raise DetourError(f"cancelled: {int(result.finished.sum())} of {len(run.graph)} tasks were completed")
             return self._ran(run, result, list(tasks.flows.values()))
 
     def _ran(self, run: JobRun, result: TaskResult, flows: list[Flow]) -> JobsRan:
@@ -159,7 +159,7 @@ class Transfers:
     def _choice(self, a: Host, b: Host, sport: int | None, usid: str | None, spray: bool) -> tuple[int | None, Choice]:
         """The flow of the placement that a connection is, if it is one, and its paths."""
         if spray and (sport is not None or usid is not None):
-            raise DetourError("a path was given, and spraying takes several; give one of the two")
+            raise DetourError("--sport and --usid select one path; they do not go with --spray")
         if spray:
             return None, self._spraying(a, b)
         if sport is not None or usid is not None:
@@ -263,12 +263,12 @@ class Loading:
         """Begins to send between the pairs of a pattern without end, ends that, or says what it has done so far. Raises
         DetourError: there is no such pattern, a load is on already, or none is."""
         if stop and pattern is not None:
-            raise DetourError("a load is either begun or ended: give a pattern or --stop")
+            raise DetourError("load: give either a pattern or --stop")
         with self._lock:
             if pattern is not None:
                 self._start(pattern)
             elif self._load is None:
-                raise DetourError("no load is on; begin one like `detour load adv1`")
+                raise DetourError("no load is running; start one like `detour load adv1`")
             counted = self._counted()
             if stop:
                 self._stop()
@@ -282,13 +282,13 @@ class Loading:
 
     def _start(self, pattern: str) -> None:
         if self._load is not None:
-            raise DetourError(f"the load {self._load.pattern} is on; `detour load --stop` ends it")
+            raise DetourError(f"the load {self._load.pattern} is running; stop it with `detour load --stop`")
         linux = self._fabric.linux_hosts()
         pairs = [pair for pair in load_pairs(self._topology, pattern, self._seed) if linux.isdisjoint(pair)]
         if not pairs:
-            raise DetourError(f"{pattern}: all of its pairs have a Linux host, whose own programs send")
+            raise DetourError(f"{pattern}: all of its pairs have a Linux host")
         if len(pairs) > _MOST_PAIRS:
-            raise DetourError(f"{pattern}: {len(pairs)} connections; at most {_MOST_PAIRS} can be kept going")
+            raise DetourError(f"{pattern}: {len(pairs)} connections; expected at most {_MOST_PAIRS}")
         load = _Load(pattern, pairs)
         try:
             self._open(load, range(len(pairs)))

@@ -93,7 +93,7 @@ class UsidRerouting:
             self._diverted.pop(flow.name, None)
 
     def _carry_out(self, move: _Move) -> bool:
-        """Whether the sender took it: it may have ended meanwhile."""
+        """Return whether the sender took it: it may have ended meanwhile."""
         try:
             self._live.reroute(move.name, move.path)
         except DetourError as error:
@@ -155,5 +155,5 @@ class UsidRerouting:
 
 
 def _whole(network: Expander, switches: SwitchPath) -> bool:
-    """Whether all links of a path are there."""
+    """Return whether all links of a path are there."""
     return all((network.stops[a % network.size] == stop).any() for a, stop in pairwise(switches))

@@ -18,7 +18,7 @@ def read_frame(text: str, ethernet: bytes | None = None) -> bytes:
     if text.endswith((".pcap", ".cap", ".pcapng")) or "/" in text or _is_file(text):
         return read_capture(Path(text), ethernet)[0]
     if ethernet is not None:
-        raise DetourError(f"--ethernet is for capture files, and there is none called {text!r}")
+        raise DetourError(f"--ethernet needs a capture file; there is none called {text!r}")
     return hex_frame(text)
 
 
@@ -51,9 +51,9 @@ def hex_frame(text: str) -> bytes:
         frame = bytes.fromhex(digits)
     except ValueError:
         wrong = next(c for c in digits if c not in "0123456789abcdefABCDEF")
-        raise DetourError(f"--packet: {wrong!r} is no digit of hex, and there is no capture file {text!r}") from None
+        raise DetourError(f"--packet: {wrong!r} is not a digit of hex, and there is no capture file {text!r}") from None
     if not 0 < len(frame) <= _MAX_FRAME:
-        raise DetourError(f"--packet: a frame of {len(frame)} bytes; 1 to {_MAX_FRAME} are possible")
+        raise DetourError(f"--packet: a frame of {len(frame)} bytes; expected 1 to {_MAX_FRAME}")
     return frame
 
 

@@ -98,7 +98,7 @@ def _collected(
 
 
 def is_over(network: Wired, visits: Sequence[Visit]) -> bool:
-    """Whether all that left a switch has come to the next one, or to a host."""
+    """Return whether all that left a switch has come to the next one, or to a host."""
     arrived = [(visit.switch, visit.port, visit.frame) for visit in visits]
     for visit in visits:
         for _, leaf in visit.tree.leaves():
@@ -122,7 +122,7 @@ def by_packet(visits: Iterable[Visit]) -> list[list[Visit]]:
 
 
 def is_whole(visit: Visit) -> bool:
-    """Whether nothing of a packet is in the switch any more."""
+    """Return whether nothing of a packet is in the switch any more."""
     return all(leaf.outcome is not None for _, leaf in visit.tree.leaves())
 
 

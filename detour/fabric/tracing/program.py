@@ -97,5 +97,5 @@ def read_write_request(path: Path) -> tuple[list[p4r.Update], list[str]]:
     try:
         request = text_format.Parse(read_text(path), p4r.WriteRequest())
     except text_format.ParseError as error:
-        raise DetourError(f"{path}: this is no WriteRequest: {error}") from None
+        raise DetourError(f"{path}: this is not a WriteRequest: {error}") from None
     return list(request.updates), [f"{path}: update {number}" for number in range(1, len(request.updates) + 1)]

@@ -28,7 +28,7 @@ _ALTERNATIVES = "ACTION_SELECTOR"
 
 
 def read_trace(file: Path) -> dict[str, Any]:
-    """A packet's document: `hops` and `outcomes`. Raises `DetourError`: the file cannot be read, or is no trace."""
+    """A packet's document: `hops` and `outcomes`. Raises `DetourError`: the file cannot be read, or is not a trace."""
     data = read_bytes(file)
     try:
         text = data.decode()

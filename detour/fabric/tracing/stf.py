@@ -82,7 +82,7 @@ class StfNumber:
 
     @property
     def has_wildcards(self) -> bool:
-        """Whether there are any."""
+        """Return whether there are any."""
         return "*" in self.text
 
 
@@ -170,7 +170,7 @@ class StfCheckCounter(StfStatement):
     expected: int
 
     def holds(self, count: int) -> bool:
-        """Whether a counter that stands at `count` is as it should be."""
+        """Return whether a counter that stands at `count` is as it should be."""
         return _CONDITIONS[self.condition](count, self.expected)
 
 
@@ -252,7 +252,7 @@ class _Line:
         allowed = "0123456789abcdef*" if word == "expect" else "0123456789abcdef"
         wrong = next((digit for digit in digits if digit not in allowed), None)
         if wrong is not None:
-            self.fail(f"{wrong!r} is no digit of a frame in hex")
+            self.fail(f"{wrong!r} is not a digit of a frame in hex")
         if word == "expect":
             return StfExpect(self.number, self.text, int(port), digits or None, exact)
         if not digits or len(digits) % 2:
@@ -364,7 +364,7 @@ class _Line:
             self.fail(f"a counter counts packets or bytes, not {unit}")
         condition = self._take("mark", "a condition")
         if condition not in _CONDITIONS:
-            self.fail(f"{condition!r} is no condition: {', '.join(_CONDITIONS)}")
+            self.fail(f"{condition!r} is not a condition: {', '.join(_CONDITIONS)}")
         return StfCheckCounter(self.number, self.text, counter, index, unit, condition, self._whole("a number"))
 
     def _command(self, word: str) -> StfCommand:

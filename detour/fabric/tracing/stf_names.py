@@ -42,7 +42,7 @@ def add_command(add: StfAdd, program: ProgramNames) -> list[str]:
     for match in add.key:
         field = _field(table, match.field)
         if field.name in given:
-            raise DetourError(f"the field {field.name} is there twice")
+            raise DetourError(f"the field {field.name} appears twice")
         given[field.name] = match
     key = [_key_word(field, given.get(field.name)) for field in table.key]
     action = by_suffix("action", add.action.name, table.actions)

@@ -206,7 +206,7 @@ class _Player:
         counter = by_suffix("counter", statement.counter, self._program.counters)
         if counter.table is None:
             if isinstance(statement.index, str):
-                raise DetourError(f"{counter.name} is no direct counter: it has indices, not entries")
+                raise DetourError(f"{counter.name} is not a direct counter: it has indices, not entries")
             return self._api.standard.bm_counter_read(counter.name, statement.index)
         if not isinstance(statement.index, str):
             return self._api.standard.bm_mt_read_counter(counter.table, statement.index)

@@ -75,7 +75,7 @@ class FabricCopy:
             arrival = next(iter(waiting))
             fraction = waiting.pop(arrival)
             if len(packet.hops) >= _MOST_HOPS:
-                raise DetourError(f"the packet is still under way after {_MOST_HOPS} hops: it goes round in a loop")
+                raise DetourError(f"the packet is in a loop: {_MOST_HOPS} hops without an end")
             for onward, part in self._hop(packet, arrival, fraction, all_ways):
                 waiting[onward] = waiting.get(onward, 0.0) + part
         return packet

@@ -29,7 +29,7 @@ def tree_parents(members: Sequence[int], m0: int, arity: int) -> dict[int, int]:
     """Parent of every member but the root, in a tree in which nobody has more than `2 * arity` children. Raises
     DetourError: the arity is not positive, or there is no member."""
     if arity < 1:
-        raise DetourError(f"a barrier's tree has {arity} children a node; at least 1 is needed")
+        raise DetourError(f"a barrier's tree with {arity} children per node; expected at least 1")
     if not members:
         raise DetourError("a barrier needs hosts")
     by_leaf: dict[int, list[int]] = {}
@@ -107,13 +107,13 @@ class Barrier:
     # -- what hosts see ---------------------------------------------------------------------------------
 
     def heard(self) -> Int64Array:
-        """How often all children of a host have reported; a large number if it has none."""
+        """Number of reports of all children of a host; a large number if it has none."""
         least = np.full(self._fabric.tree.slots, np.iinfo(np.int64).max, np.int64)
         np.minimum.at(least, self.parent, self._arrived(self._up))
         return least
 
     def released(self) -> Int64Array:
-        """How often a host has been released; of the root, what it has passed on."""
+        """Number of times a host has been released; of the root, what it has passed on."""
         times = self.forwarded.copy()
         times[self.child] = self._arrived(self._down)
         return times
@@ -140,7 +140,7 @@ class Barrier:
 
 
 class Lateness:
-    """How late hosts act, ps: jitter in all that they do, and stragglers that begin every phase late. Without it every
+    """Delays of hosts, ps: jitter in all that they do, and stragglers that start every phase late. Without it every
     host acts at the poll at which it sees that it can, and what a barrier costs is a lower bound. Everything random
     comes from the seed."""
 
@@ -151,7 +151,7 @@ class Lateness:
         self._begins = np.zeros(slots, np.int64)
         for host, late in stragglers:
             if host not in hosts:
-                raise DetourError(f"straggler {host}: no such server takes part (there are {len(hosts)})")
+                raise DetourError(f"straggler {host}: no such server participates (there are {len(hosts)})")
             self._begins[host] += late
 
     def acting(self, hosts: Int64Array) -> Int64Array:

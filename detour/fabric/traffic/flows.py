@@ -161,7 +161,7 @@ class FileSink:
 
 @dataclass(frozen=True)
 class Choice:
-    """How a flow chooses its path: the only one there is, or, if there are several, by probing them; with `react` it
+    """Path selection of a flow: the only one there is, or, if there are several, by probing them; with `react` it
     stays on one until that is congested (`hosts.paths.reacting`), with `spray` every packet has a path of its own,
     which that scheme chooses."""
 
@@ -244,7 +244,7 @@ class Flow:
 
     @property
     def has_room(self) -> bool:
-        """Whether another message may be posted."""
+        """Return whether another message may be posted."""
         in_use = self.posted - min(self._completed, self._received)
         return not self.exhausted and self.failure is None and in_use < self._slots
 

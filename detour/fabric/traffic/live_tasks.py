@@ -48,7 +48,7 @@ class LiveTasks:
         """time, task, and whether it is over then or begins"""
 
     def run(self, cancelled: threading.Event, progress: Progress) -> TaskResult:
-        """Goes on until all tasks are over, or somebody cancels it. Raises DetourError: a connection failed."""
+        """Goes on until all tasks were completed, or somebody cancels it. Raises DetourError: a connection failed."""
         clock, graph = self._pump.clock, self._graph
         self._begun_ps = begin = clock.now_ps
         for task in np.flatnonzero(self._open == 0).tolist():

@@ -118,11 +118,11 @@ class OutageController:
         links.update(link for each in silent for leaf in each.leaves for link in fabric.paths.beside(leaf))
         for link in sorted(links - probed):
             name = fabric.tree.link_name(link)
-            raise DetourError(f"link {name} cannot break silently: probing it takes two hosts on its leaf")
+            raise DetourError(f"link {name} cannot break silently: probing expected at least two hosts on its leaf")
 
     @staticmethod
     def connections(fabric: FatTree) -> int:
-        """How many its probes take at most."""
+        """Largest number of connections that its probes take."""
         return len(TreePaths(fabric).probes())
 
     @property

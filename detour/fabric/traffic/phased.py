@@ -92,9 +92,9 @@ class Pace:
         if self.message < 1:
             raise DetourError(f"a message of {self.message} bytes; it must be at least 1")
         if self.poll_ps < 1:
-            raise DetourError("hosts must poll from time to time")
+            raise DetourError("the polling interval must be above 0")
         if self.jitter_ps < 0 or any(late < 0 for _, late in self.stragglers):
-            raise DetourError("hosts cannot be early: jitter and stragglers' times are 0 or more")
+            raise DetourError("jitter and stragglers' times must be 0 or more")
 
 
 class Actor(Protocol):
@@ -180,7 +180,8 @@ class PhasedExchange:
 
     @staticmethod
     def connections(messages: PhasedMessages) -> int:
-        """How many a fabric must have room for: messages, the barrier's tree and, if hosts are lost, another one."""
+        """Number of connections that a fabric must have room for: messages, the barrier's tree and, if hosts are lost,
+        another one."""
         hosts = len(np.unique(np.concatenate([messages.src, messages.dst])))
         return len(messages) + 2 * Barrier.messages(hosts)
 
@@ -227,7 +228,7 @@ class PhasedExchange:
         self._moved = self.fabric.now_ps, arrived
 
     def more(self) -> bool:
-        """Whether there are phases to come."""
+        """Return whether there are phases to come."""
         return bool(self._queue)
 
     def _advance(self) -> None:

@@ -163,7 +163,7 @@ class PinnedFabric(VirtualFabric):
         if self.scheme.paths != "spray":
             return self.connect_pinned(src, dst, path)
         if (path != INSIDE).any():
-            raise DetourError("messages whose packets are sprayed have no way of their own")
+            raise DetourError("sprayed messages have no path of their own")
         ports = draw_ports(len(src), _SPRAY_PORTS, 0, self.settings.seed)
         return connect_many(self.device, src, dst, choice="spray", ports=ports, seed=self.settings.seed)
 

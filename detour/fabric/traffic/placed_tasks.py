@@ -40,8 +40,8 @@ class PlacedTasks:
         self._fabric = fabric = run.fabric
         if fabric.scheme.paths not in ("shortest", "pinned"):
             raise DetourError(
-                f"scheme {fabric.scheme.name} picks paths itself; a placement needs one that stays on the path that it "
-                "is given, like LERP-shortest"
+                f"scheme {fabric.scheme.name} chooses paths itself; a placement needs a scheme that keeps the "
+                "given path, like LERP-shortest"
             )
         demanded = {run.index(*name): path for name, path in (pinned or {}).items()}
         source, target = run.connections.T.astype(np.int32)

@@ -50,7 +50,7 @@ class _TaskPairs:
 def _pairs_of(graph: TaskGraph, lanes: int) -> _TaskPairs:
     """Connections are as many as the messages of two hosts, at most `lanes`, and as those that tasks name."""
     if lanes < 1:
-        raise DetourError(f"{lanes} connections for two hosts; there must be one at least")
+        raise DetourError(f"{lanes} connections for two hosts; expected at least 1")
     sent, tasks = graph.is_message, graph.tasks
     keys = tasks["source"][sent].astype(np.int64) * graph.hosts + tasks["destination"][sent]
     pairs, inverse, count = np.unique(keys, return_inverse=True, return_counts=True)
@@ -88,7 +88,7 @@ class TaskResult:
 
     @property
     def completed(self) -> bool:
-        """Whether all are."""
+        """Return whether all are completed."""
         return bool(self.finished.all())
 
     def flow_completion_ps(self) -> Int64Array:
@@ -169,12 +169,12 @@ class TaskRun:
 
     @property
     def over(self) -> bool:
-        """Whether all tasks are over, or have failed."""
+        """Return whether all tasks were completed, or have failed."""
         return self.share == 1 or bool(((self._task["done"] >= 0) | (self._task["state"] == TASK_FAILED)).all())
 
     @property
     def to_begin(self) -> bool:
-        """Whether a computation is under way, or a task waits for its time only."""
+        """Return whether a computation is under way, or a task waits for its time only."""
         return bool((self._hs.host["events_when"] < MAX_TIME).any())
 
     @property

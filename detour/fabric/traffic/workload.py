@@ -56,7 +56,7 @@ def _adopt(name: str, value: Any) -> Pattern:
             chosen = [(int(a), int(b)) for a, b in function(topology, rng)]
             wrong = next((p for p in chosen if p[0] == p[1] or not all(0 <= host < hosts for host in p)), None)
             if wrong is not None:
-                raise DetourError(f"{wrong} is no pair of two of the {hosts} hosts of {topology.spec}")
+                raise DetourError(f"{wrong} is not a pair of the {hosts} hosts of {topology.spec}")
             return chosen
 
     return pairs
@@ -85,7 +85,7 @@ def pairs_of(topology: Topology, pattern: str, seed: int = 0, count: int | None 
     if count is None:
         return pairs
     if not 0 < count <= len(pairs):
-        raise DetourError(f"pattern {pattern} has 1 to {len(pairs)} pairs in {topology.spec}; {count} are asked for")
+        raise DetourError(f"pattern {pattern} has 1 to {len(pairs)} pairs in {topology.spec}, not {count}")
     return rng.sample(pairs, count)
 
 

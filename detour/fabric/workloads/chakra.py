@@ -106,7 +106,7 @@ class _Trace:
             for node in nodes:
                 for number in dict.fromkeys(node.after):
                     if (npu, number) not in self._last:
-                        raise self._error(npu, node, f"it waits for node {number}, which is not there")
+                        raise self._error(npu, node, f"it waits for node {number}, which does not exist")
                     self._tasks.wait(self._first[npu, node.number], self._last[npu, number])
         self._match()
         self._collect()
@@ -122,7 +122,7 @@ class _Trace:
 
     def _add(self, npu: int, node: ChakraNode) -> None:
         if node.micros > _LONGEST_MICROS:
-            raise self._error(npu, node, f"a duration of {node.micros} us; at most 2**40 are possible")
+            raise self._error(npu, node, f"a duration of {node.micros} us; expected at most 2**40")
         called = bool(node.attributes.get("is_cpu_op"))
         kind = node.kind
         if kind in ("COMM_SEND_NODE", "COMM_RECV_NODE") and not called:
@@ -196,7 +196,7 @@ class _Trace:
         which = self._number(npu, node, "comm_type")
         name = COLLECTIVE_TYPES[which] if 0 <= which < len(COLLECTIVE_TYPES) else str(which)
         if name not in _BY_TYPE:
-            raise self._error(npu, node, f"collective {name} is not supported; those are: {', '.join(_BY_TYPE)}")
+            raise self._error(npu, node, f"collective {name} is not supported; supported: {', '.join(_BY_TYPE)}")
         if name != "BARRIER":
             self._size(npu, node)
         dimensions = node.attributes.get("involved_dim")
@@ -219,7 +219,9 @@ class _Trace:
                 together = [calls[npu][number] for npu in members if number < len(calls.get(npu, ()))]
                 if len(together) < len(members):
                     missing = next(npu for npu in members if number >= len(calls.get(npu, ())))
-                    raise self._error(most[0].npu, most[number].node, f"NPU {missing} takes no part in this collective")
+                    raise self._error(
+                        most[0].npu, most[number].node, f"NPU {missing} does not participate in this collective"
+                    )
                 self._collective(together, count <= _MOST_STEPS)
 
     def _collective(self, calls: Sequence[_Call], is_step: bool) -> None:

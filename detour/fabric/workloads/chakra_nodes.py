@@ -79,7 +79,8 @@ def _messages() -> tuple[Any, Any]:
 
 
 def read_nodes(file: Path) -> list[ChakraNode]:
-    """All nodes of a file, in its order. Raises DetourError: the file cannot be read, or is no trace; with the node."""
+    """All nodes of a file, in its order. Raises DetourError: the file cannot be read, or is not a trace; with the "
+    "node."""
     try:
         data = file.read_bytes()
         if data.startswith(b"\x1f\x8b"):
@@ -99,7 +100,7 @@ def read_nodes(file: Path) -> list[ChakraNode]:
     numbers = [node.number for node in nodes]
     if len(set(numbers)) < len(numbers):
         twice = next(k for place, k in enumerate(numbers) if k in set(numbers[:place]))
-        raise DetourError(f"Chakra trace {file}: node {twice} is there twice")
+        raise DetourError(f"Chakra trace {file}: node {twice} appears twice")
     return nodes
 
 
@@ -139,11 +140,11 @@ def _from_protobuf(data: bytes) -> Iterator[ChakraNode]:
         size, begin = _varint(data, at)
         at = begin + size
         if begin < 0 or at > len(data):
-            raise DetourError(f"{what} is cut off")
+            raise DetourError(f"{what} is truncated")
         try:
             decoded = (metadata if place < 0 else node).FromString(data[begin:at])
         except DecodeError:
-            raise DetourError(f"{what} is no protobuf message of its schema") from None
+            raise DetourError(f"{what} is not a protobuf message of its schema") from None
         if place >= 0:
             kind = NODE_TYPES[decoded.type] if 0 <= decoded.type < len(NODE_TYPES) else str(decoded.type)
             attributes = {attribute.name: _value(attribute) for attribute in decoded.attr}
@@ -178,7 +179,7 @@ def _from_json(data: bytes) -> Iterator[ChakraNode]:
     except json.JSONDecodeError as error:
         raise DetourError(f"line {error.lineno}: {error.msg}") from None
     except (UnicodeDecodeError, RecursionError):
-        raise DetourError("it is no JSON") from None
+        raise DetourError("it is not JSON") from None
     graph = objects[0].get("workload_graph") if isinstance(objects[0], dict) else None
     entries = graph if isinstance(graph, list) else objects[1:]
     for place, entry in enumerate(entries):

@@ -313,7 +313,7 @@ def hierarchical(tasks: TaskList, ranks: Ranks, size: int, *, group: int) -> Ran
     not make up whole groups."""
     n = len(ranks)
     if group < 1 or n % group:
-        raise DetourError(f"{n} ranks do not make up whole groups of {group}")
+        raise DetourError(f"{n} ranks cannot form whole groups of {group}")
     waits = ranks.done()
     groups = [range(first, first + group) for first in range(0, n, group)]
     rows = [range(place, n, group) for place in range(group)]
@@ -341,7 +341,7 @@ def hierarchical(tasks: TaskList, ranks: Ranks, size: int, *, group: int) -> Ran
 @dataclass(frozen=True)
 class JobStep:
     """A step of a job's graph: its job (by number), name, number of ranks, bytes in nccl-tests' terms, and the factor
-    from bytes over time to bus bandwidth (`factor`; 0: it is no collective)."""
+    from bytes over time to bus bandwidth (`factor`; 0: it is not a collective)."""
 
     job: int
     name: str

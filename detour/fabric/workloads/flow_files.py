@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flow files of ns-3's RDMA simulators: the number of flows, then a flow a line.
+"""Flow files of ns-3's RDMA simulators: the number of flows, then one flow per line.
 
     3
     0 9 3 1000000 2.000000000           conweave-ns3's generator: src dst priority bytes start_seconds
@@ -33,14 +33,14 @@ def read_flow_file(file: Path, hosts: int) -> FlowTable:
     a line is malformed: file, line and rule."""
     lines = [(number, line) for number, line in enumerate(read_text(file).splitlines(), 1) if line.strip()]
     if not lines:
-        raise DetourError(f"{file}: it is empty; wanted is the number of flows, then a flow a line")
+        raise DetourError(f"{file}: it is empty; expected the number of flows, then one flow per line")
     count = _count(file, *lines[0])
     if len(lines) - 1 != count:
-        raise DetourError(f"{file}, line {lines[0][0]}: it announces {count} flows and {len(lines) - 1} follow")
+        raise DetourError(f"{file}, line {lines[0][0]}: it declares {count} flows and {len(lines) - 1} follow")
     columns = len(lines[1][1].split())
     if columns not in _COLUMNS:
         raise DetourError(
-            f"{file}, line {lines[1][0]}: {columns} columns; wanted are 5 ({_COLUMNS[5]}) or 6 ({_COLUMNS[6]})"
+            f"{file}, line {lines[1][0]}: {columns} columns; expected 5 ({_COLUMNS[5]}) or 6 ({_COLUMNS[6]})"
         )
     table = np.empty(count, FLOW)
     for row, (number, line) in enumerate(lines[1:]):
@@ -55,7 +55,7 @@ def _count(file: Path, number: int, line: str) -> int:
     if len(words) != 1 or not words[0].isascii() or not words[0].isdigit():
         raise DetourError(f"{file}, line {number}: {line.strip()!r:.60} is not the number of flows, alone on its line")
     if not 1 <= int(words[0][:12]) <= MOST_FLOWS:
-        raise DetourError(f"{file}, line {number}: {words[0]:.20} flows; 1 to {MOST_FLOWS} are possible")
+        raise DetourError(f"{file}, line {number}: {words[0]:.20} flows; expected 1 to {MOST_FLOWS}")
     return int(words[0])
 
 

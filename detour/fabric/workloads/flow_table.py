@@ -34,7 +34,7 @@ def check_flows(table: FlowTable, hosts: int, what: str) -> None:
     """Refuses what no fabric with so many hosts can carry. Raises DetourError if there is no flow, there are too many,
     or one breaks a rule; `what` names where they come from."""
     if not 1 <= len(table) <= MOST_FLOWS:
-        raise DetourError(f"{what}: {len(table)} flows; 1 to {MOST_FLOWS} are possible")
+        raise DetourError(f"{what}: {len(table)} flows; expected 1 to {MOST_FLOWS}")
     rules = (
         (table["source"] == table["target"], lambda row: f"h{row['source']} would send to itself"),
         (
@@ -44,7 +44,7 @@ def check_flows(table: FlowTable, hosts: int, what: str) -> None:
         ),
         (
             (table["bytes"] < 1) | (table["bytes"] > MOST_FLOW_BYTES),
-            lambda row: f"{row['bytes']} bytes; 1 to 2**36 are possible",
+            lambda row: f"{row['bytes']} bytes; expected 1 to 2**36",
         ),
         (table["start_ps"] < 0, lambda row: f"it begins at {row['start_ps']} ps, before time 0"),
     )

@@ -49,7 +49,7 @@ _MESSAGE = re.compile(
 _CALC = re.compile(rf"(?:({_LABEL})\s*:\s*)?calc\s+(\d+)(?:\s+cpu\s+(\d+))?", re.ASCII)
 _REQUIRES = re.compile(rf"({_LABEL})\s+(i?requires)\s+({_LABEL})", re.ASCII)
 _SYNTAX = (
-    "wanted is `[label:] send 8b to 1 [tag 2] [cpu 0] [nic 0]`, `[label:] recv 8b from 1 ...`, `[label:] calc 100 "
+    "expected `[label:] send 8b to 1 [tag 2] [cpu 0] [nic 0]`, `[label:] recv 8b from 1 ...`, `[label:] calc 100 "
     "[cpu 0]`, `label requires label`, `label irequires label` or `}`"
 )
 _LONGEST_NS = 1 << 50
@@ -109,7 +109,7 @@ def read_goal(file: Path, hosts: int) -> TaskGraph:
         reason = error.strerror if isinstance(error, OSError) else "it is neither text nor a binary schedule"
         raise DetourError(f"GOAL schedule {file}: {reason}") from None
     except (struct.error, ValueError, IndexError):
-        raise DetourError(f"GOAL schedule {file}: it is cut off, or damaged") from None
+        raise DetourError(f"GOAL schedule {file}: it is truncated or damaged") from None
     schedule: _Schedule | None = None
     for number, line in _statements(text):
         if schedule is None:
@@ -119,7 +119,7 @@ def read_goal(file: Path, hosts: int) -> TaskGraph:
         else:
             _statement(schedule, number, line)
     if schedule is None:
-        raise DetourError(f"GOAL schedule {file}: there is nothing in it")
+        raise DetourError(f"GOAL schedule {file}: it is empty")
     if schedule.rank >= 0:
         raise DetourError(f"GOAL schedule {file}: the braces of rank {schedule.rank} are not closed")
     _match(schedule)
@@ -127,13 +127,13 @@ def read_goal(file: Path, hosts: int) -> TaskGraph:
 
 
 def is_goal(text: str) -> bool:
-    """Whether a text begins like a schedule."""
+    """Return whether a text begins like a schedule."""
     first = next((line for _, line in _statements(text)), "")
     return _HEAD.fullmatch(first) is not None
 
 
 def is_binary_goal(data: bytes) -> bool:
-    """Whether a file begins like a binary schedule."""
+    """Return whether a file begins like a binary schedule."""
     return data[:8] == struct.pack("<Q", COOKIE)
 
 
@@ -197,12 +197,12 @@ def _head(file: Path, number: int, line: str, hosts: int) -> _Schedule:
 def _begin_rank(schedule: _Schedule, number: int, line: str) -> None:
     match = _RANK.fullmatch(line)
     if match is None:
-        raise schedule.error(number, f"{line!r:.60}; wanted is `rank 0 {{`")
+        raise schedule.error(number, f"{line!r:.60}; expected `rank 0 {{`")
     rank = int(match[1][:10])
     if rank >= schedule.ranks:
         raise schedule.error(number, f"rank {rank}; there are {schedule.ranks}, from 0 on")
     if rank in schedule.seen:
-        raise schedule.error(number, f"rank {rank} is there twice")
+        raise schedule.error(number, f"rank {rank} appears twice")
     schedule.rank = rank
     schedule.seen.add(rank)
     schedule.labels.clear()
@@ -216,7 +216,7 @@ def _statement(schedule: _Schedule, number: int, line: str) -> None:
     elif (match := _CALC.fullmatch(line)) is not None:
         time = int(match[2][:18])
         if time > _LONGEST_NS:
-            raise schedule.error(number, f"calc {match[2]:.30}; at most 2**50 ns are possible")
+            raise schedule.error(number, f"calc {match[2]:.30}; expected at most 2**50 ns")
         name, cpu = schedule.name(number, match[1]), int((match[3] or "0")[:10])
         task = schedule.tasks.compute(schedule.rank, time * NS, unit=cpu, label=name)
         _define(schedule, number, match[1], task)
@@ -231,7 +231,7 @@ def _define(schedule: _Schedule, number: int, label: str | None, task: int) -> N
     if label is None:
         return
     if label in schedule.labels:
-        raise schedule.error(number, f"label {label} is there twice in rank {schedule.rank}")
+        raise schedule.error(number, f"label {label} appears twice in rank {schedule.rank}")
     schedule.labels[label] = task
 
 
@@ -242,14 +242,14 @@ def _message(schedule: _Schedule, number: int, match: re.Match[str]) -> None:
         raise schedule.error(number, f"{kind} ... {way}; a send goes `to`, a recv comes `from` a rank")
     if other == "-1" or tag == "-1":
         what = "source" if other == "-1" else "tag"
-        raise schedule.error(number, f"any {what} (-1): what would match depends on the run, which is not supported")
+        raise schedule.error(number, f"any {what} (-1): wildcard receives are not supported")
     peer, bytes_ = int(other[:10]), int(size[:20])
     if peer >= schedule.ranks:
         raise schedule.error(number, f"rank {peer}; there are {schedule.ranks}, from 0 on")
     if peer == rank:
         raise schedule.error(number, f"rank {rank} would send to itself")
     if bytes_ > MAX_MESSAGE:
-        raise schedule.error(number, f"a message of {size:.30} bytes; at most 2**40 are possible")
+        raise schedule.error(number, f"a message of {size:.30} bytes; expected at most 2**40")
     name, tasks = schedule.name(number, label), schedule.tasks
     if sends:
         task = tasks.message(rank, peer, max(bytes_, 1), label=name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long tasks take at best: on a fabric that nobody else uses, at the rate of its links.
+"""Minimum times of tasks: on an empty fabric, at the rate of its links.
 
 What slowdown is measured against. A message alone takes the time of its frames on the slowest link of the way and what
 the last one takes on all others: every switch passes a frame on when it has all of it.
@@ -128,7 +128,7 @@ class _Ways:
             while at != a:
                 last = int(before[at])
                 if last < 0:
-                    raise DetourError(f"there is no way from {' to '.join(self._wire.topology.path_names((a, b)))}")
+                    raise DetourError(f"there is no path from {' to '.join(self._wire.topology.path_names((a, b)))}")
                 way.append(self._terms[self._links[last, at].index])
                 at = last
             self._of_pair[a, b] = tuple(way[::-1])
@@ -136,7 +136,7 @@ class _Ways:
 
     def messages(self, graph: TaskGraph) -> tuple[Int64Array, Int64Array]:
         """(n,) times to the last byte in memory, and what an acknowledgement takes from there on at least, 0 for what
-        is no message."""
+        is not a message."""
         tasks = graph.tasks
         alone, back = np.zeros(len(graph), np.int64), np.zeros(len(graph), np.int64)
         sent = np.flatnonzero(graph.is_message)

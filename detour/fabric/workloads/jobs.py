@@ -69,7 +69,7 @@ class _Course:
 
     @staticmethod
     def of(values: dict[str, Any], where: str) -> _Course:
-        """From values of a name or a file. Raises DetourError if one of them is no time, or there are too many
+        """From values of a name or a file. Raises DetourError if one of them is not a time, or there are too many
         iterations."""
         names = ("compute", "reduce", "start")
         times = {f"{name}_ps": _quantity(time_ps_of, values.get(name, 0), f"{where}: {name}") for name in names}
@@ -149,7 +149,7 @@ def _named(text: str, name: str, values: dict[str, str], topology: Topology, ran
         case "hierarchical":
             group = number("group", len(topology.hosts_of[topology.hosts[0].switch]), 1)
             if ranks % group:
-                raise DetourError(f"{text!r}: {ranks} ranks do not make up whole groups of {group}; give group=")
+                raise DetourError(f"{text!r}: {ranks} ranks cannot form whole groups of {group}; give group=")
             return partial(collectives.hierarchical, group=group)
     return _SIMPLE[name]
 
@@ -185,7 +185,7 @@ def _hosts(text: str, values: dict[str, str], topology: Topology) -> list[int]:
         return list(range(ranks))
     seed = whole_number(text, "shuffle", values["shuffle"])
     if seed < 0:
-        raise DetourError(f"{text!r}: shuffle={seed}; it must be a whole number from 0 on, a seed")
+        raise DetourError(f"{text!r}: shuffle={seed}; it must be a whole number of at least 0")
     return np.random.default_rng(seed).permutation(have)[:ranks].tolist()
 
 
@@ -221,7 +221,7 @@ def read_job_run(file: Path, topology: Topology) -> JobRun:
     does not say how much flows carry."""
     flows = read_jobs(file, topology)
     if flows.bytes is None:
-        raise DetourError(f"job file {file}: jobs that run need `bytes`, what each of their flows carries")
+        raise DetourError(f"job file {file}: --run needs `bytes` (per flow) in every job")
     connection = _connections(flows)
     tasks = TaskList(len(topology.hosts), serial=True)
     operations: dict[str, JobStep] = {}

@@ -64,7 +64,7 @@ class ModelRun:
         """Raises DetourError: what does not go into what, or a single host."""
         layers, _ = self.shape()
         if self.tp * self.pp * self.dp == 1:
-            raise DetourError("tp * pp * dp is 1: one host sends nothing; give --tp, --pp or --dp")
+            raise DetourError("tp * pp * dp is 1: a single host sends nothing; give --tp, --pp or --dp")
         for what, value, by, count in (
             ("layers", layers, "pp", self.pp), ("batch", self.batch, "dp * micro-batch", self.dp * self.micro_batch),
             ("dp", self.dp, "ep", self.ep), ("experts", self.experts, "ep", self.ep),

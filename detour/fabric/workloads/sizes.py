@@ -73,17 +73,17 @@ def read_sizes(file: Path) -> SizeDistribution:
 
 def _point(words: list[str], before: list[tuple[float, float]]) -> tuple[float, float]:
     if len(words) != 2:
-        raise DetourError(f"{len(words)} columns; wanted are 2, `bytes percent`")
+        raise DetourError(f"{len(words)} columns; expected 2, `bytes percent`")
     try:
         size, percent = number_of(words[0].removesuffix("B")), number_of(words[1])
     except DetourError:
         raise DetourError(f"{' '.join(words)!r:.40} is not two numbers, `bytes percent`") from None
     if not 0 <= size <= MOST_FLOW_BYTES:
-        raise DetourError(f"{words[0]} bytes; 0 to 2**36 are possible")
+        raise DetourError(f"{words[0]} bytes; expected 0 to 2**36")
     if not 0 <= percent <= 100:
-        raise DetourError(f"{words[1]} percent; 0 to 100 are possible")
+        raise DetourError(f"{words[1]} percent; expected 0 to 100")
     if before and (size < before[-1][0] or percent < before[-1][1] or (size, percent) == before[-1]):
-        raise DetourError("sizes and percentages must rise from line to line")
+        raise DetourError("sizes and percentages must increase from line to line")
     return size, percent
 
 
@@ -131,8 +131,6 @@ def poisson_starts(rate_hz: float, duration_s: float, random: np.random.Generato
     `most`."""
     expected = rate_hz * duration_s
     if expected > most:
-        raise DetourError(
-            f"{expected:.3g} flows are expected; at most {most} are possible: take less time, load or hosts"
-        )
+        raise DetourError(f"{expected:.3g} flows are expected; at most {most} are allowed: reduce time, load or hosts")
     drawn = np.cumsum(random.exponential(1 / rate_hz, math.ceil(expected + 10 * math.sqrt(expected) + 10)))
     return drawn[drawn < duration_s]

@@ -125,7 +125,7 @@ class TaskGraph:
         if (k := self._first(sent & (tasks["bytes"] <= 0))) is not None:
             raise DetourError(f"{self.label(k)}: a message of {tasks['bytes'][k]} bytes; it must have at least one")
         if (k := self._first(tasks["bytes"] > MAX_MESSAGE)) is not None:
-            raise DetourError(f"{self.label(k)}: a message of {tasks['bytes'][k]} bytes; at most 2**40 are possible")
+            raise DetourError(f"{self.label(k)}: a message of {tasks['bytes'][k]} bytes; expected at most 2**40")
         if (k := self._first(~sent & (tasks["bytes"] != 0))) is not None:
             raise DetourError(f"{self.label(k)}: {tasks['bytes'][k]} bytes, but no destination")
         for name in ("start_ps", "compute_ps"):
@@ -140,7 +140,7 @@ class TaskGraph:
     def _check_dependencies(self) -> None:
         pairs, n = self.dependencies, len(self.tasks)
         if pairs.ndim != 2 or pairs.shape[1] != 2 or self.starts.shape != (len(pairs),):
-            raise DetourError(f"dependencies have shape {pairs.shape}; wanted are pairs, and a flag for each")
+            raise DetourError(f"dependencies have shape {pairs.shape}; expected pairs, and a flag for each")
         if (k := self._first((pairs.min(axis=1) < 0) | (pairs.max(axis=1) >= n))) is not None:
             raise DetourError(f"task {pairs[k, 1]} would wait for task {pairs[k, 0]}; there are tasks 0 to {n - 1}")
         first, then = self.tasks[pairs[:, 0]], self.tasks[pairs[:, 1]]
@@ -149,8 +149,8 @@ class TaskGraph:
         if (k := self._first(~learnt)) is not None:
             a, b = (int(task) for task in pairs[k])
             raise DetourError(
-                f"{self.label(b)} at h{then['source'][k]} waits for {self.label(a)}, of which that host learns "
-                "nothing: hosts wait for what they did and for messages that come to them"
+                f"{self.label(b)} at h{then['source'][k]} waits for {self.label(a)}, an "
+                "event at another host: a task can wait only for events at its own host"
             )
 
     def _check_cycles(self) -> None:

@@ -111,7 +111,7 @@ def on_path(p: NsccParameters, s: NsccState, q: Sender, packet: Packet, now: int
 
 @hook
 def _quick_adapt(p: NsccParameters, s: NsccState, q: Sender, wait: float, held_against: int, now: int) -> bool:
-    """Whether the window was set to what arrived, or the packet is one that does not count."""
+    """Return whether the window was set to what arrived, or the packet is one that does not count."""
     done = False
     if s.ignored < s.ignore and held_against:
         done = True

@@ -115,5 +115,5 @@ def call(q: Sender, which: int, now: int) -> None:
 
 @inner
 def has(q: Sender, which: int) -> bool:
-    """Whether the QP's algorithm has a hook."""
+    """Return whether the QP's algorithm has a hook."""
     return plugins.has(q.cc_row, which)

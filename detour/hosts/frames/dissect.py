@@ -117,7 +117,7 @@ def _extensions(f: ReceivedFrame, at: int) -> int:
 
 @inner
 def _is_led(hs: Handle, host: int, f: ReceivedFrame) -> bool:
-    """Whether a uSID list has led the frame to this host."""
+    """Return whether a uSID list has led the frame to this host."""
     if host < 0:
         return True
     h = host_row(hs, host)

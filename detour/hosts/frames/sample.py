@@ -56,9 +56,9 @@ def data_frame(
     source: Host, target: Host, sport: int = 0, usids: Sequence[int] = (), payload: int = 1000, psn: int = 0
 ) -> bytes:
     """A RoCEv2 data packet of `payload` zero bytes with the Transit Measurement option, valid in all checksums. Raises
-    DetourError if the payload is no multiple of 4, or too long."""
+    DetourError if the payload is not a multiple of 4, or too long."""
     if not 0 <= payload <= _MAX_PAYLOAD or payload % 4:
-        raise DetourError(f"a payload of {payload} bytes; a multiple of 4 up to {_MAX_PAYLOAD} is possible")
+        raise DetourError(f"a payload of {payload} bytes; expected a multiple of 4 up to {_MAX_PAYLOAD}")
     to = usid_address(usids) if usids else target.address
     final = final_address(usids) if usids else target.address
     buffer = np.zeros(DATA_OVERHEAD + payload, np.uint8)

@@ -38,7 +38,7 @@ def mac_number(text: str) -> int:
     except ValueError:
         octets = []
     if len(octets) != 6 or not all(0 <= octet <= 255 for octet in octets):
-        raise DetourError(f"{text!r} is no MAC; one is 08:00:00:00:01:11")
+        raise DetourError(f"{text!r} is not a MAC address, like 08:00:00:00:01:11")
     return int.from_bytes(bytes(octets), "big")
 
 
@@ -52,7 +52,7 @@ def words(text: str) -> tuple[int, int]:
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
-        raise DetourError(f"{text!r} is no IPv4 or IPv6 address") from None
+        raise DetourError(f"{text!r} is not an IPv4 or IPv6 address") from None
     if address.version == 4:
         return 0, _MAPPED | int(address)
     return to_words(text)
@@ -64,7 +64,7 @@ def text_of(hi: int, lo: int) -> str:
 
 
 def is_v6(hi: int, lo: int) -> bool:
-    """Whether two words are no IPv4 address."""
+    """Return whether two words are an IPv6 address."""
     return not (hi == 0 and lo >> 32 == 0xFFFF)
 
 
@@ -79,9 +79,9 @@ def fields_of(config: IpHostConfig) -> dict[str, int]:
 
 def _fields_of(config: IpHostConfig) -> dict[str, int]:
     if not 1 <= config.ttl <= 255:
-        raise DetourError(f"a TTL of {config.ttl}; 1 to 255 are possible")
+        raise DetourError(f"a TTL of {config.ttl}; expected 1 to 255")
     if not 576 <= config.mtu <= _LONGEST_MTU:
-        raise DetourError(f"an MTU of {config.mtu}; 576 to {_LONGEST_MTU} are possible")
+        raise DetourError(f"an MTU of {config.mtu}; expected 576 to {_LONGEST_MTU}")
     mac = mac_number(config.mac)
     fields = {"mac": mac, "ttl": config.ttl, "mtu": config.mtu}
     if config.ipv4:
@@ -106,9 +106,9 @@ def _interface(text: str, version: int) -> tuple[int, int]:
     try:
         interface = ipaddress.ip_interface(text)
     except ValueError:
-        raise DetourError(f"{text!r} is no address with a prefix, like 10.0.1.1/24 or 2001:db8::1/64") from None
+        raise DetourError(f"{text!r} is not an address with a prefix, like 10.0.1.1/24 or 2001:db8::1/64") from None
     if interface.version != version:
-        raise DetourError(f"{text} is no IPv{version} address")
+        raise DetourError(f"{text} is not an IPv{version} address")
     return int(interface.ip), interface.network.prefixlen
 
 
@@ -117,5 +117,5 @@ def _gateway(text: str, version: int) -> tuple[int, int]:
         return 0, 0
     gateway = words(text)
     if is_v6(*gateway) != (version == 6):
-        raise DetourError(f"the gateway {text} is no IPv{version} address")
+        raise DetourError(f"the gateway {text} is not an IPv{version} address")
     return gateway

@@ -34,9 +34,9 @@ class Spacing:
         if self.mode not in _MODES:
             raise DetourError(f"a flow is {', '.join(_MODES)}, not {self.mode!r}")
         if not self.rate_bps >= 1:
-            raise DetourError(f"a flow of {self.rate_bps:g} bit/s; at least 1 is needed")
+            raise DetourError(f"a flow of {self.rate_bps:g} bit/s; expected at least 1")
         if self.mode == "on-off" and (self.on_ps < 1 or self.off_ps < 1):
-            raise DetourError("a flow that is on and off needs how long it is either, on average")
+            raise DetourError("an on-off flow needs its mean on and off times")
 
     @property
     def number(self) -> int:
@@ -75,9 +75,11 @@ def read_sizes(path: Path) -> tuple[tuple[int, float], ...]:
         except DetourError:
             raise DetourError(f"{path}:{number}: {line.strip()!r} is not bytes and a probability") from None
         if len(fields) not in (2, 3) or size < 0 or size != int(size) or size <= size_before:
-            raise DetourError(f"{path}:{number}: sizes are whole numbers of bytes that rise, with a probability")
+            raise DetourError(f"{path}:{number}: expected increasing whole numbers of bytes, each with a probability")
         if not before <= up_to <= 1:
-            raise DetourError(f"{path}:{number}: probabilities rise to 1; here {before:g} is followed by {up_to:g}")
+            raise DetourError(
+                f"{path}:{number}: probabilities must increase to 1; here {before:g} is followed by {up_to:g}"
+            )
         if up_to > before:
             sizes.append((int(size), up_to - before))
         before, size_before = up_to, int(size)

@@ -150,7 +150,7 @@ class TcpConnection(_Tcp):
         self.host.do(lambda: stack.finish(self.host.memory.address, self.number, self.host.now_ps))
 
     def result(self) -> TcpResult:
-        """How it is now."""
+        """Return the current state."""
         c = self.conn
         same = "retransmitted lost spurious probes ece_acks established_ps"
         return TcpResult(

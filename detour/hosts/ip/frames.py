@@ -146,6 +146,7 @@ def parse_ipv6(f: ParsedFrame, ip: int, length: int, here: int) -> int:
 
 @inner()
 def checked(f: ParsedFrame) -> bool:
-    """Whether the checksum over pseudo header and packet is right (UDP, TCP, ICMPv6). What is not stored is zeros."""
+    """Return whether the checksum over pseudo header and packet is right (UDP, TCP, ICMPv6). What is not stored is
+    zeros."""
     total = pseudo_sum(f.src_hi, f.src_lo, f.dst_hi, f.dst_lo, f.proto, f.length)
     return fold(total + sum_bytes(f.at, f.here)) == 0xFFFF

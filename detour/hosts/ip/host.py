@@ -29,7 +29,7 @@ class StackHost:
     def attach(self, call: Call, kick: Callable[[], None], now: Callable[[], int]) -> None:
         """Attach the host to a port and start what was requested before."""
         if self._call is not None:
-            raise DetourError(f"host {self.name} is attached to a port already")
+            raise DetourError(f"host {self.name} is already attached to a port")
         self._call, self._kick, self._now = call, kick, now
         call(kick)
 
@@ -81,7 +81,7 @@ class StackHost:
             mine = table[self.number * per_host : self.number * per_host + per_host]
             place = next((k for k in range(used) if mine[k]["hi"] == hi and mine[k]["lo"] == lo), used)
             if place == per_host:
-                raise DetourError(f"host {self.name} has {per_host} neighbours already")
+                raise DetourError(f"host {self.name} already has {per_host} neighbours")
             entry = mine[place]
             entry["hi"], entry["lo"], entry["mac"] = hi, lo, number
             entry["state"] = layout.NEIGHBOUR_STATIC

@@ -65,7 +65,7 @@ class IpStack:
     ) -> None:
         """`elide`: payloads are zeros that are not stored, for speed in virtual time; the lengths, times and checksums
         are as if they were. `sockets`: how many each host may have in all. Raises DetourError for no hosts, a name that
-        is there twice, or a wrong address."""
+        appears twice, or a wrong address."""
         if not configs:
             raise DetourError("a stack without hosts")
         names = [config.name for config in configs]
@@ -73,7 +73,7 @@ class IpStack:
             twice = next(name for name in names if names.count(name) > 1)
             raise DetourError(f"there are two hosts {twice}")
         if sockets < 4:
-            raise DetourError(f"{sockets} sockets a host; at least 4 are needed")
+            raise DetourError(f"{sockets} sockets per host; expected at least 4")
         self.configs = tuple(configs)
         self.elide = elide
         mtu = max(config.mtu for config in configs)

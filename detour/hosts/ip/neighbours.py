@@ -88,8 +88,8 @@ def next_hop(g: StackGlobals, host: int, v6: int, hi: int, lo: int) -> int:
 
 @inner()
 def reachable(g: StackGlobals, s: SocketRecord, i: int) -> bool:
-    """Whether socket `i` may send now, and its headers are written for that. If not it waits (`s.waiting`), or there
-    is no way (`s.failed`)."""
+    """Return whether socket `i` may send now, and its headers are written for that. If not it waits (`s.waiting`), or
+    there is not a way (`s.failed`)."""
     if s.neighbour < 0:
         s.neighbour = next_hop(g, s.host, s.v6, s.r_hi, s.r_lo)
         if s.neighbour < 0:

@@ -40,5 +40,5 @@ def pattern_sum(g: StackGlobals, place: int, length: int) -> int:
 
 @inner()
 def is_pattern(g: StackGlobals, address: int, place: int, length: int) -> bool:
-    """Whether bytes are those of a stream from `place` on."""
+    """Return whether bytes are those of a stream from `place` on."""
     return compare_bytes(address, g.pattern + place % PERIOD, length) == 0

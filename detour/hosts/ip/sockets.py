@@ -31,7 +31,7 @@ class Socket:
         """In the loop's thread: a fresh row."""
         self.number = int(stack.make_socket(self.host.memory.address, self.host.number, kind, proto))
         if self.number < 0:
-            raise DetourError(f"host {self.host.name} has no socket left; a stack is made with `sockets=`")
+            raise DetourError(f"host {self.host.name} has no socket left; raise `sockets=` of the stack")
         return self.row
 
     def _listen(self, protocol: str, kind: int, proto: int, port: int) -> None:
@@ -86,7 +86,7 @@ class Socket:
 def check(what: str, value: int, low: int, high: int) -> None:
     """Raises `DetourError` if a value is out of range."""
     if not low <= value <= high:
-        raise DetourError(f"{what} is {value}; {low} to {high} are possible")
+        raise DetourError(f"{what} is {value}; expected {low} to {high}")
 
 
 class Ping(Socket):
@@ -237,14 +237,14 @@ class RawFrames(Socket):
         longest = int(host.row["mtu"]) + 14
         for number, frame in enumerate(whole, 1):
             if not 14 <= len(frame) <= longest:
-                raise DetourError(f"frame {number} has {len(frame)} bytes; 14 to {longest} are possible")
+                raise DetourError(f"frame {number} has {len(frame)} bytes; expected 14 to {longest}")
         if not whole:
             raise DetourError("no frames to send")
         if times_ps is not None and len(times_ps) != len(whole):
             raise DetourError(f"{len(times_ps)} times for {len(whole)} frames")
         times = [interval_ps * k for k in range(len(whole))] if times_ps is None else list(times_ps)
         if interval_ps < 0 or any(late < early for early, late in zip([0, *times], times, strict=False)):
-            raise DetourError("times of frames rise from 0 on")
+            raise DetourError("times of frames must increase from 0")
         self._bytes = np.frombuffer(b"".join(whole), np.uint8).copy()
         self._offsets = np.cumsum([0, *map(len, whole)], dtype=np.int64)
         self._times = np.array(times, np.int64)

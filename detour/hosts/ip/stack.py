@@ -41,7 +41,7 @@ def receive(state: int, host: int, frame: int, stored: int, wire: int, now: int)
 
 @inner()
 def _take(g: StackGlobals, host: int, h: IpHostRecord, frame: int, stored: int, wire: int, now: int) -> bool:
-    """Whether something here is for this frame."""
+    """Return whether something here is for this frame."""
     if stored < ETHERNET_BYTES:
         h.rx_malformed += 1
         return False
@@ -98,7 +98,8 @@ def _take_packet(g: StackGlobals, host: int, h: IpHostRecord, f: ParsedFrame, ho
 
 @inner()
 def _is_mine(h: IpHostRecord, f: ParsedFrame) -> bool:
-    """Whether a packet is to this host: its addresses, the broadcast addresses of its subnet, groups that it is in."""
+    """Return whether a packet is to this host: its addresses, the broadcast addresses of its subnet, groups that it is
+    in."""
     if f.v6 == 0:
         if h.v4_lo == 0:
             return False

@@ -60,7 +60,7 @@ def _forget(r: Region) -> None:
 
 @inner
 def _is_open(cfg: Config, r: Region, now: int) -> bool:
-    """Whether connections have begun, or packets without a token have taken shortest paths, of late."""
+    """Return whether connections have begun, or packets without a token have taken shortest paths, of late."""
     return r.open_time != NIL and now - r.open_time <= _ROUND_TRIPS * mtu_times(cfg, cfg.bdp_packets)
 
 
@@ -104,7 +104,7 @@ def groups_begun(hs: Handle, q: QueuePair, now: int) -> int:
 
 @inner
 def _connections_begun(hs: Handle, q: QueuePair, now: int) -> int:
-    """How many connections have."""
+    """Number of connections with this state."""
     begun = 0
     for place in range(REGIONS):
         r = region_row(hs, q.host, place)
@@ -114,8 +114,8 @@ def _connections_begun(hs: Handle, q: QueuePair, now: int) -> int:
 
 @inner
 def is_crowded_by_us(hs: Handle, q: QueuePair, now: int) -> bool:
-    """Whether what the host has sent by shortest paths without news is a queue, if hosts around it do as it does. There
-    are about as many detours as other groups."""
+    """Return whether what the host has sent by shortest paths without news is a queue, if hosts around it do as it
+    does. There are about as many detours as other groups."""
     r, cfg = _region(hs, q), cfg_row(hs)
     if r.open <= cfg.bdp_packets // _FEW or not _is_open(cfg, r, now):
         return False

@@ -84,13 +84,13 @@ def mtu_times(cfg: Config, count: int) -> int:
 
 @inner
 def is_empty(cfg: Config, delay: int) -> bool:
-    """Whether a packet that waited for `delay` ticks (-1: not known) met next to no queue."""
+    """Return whether a packet that waited for `delay` ticks (-1: not known) met next to no queue."""
     return 0 <= delay * cfg.tick_ps <= mtu_times(cfg, cfg.empty_mtus)
 
 
 @inner
 def is_better(cfg: Parameters, delay: int, current: int) -> bool:
-    """Whether a path with `delay` ticks is to be preferred to the current one with `current`."""
+    """Return whether a path with `delay` ticks is to be preferred to the current one with `current`."""
     if delay >= cfg.delta1 * current:
         return False
     least = cfg.delta2
@@ -101,13 +101,13 @@ def is_better(cfg: Parameters, delay: int, current: int) -> bool:
 
 @inner
 def _is_shorter(cfg: Config, delay: int, current: int, count: int) -> bool:
-    """Whether `delay` ticks are more than `count` MTU transmission times below `current`."""
+    """Return whether `delay` ticks are more than `count` MTU transmission times below `current`."""
     return (current - delay) * cfg.tick_ps > mtu_times(cfg, count)
 
 
 @inner
 def confirmations(cfg: Parameters, delay: int, current: int) -> int:
-    """How many further probes must find the path with `delay` ticks better before it is taken."""
+    """Number of further probes that must find the path with `delay` ticks better before it is taken."""
     if _is_shorter(cfg, delay, current, cfg.delta2):
         return cfg.confirmations
     return cfg.empty_confirmations
@@ -115,7 +115,7 @@ def confirmations(cfg: Parameters, delay: int, current: int) -> int:
 
 @inner
 def is_crowded(cfg: Parameters, q: QueuePair, s: ProbingState) -> bool:
-    """Whether the sender would leave its path, which it can judge by now, for an empty one."""
+    """Return whether the sender would leave its path, which it can judge by now, for an empty one."""
     return s.low_before >= 0 and is_better(cfg, 0, compared(cfg, q, s))
 
 

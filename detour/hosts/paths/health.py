@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a path is fit for data: what happens to data decides, and a probe alone never vouches for it.
+"""Path health: what happens to data decides whether a path is usable; an answered probe alone is not enough.
 
 A path may lose data and pass probes: an MTU that is too small, a link that corrupts long frames, a filter, a class of
 its own for data. So there are two rules, one for senders that spray and one for those that have one path at a time.
@@ -91,7 +91,7 @@ def bar(hs: Handle, i: int, q: QueuePair, now: int) -> None:
 
 @inner
 def is_barred(c: Candidate, now: int) -> bool:
-    """Whether candidate `c` was left so not long ago."""
+    """Return whether candidate `c` was left so not long ago."""
     return c.silent > 0 and c.ask_next > now
 
 

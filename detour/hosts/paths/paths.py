@@ -197,7 +197,7 @@ def answer_ptm(hs: Handle, host: int) -> None:
 
 @inner
 def _is_awaited(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame) -> bool:
-    """Whether the PTR in `f` answers the last PTM on its candidate and came back by the port of that one."""
+    """Return whether the PTR in `f` answers the last PTM on its candidate and came back by the port of that one."""
     if f.cand >= q.n_cand:
         return False
     c = candidate_row(hs, i, f.cand)

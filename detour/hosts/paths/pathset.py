@@ -79,7 +79,7 @@ def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SetState, news: PathN
 
 @hook
 def _is_within_share(c: Candidate, weight: int, flying: int, more: int) -> bool:
-    """Whether a path has no more than its share of `flying` packets, and `more`, in flight."""
+    """Return whether a path has no more than its share of `flying` packets, and `more`, in flight."""
     return c.flying * weight <= flying * c.weight + more * weight
 
 

@@ -143,5 +143,5 @@ def call(hs: Handle, i: int, q: QueuePair, which: int, now: int) -> int:
 
 @inner
 def has(q: QueuePair, which: int) -> bool:
-    """Whether the QP's scheme has a hook."""
+    """Return whether the QP's scheme has a hook."""
     return q.path_row != 0 and plugins.has(q.path_row, which)

@@ -122,7 +122,7 @@ def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: Pat
 
 @hook
 def _begins_short(hs: Handle, q: QueuePair, s: SprayState, now: int) -> bool:
-    """Whether a packet without a token takes a shortest path."""
+    """Return whether a packet without a token takes a shortest path."""
     cfg = cfg_row(hs)
     if crowd.is_crowded_by_us(hs, q, now):
         return False
@@ -133,7 +133,7 @@ def _begins_short(hs: Handle, q: QueuePair, s: SprayState, now: int) -> bool:
 
 @hook
 def _tries_short(hs: Handle, q: QueuePair, cfg: Config, now: int) -> bool:
-    """Whether a packet does before the first answer."""
+    """Return whether a packet does before the first answer."""
     behind, bdp = q.snd_end - q.snd_nxt, cfg.bdp_packets
     if behind < bdp and crowd.groups_begun(hs, q, now) > 1:
         return True
@@ -219,7 +219,7 @@ def on_lost(hs: Handle, i: int, q: QueuePair, p: Config, s: SprayState, news: Pa
 
 @hook
 def _another_left(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> bool:
-    """Whether a shortest path other than candidate `cand` has been left."""
+    """Return whether a shortest path other than candidate `cand` has been left."""
     left = False
     for place in range(q.n_short):
         left = left or (place != cand and candidate_row(hs, i, place).answered > now)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sender believes of what comes back. docs/transports-reference.md has the table of all fields, of data too.
+"""Validation of ACKs at the sender. docs/transports-reference.md has the table of all fields, of data too.
 
 That a frame is of this connection is known by then: its QPN has the row's generation in it. What is asked here is
 whether it can be an answer to what this connection sent, and whether its fields agree with each other as those of a
@@ -19,8 +19,8 @@ from detour.hosts.state import QPS_RTS, Handle
 
 @inner
 def is_answer(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame) -> bool:
-    """Whether the ACK or NAK in `f` can answer packets of QP `i`: its PSN is in [snd_una - window, snd_nxt), the packet
-    that caused it has been sent, and so has everything that it says has arrived."""
+    """Return whether the ACK or NAK in `f` can answer packets of QP `i`: its PSN is in [snd_una - window, snd_nxt), the
+    packet that caused it has been sent, and so has everything that it says has arrived."""
     una = q.snd_una
     # Behind a remote access error nothing is sent any more, but it was, and is answered.
     end = q.snd_nxt if q.nak_seq < 0 else q.nak_end
@@ -42,8 +42,8 @@ def is_answer(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame) -> bool:
 
 @inner
 def _was_sent(hs: Handle, i: int, q: QueuePair, seq: int, count: int) -> bool:
-    """Whether packet `seq`, if it is not acknowledged yet, was sent `count` times before at least. Counts are modulo
-    128, so half of them are behind the last one."""
+    """Return whether packet `seq`, if it is not acknowledged yet, was sent `count` times before at least. Counts are
+    modulo 128, so half of them are behind the last one."""
     if count > wire.COUNT_MASK:
         return False
     if seq < q.snd_una:
@@ -54,8 +54,8 @@ def _was_sent(hs: Handle, i: int, q: QueuePair, seq: int, count: int) -> bool:
 
 @inner
 def _map_agrees(f: ReceivedFrame, psn: int, trigger: int, end: int, una: int) -> bool:
-    """Whether the bitmap begins where a responder begins it, names what was sent only, and, unless all before the
-    packet that caused the ACK has arrived, that one too."""
+    """Return whether the bitmap begins where a responder begins it, names what was sent only, and, unless all before
+    the packet that caused the ACK has arrived, that one too."""
     if f.bitmap == 0:
         return trigger <= psn
     base = unwrap(f.base, una)
@@ -69,8 +69,8 @@ def _map_agrees(f: ReceivedFrame, psn: int, trigger: int, end: int, una: int) ->
 
 @inner
 def is_notification(hs: Handle, i: int, q: QueuePair) -> bool:
-    """Whether the CNP in `frame_row(hs)` is one that this QP's peer may send: both run DCQCN with CNPs and a packet was
-    sent."""
+    """Return whether the CNP in `frame_row(hs)` is one that this QP's peer may send: both run DCQCN with CNPs and a
+    packet was sent."""
     if q.state != QPS_RTS or not q.rate_based or cfg_row(hs).cnp_interval_ps == 0:
         return False
     return q.st_packets > 0 and frame_row(hs).psn == 0
@@ -78,6 +78,7 @@ def is_notification(hs: Handle, i: int, q: QueuePair) -> bool:
 
 @inner
 def is_about_this_path(hs: Handle, i: int, q: QueuePair) -> bool:
-    """Whether the CNP in `frame_row(hs)` is about the path that packets take now, and not about one that was left."""
+    """Return whether the CNP in `frame_row(hs)` is about the path that packets take now, and not about one that was
+    left."""
     c = candidate_row(hs, i, q.cand)
     return c.packets > 0 and frame_row(hs).sport == c.sport

@@ -27,7 +27,7 @@ from detour.hosts.transport.progress import PROBE_DUE, PROBE_NONE
 
 @inner
 def _watches(cfg: Config, q: QueuePair) -> bool:
-    """Whether there is something to wait for, a round trip to measure the wait by, and somewhere else to go."""
+    """Return whether there is something to wait for, a round trip to measure the wait by, and somewhere else to go."""
     if not cfg.leaves_silent_paths or not q.watches or q.n_cand < 2 or not q.selective:
         return False
     return q.epoch_head != NIL and rtt.is_known(q)

@@ -29,7 +29,7 @@ def note_mark(q: QueuePair, f: ReceivedFrame) -> None:
 
 @inner
 def is_congestion(cfg: Config, q: QueuePair, f: ReceivedFrame) -> bool:
-    """Whether a loss that the answer in `f` shows was a full queue; it is, if nothing is known of queues."""
+    """Return whether a loss that the answer in `f` shows was a full queue; it is, if nothing is known of queues."""
     if cfg.every_loss_cuts or not f.has_delay:
         return True
     if q.mark_wait < 0:

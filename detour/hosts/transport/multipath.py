@@ -108,7 +108,7 @@ def _hear(hs: Handle, i: int, q: QueuePair, cand: int, s: PsnSlot, f: ReceivedFr
 
 @inner
 def _has_arrived(q: QueuePair, f: ReceivedFrame, seq: int) -> bool:
-    """Whether the bitmap of the ACK in `f` names packet `seq`."""
+    """Return whether the bitmap of the ACK in `f` names packet `seq`."""
     place = seq - unwrap(f.base, q.snd_una)
     return f.bitmap != 0 and 0 <= place < SACK_BITS and (f.bitmap >> place) & 1 != 0
 

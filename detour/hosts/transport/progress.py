@@ -20,7 +20,7 @@ PROBE_NONE, PROBE_DUE, PROBE_SENT = 0, 1, 2
 
 @inner
 def has_new(cfg: Config, q: QueuePair) -> bool:
-    """Whether there is something to send for the first time, and room for it in the receiver's window."""
+    """Return whether there is something to send for the first time, and room for it in the receiver's window."""
     return q.snd_nxt < q.snd_end and q.nak_seq < 0 and q.snd_nxt - q.snd_una < cfg.window
 
 

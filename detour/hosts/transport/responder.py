@@ -48,7 +48,7 @@ from detour.hosts.transport import queues
 
 @inner
 def access_allowed(hs: Handle, q: QueuePair, rkey: int, va: int, length: int) -> bool:
-    """Whether the peer of `q` may write `length` bytes at `va` with `rkey` (IBTA 9.7.4.1.3 and 10.6.3)."""
+    """Return whether the peer of `q` may write `length` bytes at `va` with `rkey` (IBTA 9.7.4.1.3 and 10.6.3)."""
     if length == 0:
         return True
     index = (rkey >> 8) & cfg_row(hs).mr_mask

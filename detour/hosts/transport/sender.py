@@ -29,7 +29,7 @@ from detour.hosts.transport.queues import fail
 
 @inner
 def can_send(hs: Handle, q: QueuePair) -> bool:
-    """Whether the window lets a packet go, not asking about pacing."""
+    """Return whether the window lets a packet go, not asking about pacing."""
     if q.state != QPS_RTS:
         return False
     if q.tail_probe == PROBE_DUE:
@@ -57,8 +57,8 @@ def next_frame(hs: Handle, i: int, q: QueuePair, frame: int, now: int) -> int:
 
 @inner
 def _probes_with_last(hs: Handle, q: QueuePair) -> bool:
-    """Whether a tail-loss probe repeats what is in flight: after a timeout as well, since answers to what was lost then
-    tell a timeout for nothing only while it has not been sent again."""
+    """Return whether a tail-loss probe repeats what is in flight: after a timeout as well, since answers to what was
+    lost then tell a timeout for nothing only while it has not been sent again."""
     if q.sprays:
         return q.n_lost == 0
     return q.epoch_rtos > 0 or (q.n_lost == 0 and not has_new(cfg_row(hs), q))
@@ -297,7 +297,7 @@ def _on_loss_deadline(hs: Handle, i: int, q: QueuePair, now: int) -> None:
 
 @inner
 def _is_over(hs: Handle, q: QueuePair, now: int) -> bool:
-    """Whether nothing has come back for as long as the QP waits."""
+    """Return whether nothing has come back for as long as the QP waits."""
     return q.retries > 0 and now - q.quiet_since >= (q.retry_ps if q.retry_ps > 0 else cfg_row(hs).retry_ps)
 
 

@@ -61,7 +61,7 @@ class Device:
                 self._free[place : place + 1] = [(start + size, room - size)] if room > size else []
                 return start
         room = sum(room for _, room in self._free)
-        raise DetourError(f"no {length} bytes in one piece in the arena of host memory ({room} bytes are free)")
+        raise DetourError(f"no contiguous {length} bytes in the arena of host memory ({room} bytes are free)")
 
     def release(self, start: int, length: int) -> None:
         """Gives a range of the arena back."""
@@ -87,7 +87,7 @@ class Device:
         raise DetourError(
             f"all {len(getattr(self.hs, what))} rows of the table {what} are in use; make_hosts "
             f"takes the size as n_{what}s"
-            + (f" ({resting} have used up their numbers and rest for frame_life_ps)" if resting else "")
+            + (f" ({resting} have no numbers left and rest for frame_life_ps)" if resting else "")
         )
 
     def give(self, what: str, index: int) -> None:
@@ -152,7 +152,7 @@ class MR:
     ) -> None:
         device, arena = pd.context.device, int(pd.context.hs.cfg[0]["arena_bytes"])
         if length < 1:
-            raise DetourError(f"a memory region of {length} bytes is too short; it has at least 1")
+            raise DetourError(f"a memory region of {length} bytes; expected at least 1")
         if addr is not None and not 0 <= addr <= arena - length:
             raise DetourError(f"memory region {addr:#x}+{length} is outside the arena of {arena} bytes")
         if access & AccessFlag.REMOTE_WRITE and not access & AccessFlag.LOCAL_WRITE:

@@ -152,10 +152,10 @@ class QP:
         if remote.window != hs.slot.shape[1]:
             raise DetourError(
                 f"the peer's window is {remote.window} packets and ours {hs.slot.shape[1]}; "
-                "make_hosts must get the same on both sides"
+                "give make_hosts the same window on both sides"
             )
         if (remote.transport, remote.reordering) != (self.transport.name, self.attr.reordering):
-            raise DetourError("the peer's QP has another transport or receiver; both ends need the same")
+            raise DetourError("the peer's QP has a different transport or receiver")
         if path is not None and candidates is not None:
             raise DetourError("connect takes a path or candidates, not both")
         peer_hi, peer_lo = to_words(remote.address)
@@ -218,7 +218,7 @@ class QP:
         """IPv6 flow label of data packets from now on (`flow_label` of libibverbs' `ibv_global_route`); 0: none.
         Whatever path they take, it stays the same on the way."""
         if not 0 <= label <= MAX_FLOW_LABEL:
-            raise DetourError(f"flow label {label} must be 0 to {MAX_FLOW_LABEL}; the bits above belong to switches")
+            raise DetourError(f"flow label {label} must be 0 to {MAX_FLOW_LABEL}; the other bits belong to switches")
         self.context.device.call(lambda: assign(self._row(), {"flow_label": label}))
 
     def probe(self) -> None:
@@ -291,7 +291,7 @@ class QP:
         index = (sge.lkey >> 8) & int(hs.cfg[0]["mr_mask"])
         r = hs.mr[index] if 0 <= index < len(hs.mr) else None
         if r is None or not r["used"] or r["key"] != sge.lkey or r["pd"] != self.pd.number:
-            raise DetourError(f"lkey {sge.lkey:#x} is no memory region of this QP's protection domain")
+            raise DetourError(f"lkey {sge.lkey:#x} is not a memory region of this QP's protection domain")
         if sge.length < 0 or sge.addr < r["base"] or sge.addr + sge.length > r["base"] + r["length"]:
             raise DetourError(
                 f"buffer {sge.addr:#x}+{sge.length} is outside its memory region {int(r['base']):#x}+{int(r['length'])}"
@@ -371,7 +371,7 @@ def check_scheme(scheme: PathScheme, transport: Transport) -> None:
 
 
 def takes_order(transport: Transport, reordering: bool) -> bool:
-    """Whether the receiver drops what comes early."""
+    """Return whether the receiver drops what comes early."""
     return not (transport.selective or reordering)
 
 

@@ -26,7 +26,7 @@ def network_of(spec: str) -> Expander:
     """The expander that a topology's `spec` names. Raises `DetourError`: it names none."""
     name, values = split_spec(spec)
     if name not in EXPANDER_FAMILIES:
-        raise DetourError(f"{spec} is no expander; there are {', '.join(EXPANDER_FAMILIES)}")
+        raise DetourError(f"{spec} is not an expander; there are {', '.join(EXPANDER_FAMILIES)}")
     return _built(name, **{key: whole_number(spec, key, value) for key, value in values.items()})
 
 
@@ -46,7 +46,7 @@ def booted(family: str) -> Callable[..., Topology]:
 
 
 def is_expander(topology: Topology) -> bool:
-    """Whether a topology is one of these families, or a graph that was given."""
+    """Return whether a topology is one of these families, or a graph that was given."""
     return topology.family in (*EXPANDER_FAMILIES, GIVEN)
 
 

@@ -67,7 +67,7 @@ def _flat(family: str, spec: str, n: int, hosts: int, wire: Callable[[], Int32Ar
         links = wire()
         if breadth_first(n, links, 0).size == n:
             return ordered_network(family, spec, np.full(n, hosts, np.int32), links)
-    raise DetourError(f"{spec}: {_TRIES} wirings fell into parts; it takes more links a switch")
+    raise DetourError(f"{spec}: {_TRIES} wirings were not connected; use more links per switch")
 
 
 def ordered_network(family: str, spec: str, hosts: Int32Array, links: Int32Array, **more: Any) -> Expander:

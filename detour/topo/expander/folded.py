@@ -41,11 +41,11 @@ def shape_of(servers: int, p: int, up: int) -> ClosShape:
 
 def choose_shape(servers: int, switches: int, p: int = EXPANDER_PORTS) -> ClosShape:
     """The shape whose number of switches comes closest, the one with more links up if two do. Raises `DetourError`: p
-    is no even number from 4 on, or the cores could not be wired without parallel links."""
+    is not an even number of at least 4, or the cores could not be wired without parallel links."""
     if p < 4 or p % 2:
-        raise DetourError(f"clos: p={p} is not an even number from 4 on")
+        raise DetourError(f"clos: p={p} is not an even number of at least 4")
     if servers < 1:
-        raise DetourError(f"clos: {servers} servers; at least 1 is needed")
+        raise DetourError(f"clos: {servers} servers; expected at least 1")
     shapes = [shape_of(servers, p, up) for up in range(1, p)]
     shapes = [shape for shape in shapes if shape.cores >= p // 2 and shape.pods > 1]
     if not shapes:

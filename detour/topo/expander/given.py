@@ -37,20 +37,22 @@ def expander_of_graph(
 ) -> Expander:
     """The network that a connected simple graph describes; `hosts`: of every switch that says nothing (None: as the
     graph says, or 1); `gbps`, `delay_ns`: of links that say nothing. Raises `DetourError`: attributes of no meaning;
-    fewer than two switches with hosts; more links than can be numbered."""
+    fewer than two switches with hosts; more links than are supported."""
     usual = _hosts(spec, "the graph", graph.graph.get("hosts", 1)) if hosts is None else hosts
     number = {node: index for index, node in enumerate(graph.nodes)}
     count = np.zeros(len(number), np.int32)
     for node, data in graph.nodes(data=True):
         count[number[node]] = _hosts(spec, f"node {node}", data.get("hosts", usual))
     if (count > 0).sum() < 2:
-        raise DetourError(f"{spec}: {len(number)} switches, {(count > 0).sum()} of them with hosts; it takes two")
+        raise DetourError(
+            f"{spec}: {len(number)} switches, {(count > 0).sum()} of them with hosts; expected at least two"
+        )
     rates = [data["gbps"] for _, _, data in graph.edges(data=True) if "gbps" in data]
     usual_gbps = gbps or max(rates, default=USUAL_GBPS)
     links, more = _links(graph, spec, number, usual_gbps, delay_ns)
     busiest = np.bincount(links.ravel(), minlength=len(number)).max(initial=0)
     if busiest > MAX_DEGREE:
-        raise DetourError(f"{spec}: a switch has {busiest} links to others; at most {MAX_DEGREE} can be numbered")
+        raise DetourError(f"{spec}: a switch has {busiest} links to others; at most {MAX_DEGREE} are supported")
     more |= {"rate_bps": round(1e9 * usual_gbps) if rates else 0, "names": tuple(map(str, number))}
     return ordered_network(GIVEN, spec, count, links, **more)
 

@@ -62,7 +62,7 @@ def grow(network: Expander, count: int) -> Growth:
     if network.family not in GROWING:
         raise DetourError(f"{network.spec}: it cannot grow by switches; {', '.join(GROWING)} can")
     if not 0 <= count <= MAX_GROWN:
-        raise DetourError(f"{network.spec}: grown={count}; 0 to {MAX_GROWN} are possible")
+        raise DetourError(f"{network.spec}: grown={count}; expected 0 to {MAX_GROWN}")
     if count and network.copies.any():
         raise DetourError(f"{network.spec}: it has parallel links; only networks without them can grow")
     if network.family == GIVEN and ",grown=" in network.spec:

@@ -93,7 +93,7 @@ class Expander:
         return int(self.hosts.size)
 
     def name_of(self, switch: int) -> str:
-        """What a switch is called."""
+        """Return the name of a switch."""
         return self._called[f"s{switch}"]
 
     @cached_property

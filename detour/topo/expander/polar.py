@@ -38,10 +38,10 @@ def polarfly(q: int, hosts: int = 1) -> Expander:
 
 def polarstar(q: int, s: int, hosts: int = 1) -> Expander:
     """The star product of PolarFly's graph and an inductive quad with `s` links a switch: (q^2 + q + 1) (2 s + 2)
-    switches. Raises `DetourError`: q is no prime power, or s is not 0 or 3 modulo 4."""
+    switches. Raises `DetourError`: q is not a prime power, or s is not 0 or 3 modulo 4."""
     _check("polarstar", q, hosts)
     if s < 0 or s % 4 not in (0, 3):
-        raise DetourError(f"polarstar: s={s} links inside a copy; 0, 3, 4, 7, 8... are possible, 0 or 3 modulo 4")
+        raise DetourError(f"polarstar: s={s} links inside a copy; expected 0, 3, 4, 7, 8..., 0 or 3 modulo 4")
     size, orthogonal = 2 * s + 2, _dot_products(q) == 0
     quad = np.array(_inductive_quad(s + 1), np.int32).reshape(-1, 2)
     matched = np.arange(size) ^ 1  # v and f(v) are 2i and 2i + 1

@@ -127,7 +127,7 @@ class _Lanes:
         return [ordered(here, int(self.r_ports[far])) for far in self.opposite[port]]
 
     def wrong(self, port: int) -> int:
-        """How many of a port's lanes lead back to its own switch, or to one that another lane leads to."""
+        """Number of a port's lanes that lead back to its own switch, or to one that another lane leads to."""
         return sum(a == b or self.count[a, b] > 2 for a, b in self._pairs(port))
 
     def exchange(self, one: int, other: int) -> None:

@@ -37,7 +37,7 @@ class Expressions(Source):
 
     @staticmethod
     def cast(text: str, of: Kind, to: Kind) -> str:
-        """A cast; between signed and unsigned of other widths it takes two."""
+        """A cast; between signed and unsigned of other widths expected at least two."""
         if of == to:
             return text
         if of.width == 1 and to.signed:

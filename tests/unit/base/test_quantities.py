@@ -60,7 +60,7 @@ def test_what_means_nothing(of: Callable[[str], float], texts: tuple[str, ...]) 
 
 def test_never_is_no_time() -> None:
     assert time_or_never_of("never") is None
-    with pytest.raises(DetourError, match="'0' is no time above 0, and not never"):
+    with pytest.raises(DetourError, match="'0' is neither a time above 0 nor never"):
         time_or_never_of("0")
 
 

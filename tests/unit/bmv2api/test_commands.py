@@ -100,7 +100,7 @@ def test_handles_have_versions_as_in_bmv2(do: Do) -> None:
         ("set_crc32_parameters x 1 1 1 true true", "Error: Invalid crc32_custom name (x): there are none in this"),
         ("load_new_config_file /no/such", "Error: Not a valid filename: /no/such"),
         ("table_ad x", "Error: there is no command table_ad: did you mean table_add or"),
-        ("shell ls", "Error: shell is not supported: commands of the shell are not run from here"),
+        ("shell ls", "Error: shell is not supported: shell commands are not supported"),
         ("!ls", "Error: !ls is not supported"),
     ],
 )

@@ -143,7 +143,7 @@ def test_commands_ask_and_print(asked, capsys, line, do, arguments):
         ("status --fast", "unrecognized arguments: --fast (try `detour status --help`)"),
         ("sim --tpo=d1", "unrecognized arguments: --tpo=d1; did you mean --topo? (try `detour sim --help`)"),
         ("reproduce loss --quik", "did you mean --quick? (try `detour reproduce loss --help`)"),
-        ("reproduce all --from README.md", "--from: README.md is no file of runs that --keep has written"),
+        ("reproduce all --from README.md", "--from: README.md is not a file of runs written by --keep"),
         ("reproduce rivals --from docs", "--from: docs: Is a directory"),
         ("fcplus build --n -3", "n=-3, but s=22 links to different switches take 23 or more"),
         ("--fast status", "unrecognized arguments: --fast"),
@@ -165,24 +165,24 @@ def test_commands_ask_and_print(asked, capsys, line, do, arguments):
         ("up --delay 5", "'5' is not a time up to 10000s with its unit"),
         ("up --queue 1", "'1' is not a number of packets, 2 to"),
         ("up --loss 1.5", "'1.5' is not a fraction from 0 to 1"),
-        ("up --target engine --loss 1", "links cannot lose 1 of their frames"),
+        ("up --target engine --loss 1", "a loss of 1; expected 0 to below 1"),
         ("up --target engine --program x", "'x' is neither a P4 program"),
         ("up --target engine --program /no,/where", "/no: there is no such file"),
         ("up --target engine --load adv7", "there is no traffic pattern 'adv7'"),
         ("up --target engine --load unf:pairs=0", "pattern unf has 1 to"),
-        ("status --name a/b", "a fabric cannot be called 'a/b'"),
+        ("status --name a/b", "'a/b' is not a fabric name"),
         ("path h0", "required: DST"),
         ("fail", "required: LINK|SWITCH"),
-        ("trace h0", "between which hosts?"),
-        ("trace h0 h1 --packet 00", "--program is missing"),
+        ("trace h0", "trace needs SRC and DST"),
+        ("trace h0 h1 --packet 00", "need --program"),
         ("trace --program x --packet 00", "'x' is neither a P4 program"),
-        ("trace --program x --topo d1", "takes --packet and --port"),
+        ("trace --program x --topo d1", "use --packet and --port"),
         ("trace h0 h0 --topo d1", "source and destination are both h0"),
         ("trace h0 h99 --topo d1", "host 'h99'"),
         ("trace h0 h1 --topo d1 --bytes 3", "a payload of 3 bytes"),
         ("trace --live udp --count 0", "--count: '0' is not a number of packets, 1 to 1000"),
-        ("fcplus prove --running --n 12", "--n is not for --running"),
-        ("fcplus prove --running --max-hops 3", "--max-hops is not for --running"),
+        ("fcplus prove --running --n 12", "--n does not go with --running"),
+        ("fcplus prove --running --max-hops 3", "--max-hops does not go with --running"),
     ],
 )
 def test_what_is_wrong_takes_one_line(refused, line, says):
@@ -261,7 +261,7 @@ def test_missing_bmv2_is_one_line(monkeypatch, capsys, tmp_path):
 
 def test_the_engine_has_one_endpoint_and_bmv2_has_many(refused, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert "--grpc names the engine's one endpoint" in refused("up", "--target", "bmv2", "--grpc", "127.0.0.1:1")
+    assert "--grpc needs --target engine" in refused("up", "--target", "bmv2", "--grpc", "127.0.0.1:1")
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path):

@@ -133,8 +133,8 @@ def test_a_switch_comes_in_where_another_new_one_has_its_links(capsys):
             for what in ("paths", "prove", "throughput")
             for fail, reason in {
                 "s0-s1-s2": "links are named by their ends",
-                "s3": "only links between switches can be down here",
-                "h3": "only links between switches can be down here",
+                "s3": "only links between switches can fail here",
+                "h3": "only links between switches can fail here",
                 "s0-s99": "s99",
                 "": "is neither a switch",
             }.items()
@@ -144,7 +144,7 @@ def test_a_switch_comes_in_where_another_new_one_has_its_links(capsys):
         (("compare", "--routings", "ecmp"), "routing 'ecmp'"),
         (("compare", "--gap", "2"), "--gap 2.0"),
         (("grow", "--add", "0"), "--add 0 is less than 1"),
-        (("grow", "--fail", "s0-s10"), "--fail is not for grow"),
+        (("grow", "--fail", "s0-s10"), "--fail does not go with grow"),
     ],
 )
 def test_what_is_refused(refused, options, reason):

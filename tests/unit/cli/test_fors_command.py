@@ -50,9 +50,7 @@ def test_route_knows_sizes_as_schedule_does(run_json, refused, tmp_path):
         del one["seconds"]
     assert reports[0] == reports[1]
     assert reports[0]["verified"]
-    assert "--keep changes plans for messages of one size" in refused(
-        "fors", "route", *options, "--keep", tmp_path / "plan.csv"
-    )
+    assert "--keep needs messages of equal size" in refused("fors", "route", *options, "--keep", tmp_path / "plan.csv")
 
 
 def test_parallel_cables_go_through_a_file(capsys, run_json, tmp_path):
@@ -101,10 +99,10 @@ def test_exports(capsys, refused, tmp_path, form, begin):
     assert run(capsys, "schedule", *SMALL, "--fail", "0:0", "--out", path)[0] == 0
     assert run(capsys, "export", path, *SMALL, "--fail", "0:0", "--format", form, "--out", out) == (0, "", "")
     assert out.read_text().startswith(begin)
-    assert "is no plan for FT(2;4,5) with 20 servers" in refused(
+    assert "is not a plan for FT(2;4,5) with 20 servers" in refused(
         "fors", "export", path, *SMALL, "--fail", "*:2", "--format", form, "--out", out
     )
-    assert "is a folder; wanted is a file" in refused(
+    assert "is a folder; expected a file" in refused(
         "fors", "export", path, *SMALL, "--fail", "0:0", "--format", form, "--out", tmp_path
     )
     guids = run(capsys, "export", path, *SMALL, "--fail", "0:0", "--format", form, "--out", out, "--guids", path)
@@ -134,7 +132,7 @@ def test_what_cannot_be_kept(capsys, refused, tmp_path):
     assert "plan without --keep" in refused(
         "fors", "route", *SMALL, "--fail", "0:0,0:1,2:2,2:3", "--skip-unreachable", "--keep", path
     )
-    assert "is no plan for FT(2;4,5) with 19 servers" in refused(
+    assert "is not a plan for FT(2;4,5) with 19 servers" in refused(
         "fors", "route", *SMALL, "--servers", "19", "--keep", path
     )
     path.write_text("phase,src,dst,spine\n2147483647,0,99999999,1\n")
@@ -190,7 +188,7 @@ CABLES = ["schedule", "--topo", "ft:m0=2,m1=4,cables=2"]
         (["schedule", *SMALL, "--skew", "zipf"], "skew 'zipf' is not uniform, zipf:S or moe:S, like zipf:1.2"),
         (["schedule", *SMALL, "--skew", "zipf:1", "--sizes", "none.csv"], "one of the two"),
         (["schedule", *SMALL, "--sizes", "none.csv"], "none.csv: No such file"),
-        (["schedule", *SMALL, "--skew", "zipf:1", "--algorithm", "xor"], "--algorithm xor knows of no sizes"),
+        (["schedule", *SMALL, "--skew", "zipf:1", "--algorithm", "xor"], "--algorithm xor ignores sizes"),
         (["schedule", *SMALL, "--skew", "zipf:1", "--fail", "0:0,0:1,1:2,1:3"], "leaves 0 and 1"),
     ],
 )
@@ -217,7 +215,7 @@ def test_unlike_sizes_go_through_a_file(capsys, run_json, refused, tmp_path):
     exported = json.loads(json_path.read_text())
     sent = sum(flow["bytes"] for flows in exported["phases"] for flow in flows)
     assert (exported["collective"], sent) == ("alltoallv", report["total_bytes"])
-    assert "messages of one size" in refused("fors", "export", path, *UNLIKE, "--format", "msccl", "--out", json_path)
+    assert "messages of equal size" in refused("fors", "export", path, *UNLIKE, "--format", "msccl", "--out", json_path)
 
 
 def test_sizes_from_a_file_and_a_table(capsys, tmp_path):

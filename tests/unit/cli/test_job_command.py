@@ -52,12 +52,12 @@ def test_a_written_job_runs(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["gpt", "--params", "big", "--batch", "8"], "is no number of parameters, like 13B"),
+        (["gpt", "--params", "big", "--batch", "8"], "is not a number of parameters, like 13B"),
         ([*GPT, "--pp", "5"], "layers is 12; it must be a multiple of pp, 5"),
         ([*GPT, "--efficiency", "0"], "must be above 0"),
         ([*GPT, "--nvlink", "fast"], "'fast' is not a rate"),
         ([*MOE, "--skew", "hot"], "skew 'hot'"),
-        (["export", "none.yaml", "--topo", "d1"], "its ending says what it is"),
+        (["export", "none.yaml", "--topo", "d1"], "unknown file type"),
     ],
 )
 def test_what_is_wrong_is_one_line(tmp_path, options, message, capsys):

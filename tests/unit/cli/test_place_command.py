@@ -85,5 +85,5 @@ def test_ctrl_c_tells_how_far_it_came(jobs, capsys, monkeypatch):
     monkeypatch.setattr(job_runs, "run_workload", interrupted)
     before = signal.getsignal(signal.SIGINT)
     assert main(["place", jobs, *TOPO, "--run"]) == INTERRUPTED
-    assert "ecmp: interrupted after 0.0 us, 0.0% of its tasks are over" in capsys.readouterr().out
+    assert "ecmp: interrupted after 0.0 us, 0.0% of its tasks were completed" in capsys.readouterr().out
     assert signal.getsignal(signal.SIGINT) is before

@@ -98,13 +98,13 @@ def test_a_switch_of_the_fabric(tmp_path, api, file, capsys, refused, monkeypatc
         assert main(["cli", "s9", str(file)]) == 2
         assert capsys.readouterr().err == "detour: there is no switch 's9'; the fabric has s0 to s1\n"
     status.p4runtime = None
-    assert "this fabric's switches are BMv2's" in refused("cli", "s1", str(file))
+    assert "this fabric's BMv2 switches" in refused("cli", "s1", str(file))
 
 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["cli"], "name a switch of the fabric that is up, like s0, or give --thrift-port"),
+        (["cli"], "name a switch of the running fabric, like s0, or give --thrift-port"),
         (["cli", "s1", "f", "--thrift-port", "9090"], "give a switch (s1) or --thrift-port, not both"),
         (["cli", "--thrift-port", "0"], "--thrift-port 0 is not 1 to 65535"),
         (["cli", "--thrift-port", "x"], "argument --thrift-port: 'x' is not a TCP port"),

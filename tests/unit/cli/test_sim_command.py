@@ -71,7 +71,7 @@ def test_a_scenario_is_the_same_as_its_options(tmp_path, run_json):
 WRONG_SCENARIOS = {
     SCENARIO.replace("rate: 50G", "rate: fast"): "line 4: rate: 'fast' is not a rate",
     SCENARIO.replace("rate:", "speed:"): "line 4: there is no 'speed'; allowed: topo, workload",
-    SCENARIO.replace("rate: 50G", "topo: d1"): "line 4: topo is there twice",
+    SCENARIO.replace("rate: 50G", "topo: d1"): "line 4: topo appears twice",
     SCENARIO.replace("leaves=2", "leaves=none"): "line 2: 'leaf-spine:leaves=none,spines=2,hosts=2'",
     SCENARIO.replace("bytes=50k", "bytes=0"): "line 3: workload 'permutation:bytes=0': bytes: '0'",
     SCENARIO.replace("@5us", "@5"): "line 5: fail: '5' is not a time",
@@ -81,8 +81,8 @@ WRONG_SCENARIOS = {
     SCENARIO.replace("  - s0-s2@5us", "  - {a: b}"): "line 6: fail must be a list of texts",
     SCENARIO.replace("rate: 50G", "rate: {"): "line 6: expected the node content",
     SCENARIO.replace("topo: leaf", "topo leaf"): "line 3: mapping values are not allowed",
-    "": "wanted are lines `key: value`",
-    "- a\n": "wanted are lines `key: value`",
+    "": "expected lines `key: value`",
+    "- a\n": "expected lines `key: value`",
     "workload: permutation\n": "a run needs topo: --topo",
 }
 
@@ -104,8 +104,8 @@ def test_what_is_wrong_in_a_scenario_is_named_by_line(tmp_path, refused, text):
         (["--topo", "no", "--workload", "permutation"], "no"),
         ([*SMALL, "--workload", "permutation", "--out", "/no/such/folder"], "--out: there is no folder /no/such "),
         ([*SMALL, "--workload", "permutation", "--plot", "x.doc"], "--plot x.doc: plots are written as"),
-        ([*SMALL, "--workload", "permutation", "--place", "--fail", "s0-s2@1us"], "leave --fail out"),
-        ([*SMALL, "--workload", "permutation", "--place", "--scheme", "SprayLERP"], "picks paths itself"),
+        ([*SMALL, "--workload", "permutation", "--place", "--fail", "s0-s2@1us"], "--place does not go with --fail"),
+        ([*SMALL, "--workload", "permutation", "--place", "--scheme", "SprayLERP"], "chooses paths itself"),
         (["no.yaml"], "no.yaml: No such file or directory"),
     ],
 )
@@ -139,7 +139,7 @@ def test_a_workload_of_ones_own(tmp_path, run_json, refused):
     assert (report["flows"], report["bytes"], report["completed"]) == (4, 20_000, 4)
     for name, says in {
         "pairs:length=3": "mine.py:2: pairs: got an unexpected keyword argument 'length'; it takes network, [size=]",
-        "broken": "mine.py:8: row 0 is (0, 1); wanted are source, destination, bytes",
+        "broken": "mine.py:8: row 0 is (0, 1); expected source, destination, bytes",
         "raising": "mine.py:13: ValueError: no",
         "number": "is a int, and not a function",
         "absent": "has no 'absent'",

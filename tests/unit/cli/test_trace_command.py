@@ -97,7 +97,7 @@ def test_a_capture_of_ip_gets_the_addresses_that_are_said(tmp_path, run_json, re
     report = run_json(*arguments, "--ethernet", "02:00:00:00:00:01/02:00:00:00:00:02")
     assert report["hops"][0]["trace"]["events"][0]["bytes"] == 14 + len(packet)
     assert "is not two MAC addresses, DST/SRC" in refused(*arguments, "--ethernet", "02:00:00:00:00:01")
-    assert "--ethernet is for capture files" in refused(
+    assert "--ethernet needs a capture file" in refused(
         *PROGRAM, "--packet", "00" * 14, "--ethernet", "02:00:00:00:00:01/02:00:00:00:00:02"
     )
 
@@ -106,7 +106,7 @@ def test_a_capture_of_ip_gets_the_addresses_that_are_said(tmp_path, run_json, re
     ("packet", "says"),
     [
         ("123", "3 digits of hex"),
-        ("zz", "'z' is no digit of hex"),
+        ("zz", "'z' is not a digit of hex"),
         ("", "a frame of 0 bytes"),
         ("/nowhere/x.pcap", "/nowhere/x.pcap cannot be read"),
     ],

@@ -83,11 +83,11 @@ def test_the_command_line_counts_more(asked):
         ("topo: d1\nspeed: 5\n", "line 2: there is no 'speed'; allowed: target, topo"),
         ("topo: d1\nrate: fast\n", "line 2: argument --rate: 'fast' is not a rate"),
         ("rate: [1M, 2M]\n", "line 1: rate must be a text or a number"),
-        ("rate: 1M\nrate: 2M\n", "line 2: rate is there twice"),
-        ("- a\n", "wanted are lines `key: value`"),
+        ("rate: 1M\nrate: 2M\n", "line 2: rate appears twice"),
+        ("- a\n", "expected lines `key: value`"),
         ("a: [\n", "line 2"),
         ("target: moon\n", "line 1: argument --target: invalid choice: 'moon'"),
-        ("name: a/b\n", "a fabric cannot be called 'a/b'"),
+        ("name: a/b\n", "'a/b' is not a fabric name"),
     ],
 )
 def test_what_is_refused(capsys, monkeypatch, tmp_path, text, says):

@@ -49,10 +49,10 @@ def test_what_may_be_written(tmp_path, monkeypatch):
     assert output_path("plot.png") == Path("plot.png")
     (tmp_path / "file").touch()
     for check, text, says in (
-        (output_file, str(tmp_path), f"{tmp_path} is a folder; wanted is a file"),
-        (output_file, "file/plot.png", "file is no folder"),
-        (output_path, "file/plot.png", "file is no folder"),
-        (output_folder, "file", "file is no folder"),
+        (output_file, str(tmp_path), f"{tmp_path} is a folder; expected a file"),
+        (output_file, "file/plot.png", "file is not a folder"),
+        (output_path, "file/plot.png", "file is not a folder"),
+        (output_folder, "file", "file is not a folder"),
         (output_folder, "no/new", f"there is no folder {tmp_path / 'no'}"),
     ):
         with pytest.raises(argparse.ArgumentTypeError, match=f"^{says}$"):

@@ -274,9 +274,9 @@ def test_fabrics_that_are_too_large(fabric, text):
 
 
 def test_what_msccl_cannot_have():
-    with pytest.raises(DetourError, match="216 thread blocks a rank"):
+    with pytest.raises(DetourError, match="216 thread blocks per rank"):
         list(msccl(solve(FatTree(15, 15))))
-    with pytest.raises(DetourError, match="leaves out leaves that nothing joins"):
+    with pytest.raises(DetourError, match="leaves out disconnected leaves"):
         list(msccl(replace(solve(TREES[3]), unreachable=((0, 1),))))
 
 

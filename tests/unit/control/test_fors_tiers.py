@@ -215,7 +215,7 @@ def test_a_plan_is_kept_when_one_more_link_fails(tmp_path, refused, run_json):
     assert 0 < report["moved"] < report["flows"] // 4
     assert report["phases"] <= before["phases"] + 1
     assert main(["fors", "verify", *options, str(later)]) == 0
-    assert "is no plan for" in refused("fors", "route", *options, "--keep", str(file), "--group", "0-3")
+    assert "is not a plan for" in refused("fors", "route", *options, "--keep", str(file), "--group", "0-3")
 
 
 @pytest.mark.parametrize(
@@ -224,14 +224,14 @@ def test_a_plan_is_kept_when_one_more_link_fails(tmp_path, refused, run_json):
         (["--topo", "ft3:pods=2,leaves=2,aggs=2"], "cores"),
         (["--topo", "fat-tree:k=3"], "k must be an even number"),
         (["--topo", "ft3:pods=0,leaves=2,aggs=2,cores=2"], "pods=0 is not in 1..64"),
-        (["--topo", "fat-tree:k=64"], "65536 servers are more than 4096"),
+        (["--topo", "fat-tree:k=64"], "65536 servers exceed the limit of 4096"),
         (["--topo", "fat-tree:k=4", "--fail", "0-1"], "'0-1' is not leaf:agg, like 3:1, or pod/agg:core"),
         (["--topo", "fat-tree:k=4", "--fail", "8:0"], "has no link 8:0 (leaf 0..7, agg 0..1)"),
         (["--topo", "fat-tree:k=4", "--fail", "0/0:2"], "has no link 0/0:2 (pod 0..3, agg 0..1, core 0..1)"),
         (["--topo", "fat-tree:k=4", "--fail", "0:*"], "no way up and down is left for leaves 0 and 1"),
         (["--topo", "fat-tree:k=4", "--random-failures", "99"], "32 working links; 99 cannot fail"),
-        (["--topo", "fat-tree:k=4", "--random-failures", "30"], "links can fail before two leaves lose their last way"),
-        (["--topo", "fat-tree:k=4", "--group", "0,16"], "has no server 16 that could take part"),
+        (["--topo", "fat-tree:k=4", "--random-failures", "30"], "links can fail before two leaves are disconnected"),
+        (["--topo", "fat-tree:k=4", "--group", "0,16"], "has no server 16"),
         (["--topo", "fat-tree:k=4", "--population", "2,2"], "the population is not 8 numbers in 0..2"),
         (["--topo", "fat-tree:k=4", "--skew", "zipf:1"], "--skew is for fat-trees of two levels"),
         (["--topo", "fat-tree:k=4", "--algorithm", "xor"], "--algorithm xor is for fat-trees of two levels"),
@@ -241,9 +241,7 @@ def test_refusals_of_three_levels(options, text, refused):
     assert text in refused("fors", "schedule", *options)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "text"), [({"pods": 2}, "only cores could join"), ({"cores": 1, "cables": 2}, "one of")]
-)
+@pytest.mark.parametrize(("wrong", "text"), [({"pods": 2}, "need cores"), ({"cores": 1, "cables": 2}, "one of")])
 def test_what_no_tree_is(wrong, text):
     with pytest.raises(DetourError, match=text):
         replace(FatTree(2, 2), population=(), **wrong)

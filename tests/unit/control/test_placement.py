@@ -236,7 +236,7 @@ def test_a_solver_proves_no_more_than_it_can(sizes):
 
 
 def test_bytes_that_cannot_be_added_up_exactly_are_refused():
-    with pytest.raises(DetourError, match="flows carry 9900000000000000 bytes in all; it may be 9007199254740992"):
+    with pytest.raises(DetourError, match="flows carry 9900000000000000 bytes in all; the maximum is 9007199254740992"):
         placed("leaf-spine:leaves=2,spines=2,hosts=128", job("all-to-all", hosts="h0-h99", bytes=10**12, shuffle=1))
 
 
@@ -361,7 +361,7 @@ def test_pinned_flows_stay_and_others_keep_away():
     assert repaired.lost.tolist() == [0]
     assert repaired.placement.path(0) == ()
     assert repair(repaired.placement, frozenset()).moved.tolist() == [0]
-    with pytest.raises(DetourError, match=r"job0: h0 to h9: the path that its job demands is down"):
+    with pytest.raises(DetourError, match=r"job0: h0 to h9: its pinned path is down"):
         placed(LEAVES, job("point-to-point", pairs=pairs), down=("s5",))
 
 
@@ -425,23 +425,23 @@ def test_the_command_on_damaged_networks_and_with_bytes(tmp_path, run_json):
     ("text", "reason"),
     [
         ("jobs: [", "line 1"),
-        ("jobs:\n- collective: tree\n  hosts: all\n  hosts: h0-h3", "line 2: `hosts` is there twice"),
-        ('{"jobs": [{"collective": "tree", "hosts": "all", "hosts": "h0-h3"}]}', "`hosts` is there twice"),
+        ("jobs:\n- collective: tree\n  hosts: all\n  hosts: h0-h3", "line 2: `hosts` appears twice"),
+        ('{"jobs": [{"collective": "tree", "hosts": "all", "hosts": "h0-h3"}]}', "`hosts` appears twice"),
         ("{", "line 1: "),
         ("", "no list `jobs`"),
         ("jobs: 3", "no list `jobs`"),
         ("jobs: []", "no list `jobs`"),
-        ("jobs: [3]", "job number 1 is no mapping"),
+        ("jobs: [3]", "job number 1 is not a mapping"),
         ("{jobs: [{collective: tree, hosts: all}], more: 1}", "unknown key `more`"),
         ("jobs: [{collective: gossip, hosts: all}]", "there is no collective 'gossip'; allowed: ring-all-reduce"),
         ("jobs: [{collective: [tree], hosts: all}]", "there is no collective"),
         ("jobs: [{collective: tree}]", "job job0: tree needs `hosts`"),
         ("jobs: [{collective: tree, hosts: all, size: 3}]", "unknown key `size`"),
         ("jobs: [{collective: tree, hosts: h0}]", "at least two hosts"),
-        ("jobs: [{collective: tree, hosts: 7}]", "wanted is a list of names"),
+        ("jobs: [{collective: tree, hosts: 7}]", "expected a list of names"),
         ("jobs: [{collective: tree, hosts: [h0, h99]}]", "host 'h99'"),
         ("jobs: [{collective: tree, hosts: [h0, h3-h1]}]", "runs backwards"),
-        ("jobs: [{collective: tree, hosts: [h0, h1, h0]}]", "h0 is there twice"),
+        ("jobs: [{collective: tree, hosts: [h0, h1, h0]}]", "h0 appears twice"),
         ("jobs: [{collective: tree, hosts: all, connections: 0}]", "connections is 0"),
         ("jobs: [{collective: tree, hosts: all, connections: yes}]", "connections is True"),
         ("jobs: [{collective: tree, hosts: all, bytes: 0}]", "job job0: bytes is 0"),
@@ -450,10 +450,10 @@ def test_the_command_on_damaged_networks_and_with_bytes(tmp_path, run_json):
             "job job1: there is no `byt",
         ),
         ("jobs: [{collective: tree, hosts: all, shuffle: x}]", "shuffle is 'x'"),
-        ("jobs: [{collective: tree, hosts: all, name: 3}]", "its name is not a text"),
-        ("jobs: [{collective: tree, hosts: all, name: a}, {collective: tree, hosts: all, name: a}]", "is there twice"),
-        ("jobs: [{collective: point-to-point, pairs: []}]", "no list of pairs"),
-        ("jobs: [{collective: point-to-point, pairs: [[h0]]}]", "is no pair"),
+        ("jobs: [{collective: tree, hosts: all, name: 3}]", "its name must be a string"),
+        ("jobs: [{collective: tree, hosts: all, name: a}, {collective: tree, hosts: all, name: a}]", "appears twice"),
+        ("jobs: [{collective: point-to-point, pairs: []}]", "not a list of pairs"),
+        ("jobs: [{collective: point-to-point, pairs: [[h0]]}]", "is not a pair"),
         ("jobs: [{collective: point-to-point, pairs: [[h0, h0]]}]", "send to itself"),
         ("jobs: [{collective: point-to-point, pairs: [{from: h0, to: h9, path: [s0, s1, s3]}]}]", "not neighbours"),
         ("jobs: [{collective: point-to-point, pairs: [{from: h0, to: h9, path: [s1, s4, s3]}]}]", "begins at s0"),
@@ -488,9 +488,9 @@ def test_other_refusals(tmp_path, refused):
     for arguments, reason in (
         ([str(file), "--topo", LEAVES], "No such file"),
         ([str(file)], "needs --topo"),
-        ([str(file), "--apply", "--topo", LEAVES], "those of the fabric that is up"),
+        ([str(file), "--apply", "--topo", LEAVES], "--apply, which uses the running fabric"),
         ([str(file), "--apply", "--detours"], "--detours is for --topo"),
-        ([str(file), "--topo", LEAVES, "--repair"], "--repair needs what has failed"),
+        ([str(file), "--topo", LEAVES, "--repair"], "--repair needs --fail"),
         ([str(file), "--topo", LEAVES, "--fail", "s0-s4,s77"], "s77"),
     ):
         assert reason in refused("place", *arguments)

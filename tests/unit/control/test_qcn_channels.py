@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""qcn.p4 cannot deadlock: on every way that a packet may take, what waits for what is no cycle of links and classes.
+"""qcn.p4 cannot deadlock: on every way that a packet may take, waiting does not form a cycle of links and classes.
 
 Every packet is walked through the entries that the planner makes: minimal, by way of every group or switch, and turned
 at the switch that has the link, by way of every group; wherever it comes in from another group, straight and by every

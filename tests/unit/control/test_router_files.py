@@ -202,7 +202,7 @@ def test_what_failed_is_no_part_of_a_lab(jobs):
         (["--format", "junos", "--out", "x"], "invalid choice: 'junos'"),
         (["--format", "frr", "--out", "JOBS"], "is a file; --format writes several files"),
         (["--format", "frr", "--out", "nothere/x"], "argument --out: there is no folder"),
-        (["--out", "FOLDER"], "is a folder; wanted is a file"),
+        (["--out", "FOLDER"], "is a folder; expected a file"),
         (["--apply", "--format", "frr"], "--format is for --topo, not for --apply"),
     ],
 )

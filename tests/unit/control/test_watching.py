@@ -49,7 +49,7 @@ def test_what_has_no_room_is_refused_and_leaves_everything_as_it_was():
         flows.add(str(number), SOURCE, [1])
     flows.add("other", SOURCE, [2])
     before = flows.plan()
-    with pytest.raises(DetourError, match="s0 watches 256 flows; it has no room for one more"):
+    with pytest.raises(DetourError, match="s0 watches 256 flows, the maximum: one more does not fit"):
         flows.add("one more", SOURCE, [3, 1])
     with pytest.raises(DetourError, match="s0 watches 256"):
         flows.move("other", [3, 1])

@@ -53,7 +53,7 @@ CASES: dict[str, tuple[str, Callable[[Json], Any], str]] = {
     "all memory": ("stateful", lambda p: p["register_arrays"][0].update(size=(1 << 31) - 1), "the limit is"),
     "no bits": ("stateful", lambda p: p["register_arrays"][0].update(bitwidth=0), "has 0 bits"),
     "wide field": ("matching", lambda p: p["header_types"][1]["fields"][0].__setitem__(1, 1 << 20), "1048576 bits"),
-    "half a byte": ("matching", lambda p: p["header_types"][-1]["fields"].append(["x", 4, False]), "no whole bytes"),
+    "half a byte": ("matching", lambda p: p["header_types"][-1]["fields"].append(["x", 4, False]), "not whole bytes"),
     "table of another kind": ("matching", lambda p: _table(p).update(match_type="other"), "its key is"),
     "ids that are no numbers": (
         "copies",
@@ -81,13 +81,13 @@ CASES: dict[str, tuple[str, Callable[[Json], Any], str]] = {
         ),
         "malformed: 1 is not an expression",
     ),
-    "error that the program does not declare": ("parsing", lambda p: p.pop("errors"), "none of the program's errors"),
+    "error that the program does not declare": ("parsing", lambda p: p.pop("errors"), "not an error of the program"),
     "action that is called without arguments": (
         "matching",
         lambda p: p["pipelines"][0].update(
             action_calls=[{"name": "call", "action_id": _with_arguments(p), "next_node": None}], init_table="call"
         ),
-        "without its arguments",
+        "without arguments",
     ),
 }
 

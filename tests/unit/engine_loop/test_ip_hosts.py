@@ -255,7 +255,7 @@ def test_in_real_time_the_same_hosts_run_by_the_wall_clock(pair: Callable[..., I
 def test_wrong_values_are_named(pair: Callable[..., IpPair]) -> None:
     p = pair()
     for wrong, says in (
-        (lambda: p.h1.ping("10.0.0"), "no IPv4 or IPv6 address"),
+        (lambda: p.h1.ping("10.0.0"), "not an IPv4 or IPv6 address"),
         (lambda: p.h1.ping("10.0.0.2", size=1473), "0 to 1472"),
         (lambda: p.h1.udp("10.0.0.2", port=0, spacing=Spacing(1e6)), "port is 0"),
         (lambda: p.h1.udp("10.0.0.2", spacing=Spacing(1e6, 1473)), "0 to 1472"),
@@ -264,7 +264,7 @@ def test_wrong_values_are_named(pair: Callable[..., IpPair]) -> None:
         (lambda: p.stack.host("h3"), "there are h1, h2"),
         (lambda: p.h1.send_frames([b"short"]), "frame 1 has 5 bytes"),
         (lambda: IpStack([A, A]), "two hosts h1"),
-        (lambda: IpStack([IpHostConfig("x", "08:00", "10.0.0.1/24")]), "host x: '08:00' is no MAC"),
+        (lambda: IpStack([IpHostConfig("x", "08:00", "10.0.0.1/24")]), "host x: '08:00' is not a MAC"),
         (lambda: IpStack([IpHostConfig("x", A.mac, "10.0.0.1")], sockets=2), "at least 4"),
         (lambda: IpStack([IpHostConfig("x", A.mac)]), "neither an IPv4 nor an IPv6 address"),
         (lambda: p.net.attach_stack((1, 3), p.stack, 2), "no host 2"),

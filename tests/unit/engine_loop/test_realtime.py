@@ -294,7 +294,7 @@ def test_a_port_that_is_detached_can_be_attached_anew(real, peer, tmp_path):
     assert not (tmp_path / "b").exists()
     assert real.net.ports(1) == [510, 1]
     assert 2 not in real.net.port_stats()["port"].tolist()
-    with pytest.raises(DetourError, match="nothing attached to port 2"):
+    with pytest.raises(DetourError, match="no attachment on port 2"):
         real.net.detach_interface((1, 2))
     before = int(real.net.switch_stats()["no_port_drops"][0])
     a.send(frame(script.UNICAST, 2, tag=2))

@@ -55,7 +55,7 @@ def test_other_packets_are_in_the_class_behind_the_last_one(channels):
 
 def test_a_priority_of_the_operators_cannot_be_one_of_the_classes():
     for pair in ((30, 0), (30, 2), (2, 5)):
-        with pytest.raises(DetourError, match="0 to 1 are lossless, and 2 is where packets go"):
+        with pytest.raises(DetourError, match="0 to 1 are lossless, and 2 is for packets"):
             plan(NETWORK.topology, FabricPolicy(valiant=False, channels=2, priorities=(pair,)))
 
 

@@ -178,7 +178,7 @@ def pair(attribute: str) -> str:
     [
         ("x.json", '{"nodes": [{"id": 1, "kind": "host"}, {"id": 2}], "links": []}', r"nodes\[0\]: node 1 is a host"),
         ("x.json", pair('"hosts": "two"'), "not 'two'"),
-        ("x.json", pair('"hosts": 0'), "1 of them with hosts; it takes two"),
+        ("x.json", pair('"hosts": 0'), "1 of them with hosts; expected at least two"),
     ],
 )
 def test_other_forms_are_refused_with_the_reason(tmp_path, name, content, reason):
@@ -190,12 +190,12 @@ def test_other_forms_are_refused_with_the_reason(tmp_path, name, content, reason
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("graph:", "a file is missing"),
+        ("graph:", "give a file"),
         ("graph:/no/such.json", "No such file"),
         ("graph:/no/such.json,seed=3", "there is no parameter seed"),
         ("graph:/no/such.json,hosts=x", "is not a whole number"),
         ("graph:/no/such.json,hosts=-1", "less than 0"),
-        ("d1", "is no expander and no file"),
+        ("d1", "is neither an expander nor a file"),
     ],
 )
 def test_texts_that_name_no_network(text, reason):

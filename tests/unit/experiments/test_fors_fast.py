@@ -133,13 +133,13 @@ def test_measured_in_virtual_time(run_json: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--scale-up", "4"], "--scale-up '4' is not servers of a machine and a speed"),
-        (["--scale-up", "2:0"], "--scale-up '2:0' is not servers of a machine and a speed"),
-        (["--scale-up", "2:1/0"], "--scale-up '2:1/0' is not servers of a machine and a speed"),
-        (["--scale-up", "1:9"], "a machine of one server has nothing to balance"),
-        (["--scale-up", "3:9"], "FT(2;4,4): a leaf's servers do not make machines of 3 servers"),
-        (["--scale-up", "2:9", "--topo", "fat-tree:k=4"], "networks inside machines are for two levels"),
-        (["--scale-up", "4:9", "--topo", "ft:m0=4,m1=1"], "nobody sends anything to another machine of 4 servers"),
+        (["--scale-up", "4"], "--scale-up '4' is not SERVERS:SPEED"),
+        (["--scale-up", "2:0"], "--scale-up '2:0' is not SERVERS:SPEED"),
+        (["--scale-up", "2:1/0"], "--scale-up '2:1/0' is not SERVERS:SPEED"),
+        (["--scale-up", "1:9"], "a machine needs at least 2 servers"),
+        (["--scale-up", "3:9"], "FT(2;4,4): a leaf's servers cannot form machines of 3 servers"),
+        (["--scale-up", "2:9", "--topo", "fat-tree:k=4"], "--scale-up is for two levels"),
+        (["--scale-up", "4:9", "--topo", "ft:m0=4,m1=1"], "no server sends to another machine of 4 servers"),
     ],
 )
 def test_refusals(options: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,5 +148,5 @@ def test_refusals(options: list[str], text: str, capsys: pytest.CaptureFixture[s
 
 
 def test_a_group_makes_no_machines() -> None:
-    with pytest.raises(DetourError, match="do not make machines"):
+    with pytest.raises(DetourError, match="cannot form machines"):
         ScaleUp(2, Fraction(9)).machines(FatTree(2, 2, group=(0, 1, 2)))

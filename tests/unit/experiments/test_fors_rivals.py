@@ -171,7 +171,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], run_json: Callable[...,
         (["--failures", "0,x"], "--failures '0,x' is not whole numbers separated by commas"),
         (["--failures", "99"], "16 working links; 99 cannot fail"),
         (["--topo", "ft:m0=2,m1=2,speed=1/2"], "at least as fast as servers' links"),
-        (["--topo", "ft:m0=1,m1=1"], "nobody sends anything"),
+        (["--topo", "ft:m0=1,m1=1"], "no server sends"),
     ],
 )
 def test_refusals(options: list[str], text: str, refused: Callable[..., str]) -> None:
@@ -184,4 +184,6 @@ def test_three_levels_in_virtual_time(capsys: pytest.CaptureFixture[str], refuse
     result = json.loads(capsys.readouterr().out)
     assert [row["scheme"] for row in result["rows"]] == NAMES
     assert all(row["delivered"] and row["measured"] > row["ideal"] >= 0.999 for row in result["rows"])
-    assert "unlike size are for two levels" in refused("fors", "rivals", *options[:2], "--skew", "zipf:1", "--ideal")
+    assert "unequal message sizes are for two levels" in refused(
+        "fors", "rivals", *options[:2], "--skew", "zipf:1", "--ideal"
+    )

@@ -138,14 +138,14 @@ def test_what_events_mean():
     ("when", "event", "message"),
     [
         ("1", "fail:s0-s4", "is not a time"),
-        ("1ms", "fail", "wanted is fail:LINK"),
-        ("1ms", "break:s0-s4", "wanted is fail:LINK"),
+        ("1ms", "fail", "expected fail:LINK"),
+        ("1ms", "break:s0-s4", "expected fail:LINK"),
         ("1ms", "fail:s0-s9", "has s0 to s7"),
-        ("1ms", "slow:s0-s4", "wanted is fail:LINK"),
+        ("1ms", "slow:s0-s4", "expected fail:LINK"),
         ("1ms", "slow:s0-s4:0", "above 0"),
-        ("1ms", "slow:s4:0.5", "only a link"),
+        ("1ms", "slow:s4:0.5", "slow needs a link"),
         ("1ms", "flap:s0-s4:10", "is not a time"),
-        ("1ms", "flap:s0-s4:0us", "no time above 0"),
+        ("1ms", "flap:s0-s4:0us", "not a time above 0"),
     ],
 )
 def test_events_that_mean_nothing(when, event, message):

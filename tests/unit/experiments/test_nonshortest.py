@@ -55,10 +55,10 @@ def test_points_of_a_selection() -> None:
         ({"topology": "leaf-spine:leaves=2,spines=2,hosts=2"}, "needs two groups"),
         ({"topology": "dragonfly:p=2,a=1,h=1", "pairs": (1,)}, "third group"),
         ({"topology": "dragonfly:p=2,a=1,h=1", "pairs": (1,), "schemes": ("Benchmark",)}, "third group"),
-        ({"schemes": ("ShortestPath",), "headroom_bytes": 0}, "PFC without headroom"),
+        ({"schemes": ("ShortestPath",), "headroom_bytes": 0}, "PFC needs headroom"),
         ({"schemes": ("ShortestPath",), "headroom_bytes": 200_000}, "do not fit"),
         ({"seeds": 0}, "0 seeds"),
-        ({"loss": 1.5}, "no probability"),
+        ({"loss": 1.5}, "not a probability"),
         ({"delays_us": (1.0, -1.0, 1.0)}, "cannot be negative"),
     ],
 )
@@ -324,5 +324,5 @@ def test_a_topology_of_a_file_is_named_with_its_state(tmp_path: Path) -> None:
     called, topology = find_topology(str(net))
     assert called == topology.spec == f"{net}#{called[-16:]}"
     net.write_text("a,b,gbps\nh0,s0,100\nh1,s0,400\n")
-    with pytest.raises(DetourError, match="have rates or delays of their own"):
+    with pytest.raises(DetourError, match="have different rates or delays"):
         find_topology(str(net))

@@ -72,9 +72,9 @@ def test_settings_are_printed_in_words(kept: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--tune", "x.json", "--topology", "dragonfly:p=2,a=8,h=4"), "settings are sought on D1, D2, D3"),
+        (("--tune", "x.json", "--topology", "dragonfly:p=2,a=8,h=4"), "--tune works on D1, D2, D3"),
         (("--scheme", "Benchmark", "--without", "own_share"), "Benchmark has no addition 'own_share'"),
-        (("--settings", "--without", "own_share"), "--without is for one"),
+        (("--settings", "--without", "own_share"), "--without"),
         (("--pattern", "adv3"), "allowed: unf, adv1, adv2, permutation, advc, bit-reverse, two-jobs"),
         (("--threshold", "some"), "neither `best` nor a number"),
     ],

@@ -177,7 +177,7 @@ WRONG = {
     "unf:pairs=100000": "100000 pairs of unf",
     "incast:senders=72": "incast of 72 senders to each of 1 receivers needs 73 hosts",
     "poisson:load=1.5": "load: '1.5' is not a fraction",
-    "poisson:load=0": "load: 0 is no load",
+    "poisson:load=0": "load: 0 is not a load",
     "poisson:sizes=nothing": "there is no such file; built in are fixed, exponential, pareto, bimodal",
     "poisson:time=10s": "flows are expected; at most",
     "no/such/file": "no/such/file: No such file or directory",
@@ -200,11 +200,11 @@ def test_a_pattern_of_groups_needs_groups() -> None:
 
 WRONG_OPTIONS = {
     "rate": ("fast", "rate: 'fast' is not a rate"),
-    "delay": ("5s", "delay: '5s'; 1ns to 100ms"),
+    "delay": ("5s", "delay: '5s'; expected 1ns to 100ms"),
     "buffer": ("100", "buffer: '100'; a port needs 2204 bytes"),
     "loss": ("1", "loss: '1'; links that lose all carry nothing"),
     "ecn": ("1k,2k", "ecn: '1k,2k' is neither off, nor K"),
-    "duration": ("0s", "duration: '0s' is no time above 0"),
+    "duration": ("0s", "duration: '0s' is not a time above 0"),
     "reroute_after": ("soon", "reroute-after: 'soon' is not a time"),
     "cc": ("reno", "cc: there is no congestion control 'reno'"),
 }
@@ -310,7 +310,7 @@ def test_senders_have_jitter_unless_it_is_0() -> None:
     much = ran(LEAF_SPINE, rows, "LERP-shortest", jitter="10us")
     at_zero, at_default, at_much = (int(run.tasks.flow_completion_ps()[0]) for run in (ideal, late, much))
     assert at_zero == ideal.ideal.task_ps[0] < at_default < at_zero + 2 * 1102 * 80 < at_much < at_zero + 10 * US
-    with pytest.raises(DetourError, match="jitter: '1s'; 0 to 100ms are possible"):
+    with pytest.raises(DetourError, match="jitter: '1s'; expected 0 to 100ms"):
         settings_of(LEAF_SPINE, SimOptions(jitter="1s"))
 
 

@@ -32,7 +32,7 @@ def test_timeouts_and_thresholds_follow() -> None:
         ENGINE.queue_packets,
         ENGINE.ecn_packets,
     )
-    assert slow.hosts.initial_rto_ps > ENGINE.hosts.initial_rto_ps, "a full queue is no loss"
+    assert slow.hosts.initial_rto_ps > ENGINE.hosts.initial_rto_ps, "a full queue is not a loss"
     short = BackendChanges(queue_packets=32).applied(ENGINE)
     assert (short.queue_packets, short.ecn_packets, short.rate_bps) == (32, 10, ENGINE.rate_bps)
     assert BackendChanges(queue_packets=5000).applied(ENGINE).ecn_packets == ENGINE.ecn_packets

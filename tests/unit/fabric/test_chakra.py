@@ -172,16 +172,16 @@ def test_our_description_reads_what_generated_code_writes(tmp_path: Path) -> Non
     ("data", "says"),
     [
         (b"", "there is no node"),
-        (b"\x05ab", "its metadata is cut off"),
-        (protobuf(EVERYTHING)[:-3], "node number 3 is cut off"),
-        (b"\x00\x02\xff\xff", "node number 1 is no protobuf message"),
-        (b"\x00\xff\xff\xff", "node number 1 is cut off"),
+        (b"\x05ab", "its metadata is truncated"),
+        (protobuf(EVERYTHING)[:-3], "node number 3 is truncated"),
+        (b"\x00\x02\xff\xff", "node number 1 is not a protobuf message"),
+        (b"\x00\xff\xff\xff", "node number 1 is truncated"),
         (b"\x1f\x8bxx", "Chakra trace .*t.0.et: "),
         (b"{", "line 1: Expecting"),
         (b'{"version": "1"} {"id": "x"}', "node number 1 is not of the schema"),
         (b'{"workload_graph": [{"Id": 1}]}', "node number 1 is not of the schema"),
         (b'{"workload_graph": [{"Id": 1, "Name": "", "NodeType": 12}]}', "node 1 .*there is no node type 12"),
-        (protobuf([EVERYTHING[0]] * 2), "node 0 is there twice"),
+        (protobuf([EVERYTHING[0]] * 2), "node 0 appears twice"),
     ],
 )
 def test_files_that_are_no_traces_are_refused(tmp_path: Path, data: bytes, says: str) -> None:
@@ -286,10 +286,10 @@ SEND = entry(1, "COMM_SEND_NODE", comm_size=5, comm_dst=1)
     ("npus", "says"),
     [
         ([[]], "there is no node"),
-        ([[entry(1, "COMP_NODE", [9], 5)]], r"t.0.et, node 1 \(n1\): it waits for node 9, which is not there"),
+        ([[entry(1, "COMP_NODE", [9], 5)]], r"t.0.et, node 1 \(n1\): it waits for node 9, which does not exist"),
         ([[entry(1, "MEM_LOAD_NODE", tensor_size=5)]], "MEM_LOAD_NODE is not supported"),
         ([[entry(1, "COMP_NODE", num_ops=5)]], "a roofline model is not supported"),
-        ([[collective(1, "GATHER", 5)]], "collective GATHER is not supported; those are: ALL_REDUCE"),
+        ([[collective(1, "GATHER", 5)]], "collective GATHER is not supported; supported: ALL_REDUCE"),
         ([[entry(1, "COMM_COLL_NODE", comm_type=44, comm_size=5)]], "collective 44 is not supported"),
         ([[entry(1, "COMM_COLL_NODE", comm_size=5)]], "it has no `comm_type`"),
         ([[collective(1, "ALL_REDUCE", None)]], "it has no `comm_size`"),
@@ -307,7 +307,7 @@ SEND = entry(1, "COMM_SEND_NODE", comm_size=5, comm_dst=1)
         ),
         (
             [[collective(1, "ALL_REDUCE", 5)], [entry(1, "COMP_NODE")]],
-            "t.0.et, node 1 .*NPU 1 takes no part in this collective",
+            "t.0.et, node 1 .*NPU 1 does not participate in this collective",
         ),
         (
             [[collective(1, "ALL_REDUCE", 5)], [collective(1, "ALL_GATHER", 5)]],

@@ -85,7 +85,9 @@ def test_results_errors_and_defaults(path: Path) -> None:
 def test_parameters_have_types(path: Path) -> None:
     with pytest.raises(DetourError, match=r"^control socket: add needs a$"):
         call(path, "add", {"b": 1})
-    with pytest.raises(DetourError, match=r"^control socket: add: b: this is no int: Expected `int`, got `str`$"):
+    with pytest.raises(
+        DetourError, match=r"^control socket: add: b: this is not a valid int: Expected `int`, got `str`$"
+    ):
         call(path, "add", {"a": 1, "b": "2"})
     with pytest.raises(DetourError, match=r"add: a: .* got `bool`"):
         call(path, "add", {"a": True})

@@ -155,7 +155,7 @@ def test_what_is_down_counts(session: Session) -> None:
 def test_only_expanders_are_proven() -> None:
     with (
         on("engine", "leaf-spine:leaves=2,spines=2,hosts=1") as running,
-        pytest.raises(DetourError, match="is no expander"),
+        pytest.raises(DetourError, match="is not an expander"),
     ):
         running.prove()
 

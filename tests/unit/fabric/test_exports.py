@@ -115,7 +115,7 @@ def test_a_binary_schedule_is_known_by_its_beginning(tmp_path):
 def test_binary_schedules_that_are_cut_off(tmp_path, kept):
     data = goal_binary(rank_operations(job_by_name("ring:bytes=1e4,ranks=4", TOPOLOGY)))
     (tmp_path / "x.bin").write_bytes(data[:kept])
-    with pytest.raises(DetourError, match=r"x\.bin: it is cut off, or damaged"):
+    with pytest.raises(DetourError, match=r"x\.bin: it is truncated or damaged"):
         read_goal(tmp_path / "x.bin", 8)
 
 

@@ -211,9 +211,9 @@ def test_job_files_that_cannot_run_are_refused(tmp_path: Path, text: str, says: 
         ("ring:bytes=9,ranks=1", "two are needed"),
         ("ring:bytes=9,chunks=2", "there is no parameter chunks"),
         ("ring:bytes=9,compute=7", "'7' is not a time up to 10000s with its unit"),
-        ("ring:bytes=9,shuffle=-1", "a seed"),
+        ("ring:bytes=9,shuffle=-1", "shuffle=-1; it must be a whole number of at least 0"),
         ("tree:bytes=9,chunks=0", "chunks=0; it must be at least 1"),
-        ("hierarchical:bytes=9,ranks=10", "10 ranks do not make up whole groups of 4"),
+        ("hierarchical:bytes=9,ranks=10", "10 ranks cannot form whole groups of 4"),
         ("ring:bytes=9,iterations=9999", "tasks; a workload can have at most"),
     ],
 )
@@ -345,7 +345,7 @@ def test_nccl_says_which_places_reduce_across_machines(tmp_path):
         (('<net dev="0"/></channel>', '<net dev="3"/></channel>'), r"devices \[0, 3\]; one for both"),
         (("</graphs>", ""), "graph.xml: "),
         (('net dev="2"', 'net dev="7"'), "each needs a GPU"),
-        (('net dev="2"', 'net dev="x"'), "device 'x', which is no number"),
+        (('net dev="2"', 'net dev="x"'), "device 'x', which is not a number"),
     ],
 )
 def test_nccl_graphs_that_are_none(tmp_path, change, message):

@@ -209,7 +209,7 @@ def test_frames_above_the_mtu_are_counted(inside: Inside) -> None:
 
 def test_what_sends_by_itself_is_left_alone(inside: Inside) -> None:
     for ends in (("h0", "h2"), ("h2", "h0")):
-        with pytest.raises(DetourError, match="h0 is a Linux host: its own programs send"):
+        with pytest.raises(DetourError, match="h0 is a Linux host: send from it with"):
             inside.session.send(*ends)
     with pytest.raises(DetourError, match="h0 is a Linux host"):
         inside.session.probe("h2", "h0")
@@ -262,5 +262,5 @@ def test_a_process_with_a_namespace_of_its_own() -> None:
 
 
 def test_a_process_that_is_none() -> None:
-    with pytest.raises(DetourError, match="h0: no namespace of its own: nsenter: "):
+    with pytest.raises(DetourError, match="h0: cannot create a namespace: nsenter: "):
         EngineFabric(TOPOLOGY, SETTINGS, linux=request(TOPOLOGY, None, "h0=4194305"))

@@ -66,12 +66,12 @@ def test_which_hosts() -> None:
     ("hosts", "netns", "mtu", "says"),
     [
         ("h0,h72", None, None, "--linux h72: there is no such host; the fabric has h0 to h71"),
-        ("h0,h0", None, None, "--linux h0: that host is there twice"),
-        ("h0", "h0=12", None, "--linux h0: that host is there twice"),
-        (None, "h1=12,h1=13", None, "--netns h1: that host is there twice"),
-        (None, "h3", None, "--netns h3: wanted is a host and the number of a process, like h3=4711"),
-        (None, "h3=init", None, "--netns h3=init: wanted"),
-        (None, None, 1400, "--mtu is that of Linux hosts"),
+        ("h0,h0", None, None, "--linux h0: that host appears twice"),
+        ("h0", "h0=12", None, "--linux h0: that host appears twice"),
+        (None, "h1=12,h1=13", None, "--netns h1: that host appears twice"),
+        (None, "h3", None, "--netns h3: expected a host and the number of a process, like h3=4711"),
+        (None, "h3=init", None, "--netns h3=init: expected"),
+        (None, None, 1400, "--mtu needs Linux hosts"),
         ("h0", None, 1279, "an MTU of 1279 bytes: IPv6 needs at least 1280"),
     ],
 )

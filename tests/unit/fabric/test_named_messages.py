@@ -38,7 +38,7 @@ def test_an_unknown_key_is_named_first():
 def test_job_gpt_wants_two_hosts_and_prints_what_runs_it(tmp_path, capsys):
     command = ["job", "gpt", "--params", "125e6", "--batch", "8", "--out", str(tmp_path / "a job.yaml")]
     assert cli.main(command) == 2
-    assert "tp * pp * dp is 1: one host sends nothing" in capsys.readouterr().err
+    assert "tp * pp * dp is 1: a single host sends nothing" in capsys.readouterr().err
     assert cli.main([*command, "--dp", "4"]) == 0
     printed = capsys.readouterr().out.splitlines()[-1]
     assert printed == f"detour place '{tmp_path}/a job.yaml' --topo leaf-spine:leaves=1,spines=4,hosts=4 --run"

@@ -93,7 +93,7 @@ def test_a_wrong_scheme_is_told_with_its_line(tmp_path: Path, wrong: dict[str, A
 def test_planners_that_are_wrong(own: str) -> None:
     with pytest.raises(DetourError, match=r"own\.py:13: AttributeError"):
         planner(f"{own}:broken")(LEAVES, Policy(), NONE)
-    with pytest.raises(DetourError, match=r"own\.py:21: it returns 7; wanted are lists of entities for devices"):
+    with pytest.raises(DetourError, match=r"own\.py:21: it returns 7; expected lists of entities for devices"):
         planner(f"{own}:nothing")(LEAVES, Policy(), NONE)
     with pytest.raises(DetourError, match=r"is a int, and not a function of topology, policy and failures"):
         planner(f"{own}:number")

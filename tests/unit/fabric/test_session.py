@@ -200,7 +200,7 @@ def test_a_link_is_impaired_and_as_it_was_again(session: Session) -> None:
     (name,) = [row.link for row in slow.links]
     assert [(row.rate, row.loss) for row in slow.links] == [(0.5, 0.0)]
     if session.fabric.target == "bmv2":
-        with pytest.raises(DetourError, match="lose nothing, or everything"):
+        with pytest.raises(DetourError, match="have no random loss"):
             session.impair(name, loss=0.1)
     else:
         assert [(row.rate, row.loss) for row in session.impair(name, loss=0.1).links] == [(0.5, 0.1)]
@@ -210,11 +210,11 @@ def test_a_link_is_impaired_and_as_it_was_again(session: Session) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"link": "s0"}, "'s0' is a switch"),
         ({"link": "s0-s9"}, "s9"),
-        ({"rate": 0.5}, "which link"),
+        ({"rate": 0.5}, "name a link"),
         ({"link": name}, "is missing"),
         ({"link": name, "rate": 0.0}, "above 0"),
         ({"link": name, "loss": 1.0}, "below 1"),
-        ({"clear": True, "rate": 0.5}, "either"),
+        ({"clear": True, "rate": 0.5}, "or --clear"),
     ]
     for arguments, message in refused:
         with pytest.raises(DetourError, match=message):
@@ -345,7 +345,7 @@ def test_traffic_goes_on_after_failures(session: Session) -> None:
     assert session.verify().verified
     assert session.path("h0", "h5", 0).hops != direct
     assert session.send("h0", "h5", 20_000).bytes_ok == 20_000
-    with pytest.raises(DetourError, match="is down already"):
+    with pytest.raises(DetourError, match="is already down"):
         session.fail(failed.failed)
     healed = session.heal(failed.failed)
     assert healed.failures == []
@@ -431,14 +431,14 @@ def test_a_load_goes_on_until_it_is_ended(session: Session) -> None:
 
 
 def test_captures_of_some_ports_on_a_fabric_that_runs(session: Session, tmp_path: Path) -> None:
-    with pytest.raises(DetourError, match="no captures are being written"):
+    with pytest.raises(DetourError, match="no capture is running"):
         session.capture(stop=True)
     with pytest.raises(DetourError, match="s99"):
         session.capture(str(tmp_path), ["s99"])
     link = session.topology.links[-1]
     begun = session.capture(str(tmp_path), ["h0", link.name])
     assert session.capture() == begun
-    with pytest.raises(DetourError, match="captures are being written"):
+    with pytest.raises(DetourError, match="a capture to"):
         session.capture(str(tmp_path / "more"))
     before = time.time()
     session.send("h0", "h2", 10_000)

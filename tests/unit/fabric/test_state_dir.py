@@ -57,7 +57,7 @@ def test_a_second_fabric_is_told_about_the_first(state: StateDir) -> None:
     state.record({"target": "engine", "topology": "d1"})
     other = StateDir(state.path)
     assert other.is_alive()
-    with pytest.raises(DetourError, match=r"is up already \(engine, d1, process \d+\)"):
+    with pytest.raises(DetourError, match=r"is already running \(engine, d1, process \d+\)"):
         other.lock()
     state.release()
     state.release()
@@ -90,7 +90,7 @@ def test_locking_clears_what_is_left(state: StateDir) -> None:
 def test_a_folder_that_others_may_enter_is_refused(state: StateDir) -> None:
     state.path.mkdir()
     state.path.chmod(0o755)
-    with pytest.raises(DetourError, match="must belong to you alone"):
+    with pytest.raises(DetourError, match="must belong only to you"):
         state.lock()
 
 

@@ -220,7 +220,7 @@ def test_refusals() -> None:
         VirtualFabric(parse_topology("dragonfly:p=2,a=1,h=1"), BENCHMARK)
     with pytest.raises(DetourError, match="virtual channels rise at a Dragonfly's global links"):
         VirtualFabric(LEAVES, SHORTEST_PATH)
-    with pytest.raises(DetourError, match="PFC without headroom"):
+    with pytest.raises(DetourError, match="PFC needs headroom"):
         VirtualFabric(D1, SHORTEST_PATH, RunSettings(memory=SwitchMemory(headroom_bytes=0)))
     with VirtualFabric(LEAVES, LERP_WITHOUT_PFC) as fabric, pytest.raises(DetourError, match="no connections yet"):
         fabric.send(1)

@@ -131,5 +131,5 @@ def test_a_pattern_of_ones_own(tmp_path: File) -> None:
     assert sorted(pairs) == [(host, 71 - host) for host in range(35)]
     assert pairs == pairs_of(D1, f"{path}:backwards", 3) != pairs_of(D1, f"{path}:backwards", 4)
     assert len(pairs_of(D1, f"{path}:backwards", 3, 5)) == 5
-    with pytest.raises(DetourError, match=r"\(0, 0\) is no pair of two of the 72 hosts"):
+    with pytest.raises(DetourError, match=r"\(0, 0\) is not a pair of the 72 hosts"):
         pairs_of(D1, f"{path}:to_itself")

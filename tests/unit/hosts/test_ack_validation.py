@@ -142,7 +142,7 @@ def test_nothing_is_complete_by_an_ack_of_what_was_never_sent(transport: str) ->
 
 
 def test_a_refused_packet_is_named_again() -> None:
-    """What was sent behind it and what comes late about it is no lie."""
+    """What was sent behind it and what comes late about it is not a lie."""
     attr = QPInitAttr(psn=P, congestion_control="fixed", initial_cwnd=40)
     pair = make_pair(attr_a=attr, attr_b=attr, window=WINDOW)
     pair.write(2000)

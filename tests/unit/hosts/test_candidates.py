@@ -114,7 +114,7 @@ def test_a_single_path_meanwhile(choice: str) -> None:
 
 
 def test_a_reacting_qp_judges_the_new_path_by_itself() -> None:
-    """What packets waited on the path before is no measure, and nothing is judged at first."""
+    """What packets waited on the path before is not a measure, and nothing is judged at first."""
     pair, net, seen = begin("reacting", config=host_config(react_hold_ps=30 * US))
     q = pair.hs.qp[pair.qp_a.index]
     reroutes = q["st_reroutes"]

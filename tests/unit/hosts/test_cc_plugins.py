@@ -162,10 +162,10 @@ def test_names_of_those_that_are_built_in() -> None:
     [
         ("(on_acked,)", "(on_akced,)", "name 'on_akced' is not defined"),
         ('"seen": int', '"packet": int', "the field packet is of"),
-        ("(on_acked,)", "()", "at least one is needed"),
-        ("(on_acked,)", "(print,)", "print is no hook; there are on_path"),
+        ("(on_acked,)", "()", "expected at least one hook"),
+        ("(on_acked,)", "(print,)", "print is not a hook; there are on_path"),
         ("Parameters()", "3", "parameters are an instance of a dataclass"),
-        ("= 1.0", "= 'x'", "the parameter step is no number"),
+        ("= 1.0", "= 'x'", "the parameter step is not a number"),
     ],
 )
 def test_a_wrong_algorithm_is_one_line(tmp_path: Path, before: str, after: str, reason: str) -> None:
@@ -224,7 +224,7 @@ def test_as_python_a_hook_is_blamed_too(tmp_path: Path) -> None:
 def test_a_hook_without_the_mark_is_told(tmp_path: Path) -> None:
     path = tmp_path / "plain.py"
     path.write_text(OWN.replace("@hook\n", ""))
-    with pytest.raises(DetourError, match="on_acked is a plain Python function: mark it with @hook"):
+    with pytest.raises(DetourError, match="on_acked is a plain Python function: decorate it with @hook"):
         controlled(algorithm(f"{path}:MINE"), 10.0)
 
 

@@ -112,12 +112,12 @@ def test_a_row_whose_numbers_are_used_up_rests() -> None:
     pair.qp_b.close()
     for now in (75, 1069):
         pair.hs.host["now"][0] = now * US
-        with pytest.raises(DetourError, match=r"2 have used up their numbers and rest for frame_life_ps"):
+        with pytest.raises(DetourError, match=r"2 have no numbers left and rest for frame_life_ps"):
             QP(pair.pd_a, pair.cq_a)
     pair.hs.host["now"][0] = 1070 * US
     first = QP(pair.pd_a, pair.cq_a)
     assert first.qp_num == FIRST_QPN + first.index
-    with pytest.raises(DetourError, match="1 have used up"):
+    with pytest.raises(DetourError, match="1 have no numbers left"):
         QP(pair.pd_a, pair.cq_a)
     pair.hs.host["now"][0] = 1075 * US
     assert {first.index, QP(pair.pd_a, pair.cq_a).index} == rows

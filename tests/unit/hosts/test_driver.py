@@ -121,7 +121,7 @@ def test_calls_run_in_the_thread_and_errors_come_back(stations: tuple[Station, S
         assert a.driver.call(lambda: 5) == 5
         with pytest.raises(ZeroDivisionError):
             a.driver.call(lambda: 1 // 0)
-        with pytest.raises(DetourError, match="before it is started"):
+        with pytest.raises(DetourError, match="before the driver starts"):
             a.driver.attach(1, socket.socketpair()[0])
     assert a.driver.call(lambda: 6) == 6
 

@@ -77,7 +77,7 @@ def test_a_path_is_left_for_its_marks(own: str) -> None:
     ("before", "after", "reason"),
     [
         ("(on_candidates, choose)", "(on_candidates,)", "a path scheme that sprays needs the hook choose"),
-        ("    return s.turn % q.n_cand", "    pass", "choose returns none; wanted is a number"),
+        ("    return s.turn % q.n_cand", "    pass", "choose returns none; expected a number"),
         ("s.turn +=", "s.trun +=", "there is no field trun; there are turn"),
     ],
 )

@@ -59,5 +59,5 @@ def test_a_transport_has_one_name_and_its_own_parameters(own: str) -> None:
 
 
 def test_ends_with_different_transports_do_not_connect(own: str) -> None:
-    with pytest.raises(DetourError, match="the peer's QP has another transport or receiver"):
+    with pytest.raises(DetourError, match="the peer's QP has a different transport or receiver"):
         make_pair(attr_a=QPInitAttr(transport="gbn"), attr_b=QPInitAttr(transport=f"{own}:OFTEN"))

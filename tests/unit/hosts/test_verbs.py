@@ -45,7 +45,7 @@ def test_memory_is_allocated_freed_and_joined_again() -> None:
     pd = PD(Context(device(n_hosts=1, arena=4096), 0))
     regions = [MR(pd, 1000) for _ in range(4)]
     assert len({region.addr for region in regions}) == 4
-    with pytest.raises(DetourError, match="no 1000 bytes in one piece"):
+    with pytest.raises(DetourError, match="no contiguous 1000 bytes"):
         MR(pd, 1000)
     for region in (regions[0], regions[2], regions[1], regions[3]):
         region.close()

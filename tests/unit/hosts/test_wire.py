@@ -172,7 +172,7 @@ def test_truncated_frames_are_refused(kind: str) -> None:
     for length in range(len(frame)):
         with pytest.raises(DetourError):
             decode(frame[:length])
-    assert decode(frame + bytes(10)) == decode(frame), "Ethernet padding is no part of the packet"
+    assert decode(frame + bytes(10)) == decode(frame), "Ethernet padding is not part of the packet"
 
 
 # what the checksums must not cover because switches change it: MACs, class and flow label, hop limit, the option

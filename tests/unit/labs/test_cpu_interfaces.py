@@ -53,7 +53,7 @@ def up(folder: Path) -> RunningLab:
 def test_what_is_sent_there_comes_in_at_the_cpu_port(folder: Path) -> None:
     with closing(up(folder)) as running:
         assert running.stack is not None
-        with pytest.raises(DetourError, match=f"there is an interface {INTERFACE} already"):
+        with pytest.raises(DetourError, match=f"interface {INTERFACE} exists already"):
             attach_cpu_interfaces(running.booted)
         host = running.stack.host("h2")
         before = host.counters()["rx_frames"]

@@ -58,13 +58,13 @@ def test_which_hosts(folder: Path) -> None:
     assert chosen(lab, "h2, h1") == ["h1", "h2"]
     for names, says in (
         ("h9", "--linux h9: there is no such host; the lab has h1, h2"),
-        ("h1,h1", "--linux h1: that host is there twice"),
+        ("h1,h1", "--linux h1: that host appears twice"),
     ):
         with pytest.raises(DetourError, match=says):
             chosen(lab, names)
-    with pytest.raises(DetourError, match="--mtu is that of Linux hosts"):
+    with pytest.raises(DetourError, match="--mtu needs Linux hosts"):
         request_of(lab, None, mtu=1400)
-    with pytest.raises(DetourError, match="--netns h1=x: wanted is a host and the number of a process"):
+    with pytest.raises(DetourError, match="--netns h1=x: expected a host and the number of a process"):
         request_of(lab, None, "h1=x")
 
 
@@ -79,7 +79,7 @@ def test_what_an_interface_has(folder: Path) -> None:
 
 def test_commands_that_only_a_shell_can_do(folder: Path) -> None:
     commanded(folder, "iptables -F")
-    with pytest.raises(DetourError, match=r"the command 'iptables -F' is not understood.*--linux h1"):
+    with pytest.raises(DetourError, match=r"the command 'iptables -F' is not supported.*--linux h1"):
         read(folder)
     with pytest.raises(DetourError, match="iptables -F"):
         read(folder, "h2")
@@ -87,7 +87,7 @@ def test_commands_that_only_a_shell_can_do(folder: Path) -> None:
 
 
 def test_not_in_virtual_time(folder: Path) -> None:
-    with pytest.raises(DetourError, match="Linux hosts live in real time"):
+    with pytest.raises(DetourError, match="Linux hosts need real time"):
         running(read(folder), "h1", pace=TimePace.given("max"))
 
 
@@ -105,7 +105,7 @@ class TestUp:
             status = lab_up.status
             assert status.linux is not None
             assert [(each.host, each.oversized) for each in status.linux] == [("h1", 0)]
-            with pytest.raises(DetourError, match="h1 is a host of Linux: `detour exec h1 -- COMMAND`"):
+            with pytest.raises(DetourError, match="h1 is a Linux host: use `detour exec h1 -- COMMAND`"):
                 lab_up.do("udp:src=h2,dst=h1,rate=1M", 1.0, _never())
 
     def test_a_command_that_fails_is_told_and_nothing_stays(

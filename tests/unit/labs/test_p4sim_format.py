@@ -40,15 +40,15 @@ def test_the_flow_tables_say_which_network_hosts_have(lab: ReadLab) -> None:
 @pytest.mark.parametrize(
     ("topo", "text"),
     [
-        ("", "line 1: wanted are three numbers"),
-        ("1 two 3\n", "line 1: wanted are three numbers"),
-        ("2 2 9\n2 h 0 s 1Gbps 1ms\n", "line 1: 9 links are announced, 1 are there"),
+        ("", "line 1: expected three numbers"),
+        ("1 two 3\n", "line 1: expected three numbers"),
+        ("2 2 9\n2 h 0 s 1Gbps 1ms\n", "line 1: 9 links are declared, 1 follow"),
         (TOPO.replace("3 h 1 s", "4 h 1 s"), r"line 4: there is no node 4 h; switches are 0 to 1 \(s\), hosts 2 to 3"),
         (TOPO.replace("3 h 1 s", "3 s 1 s"), "line 4: there is no node 3 s"),
         (TOPO.replace("40Mbps", "fast"), "line 4: 'fast' is not a rate"),
         (TOPO.replace("5us", "late"), "line 3: 'late' is not a delay"),
-        (TOPO.replace(" 5us", ""), "line 3: wanted is a link"),
-        (TOPO.replace("1 BASIC", "7 BASIC"), "line 6: wanted is a switch"),
+        (TOPO.replace(" 5us", ""), "line 3: expected a link"),
+        (TOPO.replace("1 BASIC", "7 BASIC"), "line 6: expected a switch"),
         (TOPO.replace("3 h 1 s", "2 h 1 s"), "line 4: h0 has a second link"),
     ],
 )

@@ -181,13 +181,13 @@ def test_what_a_script_does_wrong(lab: ReadLab, script: str, text: str) -> None:
     ("changes", "text"),
     [
         ({"assignment_strategy": "l4"}, "there is no assignment strategy 'l4'; allowed: l2, mixed, l3"),
-        ({"links": [["h1", "s1"], ["h1", "s1"], ["h2", "s2"], ["h11", "s2"]]}, "allows one link between two nodes"),
+        ({"links": [["h1", "s1"], ["h1", "s1"], ["h2", "s2"], ["h11", "s2"]]}, "permits one link between two nodes"),
         ({"links": [["h1", "s1"], ["h2", "s3"]]}, r"line \d+: there is no node 's3'"),
         ({"links": [["h1", "s1"], ["h2", "s2"]]}, "host h11 has 0 links"),
         ({"links": [["h1", "s1", {"speed": 1}]]}, "a link has no 'speed'; allowed: weight"),
-        ({"switches": {"s1": {"cli_input": "none.txt"}}, "links": []}, r"line \d+: .*'none.txt' is not there"),
+        ({"switches": {"s1": {"cli_input": "none.txt"}}, "links": []}, r"line \d+: .*'none.txt' does not exist"),
         ({"switches": {"s1": {"p4_src": "none.p4"}, "s2": {}}}, "the program 'none.p4' is not there"),
-        ({"default": {"bw": "fast"}}, "bw of a link is 'fast'; wanted is a number"),
+        ({"default": {"bw": "fast"}}, "bw of a link is 'fast'; expected a number"),
     ],
 )
 def test_what_an_app_says_wrong(lab: ReadLab, changes: dict[str, Any], text: str) -> None:
@@ -236,7 +236,7 @@ def test_tasks_of_functions(lab: ReadLab, tmp_path: Path) -> None:
         "net.addTask('h2', shout, args=('a',), kwargs={'times': 2})\nnet.startNetwork()\n"
     )
     with pytest.raises(
-        DetourError, match=r"network.py, line 17: built-in hosts cannot do the task 'shout'.*--linux h2"
+        DetourError, match=r"network.py, line 17: built-in hosts do not support the task 'shout'.*--linux h2"
     ):
         lab(network__py=script)
     parsed = read_lab(LabFolder.given(str(tmp_path)), linux="h2")
@@ -250,23 +250,23 @@ def test_tasks_of_functions(lab: ReadLab, tmp_path: Path) -> None:
 
 def test_tasks_of_neither_command_nor_function(lab: ReadLab) -> None:
     script = NODES + "net.addTask('h1', ['ping', '10.0.2.2'])\nnet.startNetwork()\n"
-    with pytest.raises(DetourError, match=r"line \d+: addTask: the task of h1 is \['ping', '10.0.2.2'\]; wanted is"):
+    with pytest.raises(DetourError, match=r"line \d+: addTask: the task of h1 is \['ping', '10.0.2.2'\]; expected"):
         lab(network__py=script)
 
 
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("h1 0 0", "line 1: wanted is HOST START DURATION EXE"),
-        ("h1 now 0 ping h2", "line 1: wanted is HOST START DURATION EXE"),
+        ("h1 0 0", "line 1: expected HOST START DURATION EXE"),
+        ("h1 now 0 ping h2", "line 1: expected HOST START DURATION EXE"),
         ("h1 -1 0 'ping h2'", "line 1: start and duration of a task"),
         ("h9 0 0 'ping h2'", "line 1: there is no host 'h9' for this task; the lab has h1, h2, h11"),
         ("s1 0 0 'tcpdump'", "line 1: there is no host 's1' for this task"),
-        ("h1 0 0 'tcpdump -i h1-eth0'", "line 1: built-in hosts cannot do the task 'tcpdump -i h1-eth0'"),
+        ("h1 0 0 'tcpdump -i h1-eth0'", "line 1: built-in hosts do not support the task 'tcpdump -i h1-eth0'"),
         ("h1 0 0 'ping nobody'", "line 1: there is no host 'nobody'"),
         ("h1 0 0 send_udp_flow --rate fast", "line 1: send_udp_flow: rate"),
         ("h1 0 0 send_udp_flow --dport x", "line 1: send_udp_flow: invalid literal"),
-        ("h1 0 0 send_udp_flow --dport", "line 1: --dport wants a value"),
+        ("h1 0 0 send_udp_flow --dport", "line 1: --dport needs a value"),
     ],
 )
 def test_tasks_that_cannot_be(lab: ReadLab, line: str, reason: str) -> None:
@@ -294,7 +294,7 @@ def test_a_script_gets_the_arguments_that_are_said(lab: ReadLab, tmp_path: Path)
         read_lab(LabFolder.given(str(tmp_path), arguments="--no"))
     (tmp_path / "network.py").unlink()
     (tmp_path / "p4app.json").write_text(json.dumps(app()))
-    with pytest.raises(DetourError, match="--lab-args is for labs that are a script"):
+    with pytest.raises(DetourError, match="--lab-args is for labs with a script"):
         read_lab(LabFolder.given(str(tmp_path), arguments="1"))
 
 
@@ -368,5 +368,5 @@ def test_ports_are_an_offset_away_or_free(tmp_path: Path) -> None:
     free = with_ports(parsed, "free")
     assert len({port for each in free.switches for port in (each.thrift_port, each.grpc_port)}) == 4
     for text in ("some", "-1", "60000"):
-        with pytest.raises(DetourError, match=f"--ports {text}: wanted is free, or a number .* 55975 at most"):
+        with pytest.raises(DetourError, match=f"--ports {text}: expected free, or a number .* 55975 at most"):
             with_ports(parsed, text)

@@ -66,7 +66,7 @@ def test_a_json_alone_will_do(lab: ReadLab, tmp_path: Path) -> None:
 
 def test_several_must_be_told_apart(lab: ReadLab, tmp_path: Path) -> None:
     parsed = lab(topology__json=tutorial(), a__json=PROGRAM, b__json=PROGRAM)
-    with pytest.raises(DetourError, match=r"several programs: a.json, b.json; name one with --program"):
+    with pytest.raises(DetourError, match=r"several programs: a.json, b.json; give one with --program"):
         programs_of(parsed)
     (tmp_path / "b.p4info.txtpb").write_text("")
     given = f"{tmp_path / 'b.p4info.txtpb'},{tmp_path / 'b.json'}"
@@ -75,7 +75,7 @@ def test_several_must_be_told_apart(lab: ReadLab, tmp_path: Path) -> None:
 
 def test_none_at_all(lab: ReadLab) -> None:
     parsed = lab(topology__json=tutorial())
-    with pytest.raises(DetourError, match=r"s1 has no program, and .* holds none; name one with --program"):
+    with pytest.raises(DetourError, match=r"s1 has no program, and .* has none; give one with --program"):
         programs_of(parsed)
     assert programs_of(parsed, empty=True) == {"s1": None, "s2": None}
 

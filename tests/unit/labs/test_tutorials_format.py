@@ -118,19 +118,19 @@ LINK = ["h1", "s1-p1"]
         ({"links": [LINK, ["h1", "s1-p2"]]}, "h1 has a second link"),
         ({"links": [LINK]}, "host h2 has no link"),
         ({"links": [["h1", "h2"]]}, "both hosts"),
-        ({"links": [["h1", "s1"]]}, "'s1' is no host, nor a switch with its port like s1-p2"),
-        ({"links": [["h1", "s1-p511"]]}, "s1 cannot have port 511; 0 to 510 are possible"),
+        ({"links": [["h1", "s1"]]}, "'s1' is neither a host nor a switch with its port like s1-p2"),
+        ({"links": [["h1", "s1-p511"]]}, "s1 cannot have port 511; expected 0 to 510"),
         ({"links": [["h1", "s1-p1", "soon"]]}, "'soon' is not a delay"),
         ({"links": [["h1", "s1-p1", "1ms", -1]]}, "a bandwidth of -1 Mb/s"),
         ({"links": [["h1"]]}, r"a link is \[node, node\]"),
-        ({"hosts": {"h1": {"ip": "10.0.1", "mac": MacOf(1)}}}, "ip of h1 is '10.0.1'; wanted is an address"),
+        ({"hosts": {"h1": {"ip": "10.0.1", "mac": MacOf(1)}}}, "ip of h1 is '10.0.1'; expected an address"),
         ({"hosts": {"h1": {"ip": "10.0.1.1/24", "mac": "nine"}}}, "'nine' is not a MAC address"),
         ({"hosts": {"h1": {"mac": MacOf(1)}}}, "'ip' is missing"),
         ({"hosts": {"h1": {"ip": "10.0.1.1/24", "mac": MacOf(1), "os": ""}}}, "host h1 has no 'os'; allowed: ip, mac"),
-        ({"switches": {"s1": {"runtime_json": "not.json"}}}, "the file of entries 'not.json' is not there"),
-        ({"switches": {"s1": {"cpu_port": 511}, "s2": {}}}, "s1 has CPU port 511; 1 to 510"),
+        ({"switches": {"s1": {"runtime_json": "not.json"}}}, "the file of entries 'not.json' does not exist"),
+        ({"switches": {"s1": {"cpu_port": 511}, "s2": {}}}, "s1 has CPU port 511; expected 1 to 510"),
         ({"switches": {"s1": {"cpu_port": 1}, "s2": {}}}, "port 1 of s1 is its CPU port"),
-        ({"switches": {"s1": {"priority_queues": 9}, "s2": {}}}, "s1 has 9 queues a port; 1 to 8"),
+        ({"switches": {"s1": {"priority_queues": 9}, "s2": {}}}, "s1 has 9 queues per port; expected 1 to 8"),
         ({"switches": {"s1": {"prog": ""}}}, "switch s1 has no 'prog'; allowed: runtime_json"),
     ],
 )
@@ -148,7 +148,7 @@ def test_the_line_is_that_of_the_link(lab: ReadLab, tmp_path: Path) -> None:
 
 def test_an_unknown_command_is_named(lab: ReadLab) -> None:
     hosts = {"h1": {"ip": "10.0.1.1/24", "mac": MacOf(1), "commands": ["iptables -F"]}}
-    with pytest.raises(DetourError, match="line 3: the command 'iptables -F' is not understood by built-in hosts"):
+    with pytest.raises(DetourError, match="line 3: the command 'iptables -F' is not supported by built-in hosts"):
         lab(topology__json=tutorial(hosts=hosts, links=[LINK]))
 
 
@@ -156,8 +156,8 @@ def test_an_unknown_command_is_named(lab: ReadLab) -> None:
     ("text", "reason"),
     [
         ('{"hosts": {},\n "switches": {}\n "links": []}', "line 3: Expecting ',' delimiter"),
-        ('{"hosts": {},\n "hosts": {}, "switches": {}, "links": []}', "line 1: 'hosts' is there twice in this object"),
-        ("[]", "line 1: wanted is an object in braces"),
+        ('{"hosts": {},\n "hosts": {}, "switches": {}, "links": []}', "line 1: 'hosts' appears twice in this object"),
+        ("[]", "line 1: expected an object in braces"),
         ("[" * 100_000, "nested too deep"),
     ],
 )
@@ -167,9 +167,9 @@ def test_files_that_are_no_json(lab: ReadLab, text: str, reason: str) -> None:
 
 
 def test_a_folder_that_holds_no_lab(tmp_path: Path) -> None:
-    with pytest.raises(DetourError, match=r"is not a lab; wanted is topology.json"):
+    with pytest.raises(DetourError, match=r"is not a lab; expected topology.json"):
         read_lab(LabFolder.given(str(tmp_path)))
     with pytest.raises(DetourError, match="there is no such folder or file"):
         LabFolder.given(str(tmp_path / "missing"))
-    with pytest.raises(DetourError, match="there is no folder solution"):
+    with pytest.raises(DetourError, match="--solution needs a folder solution"):
         LabFolder.given(str(tmp_path), solution=True)

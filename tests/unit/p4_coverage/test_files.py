@@ -189,7 +189,7 @@ def test_exceptions_are_taken_out(files: tuple[Path, Path], tmp_path: Path, run_
         (_exception(f'table = "{ROUTES}"', "bounce"), "has no such action"),
         (_exception(f'table = "{ROUTES}"'), "outcome is missing"),
         (_exception('statement = "ipv4.p4:83"', reason=" "), "reason is missing"),
-        (_exception("statement = 83"), "statement is missing, or is no text"),
+        (_exception("statement = 83"), "statement is missing or not text"),
         (_exception('statement = "a"\nbranch = "b"'), "one of statement, branch and table"),
         (_exception('state = "a"'), "'state' is unknown"),
         ('[exception]\nprogram = "ipv4"', "[[exception]]"),
@@ -214,13 +214,13 @@ def test_exceptions_that_are_wrong(
     [
         (None, "No such file"),
         ("no json", "it is not JSON"),
-        ("[]", "this is no coverage file"),
-        ('{"programs": []}', "this is no coverage file"),
+        ("[]", "this is not a coverage file"),
+        ('{"programs": []}', "this is not a coverage file"),
         ('{"detour_coverage": 2, "programs": []}', "version 2 cannot be read"),
         ('{"detour_coverage": 1}', "is damaged"),
         ('{"detour_coverage": 1, "programs": [{"name": "a", "digest": "b", "points": [{}]}]}', "is damaged"),
         ('{"detour_coverage": 1, "programs": [1]}', "is damaged"),
-        ('{"detour_coverage": 1, "programs": []}', "no program has run"),
+        ('{"detour_coverage": 1, "programs": []}', "it contains no coverage"),
     ],
 )
 def test_files_that_are_none(tmp_path: Path, refused: Callable[..., str], content: str | None, reason: str) -> None:

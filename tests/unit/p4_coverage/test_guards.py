@@ -28,7 +28,7 @@ FORWARDED = [
 
 @pytest.fixture
 def covered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """What a packet that is no IPv4 reaches of a router."""
+    """What a packet that is not an IPv4 reaches of a router."""
     file = tmp_path / "p4.coverage"
     program = f"{ROUTER}.p4info.txtpb,{ROUTER}.json"
     assert cli.main(["trace", "--program", program, "--packet", "01" * 64, "--coverage", str(file)]) == 0
@@ -82,7 +82,7 @@ def test_every_point_of_our_programs_has_a_way(name: str, tmp_path: Path, capsys
 @pytest.mark.parametrize(
     ("file", "error"),
     [
-        (COMPILED / "multicast.json", "multicast.json: the coverage is of other programs: small_router"),
+        (COMPILED / "multicast.json", "multicast.json: the coverage is for other programs: small_router"),
         (COMPILED / "small_router.p4info.txtpb", "not JSON"),
         (Path("nowhere.json"), "nowhere.json"),
     ],

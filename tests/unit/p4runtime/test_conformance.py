@@ -346,7 +346,7 @@ def faulty(make: Callable[[], Fault]) -> Callable[[str], RpcLink]:
         (["--grpc", "ADDRESS", "--device-id", "77"], "; the server has device 1 and 2: --device-id 1"),
         ([], "name a server by --grpc, or stored runs by --from"),
         (["--from", "nowhere.json"], "nowhere.json: No such file"),
-        (["--from", __file__], "is not what `detour conformance --json` writes"),
+        (["--from", __file__], "was not written by `detour conformance --json`"),
         (["--grpc", "ADDRESS", "--second-device", "77"], "device 77 at"),
         (["--grpc", "ADDRESS", "--p4info", "x"], "--p4info and --config go together"),
         (["--grpc", "ADDRESS", "--p4info", "x", "--config", "y"], "y: No such file"),

@@ -261,7 +261,7 @@ def test_a_program_that_takes_too_long(fresh: Client, monkeypatch: pytest.Monkey
     for action in ("VERIFY", "VERIFY_AND_COMMIT"):
         error = set_refused(fresh, config(), action)
         assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        assert "which is the limit" in message_of(error)
+        assert "exceeded the limit" in message_of(error)
 
 
 def test_the_old_wrapping_of_device_configs(fresh: Client) -> None:

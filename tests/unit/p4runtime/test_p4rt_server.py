@@ -114,7 +114,7 @@ def test_devices_come_and_go(server: P4RuntimeServer, connect: Callable[..., Cli
     assert refused(client.write) is grpc.StatusCode.NOT_FOUND
     with pytest.raises(DetourError, match="is not served"):
         server.remove_device(7)
-    with pytest.raises(DetourError, match="is served already"):
+    with pytest.raises(DetourError, match="is already served"):
         server.add_device(1)
 
 

@@ -250,6 +250,6 @@ def test_time_since_last_hit(client: Client, names: Names, network: FakeNetwork)
     rows.flat[rows.stride + TOUCHED] = 2_500_000  # a packet hits the entry at 2.5 s, in ticks of 1 us
     (got,) = client.read(query)
     assert got.table_entry.time_since_last_hit.elapsed_ns == 5 * 10**8
-    client.modify(ageing(names, 1, 10**12))  # which is no hit
+    client.modify(ageing(names, 1, 10**12))  # which is not a hit
     (got,) = client.read(query)
     assert got.table_entry.time_since_last_hit.elapsed_ns == 5 * 10**8

@@ -135,9 +135,9 @@ def test_what_ibnetdiscover_prints(tmp_path, name):
 
 BAD = [
     ("x.clab.yml", "topology: {nodes: {a: 3}}", r"nodes.a: it is a mapping, not 3"),
-    ("x.clab.yml", "nodes: []", "it is no containerlab file: that has topology: with nodes: and links:"),
+    ("x.clab.yml", "nodes: []", "it is not a containerlab file: that has topology: with nodes: and links:"),
     ("x.clab.yml", "a: [", "line 1: expected"),
-    ("x.clab.yml", "a: 1\na: 2", "line 1: `a` is there twice"),
+    ("x.clab.yml", "a: 1\na: 2", "line 1: `a` appears twice"),
     ("x.clab.yml", "topology: {nodes: {a: {}, b: }, links: 7}", "links is a list, not 7"),
     ("x.clab.yml", "topology: {nodes: {a: {}, b: }}", "it has no links"),
     ("x.clab.yml", LAB.replace('"leaf1:e1-1"', "7"), r"links\[0\]: a link is like endpoints:"),
@@ -148,9 +148,9 @@ BAD = [
     ("x.ibnet", "", "it has no Switch"),
     ("x.ibnet", 'Switch 36 "S-1" # "a" x', "it has no cables"),
     ("x.ibnet", '[1] "S-1"[2]', "line 1: a cable before the first Switch or Ca"),
-    ("x.ibnet", 'Switch 36 "S-1"\n[1] "S-2"[1]', "line 2: the cable leads to S-2, which is no Switch and no Ca"),
+    ("x.ibnet", 'Switch 36 "S-1"\n[1] "S-2"[1]', "line 2: the cable leads to S-2, which is neither a Switch nor a Ca"),
     ("x.ibnet", 'Switch 36 "S-1" # "a" x\n[1] S-2', r'line 2: a cable is like \[1\] "S-0002c9"\[13\]'),
-    ("x.ibnet", 'Switch 36 "S-1"\nSwitch 36 "S-1"', r"line 2: S-1 is there already \(line 1\)"),
+    ("x.ibnet", 'Switch 36 "S-1"\nSwitch 36 "S-1"', r"line 2: S-1 is already defined \(line 1\)"),
 ]  # fmt: skip
 
 

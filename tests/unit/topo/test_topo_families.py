@@ -126,7 +126,7 @@ def test_both_ends_of_a_link_agree(text):
         ("dragonfly:p=2,a=4,h=2,g=1", "g=1 is less than 2"),
         ("dragonfly:p=0,a=4,h=2", "p=0 is less than 1"),
         ("dragonfly:p=two,a=4,h=2", "p=two is not a whole number"),
-        ("dragonfly:p=2,a=4,h=2,wiring=random", "wiring=random is unknown; there are palmtree, consecutive"),
+        ("dragonfly:p=2,a=4,h=2,wiring=random", "wiring=random is unknown; allowed: palmtree, consecutive"),
         ("dragonfly:p=2,p=3,a=4,h=2", "p is given twice"),
         ("dragonfly:p=2;a=4", "a, h missing"),
         ("dragonfly:p=99999999999,a=4,h=2", "too large"),

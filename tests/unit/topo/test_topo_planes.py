@@ -76,10 +76,10 @@ def test_placed_paths_stay_in_a_plane():
     placement = place(topology, flows)
     assert placement.busiest == 2
     assert all(not topology.switches[s].is_nic for flow in range(4) for s in placement.path(flow)[1:-1])
-    with pytest.raises(DetourError, match="would lead through NICs"):
+    with pytest.raises(DetourError, match="would pass through NICs"):
         place(topology, flows, detours=True)
 
 
 def test_leaves_that_rails_cannot_share():
-    with pytest.raises(DetourError, match="leaves=3 of a plane cannot be shared out among rails=2"):
+    with pytest.raises(DetourError, match="leaves=3 of a plane cannot be divided among rails=2"):
         parse_topology("clos:planes=2,leaves=3,spines=1,hosts=1,rails=2")

@@ -162,30 +162,30 @@ REFUSED = [
     ("x.csv", _MANY, "line 2: s has 509 links; a switch has at most 508 ports"),
     ("x.csv", "a,b\nh0,s\nh\xff,s\n", "line 3: this is not UTF-8 text"),
     ("x.json", "{", "line 1: Expecting property name"),
-    ("x.json", "[]", "it is no networkx JSON file"),
+    ("x.json", "[]", "it is not a networkx JSON file"),
     ("x.json", '{"nodes": [], "links": []}', "it has no nodes"),
     ("x.json", '{"nodes": 3, "links": []}', "nodes is a list, not 3"),
     ("x.json", listed(_S_H0, "7"), r"nodes\[0\]: it is an object, not 7"),
     ("x.json", listed(_S_H0, '{"name": "s"}'), r"nodes\[0\]: id is missing"),
-    ("x.json", listed(_S_H0, '{"id": "s"}, {"id": "h0"}, {"id": "s"}'), r"nodes\[2\]: node s is there already"),
-    ("x.json", listed('{"source": "s", "target": "h9"}'), r"links\[0\]: the link s-h9 leads to h9, which is no node"),
+    ("x.json", listed(_S_H0, '{"id": "s"}, {"id": "h0"}, {"id": "s"}'), r"nodes\[2\]: node s is already defined"),
+    ("x.json", listed('{"source": "s", "target": "h9"}'), r"links\[0\]: .* s-h9 leads to h9, which is not a node"),
     ("x.json", listed(f"{_S_H0}, {_S_H1}", '{"id": "s", "kind": "router"}, {"id": "h0"}, {"id": "h1"}'),
      r"nodes\[0\]: node s is of kind 'router'; allowed: switch, host"),
     ("x.json", listed(f"{_S_H0}, {_S_H1}", '{"id": "s", "kind": "host"}, {"id": "h0"}, {"id": "h1", "kind": "host"}'),
      r"links\[1\]: host s has 2 links; a host has one"),
     ("x.json", listed(f'{_S_H0}, {{"source": "s", "target": "h1", "gbps": "4"}}'), r"links\[1\].*gbps is a number"),
-    ("x.graphml", "<graphml", "line 1: this is no XML"),
-    ("x.graphml", "<html></html>", "is no GraphML file"),
-    ("x.graphml", graphml('<node id="s"/>', '<node id="s"/>'), "line 5: node s is there already \\(line 4\\)"),
+    ("x.graphml", "<graphml", "line 1: this is not XML"),
+    ("x.graphml", "<html></html>", "is not a GraphML file"),
+    ("x.graphml", graphml('<node id="s"/>', '<node id="s"/>'), "line 5: node s is already defined \\(line 4\\)"),
     ("x.graphml", graphml('<node id="s"/>', '<edge source="s" target="t"/>'), "line 5: the link leads to 't'"),
     ("x.graphml", graphml('<node id="s"/>', '<node id="h"/>', '<edge source="s" target="h">',
                           '<data key="g">-4</data></edge>'), "line 6: the link s-h: gbps is a number from 0"),
     ("x.graphml", graphml().replace("undirected", "directed"), "it has no nodes"),
     ("x.graphml", graphml('<node id="a"/>', '<node id="b"/>', '<node id="c"/>', '<edge source="a" target="b"/>'),
      r"line 6: the network is disconnected: node c has no link \(FILE,drop=isolated leaves out nodes without links"),
-    ("x.text", "nodes: 3\nlinks: 4\n", r"in no form that is known \(GraphML: line 1: this is no XML: .*; networkx "
+    ("x.text", "nodes: 3\nlinks: 4\n", r"in no known format \(GraphML: line 1: this is not XML: .*; networkx "
      "JSON: line 1: .*; GML: .*; SNDlib: it does not begin .*; table of links: line 1: columns are .*; containerlab: "
-     "it is no containerlab file: .*; ibnetdiscover: it has no Switch; .*; list of edges: tried only as graph:FILE"),
+     "it is not a containerlab file: .*; ibnetdiscover: it has no Switch; .*; list of edges: tried only as graph:FILE"),
 ]  # fmt: skip
 
 
@@ -303,7 +303,7 @@ def test_a_value_of_null_says_nothing(tmp_path):
     ("values", "reason"),
     [
         (",drop=bridges", "drop=bridges: allowed are isolated, parts"),
-        (",hosts=2", "the file names hosts, like h0"),
+        (",hosts=2", "the file has hosts, like h0"),
         (",seed=2", r"there is no parameter seed; allowed: \[hosts=\]"),
     ],
 )

@@ -122,7 +122,7 @@ def test_a_file_of_bmv2s(write: Callable[[str], Path], capsys: pytest.CaptureFix
 
 def _kinds(trace: dict[str, Any]) -> Iterator[str]:
     """Of the events that the messages have fields for."""
-    quiet = ("stage", "multicast")  # the traffic manager is no stage of theirs
+    quiet = ("stage", "multicast")  # the traffic manager is not a stage of theirs
     yield from (event["kind"] for event in trace["events"] if event["kind"] not in quiet)
     for branch in trace.get("fork", {}).get("branches", ()):
         yield from _kinds(branch["trace"])

@@ -213,7 +213,7 @@ def test_a_run_that_is_another_one(recorded: Path, capsys: pytest.CaptureFixture
     repeat["checkpoints"] = [[at, "0" * 16] for at, _ in repeat["checkpoints"]]
     change(recorded, repeat=repeat)
     assert command("trace", "--run", str(recorded), "--longest-wait") == 2
-    assert "the run does not repeat: 20 us after its beginning" in capsys.readouterr().err
+    assert "the run does not repeat: 20 us after the start" in capsys.readouterr().err
 
 
 def test_a_file_that_has_changed(tmp_path: Path) -> None:
@@ -231,9 +231,9 @@ def test_a_file_that_has_changed(tmp_path: Path) -> None:
     [
         (("--run", "nothing.gz"), "No such file"),
         (("--first-drop",), "--first-drop is about a run"),
-        (("--run", "RUN"), "which packet?"),
-        (("--run", "RUN", "--flow", "1"), "name a packet together"),
-        (("--run", "RUN", "--topo", "d1", "--first-drop"), "--topo cannot be beside it"),
+        (("--run", "RUN"), "choose a packet"),
+        (("--run", "RUN", "--flow", "1"), "must be given together"),
+        (("--run", "RUN", "--topo", "d1", "--first-drop"), "--topo does not go with it"),
     ],
 )
 def test_bad_input(recorded: Path, refused: Callable[..., str], arguments: tuple[str, ...], text: str) -> None:

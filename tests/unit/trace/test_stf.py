@@ -102,16 +102,16 @@ def test_ports_that_are_not_named_are_counted(tmp_path: Path, capsys: pytest.Cap
         ("packet x 00", "packet needs a port number, not 'x'"),
         ("packet 512 00", "port 512: a port of v1model has 9 bits"),
         ("packet 1 0", "a packet of 1 digits of hex"),
-        ("packet 1 0*", "'*' is no digit of a frame in hex"),
-        ("expect 1 0g", "'g' is no digit of a frame in hex"),
-        ("expect 1 $00", "'$' is no digit of a frame in hex"),
+        ("packet 1 0*", "'*' is not a digit of a frame in hex"),
+        ("expect 1 0g", "'g' is not a digit of a frame in hex"),
+        ("expect 1 $00", "'$' is not a digit of a frame in hex"),
         ("add by_both", "a field of the key, or an action is expected, not the end of the line"),
         ("add by_both h.a:1 counted(v:1", "',' is expected, not the end of the line"),
         ("add by_both h.a:1 counted(v:1) x", "'x' is too much behind add"),
         ("add by_both h.a:1 ~", "'~' has no meaning here"),
         ("mc_mgrp_create 0x1*", "a number has no wildcards: 0x1*"),
         ("check_counter both(0) frames == 1", "a counter counts packets or bytes, not frames"),
-        ("check_counter both(0) packets = 1", "'=' is no condition"),
+        ("check_counter both(0) packets = 1", "'=' is not a condition"),
     ],
 )
 def test_statements_that_are_none(line: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,8 +149,8 @@ def test_statements_that_do_not_fit(line: str, says: str, tmp_path: Path, capsys
 def test_other_options_beside_it(tmp_path: Path, refused: Callable[..., str]) -> None:
     arguments = _arguments("counter_direct", tmp_path / "none.stf")
     assert "none.stf: No such file or directory" in refused(*arguments)
-    assert "no --packet" in refused(*arguments, "--packet", "00")
-    assert "--program is missing" in refused("trace", "h0", "h1", "--stf", "x")
+    assert "--packet and --all do not go with it" in refused(*arguments, "--packet", "00")
+    assert "need --program" in refused("trace", "h0", "h1", "--stf", "x")
 
 
 def test_what_is_read() -> None:

@@ -105,4 +105,4 @@ def test_the_command_prints_it(which: str, capsys: pytest.CaptureFixture[str], r
     assert text.startswith("# switch, port 1\n")
     assert text.count("{") == text.count("}") > 10
     assert 'stage_name: "deparser"' in text
-    assert "--format is of one packet" in refused(*arguments, "--json")
+    assert "--format shows one packet" in refused(*arguments, "--json")

@@ -176,9 +176,9 @@ def test_a_link_fails_and_heals_and_the_feed_says_so(address, session):
         ("fail", {"name": "s0-s9"}, "s9"),
         ("fail", {}, "needs name"),
         ("fail", {"name": 3}, "name"),
-        ("down", {}, "may not ask for"),
-        ("place", {"jobs": "/etc/passwd"}, "may not ask for"),
-        ("capture", {"folder": "/tmp"}, "may not ask for"),
+        ("down", {}, "may not call"),
+        ("place", {"jobs": "/etc/passwd"}, "may not call"),
+        ("capture", {"folder": "/tmp"}, "may not call"),
         ("send", {"source": "h0", "target": "h5", "file": "/etc/passwd"}, "may not name files"),
         ("trace", {"source": "h0", "target": "h5", "coverage": "/tmp/x"}, "may not name files"),
         ("send", {"source": "h0", "target": "h5", "length": 10**12}, "at most"),
@@ -329,7 +329,7 @@ def test_operations_of_the_page_exist(session):
 
     assert set(CHANGING) <= OPERATIONS.keys()
     answers = Answers(session, session.topology, Feed(session), True)
-    with pytest.raises(DetourError, match="may not ask"):
+    with pytest.raises(DetourError, match="may not call"):
         answers.do("verify", {})
 
 

@@ -94,7 +94,7 @@ def test_sources_are_there_and_only_those_of_the_program(tmp_path):
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"parsers": []}', '{"parsers": 3, "pipelines": []}'])
 def test_what_is_no_program_is_refused(tmp_path, text):
     (tmp_path / "x.json").write_text(text)
-    with pytest.raises(DetourError, match="no BMv2 JSON"):
+    with pytest.raises(DetourError, match="not BMv2 JSON"):
         pipeline_of(tmp_path / "x.json")
     with pytest.raises(DetourError, match="No such file"):
         pipeline_of(tmp_path / "y.json")

@@ -43,13 +43,13 @@ def test_the_page_knows_the_program(answers):
 @pytest.mark.parametrize(
     ("operation", "arguments", "message"),
     [
-        ("fail", {"name": "s0"}, "may not ask for"),
-        ("trace", {}, "may not ask for"),
+        ("fail", {"name": "s0"}, "may not call"),
+        ("trace", {}, "may not call"),
         ("trace_frame", {}, "frame is hex"),
         ("trace_frame", {"frame": IPV4, "port": "1"}, "port is a number"),
         ("trace_frame", {"frame": IPV4, "port": True}, "port is a number"),
         ("trace_frame", {"frame": "abc", "port": 1}, "two for each byte"),
-        ("trace_frame", {"frame": "zz", "port": 1}, "no digit of hex"),
+        ("trace_frame", {"frame": "zz", "port": 1}, "not a digit of hex"),
         ("trace_frame", {"frame": "", "port": 1}, "0 bytes"),
         ("trace_frame", {"frame": "/etc/passwd.pcap", "port": 1}, "hex"),
         ("trace_frame", {"frame": IPV4, "port": 4711}, "4711"),

@@ -170,11 +170,14 @@ def test_files_that_are_no_runs_are_refused_in_a_line(
         (["web", "--run", "/nowhere.run"], "No such file"),
         (["web", "--run", "x", "--program", "a,b"], "not allowed with"),
         (["web", "--run", "x", "--token", "x" * 20], "cannot be changed"),
-        (["web", "--entries", "x"], "--program is missing"),
+        (["web", "--entries", "x"], "--entries needs --program"),
         (["web", "--program", "a,b"], "no such file"),
-        (["sim", "--topo", TOPOLOGY, "--workload", "permutation", "--place", "--record", "x.run"], "--place is two"),
+        (
+            ["sim", "--topo", TOPOLOGY, "--workload", "permutation", "--place", "--record", "x.run"],
+            "--place runs twice",
+        ),
         (["sim", "--topo", TOPOLOGY, "--record", "/nowhere/x.run"], "/nowhere"),
-        (["sim", "--lab", ".", "--web", "0"], "--web is not for labs"),
+        (["sim", "--lab", ".", "--web", "0"], "--web does not go with --lab"),
     ],
 )
 def test_bad_input_is_told_in_a_line(

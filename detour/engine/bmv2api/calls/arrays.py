@@ -111,7 +111,7 @@ class ArrayCalls(CallPart):
         return _array(self.device.state.meters, name, index, types.InvalidMeterOperation)
 
     def _with_direct_meter(self, name: str) -> MatchTable | None:
-        """The table whose entries have the meters of an array; None: it is no array of direct ones."""
+        """The table whose entries have the meters of an array; None: it is not an array of direct ones."""
         return next((table for table in self.device.state.tables.values() if table.spec.direct_meter == name), None)
 
     def bm_meter_array_set_rates(self, meter_array_name: str, rates: Sequence[types.MeterRate]) -> None:

@@ -84,8 +84,7 @@ class ConfigCalls(CallPart):
 
     def bm_serialize_state(self) -> bytes:
         raise DetourError(
-            "serialize_state is not supported: there is no --restore-state here that could read it; read entries by "
-            "table_dump or P4Runtime"
+            "serialize_state is not supported: there is no --restore-state to read it; use table_dump or P4Runtime"
         )
 
     # -- ports

@@ -99,7 +99,7 @@ def action_data(values: Sequence[int]) -> list[bytes]:
 
 
 def prioritised(spec: TableIr) -> bool:
-    """Whether entries of a table have priorities."""
+    """Return whether entries of a table have priorities."""
     return spec.match_type in ("ternary", "range")
 
 
@@ -130,7 +130,7 @@ def engine_key(spec: TableIr, params: Sequence[types.MatchParam]) -> tuple[Any, 
 
 
 def kinds(spec: TableIr) -> list[types.MatchType]:
-    """How each field of a key is matched; P4_14's `valid` is an exact match for the engine."""
+    """Match kinds of the fields of a key; P4_14's `valid` is an exact match for the engine."""
     return [types.MatchType[key["match_type"].upper()] for key in spec.json["key"]]
 
 

@@ -27,7 +27,7 @@ class QueueSetting:
     rate: int | None = None
 
     def covers(self, old: QueueSetting) -> bool:
-        """Whether it leaves nothing of another one."""
+        """Return whether it leaves nothing of another one."""
         same_kind = (self.depth is None) == (old.depth is None)
         return same_kind and self.port in (None, old.port) and self.priority in (None, old.priority)
 

@@ -68,7 +68,7 @@ def _parse_rates(words: list[str], parsed: Parsed) -> list[MeterRate]:
         except ValueError:
             raise CommandError("Error while parsing rates", f"{word!r} is not RATE:BURST, like 0.001:100") from None
         if not colon or not 0 <= rates[-1].units_per_micros < float("inf") or not 0 <= rates[-1].burst_size < 1 << 31:
-            raise CommandError("Error while parsing rates", f"{word!r} has a rate or a burst that is no quantity")
+            raise CommandError("Error while parsing rates", f"{word!r} has a rate or a burst that is not a quantity")
     if any(low.units_per_micros > high.units_per_micros for low, high in pairwise(rates)):
         raise CommandError("Error while parsing rates", "they must not become smaller")
     return rates

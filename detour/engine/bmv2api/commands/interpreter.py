@@ -61,7 +61,7 @@ def understand(line: str, scope: CommandScope) -> CommandWork | None:
         text = help_text(words[1:])
         return lambda api, say: say(text)
     if name == "shell" or name.startswith("!"):
-        raise CommandError(f"{name} is not supported", "commands of the shell are not run from here")
+        raise CommandError(f"{name} is not supported", "shell commands are not supported")
     command = COMMANDS.get(name)
     if command is None:
         close = difflib.get_close_matches(name, COMMANDS, 3)

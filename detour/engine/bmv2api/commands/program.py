@@ -68,7 +68,7 @@ class NamedTable(Named):
 
     @property
     def prioritised(self) -> bool:
-        """Whether its entries have priorities."""
+        """Return whether its entries have priorities."""
         return self.match_type in (MatchType.TERNARY, MatchType.RANGE)
 
     def shown(self) -> str:
@@ -117,7 +117,7 @@ class ProgramNames:
     """See the module."""
 
     def __init__(self, text: str) -> None:
-        """Raises DetourError if that is no program."""
+        """Raises DetourError if that is not a program."""
         try:
             self._read(in_present_form(json.loads(text)))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):

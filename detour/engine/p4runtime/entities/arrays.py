@@ -204,7 +204,7 @@ def prepare_value_set(store: EntityStore, kind: int, entry: p4r.ValueSetEntry) -
     if len(entry.members) > info.size:
         raise Refused(Code.RESOURCE_EXHAUSTED, f"{what}: {len(entry.members)} members, it takes {info.size}")
     if info.key is None:
-        raise Refused(Code.UNIMPLEMENTED, f"{what}: BMv2's value sets match exactly only")
+        raise Refused(Code.UNIMPLEMENTED, f"{what}: BMv2's value sets support exact matches only")
     values = [_pack(info.key, m) for m in entry.members]
     if len(set(values)) < len(values):
         raise Refused(Code.ALREADY_EXISTS, f"{what}: a member is given twice")

@@ -97,4 +97,4 @@ def fill_rates(rates: MeterRates | None, owner: Any, field: str) -> None:
 def no_colour_counters(message: Any, field: str = "counter_data") -> None:
     """Counters per colour are optional in the spec."""
     if message.HasField(field):
-        raise Refused(Code.UNIMPLEMENTED, "BMv2's meters do not count per colour")
+        raise Refused(Code.UNIMPLEMENTED, "BMv2's meters have no per-colour counters")

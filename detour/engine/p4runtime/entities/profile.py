@@ -97,7 +97,7 @@ def prepare_group(store: EntityStore, kind: int, message: p4r.ActionProfileGroup
     limit = _max_size(profile, message)
     size = _group_size(profile.info, (m.weight for m in members))
     if 0 < limit < size:
-        raise Refused(Code.RESOURCE_EXHAUSTED, f"{where}: group {group} has size {size}, at most {limit} was agreed")
+        raise Refused(Code.RESOURCE_EXHAUSTED, f"{where}: group {group} has size {size}, the agreed maximum is {limit}")
     return partial(_insert_group if kind == INSERT else _modify_group, profile, group, members, message.max_size)
 
 
@@ -125,7 +125,7 @@ def _modify_group(profile: ProfileStore, group: int, members: list[GroupMember],
         raise NoSuchEntry(f"{profile.engine.name}: there is no group {group}")
     if profile.sizes[group] != max_size:
         raise invalid(
-            f"{profile.engine.name}: group {group} was made with max_size {profile.sizes[group]}, not {max_size}"
+            f"{profile.engine.name}: group {group} was created with max_size {profile.sizes[group]}, not {max_size}"
         )
     profile.engine.set_group(group, members)
 

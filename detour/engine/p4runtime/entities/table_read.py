@@ -173,15 +173,15 @@ def _fill_resources(
 
 
 def idle_ns(store: EntityStore, table: TableStore, handle: int) -> int:
-    """How long no packet has hit an entry. The engine's stamp of a new entry is the time of the switch's latest packet,
-    which may be long ago; so an entry's own time begins with its note."""
+    """Return the time since a packet hit an entry. The engine's stamp of a new entry is the time of the switch's latest
+    packet, which may be long ago; so an entry's own time begins with its note."""
     since = max(store.target.tick_to_ps(table.engine.last_hit(handle)), table.notes.get(handle, _NO_NOTE).since_ps)
     now = store.now_ps() if table.copied_ps is None else table.copied_ps
     return max(now - since, 0) // 1000
 
 
 def any_ageing(store: EntityStore) -> bool:
-    """Whether any entry has an idle time-out."""
+    """Return whether any entry has an idle time-out."""
     return any(t.waiting for t in store.tables.values())
 
 

@@ -112,7 +112,7 @@ class Replay:
         stop = stop_conditions.packet_of(self._topology, connection.qp, on_wire, _TICK_PS)
         chain = self._traced(stop, max(0, connection.sent_ps - US), self._from_host(connection.source))
         if chain is None:
-            raise DetourError(f"packet {psn} of flow {flow} was not sent in this run, or came to no switch")
+            raise DetourError(f"packet {psn} of flow {flow} was not sent in this run, or reached no switch")
         return self._replayed(f"packet {psn} of flow {flow}, PSN {on_wire}", chain)
 
     def first_drop(self) -> ReplayedPacket:
@@ -126,7 +126,7 @@ class Replay:
         """The first data packet that came to its receiver with ECN's mark. Raises `DetourError`: none did."""
         window = self._window(ARRIVED_MARKS)
         if window is None:
-            raise DetourError("no data packet came to its receiver with a mark in this run")
+            raise DetourError("no data packet was received with a mark in this run")
         source, qp = window.place
         stop = stop_conditions.marked_of(self._topology, qp)
         chain = self._from_its_host(stop, window.from_ps, self._from_host(source))
@@ -190,7 +190,7 @@ class Replay:
             sighting = self._traced(*self._loss_condition(window, from_ps), forget=False)
             if sighting is not None:
                 return sighting
-        raise DetourError(f"what was lost {time_text(window.to_ps)} after the beginning was no packet of a switch")
+        raise DetourError(f"what was lost {time_text(window.to_ps)} after the start was not a packet at a switch")
 
     def _loss_condition(
         self, window: Window[DropPlace], from_ps: int
@@ -206,7 +206,7 @@ class Replay:
         longest = max(links.delay_of(link) for link in self._topology.links)
         if behind is None or behind.place is None:
             name = self._topology.switch_name(device)
-            raise DetourError(f"the first frame that was lost went from {name} to a host whose link is down")
+            raise DetourError(f"the first lost frame went from {name} to a host whose link is down")
         peer, _ = behind.place
         before = (window.from_ps - longest - _SETTLE_PS) // _TICK_PS
         enough = window.to_ps + longest + _SETTLE_PS

@@ -49,7 +49,7 @@ class Checkpoints(Watcher):
         self.due_ps *= 2
         if self._expected is not None and self._expected.get(now, digest) != digest:
             raise DetourError(
-                f"the run does not repeat: {time_text(now)} after its beginning it differs from what the run file says "
+                f"the run does not repeat: {time_text(now)} after the start it differs from the recording "
                 "(the program, or a file that it reads, has changed since)"
             )
 
@@ -66,7 +66,7 @@ class Checkpoints(Watcher):
 RUN_FORMAT = 1
 RUN_MARK = "detour_recorded_run"
 DAMAGED_RUN = "the recorded run is damaged, or was not written to its end"
-_NO_RUN = "this is no recorded run (detour sim --record FILE)"
+_NO_RUN = "this is not a recorded run (detour sim --record FILE)"
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class RepeatableRun:
             raise DetourError("detour's own P4 programs (detour/p4src/build) have changed since the run")
         for name, digest in self.files.items():
             if not Path(name).is_file():
-                raise DetourError(f"the run read {name}, which is not there any more")
+                raise DetourError(f"the run read {name}, which no longer exists")
             if _digest(Path(name)) != digest:
                 raise DetourError(f"{name} has changed since the run read it")
 
@@ -154,12 +154,12 @@ def run_head(path: Path, line: bytes) -> dict[str, Any]:
 
 
 def read_repeatable(path: Path) -> RepeatableRun:
-    """How to run a recorded run again. Raises `DetourError`: the file cannot be read, is none, is of another version,
-    or says nothing of that."""
+    """Return the settings to repeat a recorded run. Raises `DetourError`: the file cannot be read, is none, is of
+    another version, or says nothing of that."""
     with run_lines(path) as lines:
         head = run_head(path, lines.readline())
     if head.get("program_version") != __version__:
         raise DetourError(f"{path}: a run of detour {head.get('program_version', '?')}; this is {__version__}")
     if not isinstance(head.get("repeat"), dict):
-        raise DetourError(f"{path}: this run cannot be repeated: its file does not say how it was made")
+        raise DetourError(f"{path}: this run cannot be repeated: its file lacks the settings")
     return from_json(RepeatableRun, head["repeat"])

@@ -36,7 +36,7 @@ class PacketName:
 
     @property
     def is_data(self) -> bool:
-        """Whether it carries a part of a message."""
+        """Return whether it carries a part of a message."""
         return self.opcode < _ACK
 
 
@@ -54,7 +54,7 @@ def packet_name(frame: bytes) -> PacketName | None:
 
 
 def is_marked(frame: bytes) -> bool:
-    """Whether IP says congestion experienced (RFC 3168)."""
+    """Return whether IP says congestion experienced (RFC 3168)."""
     return bool(read_key(frame, 0)[Key.ECN] == _MARKED)
 
 
@@ -77,7 +77,7 @@ class Sighting:
     on_link: bool = False
 
     def is_at(self, visit: Visit) -> bool:
-        """Whether a visit is this."""
+        """Return whether a visit is this."""
         return (visit.switch, visit.time_ticks, visit.frame) == (self.switch, self.time_ticks, self.frame)
 
 
@@ -189,8 +189,8 @@ def marked_of(topology: Topology, qp: int) -> StopCondition[Chain]:
 
 
 def _settled(visits: Chain, now_ps: int, tick_ps: int) -> bool:
-    """Whether nothing more will come of a packet: it has long been where it was seen last, or the run is over. Then
-    that is written into it."""
+    """Return whether nothing more will come of a packet: it has long been where it was seen last, or the run is over.
+    Then that is written into it."""
     if now_ps < visits[-1].time_ticks * tick_ps + _LONG_PS:
         return False
     for _, leaf in visits[-1].tree.leaves():

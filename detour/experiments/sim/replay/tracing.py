@@ -34,7 +34,7 @@ _FULL, _EMPTY = 0.2, 0.02
 
 
 class Steps:
-    """How far a run may go until records are taken: so that their memory, half of which packets may fill, never is."""
+    """Limit of a run until records are taken: so that their memory, half of which packets may fill, never is."""
 
     def __init__(self) -> None:
         self.step_ps = _FIRST_STEP_PS
@@ -43,7 +43,7 @@ class Steps:
         """The next step, by how full the memory is, where nothing may be missed. Raises `DetourError`: it was too small
         for a step."""
         if recorder.ring.missed or recorder.ring.lost:
-            raise DetourError("more packets came at one moment than there is memory for traces")
+            raise DetourError("more packets arrived at the same time than fit the memory for traces")
         return self.limited(recorder)
 
     def limited(self, recorder: Recorder) -> int:
@@ -81,7 +81,7 @@ class TracedPart(Watcher, Generic[T]):
 
     @property
     def enough(self) -> bool:
-        """Whether it was found, or cannot be any more."""
+        """Return whether it was found, or cannot be any more."""
         return self._over or self.result is not None
 
     def look(self) -> None:

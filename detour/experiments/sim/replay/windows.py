@@ -51,7 +51,7 @@ class Window(Generic[P]):
 
     @property
     def length_ps(self) -> int:
-        """How well the time is known."""
+        """Precision of the time."""
         return self.to_ps - self.from_ps
 
 

@@ -195,8 +195,8 @@ class Bmv2Fabric(Fabric):
 
     def set_loss(self, link: int, fraction: float) -> None:
         raise DetourError(
-            f"{self.topology.links[link].name}: cables between BMv2's switches lose nothing, or everything (fail); "
-            "the engine's can lose a share (`detour up --target engine`)"
+            f"{self.topology.links[link].name}: BMv2's links have no random loss; "
+            "use `detour up --target engine`, or `detour fail`"
         )
 
     def throttle(self, link: int, fraction: float) -> None:

@@ -207,7 +207,7 @@ class VirtualFabric(NetworkFabric):
     def _checked(own: OwnProgram, name: str, entities: Plan) -> Program:
         """The code of a program that is not ours, if it can hold the entries."""
         if name != "fabric":
-            raise DetourError(f"the scheme runs {name}.p4; a program of one's own needs a scheme that runs fabric.p4")
+            raise DetourError(f"the scheme runs {name}.p4; --program needs a scheme that runs fabric.p4")
         own.files.require(entities)
         return own.code
 
@@ -252,8 +252,8 @@ class VirtualFabric(NetworkFabric):
     def _serve(self, serving: Callable[..., Serving], progress: Progress, opened: ExitStack) -> None:
         if self.scheme.policy.program != "fabric":
             raise DetourError(
-                f"scheme {self.scheme.name} runs {self.scheme.policy.program}.p4, whose registers no controller knows "
-                "of; P4Runtime is served for fabric.p4"
+                f"scheme {self.scheme.name} runs {self.scheme.policy.program}.p4, whose registers controllers "
+                "cannot use; P4Runtime is served for fabric.p4 only"
             )
         self._serving = serving(progress=progress)
         opened.callback(self._serving.close)

@@ -125,7 +125,7 @@ def _value(field: model.KeyField, part: Any) -> entries.MatchValue | None:
         return entries.Ternary(*part) if part is not None and part[1] else None
     if field.match_type == "range":
         return entries.Range(*part)
-    return part if field.match_type == "exact" else None  # a selector's field is no part of the match
+    return part if field.match_type == "exact" else None  # a selector's field is not part of the match
 
 
 def _action(entry: tables.Entry) -> entries.Action:

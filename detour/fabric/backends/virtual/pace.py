@@ -44,7 +44,7 @@ class TimePace:
         except DetourError:
             factor = 0.0
         if not 0 < factor <= _FASTEST:
-            raise DetourError(f"{text!r} is no pace: 1x, 10x, 0.1x or any other number above 0, or max")
+            raise DetourError(f"{text!r} is not a pace: 1x, 10x, 0.1x or any other number above 0, or max")
         return cls(factor)
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class PacedClock(VirtualClock):
     def check(self) -> None:
         """Raises DetourError if an error has ended the thread in which time passes."""
         if self._failure is not None:
-            raise DetourError(f"virtual time has ended: {self._failure!r}") from self._failure
+            raise DetourError(f"virtual time has stopped: {self._failure!r}") from self._failure
 
     def wait(self, until_ps: int, cancelled: threading.Event | None = None) -> None:
         while self._thread is not None and threading.current_thread() is not self._thread:

@@ -133,7 +133,7 @@ class Scheme:
             raise DetourError(f"scheme {self.name}: ecn is {self.ecn!r:.60}, and no marking of `control.policy`")
         host_config(**dict(self.hosts))
         if not 1 <= self.channels <= MAX_LOSSLESS:
-            raise DetourError(f"scheme {self.name}: {self.channels} virtual channels; 1 to {MAX_LOSSLESS} are possible")
+            raise DetourError(f"scheme {self.name}: {self.channels} virtual channels; expected 1 to {MAX_LOSSLESS}")
         selective = transport(self.transport).selective
         if routing(self.routing).per_packet and not (selective or self.reorder):
             raise DetourError(
@@ -190,7 +190,7 @@ LOW_RED_MARKING = RedMarking(Amount(40_000, "bytes"), Amount(200_000, "bytes"), 
 """DCQCN's thresholds below PFC's XOFF on a small switch (244 kB of an ingress on D1): marks come before pauses"""
 
 PATIENT = (("min_rto_ps", 10_000 * US), ("initial_rto_ps", 10_000 * US))
-"""under PFC a pause is no loss: with the timeouts of lossy networks go-back-N would send again what only waits"""
+"""under PFC a pause is not a loss: with the timeouts of lossy networks go-back-N would send again what only waits"""
 
 STEADY_STEP = StepMarking(Amount(175_000, "bytes"))
 """K of the telemetry schemes: twice the 75 MTUs of a reroute, so that one of two senders that share a path leaves it

@@ -57,8 +57,8 @@ def on_ack(g: StackGlobals, c: ConnRecord, i: int, ack: int, window: int, flags:
 
 @inner()
 def _before_the_first(g: StackGlobals, c: ConnRecord, i: int, newest: int, now: int) -> bool:
-    """Whether the round trip of what has arrived began before the first missing segment was last sent: that one may be
-    on its way still. What was sent later says nothing of it, and must not put its timeout off (as in Linux)."""
+    """Return whether the round trip of what has arrived began before the first missing segment was last sent: that one
+    may be on its way still. What was sent later says nothing of it, and must not put its timeout off (as in Linux)."""
     return newest >= 0 and newest > now - segment(g, i, c.seg_una).sent
 
 
@@ -162,14 +162,14 @@ def _blocks(g: StackGlobals, c: ConnRecord, i: int, ack: int, marked: int, now: 
 
 @inner()
 def _covered(c: ConnRecord, x: SegmentRecord, right: int) -> bool:
-    """Whether a block that ends at `right` has a segment, of which a FIN behind data may be left out."""
+    """Return whether a block that ends at `right` has a segment, of which a FIN behind data may be left out."""
     ends = x.end == c.snd_end + 1 and x.start < c.snd_end
     return x.end <= right or (ends and c.snd_end <= right)
 
 
 @inner()
 def _is_duplicate(c: ConnRecord, ack: int) -> bool:
-    """Whether the first block reports a duplicate: below the ACK, or within the second block (RFC 2883, 4)."""
+    """Return whether the first block reports a duplicate: below the ACK, or within the second block (RFC 2883, 4)."""
     left = offset(c.snd_una, c.iss, load32be(c.blocks_at))
     right = offset(c.snd_una, c.iss, load32be(c.blocks_at + 4))
     if right <= ack:

@@ -22,16 +22,16 @@ def chosen(text: str) -> CongestionAlgorithm:
         return DCTCP_OF_TCP.with_values(plugins.values_of(text, rest))
     control = algorithm(text)
     if control.parameters is None or control.rate_based:
-        raise DetourError(f"{control.name} is not for TCP; newreno, cubic, dctcp and FILE.py:NAME are")
+        raise DetourError(f"{control.name} does not support TCP; use newreno, cubic, dctcp or FILE.py:NAME")
     if control.row.itemsize > CC_BYTES:
         raise DetourError(
-            f"{control.name} keeps {control.row.itemsize} bytes a connection; at most {CC_BYTES} are possible"
+            f"{control.name} keeps {control.row.itemsize} bytes per connection; expected at most {CC_BYTES}"
         )
     return control
 
 
 def is_dctcp(control: CongestionAlgorithm) -> bool:
-    """Whether receivers are to echo every mark."""
+    """Return whether receivers are to echo every mark."""
     return control.name == DCTCP_OF_TCP.name
 
 

@@ -49,10 +49,10 @@ class TcpConfig:
             raise DetourError(f"recovery is rack or sack, not {self.recovery!r}")
         ring = self.window_segments
         if not 8 <= ring <= _LONGEST_RING or ring & (ring - 1):
-            raise DetourError(f"a window of {ring} segments; a power of two from 8 to {_LONGEST_RING} is possible")
+            raise DetourError(f"a window of {ring} segments; expected a power of two from 8 to {_LONGEST_RING}")
         if not 4_096 <= self.receive_buffer <= 1 << 30:
-            raise DetourError(f"a receive buffer of {self.receive_buffer} bytes; 4096 to 2**30 are possible")
+            raise DetourError(f"a receive buffer of {self.receive_buffer} bytes; expected 4096 to 2**30")
         if not 1 <= self.initial_window <= ring:
-            raise DetourError(f"an initial window of {self.initial_window} segments; 1 to {ring} are possible")
+            raise DetourError(f"an initial window of {self.initial_window} segments; expected 1 to {ring}")
         if not 0 < self.min_rto_ps <= self.max_rto_ps:
-            raise DetourError("the least timeout is more than 0 and at most the longest one")
+            raise DetourError("the minimum timeout must be above 0 and at most the maximum")

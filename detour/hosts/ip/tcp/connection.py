@@ -202,7 +202,7 @@ def _segment(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, f: ParsedF
 
 @inner()
 def _acceptable(c: ConnRecord, left: int, right: int, flags: int) -> bool:
-    """Whether a segment lies in the window (RFC 9293, 3.4), and its timestamp is not old (RFC 7323, 5.2)."""
+    """Return whether a segment lies in the window (RFC 9293, 3.4), and its timestamp is not old (RFC 7323, 5.2)."""
     if c.ts_ok != 0 and c.ts_there != 0 and flags & tcp.RST == 0 and c.ts_recent != 0:
         age = (c.ts_value - c.ts_echo) & _LOW
         if age >= 1 << 31:

@@ -20,13 +20,14 @@ _DUPLICATES = 3
 
 @inner()
 def in_recovery(c: ConnRecord) -> bool:
-    """Whether what was lost last is not acknowledged yet."""
+    """Return whether what was lost last is not acknowledged yet."""
     return c.snd_una < c.recover
 
 
 @inner()
 def reducing(c: ConnRecord) -> bool:
-    """Whether that was found without a timeout; what may be sent is then said by `prr_limit`, not by the window."""
+    """Return whether that was found without a timeout; what may be sent is then said by `prr_limit`, not by the
+    window."""
     return c.recover_fs > 0 and in_recovery(c)
 
 

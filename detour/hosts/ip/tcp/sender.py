@@ -19,7 +19,7 @@ _NONE = int64(0)
 
 @inner()
 def _allowed(c: ConnRecord) -> bool:
-    """Whether a segment may go now. One may always be under way."""
+    """Return whether a segment may go now. One may always be under way."""
     pipe = lists.pipe(c)
     return pipe == 0 or (c.prr_out < c.prr_limit if recovery.reducing(c) else pipe + 1 <= c.cwnd)
 
@@ -51,7 +51,7 @@ def new_length(g: StackGlobals, c: ConnRecord) -> int:
 
 @inner()
 def wants(g: StackGlobals, c: ConnRecord, now: int) -> bool:
-    """Whether there may be something to send now."""
+    """Return whether there may be something to send now."""
     if c.want_syn != 0 or c.want_ack != 0:
         return True
     if c.state < tcp.ESTABLISHED:
