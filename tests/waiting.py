@@ -4,8 +4,10 @@ fast something is."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -23,10 +25,25 @@ def until(condition: Callable[[], T], why: str = "it did not happen") -> T:
     return result
 
 
-def load_while_idle() -> float:
-    """Processor time of this process while it has nothing to do, as a fraction of the time that passes.
+def until_a_thread_rests(name: str) -> None:
+    """Return when a thread of this process sleeps and takes no processor time between two looks. A thread that spins,
+    or that wakes up all the time, is never found so."""
+    thread = next(thread for thread in threading.enumerate() if thread.name == name)
+    assert thread.ident is not None
+    clock, status = time.pthread_getcpuclockid(thread.ident), Path(f"/proc/self/task/{thread.native_id}/stat")
+    looks: list[tuple[str, int]] = []
 
+    def rests() -> bool:
+        state = status.read_text().rpartition(")")[2].split()[0]
+        looks.append((state, time.clock_gettime_ns(clock)))
+        return state == "S" and looks[-2:-1] == looks[-1:]
+
+    until(rests, f"{name} does not rest")
+
+
+def load_until(condition: Callable[[], object]) -> float:
+    """Waits for something. Returns the processor time of this process meanwhile, as a fraction of the time that passes:
     1 for a loop that spins, next to 0 for one that waits; less on a machine that is busy."""
     wall, used = time.monotonic(), time.process_time()
-    time.sleep(0.5)
+    until(condition)
     return (time.process_time() - used) / (time.monotonic() - wall)

@@ -77,7 +77,7 @@ def _outputs(
     if case.program is not None:
         program = folder / "program.json"
         program.write_text(json.dumps(case.program()))
-    line = [*command, "--use-files", "1", str(program)]
+    line = [*command, "--use-files", "0", str(program)]
     for port in PORTS:
         packets = [pcap.packet(number, frame) for number, frame in enumerate(frames[port])]
         (folder / f"p{port}_in.pcap").write_bytes(pcap.header() + b"".join(packets))

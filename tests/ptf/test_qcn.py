@@ -393,8 +393,7 @@ def test_what_was_told_of_a_group_fades(qcn: Switch) -> None:
         is_taken(qcn, DIRECT, message((0, 0), group=5))
     assert decided(qcn) == (0, 12)
     qcn.set_default("condition", call(QueueRule(t=1000, fade=10).action()))
-    time.sleep(0.01)
-    assert decided(qcn) == (12, 0)
+    until(lambda: decided(qcn) == (12, 0))
     qcn.set_default("condition", call(QueueRule(t=1000, fade=30).action()))
     assert decided(qcn) == (12, 0), "it is forgotten"
 

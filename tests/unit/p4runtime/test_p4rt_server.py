@@ -81,15 +81,20 @@ def test_stop_and_start_again(network: FakeNetwork) -> None:
 
 def test_a_start_that_is_interrupted_ends(network: FakeNetwork) -> None:
     """A signal comes when the server's thread runs, and before it has come as far as what `stop` would end."""
+    stops = threading.Event()
 
     class Interrupted(GrpcEndpoint):
         def serve(self, main: Main) -> None:
             async def late(server: grpc.aio.Server) -> None:
-                await asyncio.sleep(0.2)
+                await asyncio.to_thread(stops.wait)
                 await main(server)
 
             super().serve(late)
             raise KeyboardInterrupt
+
+        def stop(self) -> None:
+            stops.set()
+            super().stop()
 
     server = P4RuntimeServer(network, Interrupted("127.0.0.1:0"))
     interrupted = threading.Event()
