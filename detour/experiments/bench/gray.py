@@ -115,6 +115,7 @@ class GrayRun:
         self._buf = np.zeros(2 * MAX_FRAME, np.uint8)
         self._bytes = self._buf.data
         self._free = [0, 0]
+        self._due = [MAX_TIME, MAX_TIME]
         self._ready = {0, 1}
         self._order = itertools.count()
         self._under_way: list[tuple[int, int, int, int, bytes]] = []
@@ -123,6 +124,7 @@ class GrayRun:
     def deliver(self, message: int) -> MessageOutcome:
         """Sends a message of so many bytes and waits for its completion, or for the connection to fail."""
         post_many(self.flows, message)
+        self._due = [deadline(self.hs, host) for host in (0, 1)]
         sender, receiver = int(self.flows.sender[0]), int(self.flows.receiver[0])
         state, una, end, received = (self.hs.qp[name].item for name in ("state", "sq_una", "sq_end", "st_rx_packets"))
         arrived = 0
@@ -146,21 +148,26 @@ class GrayRun:
         for host in (0, 1):
             while host in self._ready and self._free[host] <= self.now:
                 self._send(host)
-        times = [deadline(self.hs, host) for host in (0, 1)] + [free for free in self._free if free > self.now]
+        times = self._due + [free for free in self._free if free > self.now]
         self.now = max(self.now, min([*times, self._under_way[0][0] if self._under_way else MAX_TIME]))
         while self._under_way and self._under_way[0][0] <= self.now:
             _, _, host, length, frame = heapq.heappop(self._under_way)
             self._bytes[: len(frame)] = frame
             receive(self.hs, host, self._buf, 0, length, self.now)
-            self._ready.add(host)
+            self._touched(host)
         for host in (0, 1):
-            if deadline(self.hs, host) <= self.now:
+            if self._due[host] <= self.now:
                 expire(self.hs, host, self.now)
-                self._ready.add(host)
+                self._touched(host)
+
+    def _touched(self, host: int) -> None:
+        self._due[host] = deadline(self.hs, host)
+        self._ready.add(host)
 
     def _send(self, host: int) -> None:
         """Sends the host's next frame, if there is one; else there is none before it receives or expires."""
         length = transmit(self.hs, host, self._buf, 0, self.now)
+        self._due[host] = deadline(self.hs, host)
         if length == 0:
             self._ready.remove(host)
             return

@@ -28,6 +28,7 @@ from detour.fabric.backends.virtual.scheme import PATIENT
 from detour.hosts.config import HostConfig
 
 SPRAY = "SprayLERP"
+CONTENDERS = contenders()
 
 
 def lossy(share: float, seed: int, paths: frozenset[int] = frozenset(SHORTEST)) -> Fault:
@@ -38,7 +39,7 @@ def lossy(share: float, seed: int, paths: frozenset[int] = frozenset(SHORTEST)) 
 
 def sends(name: str, fault: Fault, seed: int, size: int = 2_000_000) -> MessageOutcome:
     """What becomes of a message."""
-    scheme, choice = contenders()[name]
+    scheme, choice = CONTENDERS[name]
     return GrayRun(scheme, fault, seed, choice).deliver(size)
 
 
@@ -49,7 +50,7 @@ def test_what_is_lost_on_shortest_paths_arrives_by_detours_without_a_long_gap(ki
     assert row.worst_gap_rtt <= GOAL_RTT
 
 
-@pytest.mark.parametrize("name", [name for name in contenders() if name != SPRAY])
+@pytest.mark.parametrize("name", [name for name in CONTENDERS if name != SPRAY])
 @pytest.mark.parametrize("begin", BREAKS)
 def test_no_scheme_fails_while_paths_work(name: str, begin: int) -> None:
     for kind, lost in LOSS_KINDS.items():
@@ -82,7 +83,7 @@ def test_one_path_that_works_is_enough(name: str, begin: int, size: int, works: 
 @pytest.mark.parametrize("kind", ["all", "data"])
 def test_without_any_path_a_connection_gives_up(name: str, begin: int, kind: str) -> None:
     """Also where paths are asked more often than a timeout passes, and what they are asked for is sent again."""
-    scheme, choice = contenders()[name]
+    scheme, choice = CONTENDERS[name]
     patient = replace(scheme, hosts=(*scheme.hosts, *PATIENT))
     fault = Fault(LOSS_KINDS[kind], frozenset(SHORTEST + DETOURS), begin)
     delivery = GrayRun(patient, fault, 1, choice).deliver(5_000_000)
