@@ -165,7 +165,7 @@ class Scheme:
 
     def with_threshold(self, packets: int) -> Scheme:
         """The same with another T, if switches compare loads."""
-        if "threshold" not in routing(self.routing).values:
+        if routing(self.routing).values.get("threshold", packets) == packets:
             return self
         return replace(self, routing=f"{plugins.split(self.routing)[0]}:threshold={packets}")
 
