@@ -43,7 +43,7 @@ def test_the_sweep_gives_every_candidate_the_same_time_draws_and_cells() -> None
         for setting in candidates:
             mine = [p for p in points if (p.scheme, p.setting) == (name, setting)]
             assert {(p.pattern, p.pairs, p.virtual_us, p.seed) for p in mine} == cells
-    with pytest.raises(DetourError, match="sought on D1, D2, D3"):
+    with pytest.raises(DetourError, match="works on D1, D2, D3, not on"):
         tuning.select("dragonfly:p=2,a=8,h=4")
 
 
