@@ -77,8 +77,13 @@ class Elaboration:
 
 def given_name(declaration: core.Declaration) -> str:
     """The name that `@name` gives, or that of the source."""
-    note = core.annotation(declaration.annotations, "name")
-    return str(note.values[0]) if note and note.values else declaration.name
+    return named(declaration.annotations) or declaration.name
+
+
+def named(annotations: tuple[core.Annotation, ...]) -> str | None:
+    """The name that `@name` gives."""
+    note = core.annotation(annotations, "name")
+    return str(note.values[0]) if note and note.values else None
 
 
 def qualified(prefix: str, name: str) -> str:

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from detour.p4 import core, ir
 from detour.p4.core import walk
+from detour.p4.elaborate import named
 from detour.p4.ir import Block, Const, Field, Json, Op, Value, hexadecimal
 from detour.p4.lower import operators
 from detour.p4.lower.calls import bind, inline
@@ -242,9 +243,8 @@ def _plain_field(ctx: Context, e: core.Expression) -> Field | None:
 
 def key_name(ctx: Context, key: core.Key) -> str:
     """`@name`, or the key as it is written."""
-    note = core.annotation(key.annotations, "name")
-    if note and note.values:
-        return str(note.values[0])
+    if (name := named(key.annotations)) is not None:
+        return name
     text = expression_name(ctx, key.expression)
     if text is None:
         raise ctx.refuse(key.expression.span, "a computed key needs a name", 'write @name("...") behind it')

@@ -38,7 +38,13 @@ def _expression(into: Any, value: object) -> None:
 
 
 def annotate(message: Any, annotations: tuple[core.Annotation, ...], without: frozenset[str] = SAID_ELSEWHERE) -> None:
-    """Adds annotations to a message that has fields for both sorts."""
+    """Adds annotations to a message that has fields for both sorts; `@brief` and `@description` to its documentation,
+    if it has some.
+    """
+    for name in ("brief", "description") if "doc" in message.DESCRIPTOR.fields_by_name else ():
+        note = core.annotation(annotations, name)
+        if note and note.values:
+            setattr(message.doc, name, str(note.values[0]))
     for one in annotations:
         if one.name in without:
             continue
@@ -78,5 +84,4 @@ def of_package(package: p4i.PkgInfo, annotations: tuple[core.Annotation, ...]) -
         for key, value in note.pairs if note else ():
             if key in fields:
                 setattr(into, key, value)
-    document(package, annotations)
     annotate(package, annotations, OF_PACKAGES)

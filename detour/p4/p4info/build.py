@@ -13,10 +13,9 @@ from detour.p4 import core, types
 from detour.p4.elaborate import Block, Elaboration, given_name
 from detour.p4.messages import Messages
 from detour.p4.p4info import externs
-from detour.p4.p4info.annotations import annotate, document, of_package
-from detour.p4.p4info.keys import field_name
+from detour.p4.p4info.annotations import annotate, of_package
 from detour.p4.p4info.live import Live, actions_in
-from detour.p4.p4info.names import Objects, aliases, numbered
+from detour.p4.p4info.names import Objects, aliases, field_name, numbered
 from detour.p4.p4info.typeinfo import TypeInfo, as_bytes, bitwidth
 
 DEFAULT_SIZE = 1024
@@ -201,17 +200,13 @@ class Builder:
 
     def _collect_properties(self, one: TableIn) -> None:
         """Action profile, direct counter and direct meter of a table."""
-        for name, expression in one.table.properties.items():
-            value = one.block.value(expression)
-            field = externs.FIELDS.get(value.declaration.name) if isinstance(value, Block) else None
-            if name not in externs.PROPERTIES or not field or not isinstance(value, Block):
-                continue
+        for value in externs.attached(one.table, one.block):
+            field = externs.FIELDS[value.declaration.name]
             if field == "action_profiles":
                 self.profiles.setdefault(value, []).append(one)
-                self._collect_extern(field, value)
             else:
                 self.direct[value] = one
-                self._collect_extern(field, value)
+            self._collect_extern(field, value)
 
     def _collect_digest(self, kind: types.Type) -> None:
         if isinstance(kind, (types.Struct, types.Header)):
@@ -254,14 +249,17 @@ class Builder:
         preamble = message.preamble
         preamble.id, preamble.name, preamble.alias = objects.ids[name], name, self.aliases[name]
         annotate(preamble, annotations, **keywords)
-        document(preamble, annotations)
+
+    def described(self, message: Any, kind: types.Type, annotations: tuple[core.Annotation, ...]) -> None:
+        """Fills in the type and the annotations of a match field, parameter or metadata."""
+        self.typed(message, kind)
+        annotate(message, annotations)
 
     def _table(self, one: TableIn) -> None:
         table = one.table
         message = self.info.tables.add(size=table.size or DEFAULT_SIZE)
         self.preamble(message, "tables", one.name, table.annotations)
-        ids = numbered(key.annotations for key in table.keys)
-        for identifier, key in zip(ids, table.keys, strict=True):
+        for identifier, key in numbered(table.keys):
             if key.match_kind not in _NOT_MATCHED:
                 self._match_field(message, identifier, key, one.block)
         self._action_refs(message, one)
@@ -279,13 +277,11 @@ class Builder:
     def _match_field(self, table: p4i.Table, identifier: int, key: core.Key, block: Block) -> None:
         # Without @name, what is computed has the text of the source.
         field = table.match_fields.add(id=identifier, name=field_name(key, block) or key.expression.span.text)
-        self.typed(field, key.expression.type)
+        self.described(field, key.expression.type, key.annotations)
         if key.match_kind in _MATCH_TYPES:
             field.match_type = _MATCH_TYPES[key.match_kind]
         else:
             field.other_match_type = key.match_kind
-        annotate(field, key.annotations)
-        document(field, key.annotations)
 
     def typed(self, message: Any, kind: types.Type) -> None:
         """Fills `bitwidth` and `type_name` of a match field, parameter or metadata."""
@@ -330,7 +326,7 @@ class Builder:
         """Ids and values of the arguments that a control plane would give."""
         parameters = controlled(use.action)
         values = dict(zip(use.action.parameters, use.arguments, strict=False))
-        for identifier, parameter in zip(numbered(one.annotations for one in parameters), parameters, strict=True):
+        for identifier, parameter in numbered(parameters):
             argument = values.get(parameter)
             number = block.number(argument) if argument is not None else None
             if number is not None:
@@ -341,11 +337,9 @@ class Builder:
         self.preamble(message, "actions", name, action.annotations)
         # What only the program calls has its arguments there.
         parameters = controlled(action) if in_tables else ()
-        for identifier, one in zip(numbered(one.annotations for one in parameters), parameters, strict=True):
+        for identifier, one in numbered(parameters):
             parameter = message.params.add(id=identifier, name=given_name(one).removeprefix("."))
-            self.typed(parameter, one.type)
-            annotate(parameter, one.annotations)
-            document(parameter, one.annotations)
+            self.described(parameter, one.type, one.annotations)
 
     def _value_set(self, name: str, value_set: core.ValueSet, block: Block) -> None:
         size = block.number(value_set.size) if value_set.size is not None else None
@@ -354,11 +348,9 @@ class Builder:
         if not isinstance(value_set.type, types.Struct):
             self._match(message, 1, "", value_set.type, value_set.annotations)
             return
-        fields = value_set.type.fields
-        for identifier, one in zip(numbered(one.annotations for one in fields), fields, strict=True):
+        for identifier, one in numbered(value_set.type.fields):
             match = self._match(message, identifier, one.name, one.type, one.annotations)
             annotate(match, one.annotations, externs.OF_VALUE_SETS)
-            document(match, one.annotations)
 
     def _match(
         self, message: p4i.ValueSet, identifier: int, name: str, kind: types.Type, notes: tuple[core.Annotation, ...]
@@ -378,12 +370,9 @@ class Builder:
         self.preamble(message, "controller_packet_metadata", declaration.name, declaration.annotations)
         note = core.annotation(declaration.annotations, "controller_header")
         message.preamble.name = message.preamble.alias = str(note.values[0]) if note else declaration.name
-        fields = tuple(flattened("", declaration.fields))
-        ids = numbered(one.annotations for one in fields)
-        for identifier, one in zip(ids, fields, strict=True):
+        for identifier, one in numbered(tuple(flattened("", declaration.fields))):
             metadata = message.metadata.add(id=identifier, name=one.name)
-            self.typed(metadata, one.type)
-            annotate(metadata, one.annotations)
+            self.described(metadata, one.type, one.annotations)
 
 
 def flattened(prefix: str, fields: tuple[types.FieldOf, ...]) -> Iterator[types.FieldOf]:

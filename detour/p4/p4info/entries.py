@@ -43,8 +43,7 @@ def _entry(message: p4r.TableEntry, builder: Builder, one: TableIn, entry: core.
     message.table_id = builder.id_of("tables", one.name)
     message.priority = priority
     message.is_const = entry.constant or one.table.entries_are_constant
-    ids = numbered(key.annotations for key in one.table.keys)
-    for identifier, key, value in zip(ids, one.table.keys, entry.keys, strict=False):
+    for (identifier, key), value in zip(numbered(one.table.keys), entry.keys, strict=False):
         _match(message, one.block, identifier, key, value)
     action = message.action.action
     action.action_id = builder.action_id(one.block, entry.use.action)
