@@ -130,6 +130,8 @@ def compile_file(
             # What follows an error may be strange: the error is what there is to say.
     if result.errors:
         result.json = result.p4info = result.entries = None
+        # What seems unused may be what is meant where an error is.
+        result.warnings = [warning for warning in result.warnings if warning.kind != "unused"]
     result.seconds = time.perf_counter() - start
     return result
 

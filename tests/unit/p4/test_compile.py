@@ -163,6 +163,9 @@ def test_warnings_are_left_out_or_errors(program: Path, run_json: Callable[..., 
     for words in (["-W", "none"], ["-W", f"no-{warning['kind']}"]):
         assert run_json("compile", "a.p4", *words)["warnings"] == []
     assert main(["compile", "a.p4", "-W", "error"]) == 2
+    program.write_text(text.replace("unused_one;", "unused_one; unused_on = 1;"))
+    compiled = compile_file(program)
+    assert (len(compiled.errors), compiled.warnings) == (1, [])
 
 
 def test_macros_and_folders(program: Path, run_json: Callable[..., Any]) -> None:
@@ -210,8 +213,8 @@ def test_in_place_of_p4c(program: Path, capsys: pytest.CaptureFixture[str]) -> N
         ("--std p4-14 a.p4", "only P4_16"),
         ("--target dpdk a.p4", "the targets are"),
         ("--nonsense a.p4", "no option --nonsense"),
-        ("a.p4 b.p4", "one program at a time"),
-        ("-o a.json", "no program"),
+        ("a.p4 b.p4", "give one program"),
+        ("-o a.json", "give a P4 program"),
         ("a.p4 -o", "-o needs a value"),
         ("none.p4", "No such file"),
         ("-E none.p4", "No such file"),
