@@ -71,7 +71,7 @@ export class Builder {
       const input = make("input", { value: shown(field.value, field.bits), "aria-label": `${name}.${field.field}, ${field.bits} bits`, "data-field": `${name}.${field.field}` });
       input.addEventListener("change", () => {
         const value = typed(input.value, field.bits);
-        if (value === null) { this.wrong(`${name}.${field.field}: ${input.value} is no number of ${field.bits} bits`); input.value = shown(field.value, field.bits); return; }
+        if (value === null) { this.wrong(`${name}.${field.field}: ${input.value} is not a number of ${field.bits} bits`); input.value = shown(field.value, field.bits); return; }
         const bytes = Uint8Array.from(this.bytes);
         setBits(bytes, field.offset, field.bits, value);
         this.set(bytes);

@@ -15,7 +15,7 @@ export class Editor {
   async parts() {
     this.texts ??= (await get("source")).texts;
     const files = Object.keys(this.texts);
-    if (!files.length) return [make("p", { class: "soft" }, "The source is not there: detour web --program NAME.p4 shows it, and lets you change it.")];
+    if (!files.length) return [make("p", { class: "soft" }, "No source: start `detour web --program NAME.p4` to view and edit it.")];
     this.file ??= files[0];
     this.page.packet.graph.show(await this.page.packet.pipeline());
     const reply = this.page.answerOf("edit"), { packet } = this.page;

@@ -76,7 +76,7 @@ export class PacketView {
   forms(given, pipeline) {
     if (!this.builder) Object.assign(this.builder = new Builder(this, pipeline), this.kept);
     if (this.program) return [this.builder.element()];
-    if (this.page.store.state.status.target === "bmv2") return [make("p", { id: "opaque" }, "BMv2’s switches cannot be looked into. A fabric of the engine can: detour up --target engine.")];
+    if (this.page.store.state.status.target === "bmv2") return [make("p", { id: "opaque" }, "BMv2’s switches cannot be inspected; those of the engine can: detour up --target engine.")];
     const fields = pathFields(this.page, given);
     const values = () => Object.fromEntries(fields.map((each) => [each.name, each.value.trim()]).filter(([, value]) => value));
     const form = make("form", { class: "row" }, ...fields, make("button", { type: "submit", id: "ways", title: "through a copy of the tables: nothing is sent" }, "Follow all ways"),
@@ -133,7 +133,7 @@ export class PacketView {
   draw() {
     if (!this.body) return;
     if (!this.packet) { this.body.replaceChildren(make("p", { class: "soft" }, this.program
-      ? (this.files ? "Choose a packet." : "Choose headers and values, then trace the packet.") : "A packet through every switch on its way, line by line of P4.")); this.page.light([]); return; }
+      ? (this.files ? "Choose a packet." : "Choose headers and values, then trace the packet.") : "Follow a packet through the switches, line by line of P4.")); this.page.light([]); return; }
     if (!this.packet.hops.length) { this.body.replaceChildren(make("p", { class: "bad" }, this.packet.outcomes.map(ending).join("; "))); return; }
     const way = this.way();
     if (!way.some((hop) => hop.number === this.hop)) { this.hop = way[0].number; this.step = null; }

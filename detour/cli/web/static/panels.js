@@ -50,7 +50,7 @@ export function links(page) {
 
 export function flows(page) {
   const rows = [...(page.store.now?.flows ?? [])].sort((a, b) => natural(a.name, b.name));
-  if (!rows.length) return [make("p", { class: "soft" }, page.kind === "run" ? "Nothing sends at this moment." : "Nothing sends now. “Traffic” begins a load, or sends.")];
+  if (!rows.length) return [make("p", { class: "soft" }, page.kind === "run" ? "No active flows at this moment." : "No active flows. “Traffic” starts a load, or sends.")];
   const columns = [
     ["flow", (row) => row.name], ["rate", (row) => rateText(row.mbps), true], ["ECN", (row) => percent(row.ecn), true],
     [`delay, ${page.store.delayUnit}`, (row) => page.store.delay(row.delay_ms), true], ["path", (row) => row.path],
@@ -129,7 +129,7 @@ export async function switchPanel(page, name) {
     make("h3", {}, "Ports"),
     table([["port", (r) => r.port, true], ["in", (r) => r.rx_packets, true], ["out", (r) => r.tx_packets, true],
       ["marked", (r) => r.marked_packets, true]], ports),
-    make("h3", {}, "What became of packets"),
+    make("h3", {}, "Packets by result"),
     make("p", {}, Object.entries(node.verdicts).map(([verdict, count]) => `${verdict} ${count}`).join(", ") || "nothing yet"),
     make("h3", {}, "Tables"),
     ...[...byTable].map(([named, rows]) => make("details", { "data-keep": `${name} ${named}` },
@@ -176,7 +176,7 @@ export async function flow(page, name) {
     make("p", { class: now ? "" : "soft" }, now ? `${rateText(now.mbps)}, window ${now.cwnd.toFixed(1)} packets, ${percent(now.ecn)} with marks, waits ${store.delayText(now.delay_ms)}` : "does not send now"),
     ...over(page, of("mbps"), "Rate", rateText), ...over(page, of("delay_ms"), "Queuing delay", (ms) => store.delayText(ms)),
     ...over(page, of("cwnd"), "Window", packets),
-    make("h3", {}, "Paths, the last one first"),
+    make("h3", {}, "Paths, latest first"),
     table([["since", (r) => store.clock(r.t)], ["path", (r) => r.path]], [...paths].reverse(), (r) => page.lightPath(source, target, r)),
     acts(page, "probe", probe),
     acts(page, "reroute", list,
@@ -219,7 +219,7 @@ export function traffic(page) {
   const target = field(`to, like ${examples.target}`, { list: "names", id: "to" });
   const bytes = make("input", { type: "number", value: "1000000", min: "1", "aria-label": "bytes" });
   return [
-    make("h2", {}, "Traffic that goes on"),
+    make("h2", {}, "Continuous traffic"),
     make("datalist", { id: "patterns" }, ...["adv1", "adv2", "unf", "permutation"].map((value) => make("option", { value }))),
     acts(page, "load", pattern,
       act("Begin", async () => { const on = await change("load", { pattern: pattern.value.trim() }); return `${on.pattern}: ${on.pairs} connections`; }, page, { id: "begin" }),

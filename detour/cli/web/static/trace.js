@@ -170,6 +170,6 @@ const SAYS = {
 export const says = (event) => (SAYS[event.kind]?.(event) ?? event.kind);
 
 export function outcomeText(outcome) {
-  if (!outcome) return "still under way";
+  if (!outcome) return "still in flight";
   return outcome.output ? `leaves by port ${outcome.output.port}` : `dropped: ${outcome.dropped.reason}`;
 }
