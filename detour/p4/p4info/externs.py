@@ -18,6 +18,9 @@ class _Named(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def table(self) -> core.Table: ...
+
 
 class Builder(Protocol):
     """What externs need of P4Info under construction (`p4info.build`)."""
@@ -79,12 +82,22 @@ def notifies_idle(table: core.Table, block: Block) -> bool:
     return False
 
 
+def _notes(builder: Builder, block: Block) -> tuple[core.Annotation, ...]:
+    """Annotations of an instance; of one that a property of a table makes, those of the property."""
+    if isinstance(block.node, core.Instance):
+        return block.node.annotations
+    if block not in builder.profiles:
+        return ()
+    notes = builder.profiles[block][0].table.property_annotations
+    return next((notes[name] for name in PROPERTIES if name in notes), ())
+
+
 def write(builder: Builder, field: str, block: Block) -> None:
     """Adds an instance to one of P4Info's lists. Which fields its message has tells what is to say of it."""
     message = getattr(builder.info, field).add()
     has = message.DESCRIPTOR.fields_by_name
     is_selector = block.declaration.name in _SELECTORS
-    notes = block.node.annotations if isinstance(block.node, core.Instance) else ()
+    notes = _notes(builder, block)
     is_profile = field == "action_profiles"
     builder.preamble(message, field, block.name, notes, without=OF_SELECTORS if is_profile else SAID_ELSEWHERE)
     values = [one for one in block.arguments.values() if isinstance(one, core.Expression)]

@@ -185,6 +185,22 @@ def test_annotations_of_types_are_written_without_comments(tmp_path: Path) -> No
     assert info.type_info.new_types["port_t"].annotations == ['@p4runtime_translation_mappings({ { "//" , 0 } })']
 
 
+def test_a_selector_without_a_name_has_the_annotations_of_the_property(tmp_path: Path) -> None:
+    source = tmp_path / "profile.p4"
+    selector = "action_selector(HashAlgorithm.crc16, 32w64, 32w10)"
+    made = f'@name("group") @max_group_size(8) @selector_size_semantics("sum_of_weights") implementation = {selector}'
+    source.write_text(
+        f"{HEAD}control I(inout hdr_t h, inout meta_t m, inout standard_metadata_t s) {{\n"
+        f"    table t {{ key = {{ h.h.a: selector; }} actions = {{ NoAction; }} {made}; }} apply {{ t.apply(); }}\n}}\n"
+        "V1Switch(P(), V(), I(), E(), V(), D()) main;\n"
+    )
+    info = compile_file(source, p4info=True).p4info
+    assert info is not None
+    (profile,) = info.action_profiles
+    assert (profile.preamble.name, profile.max_group_size) == ("group", 8)
+    assert profile.HasField("sum_of_weights")
+
+
 def test_of_several_names_the_first_counts(tmp_path: Path) -> None:
     source = tmp_path / "names.p4"
     table = '@name("first") @name("second") table t { key = { h.h.a: exact; } actions = { NoAction; } }'
