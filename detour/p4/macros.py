@@ -15,6 +15,12 @@ _VARIADIC = "__VA_ARGS__"
 _BUILT_IN = ("__LINE__", "__FILE__")
 
 
+class Glued(Span):
+    """The place of a token that a macro makes directly behind another one: nothing stands between them in its text."""
+
+    __slots__ = ()
+
+
 class Macro(NamedTuple):
     """A macro; `parameters` is None for one that takes no brackets."""
 
@@ -138,24 +144,28 @@ class Macros:
         body, result, at = macro.body, list[Token](), 0
         while at < len(body):
             token = body[at]
+            place = Glued(*span) if at and body[at - 1].span.end == token.span.start else span
             follower = body[at + 1] if at + 1 < len(body) else None
             if token.kind == "#" and macro.parameters is not None and follower and follower.text in arguments:
                 text = _text(arguments[follower.text]).replace("\\", "\\\\").replace('"', '\\"')
-                result.append(Token("text", f'"{text}"', span))
+                result.append(Token("text", f'"{text}"', place))
                 at += 2
             elif token.kind == "##" and result and follower:
                 right = arguments.get(follower.text, [follower])
                 left = result.pop()
-                result += self._pasted(left.text + right[0].text, span) if right else [left]
+                result += self._pasted(left.text + right[0].text, type(left.span)(*span)) if right else [left]
                 result += right[1:]
                 at += 2
             elif token.text in arguments:
                 argument = arguments[token.text]
                 pasted = follower is not None and follower.kind == "##"
-                result += argument if pasted else self.expand(argument)
+                replaced = list(argument) if pasted else self.expand(argument)
+                if replaced:
+                    replaced[0] = replaced[0]._replace(span=type(place)(*replaced[0].span))
+                result += replaced
                 at += 1
             else:
-                result.append(Token(token.kind, token.text, span))
+                result.append(Token(token.kind, token.text, place))
                 at += 1
         return result
 
@@ -168,6 +178,6 @@ def _text(tokens: Sequence[Token]) -> str:
     """The tokens as written, with single spaces where there was space between them."""
     text = ""
     for index, token in enumerate(tokens):
-        apart = index and tokens[index - 1].span.end != token.span.start
+        apart = index and tokens[index - 1].span.end != token.span.start and type(token.span) is not Glued
         text += f" {token.text}" if apart else token.text
     return text

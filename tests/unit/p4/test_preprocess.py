@@ -36,6 +36,7 @@ def words(path: Path, text: str, **defines: str) -> str:
         ("#define ALL(first, ...) first [ __VA_ARGS__ ]\nALL(a, b, c) ALL(a)", "a [ b , c ] a [ ]"),
         ('#define A\n"\n #ifdef A\none\n#else\ntwo #if\n#endif\n# 5"', '"\n\none\n\n\n\n# 5"'),
         ("#define A_\\\nLONG_\\\nNAME 1\nA_LONG_NAME", "1"),
+        ("#define S(x) #x\n#define N(i) S(a.b ## i: c|i)\nN(1)", '"a.b1: c|1"'),
         ("#define LONG a \\\n  b\nLONG", "a b"),
         ("#define A 1\n#undef A\nA", "A"),
         ("\n\n__LINE__", "3"),
