@@ -71,6 +71,11 @@ class Macros:
         """Forget a macro, if there is one of the name."""
         self._macros.pop(name, None)
 
+    def program(self, tokens: Sequence[Token]) -> list[Token]:
+        """Tokens of the program with all macros replaced, and plain places."""
+        expanded = self.expand(tokens)
+        return [each._replace(span=Span(*each.span)) if type(each.span) is Glued else each for each in expanded]
+
     def expand(self, tokens: Sequence[Token]) -> list[Token]:
         """The tokens with all macros replaced."""
         result: list[Token] = []

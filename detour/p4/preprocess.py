@@ -136,7 +136,7 @@ class Preprocessor:
             if token.kind == "text" and _CONDITION_INSIDE.search(token.text):
                 self._chunk[at] = self._chosen_lines(token)
         if self._chunk:
-            self.tokens += self.macros.expand(self._chunk) if self.macros.used_in(self._chunk) else self._chunk
+            self.tokens += self.macros.program(self._chunk) if self.macros.used_in(self._chunk) else self._chunk
             self._chunk = []
 
     def _chosen_lines(self, token: Token) -> Token:

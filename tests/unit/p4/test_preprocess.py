@@ -10,6 +10,7 @@ import pytest
 from detour.p4.lexer import Token
 from detour.p4.messages import CompileError, Messages
 from detour.p4.preprocess import Preprocessor, as_text
+from detour.p4.source import Span
 
 
 def read(path: Path, text: str, **defines: str) -> tuple[list[Token], Messages]:
@@ -125,3 +126,8 @@ def test_text_after_preprocessing_reads_as_the_same(tmp_path: Path) -> None:
     assert not messages.errors
     assert [token.text for token in again] == [token.text for token in tokens]
     assert [token.span.line for token in again][-8:] == [token.span.line for token in tokens][-8:]
+
+
+def test_tokens_of_macros_stand_where_the_macro_is_called(tmp_path: Path) -> None:
+    tokens, _ = read(tmp_path, "#define A b.c\n\nA;")
+    assert [(type(token.span), token.span.line) for token in tokens] == [(Span, 3)] * 4
