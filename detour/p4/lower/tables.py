@@ -5,7 +5,7 @@ parameters with a direction are bound where the table lists the action.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from detour.p4 import core, ir
@@ -21,6 +21,7 @@ from detour.p4.source import Span
 from detour.p4.types import BOOL, Type, underlying
 
 _ENTRY_KEY = "the key of an entry"
+_DATA = "the data of an action in a table"
 
 
 # ---------------------------------------------------------------- actions
@@ -61,12 +62,7 @@ def invoke(ctx: Context, name: str, action_span: Span, span: Span, lower: Callab
 def _call_action(ctx: Context, e: core.CallAction) -> Operand:
     """A call in the body of a control is an action of its own, that has the name of the source."""
     action = e.action
-
-    def lower() -> None:
-        frame = Frame(Block())
-        bind(ctx, action.parameters, e.arguments, frame, action)
-        inline(ctx, frame, action.body)
-
+    lower = _body(ctx, action, action.parameters, e.arguments)
     if ctx.action_end is not None or ctx.parsing:
         lower()
     else:
@@ -81,13 +77,24 @@ def _table_action(ctx: Context, choice: core.ActionChoice) -> ir.Action:
     for parameter in action.parameters:
         if not parameter.direction:
             ctx.bindings[parameter] = _data(ctx, parameter.type, parameter.name, parameters, choice.span)
+    lower = _body(ctx, action, directed, choice.arguments[: len(directed)])
+    return _lower_action(ctx, ctx.instance.name_of(action), action.span, lower, tuple(parameters))
+
+
+def _body(
+    ctx: Context,
+    action: core.Action,
+    parameters: Sequence[core.Variable],
+    arguments: Sequence[core.Expression | None],
+) -> Callable[[], None]:
+    """The function that lowers the body of an action."""
 
     def lower() -> None:
         frame = Frame(Block())
-        bind(ctx, directed, choice.arguments[: len(directed)], frame, action)
+        bind(ctx, parameters, arguments, frame, action)
         inline(ctx, frame, action.body)
 
-    return _lower_action(ctx, ctx.instance.name_of(action), action.span, lower, tuple(parameters))
+    return lower
 
 
 def _data(ctx: Context, kind: Type, name: str, parameters: list[tuple[str, int]], span: Span) -> Value:
@@ -286,18 +293,8 @@ def _use(ctx: Context, table: core.Table, actions: list[ir.Action], use: core.Ac
     parameters, given = use.action.parameters, use.arguments
     if len(given) == len(parameters):
         given = tuple(argument for p, argument in zip(parameters, given, strict=True) if not p.direction)
-    return actions[number], [n for argument in given if argument is not None for n in _numbers(ctx, argument)]
-
-
-def _numbers(ctx: Context, argument: core.Expression) -> list[int]:
-    value = ctx.instance.value(argument)
-    if isinstance(value, core.TupleValue | core.StructValue):
-        parts = value.elements if isinstance(value, core.TupleValue) else [part for _, part in value.fields]
-        return [number for part in parts for number in _numbers(ctx, part)]
-    operand = ctx.data(value) if isinstance(value, core.Expression) else None
-    if not isinstance(operand, Const):
-        raise ctx.refuse(argument.span, "the data of an action in a table must be known at compile time")
-    return [operand.number & ((1 << operand.width) - 1) if operand.width else operand.number]
+    data = [(ctx.number(each, _DATA), scalar_width(each.type)[0]) for each in given if each is not None]
+    return actions[number], [value & ((1 << width) - 1) for value, width in data]
 
 
 # ---------------------------------------------------------------- entries
