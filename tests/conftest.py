@@ -26,7 +26,9 @@ from detour.fabric.backends.bmv2.switch import missing
 from tests.skipped import skip_lines
 from tests.waiting import PATIENCE_S
 
-hypothesis.settings.register_profile("repeatable", derandomize=True)
+hypothesis.settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("repeatable")
 
 _HOME_OF_FABRICS = "XDG_RUNTIME_DIR"
