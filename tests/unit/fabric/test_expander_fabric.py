@@ -84,7 +84,7 @@ def test_pfc_is_per_priority_of_the_routes() -> None:
     assert scheme_of("2L", 2).policy.channels == 2
     assert not scheme_of("2L", 2).policy.valiant
     assert [scheme_of("", count).policy.channels for count in (0, 1, 6)] == [0, 1, 6]
-    with pytest.raises(DetourError, match="1 to 6 are possible"):
+    with pytest.raises(DetourError, match="expected 1 to 6"):
         scheme_of("7L", 7)
 
 
