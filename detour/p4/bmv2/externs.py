@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 
 from detour.p4 import core, ir
@@ -195,24 +195,45 @@ def algorithm(member: str) -> str:
     return ALGORITHMS.get(member, member.lower())
 
 
+_ARRAYS = frozenset(("counter", "meter", "register"))
+
+
 def array(call: ExternCall) -> Named:
     """A counter, meter or register array, declared when it is used first."""
-    receiver, program = call.receiver, call.ctx.program
+    return _declared(call.ctx, call.receiver)
+
+
+def _declared(ctx: Context, receiver: Instance) -> Named:
+    program, arguments = ctx.program, list(receiver.arguments.values())
     kind, name, span = receiver.declaration.name.lower(), receiver.name, receiver.node.span
     if program.declare(name):
-        size = size_of(call.constructed(0))
+        size = size_of(arguments[0])
         if kind == "counter":
             program.add("counter_arrays", name, span, size=size, is_direct=False)
         elif kind == "meter":
-            unit = member_of(call.constructed(1))
+            unit = member_of(arguments[1])
             unit = UNITS.get(unit, unit)
             program.add("meter_arrays", name, span, is_direct=False, size=size, rate_count=2, type=unit)
         else:
             element = receiver.type.arguments[0] if isinstance(receiver.type, ExternType) else Bits(32)
             if not is_scalar(element):
-                raise call.refuse(f"a register of BMv2 holds numbers, not {element}", span)
+                raise ctx.refuse(span, f"a register of BMv2 holds numbers, not {element}")
             program.add("register_arrays", name, span, size=size, bitwidth=scalar_width(element)[0])
     return Named(f"{kind}_array", name)
+
+
+def declare_unused_arrays(ctx: Context, main: Instance) -> None:
+    """Declares the arrays of v1model that nothing uses: controllers find them in P4Info, and may read them."""
+    for block in (*main.top.values(), *_inside(main)):
+        if block.declaration.span.file is main.declaration.span.file and block.declaration.name in _ARRAYS:
+            _declared(ctx, block)
+
+
+def _inside(block: Instance) -> Iterator[Instance]:
+    for inner in (*block.arguments.values(), *block.children.values()):
+        if isinstance(inner, Instance):
+            yield inner
+            yield from _inside(inner)
 
 
 def learn_list(call: ExternCall, number: int, name: str) -> Const:

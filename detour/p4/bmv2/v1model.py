@@ -14,6 +14,7 @@ from detour.p4.bmv2.externs import (
     array,
     calculation,
     checksum_inputs,
+    declare_unused_arrays,
     hash_inputs,
     learn_list,
     member_of,
@@ -78,6 +79,7 @@ class V1Model(Target):
         self.stage = "deparser"
         self._bind(ctx, blocks["dep"], None, self.headers)
         self.deparser(ctx, "deparser", blocks["dep"])
+        declare_unused_arrays(ctx, main)
         self._field_lists(ctx)
         for header, names in _ALIASES.items():
             aliased = [name for name in names if name in self.standard.parts]

@@ -272,6 +272,12 @@ def test_what_bmv2_cannot_do_is_refused_by_name(body: str, says: str, compiled: 
     assert says in error.text
 
 
+def test_arrays_that_nothing_uses_are_there_for_controllers(compiled: Compiler) -> None:
+    json = compiled(top="counter(8, CounterType.packets) all;", locals="register<bit<4>>(2) own;")
+    assert [(each["name"], each["size"]) for each in json["counter_arrays"]] == [("all", 8)]
+    assert [(each["name"], each["bitwidth"]) for each in json["register_arrays"]] == [("TheIngress.own", 4)]
+
+
 def test_a_table_entry_gives_numbers_only(compiled: Compiler) -> None:
     declarations = "action set(pair x) { hdr.h.a = x.a; } table t { actions = { set; } }"
     (error,) = compiled.result("t.apply();", top="struct pair { bit<8> a; }", locals=declarations).errors
