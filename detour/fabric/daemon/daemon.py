@@ -62,7 +62,7 @@ def boot(options: UpOptions, progress: Progress = silent, scratch: Path | None =
         options.rate_bps, options.delay_ps, options.queue_packets, options.loss, pipeline, options.routing
     )
     if options.coverage is not None and choose(options.target) == "bmv2":
-        raise DetourError("--coverage: coverage needs --target engine or virtual")
+        raise DetourError("--coverage needs --target engine or virtual")
     if options.load is not None:
         load_pairs(topology, options.load, seed=1)  # what is wrong with it is told before anything is up
     fabric = make_fabric(

@@ -122,7 +122,7 @@ def test_attaching_hosts_wrongly():
     with Network(Virtual(), hosts=make_hosts(2, 2)) as net:
         net.add_switch(1)
         net.attach_host((1, 1), 0)
-        with pytest.raises(DetourError, match="host 0 is attached"):
+        with pytest.raises(DetourError, match="host 0 is already attached"):
             net.attach_host((1, 2), 0)
         with pytest.raises(DetourError, match="there is no host 2"):
             net.attach_host((1, 2), 2)

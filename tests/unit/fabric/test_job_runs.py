@@ -187,7 +187,7 @@ def test_flows_of_a_job_file_carry_what_it_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("jobs: [{collective: tree, hosts: all}]", "need `bytes`"),
+        ("jobs: [{collective: tree, hosts: all}]", "needs `bytes`"),
         ("jobs: [{collective: tree, hosts: all, bytes: 5, compute: 3}]", "job job0: compute: '3' is not a time"),
         ("jobs: [{collective: tree, hosts: all, bytes: 5, iterations: 0}]", "job job0: iterations: '0' is not"),
     ],
@@ -263,7 +263,7 @@ def test_senders_that_choose_paths_take_no_placement() -> None:
     graph = job_by_name("ring:bytes=9,ranks=2", LEAVES)
     with VirtualFabric(LEAVES, SPRAY_LERP, queue_pairs=2) as fabric:
         started = TaskRun(fabric, graph, lanes=1)
-        with pytest.raises(DetourError, match="scheme SprayLERP picks paths itself"):
+        with pytest.raises(DetourError, match="scheme SprayLERP chooses paths itself"):
             PlacedTasks(started)
 
 
