@@ -85,7 +85,7 @@ def test_records_of_several_kinds_are_told_apart() -> None:
 
 @pytest.mark.parametrize("value", [{"kind": "swim"}, {}, [], None])
 def test_a_record_of_no_known_kind_is_refused(value: Any) -> None:
-    with pytest.raises(DetourError, match="no walk or hike or ride"):
+    with pytest.raises(DetourError, match="not a walk or hike or ride"):
         decoder(Walk, Ride)(value)
 
 
