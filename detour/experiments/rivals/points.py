@@ -154,6 +154,7 @@ def select(what: RivalSelection) -> list[RivalPoint]:
     for size in what.sizes:
         if size and not 1 <= size <= 1 << 36:
             raise DetourError(f"a message of {size} bytes; expected 1 to 2**36, or 0 for connections without end")
+    schemes = [scheme(chosen).name for chosen in what.schemes]
     for name in what.topologies:
         called, topology = find_topology(name)
         endless_us = _ENDLESS_US[what.extent] * min(1.0, (72 / len(topology.hosts)) ** _LARGER)
@@ -164,8 +165,8 @@ def select(what: RivalSelection) -> list[RivalPoint]:
                 for size in _sizes(pattern, what.sizes):
                     workload = {"topology": called, "pattern": pattern, "load": load, "message_bytes": size}
                     points += [
-                        extended(RivalPoint, times, **workload, scheme=scheme(chosen).name, seed=1 + number)
-                        for chosen in what.schemes
+                        extended(RivalPoint, times, **workload, scheme=chosen, seed=1 + number)
+                        for chosen in schemes
                         for number in range(what.draws)
                     ]
     return points
