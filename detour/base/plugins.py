@@ -175,7 +175,7 @@ class WithParameters:
             raise DetourError(f"parameters are an instance of a dataclass, not {self.parameters!r:.60}")
         for name, value in self.values.items():
             if not isinstance(value, (int, float)):
-                raise DetourError(f"the parameter {name} is no number: {value!r:.60}")
+                raise DetourError(f"the parameter {name} is not a number: {value!r:.60}")
 
     @property
     def values(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, Lpm, TableEntry, difference
-from detour.control.routes.routing import DIGIT_BITS, NextHops, aggregate, plan_routes
+from detour.control.routes.routing import DIGIT_BITS, NextHops, aggregate, plan_locators, plan_own_hosts, plan_routes
 from detour.control.verifier.forwarding import LpmTable
 from detour.topo import Failure, Topology, address, parse_topology
 from detour.topo.failures import NONE, Failures, dead_switches
@@ -84,7 +84,9 @@ def choice(table: LpmTable, node: int) -> object:
 
 
 def routes(topology: Topology, failures: Failures, switch: int) -> list[TableEntry]:
-    return list(plan_routes(topology, failures, topology.switches[switch]))
+    hops, here = NextHops(topology, failures, switch), topology.switches[switch]
+    own, others = plan_own_hosts(topology, failures, here), plan_routes(topology, hops, here)
+    return [*own, *others, *plan_locators(topology, hops)]
 
 
 @FEW

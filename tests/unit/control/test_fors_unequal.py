@@ -184,7 +184,7 @@ def test_leaves_that_nothing_joins_matter_where_they_have_something_to_send():
 def test_what_cannot_be_planned():
     with pytest.raises(DetourError, match="at least as fast as servers' links"):
         plan_unequal(parse_fabric("ft:m0=2,m1=2,speed=1/2"), drawn_sizes(4, "uniform", 10, 1))
-    with pytest.raises(DetourError, match="not for 4 servers"):
+    with pytest.raises(DetourError, match="do not fit 4 participating servers"):
         plan_unequal(parse_fabric("ft:m0=2,m1=2"), np.ones((3, 3), np.int64))
 
 

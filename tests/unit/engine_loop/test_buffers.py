@@ -160,8 +160,8 @@ def test_no_deadlock_without_pfc(make):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"total_bytes": 0}, "stores nothing"),
-        ({"total_bytes": 1000, "lossless": 1}, "PFC without headroom"),
+        ({"total_bytes": 0}, "cannot work with 0 bytes"),
+        ({"total_bytes": 1000, "lossless": 1}, "PFC needs headroom"),
         ({"total_bytes": 1000, "lossless": 256}, "classes 0 to 7"),
         ({"total_bytes": 1000, "alpha": 0.0}, "alpha is 0.0"),
         ({"total_bytes": 1000, "reserve_bytes": -1}, "cannot be negative"),

@@ -212,6 +212,7 @@ def test_a_port_is_up_while_its_interface_has_a_link(real, veth):
     for name in (near, far):
         _ip("link", "set", name, "up")
     until(lambda: real.port(1)["up"])
+    until(lambda: len(told) >= 6)  # listeners hear of it after the port has changed
     assert told == [((1, 1), up) for up in (False, True) * 3]
     with _raw(far) as sock:  # another interface of that name is as good
         sock.send(frame(script.UNICAST, 1, tag=7))

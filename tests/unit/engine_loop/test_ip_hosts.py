@@ -282,7 +282,7 @@ def test_a_file_of_sizes_is_read_or_refused_with_its_line(tmp_path: Path) -> Non
     path.write_text("# bytes probability\n64 0.25\n512 0.5\n1400 1\n")
     assert read_sizes(path) == ((64, 0.25), (512, 0.25), (1400, 0.5))
     for text, says in (
-        ("64 0.5\n32 1", ":2: sizes"),
+        ("64 0.5\n32 1", ":2: expected increasing"),
         ("64 0.5\nx 1", ":2: 'x 1'"),
         ("64 0.5", "the last"),
         ("5 2", ":1: prob"),

@@ -390,12 +390,12 @@ def test_the_same_seed_gives_the_same_curve(pair: Callable[..., IpPair], cc: str
 def test_wrong_parameters_are_named(pair: Callable[..., IpPair]) -> None:
     p = pair()
     for wrong, says in (
-        (lambda: p.h1.tcp("10.0.0.2", config=TcpConfig(cc="dcqcn")), "not for TCP"),
+        (lambda: p.h1.tcp("10.0.0.2", config=TcpConfig(cc="dcqcn")), "does not support TCP"),
         (lambda: p.h1.tcp("10.0.0.2", config=TcpConfig(cc="newren")), "newreno"),
         (lambda: p.h1.tcp("10.0.0.2", port=70_000), "port is 70000"),
         (lambda: TcpConfig(window_segments=100), "power of two"),
         (lambda: TcpConfig(recovery="none"), "rack or sack"),
-        (lambda: TcpConfig(min_rto_ps=0), "least timeout"),
+        (lambda: TcpConfig(min_rto_ps=0), "the minimum timeout must be above 0"),
     ):
         with pytest.raises(DetourError, match=says):
             wrong()

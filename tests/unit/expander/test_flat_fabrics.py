@@ -163,5 +163,9 @@ def test_the_command_prints_what_it_promises(capsys):
     )
     assert found["disjoint_paths"]["least"] == 7
     assert found["cost"] == {"switches": 57, "switches_and_optics": pytest.approx(57 + 0.01 * 448)}
+    assert main(["topo", "polarfly:q=7,hosts=4", "--optics", "0.1"]) == 0
+    assert "cost in switches         57, with optics 101.8" in capsys.readouterr().out
+    assert main(["topo", "polarfly:q=7,hosts=4", "--optics", "-1"]) == 2
+    assert "--optics -1.0 is less than 0" in capsys.readouterr().err
     assert main(["topo", "d1"]) == 0
     assert "diameter, mean distance  3, " in capsys.readouterr().out

@@ -33,8 +33,8 @@ def test_all_transports_have_the_same_conditions_and_times() -> None:
 @pytest.mark.parametrize(
     ("losses", "senders", "words"),
     [
-        ((0.0,), (), "no probability"),
-        ((1.0,), (), "no probability"),
+        ((0.0,), (), "is not a probability"),
+        ((1.0,), (), "is not a probability"),
         ((), (17,), "17 senders"),
         ((), (1,), "1 senders"),
     ],

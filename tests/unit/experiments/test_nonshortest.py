@@ -117,9 +117,9 @@ def test_changes_to_hosts_and_step_are_part_of_a_point() -> None:
     ("text", "message"),
     [
         ("speed=3", "no host parameter 'speed'"),
-        ("delta3=x", "delta3 is int; 'x' is none"),
-        ("delta1", "delta1 is float; '' is none"),
-        ("own_share=perhaps", "own_share is bool"),
+        ("delta3=x", "delta3 must be int, not 'x'"),
+        ("delta1", "delta1 must be float, not ''"),
+        ("own_share=perhaps", "own_share must be bool"),
     ],
 )
 def test_changes_to_hosts_that_are_none(text: str, message: str) -> None:

@@ -104,7 +104,8 @@ def test_a_run_has_as_many_intervals_whatever_its_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("times", "rule"), [({"virtual_us": 299}, "too short"), ({"virtual_us": 999, "tolerance": 1.0}, "no fraction")]
+    ("times", "rule"),
+    [({"virtual_us": 299}, "too short"), ({"virtual_us": 999, "tolerance": 1.0}, "is not a fraction")],
 )
 def test_runs_that_cannot_be_judged(times: dict, rule: str) -> None:
     with pytest.raises(DetourError, match=rule):

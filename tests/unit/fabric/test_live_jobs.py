@@ -56,7 +56,7 @@ def test_what_cannot_run_is_refused(tmp_path):
     with on("virtual", LEAVES) as session:
         with pytest.raises(DetourError, match="a running fabric takes 20000"):
             session.run_jobs(str(file_of(tmp_path, ring % ", iterations: 4000")))
-        with pytest.raises(DetourError, match="need `bytes`"):
+        with pytest.raises(DetourError, match="needs `bytes`"):
             session.run_jobs(str(file_of(tmp_path, "{collective: ring-all-reduce, hosts: all}")))
         cancelled = threading.Event()
         cancelled.set()

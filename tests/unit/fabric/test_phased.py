@@ -218,7 +218,7 @@ def test_a_plan_may_not_repeat_or_invent_messages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "rule"), [({"routing": "ecmp"}, "there are fors, ftree"), ({"phases": -1}, "0 means all")]
+    ("values", "rule"), [({"routing": "ecmp"}, "allowed: fors, ftree"), ({"phases": -1}, "0 means all")]
 )
 def test_refused_runs(values: dict, rule: str) -> None:
     with pytest.raises(DetourError, match=rule):

@@ -410,7 +410,7 @@ def test_a_hop_limit_that_ends_is_answered(session: Session, tmp_path: Path) -> 
 
 
 def test_a_load_goes_on_until_it_is_ended(session: Session) -> None:
-    with pytest.raises(DetourError, match="no load is on"):
+    with pytest.raises(DetourError, match="no load is running"):
         session.load()
     with pytest.raises(DetourError, match="there is no traffic pattern 'adv9'"):
         session.load("adv9")

@@ -42,7 +42,7 @@ def test_fabrics_with_names_are_side_by_side(monkeypatch: pytest.MonkeyPatch, tm
 @pytest.mark.parametrize("name", ["a b", "../x", "x" * 33, "last.log"])
 def test_what_is_no_name(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(NAME_VARIABLE, name)
-    with pytest.raises(DetourError, match="cannot be called"):
+    with pytest.raises(DetourError, match="is not a fabric name"):
         default_path()
 
 

@@ -67,7 +67,7 @@ def test_regions_give_and_take_bytes() -> None:
     ("call", "message"),
     [
         (lambda d: Context(d, 1), "host 1 must be 0 to 0"),
-        (lambda d: MR(PD(Context(d, 0)), 0), "too short"),
+        (lambda d: MR(PD(Context(d, 0)), 0), "a memory region of 0 bytes"),
         (lambda d: MR(PD(Context(d, 0)), 10, addr=1 << 16), "outside the arena"),
         (lambda d: MR(PD(Context(d, 0)), 10, AccessFlag.REMOTE_WRITE), "must have LOCAL_WRITE"),
         (lambda d: Path(1 << 16), "source port 65536"),
@@ -93,8 +93,8 @@ def test_posting_checks_the_local_buffer_and_the_queue() -> None:
     pair = make_pair(sq_depth=4)
     good = pair.mr_a.sge(0, 10)
     cases = [
-        (SGE(good.addr, 10, good.lkey ^ 1), "no memory region"),
-        (SGE(good.addr, 10, pair.mr_b.lkey), "no memory region"),
+        (SGE(good.addr, 10, good.lkey ^ 1), "is not a memory region"),
+        (SGE(good.addr, 10, pair.mr_b.lkey), "is not a memory region"),
         (SGE(good.addr - 1, 10, good.lkey), "outside its memory region"),
         (SGE(good.addr + pair.mr_a.length - 9, 10, good.lkey), "outside its memory region"),
     ]

@@ -140,7 +140,9 @@ def test_what_p4c_left_out_of_the_json_is_missed_only_when_used(fresh: Client, n
         pytest.param(change(p4_device_config=b"{" + b'"a":[' * 5000), "JSON", id="deep JSON"),
         pytest.param(_info(lambda i: setattr(i.tables[0].preamble, "name", "nowhere")), "table 'nowhere'", id="table"),
         pytest.param(_info(lambda i: setattr(i.tables[0].preamble, "id", 0)), "no id", id="no id"),
-        pytest.param(_info(lambda i: setattr(i.tables[1].preamble, "id", i.tables[0].preamble.id)), "one id", id="ids"),
+        pytest.param(
+            _info(lambda i: setattr(i.tables[1].preamble, "id", i.tables[0].preamble.id)), "have the same id", id="ids"
+        ),
         pytest.param(
             _info(lambda i: setattr(i.tables[0].match_fields[0], "match_type", 4)), "TERNARY", id="match kind"
         ),

@@ -124,7 +124,7 @@ def test_paces(text: str, factor: float | None) -> None:
 
 @pytest.mark.parametrize("text", ["", "fast", "0x", "-1x", "x", "1000000000x"])
 def test_no_paces(text: str) -> None:
-    with pytest.raises(DetourError, match="no pace"):
+    with pytest.raises(DetourError, match="is not a pace"):
         TimePace.given(text)
 
 

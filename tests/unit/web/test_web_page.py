@@ -339,11 +339,11 @@ def test_operations_of_the_page_exist(session):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--token", "short"], "--token: 16 printable"),
+        (["--token", "short"], "--token: expected at least 16 printable"),
         (["--token", "x" * 20, "--read-only"], "not allowed with"),
         (["--token", "x" * 20, "--token-file", "x"], "not allowed with"),
         (["--token-file", "/no/file"], "--token-file /no/file: No such file"),
-        (["--token-file", "/dev/null"], "--token-file /dev/null: 16 printable"),
+        (["--token-file", "/dev/null"], "--token-file /dev/null: expected at least 16 printable"),
         (["--port", "70000"], "is not a TCP port"),
         ([], "no fabric is up"),
     ],

@@ -129,7 +129,7 @@ def test_what_is_written_is_read(tmp_path, run):
     assert answers.questions["state"]({})["kind"] == "run"
     name = next(iter(read.paths))
     assert answers.questions["flow"]({"name": name})["paths"] == list(read.paths[name])
-    with pytest.raises(DetourError, match="cannot be changed"):
+    with pytest.raises(DetourError, match="cannot change a run"):
         answers.do("fail", {"name": "s0-s2"})
 
 
@@ -143,9 +143,9 @@ def test_a_run_that_goes_on_is_shown(run):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda data: b"text", "no recorded run"),
-        (lambda data: gzip.compress(b"{}\n"), "no recorded run"),
-        (lambda data: gzip.compress(b"[]\n"), "no recorded run"),
+        (lambda data: b"text", "not a recorded run"),
+        (lambda data: gzip.compress(b"{}\n"), "not a recorded run"),
+        (lambda data: gzip.compress(b"[]\n"), "not a recorded run"),
         (lambda data: gzip.compress(b'{"detour_recorded_run": 99}\n'), "format 99"),
         (lambda data: data[: len(data) // 2], "not written to its end"),
         (lambda data: gzip.compress(b"\n".join(gzip.decompress(data).splitlines()[:-1])), "not written to its end"),
