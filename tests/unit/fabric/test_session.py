@@ -415,7 +415,7 @@ def test_a_load_goes_on_until_it_is_ended(session: Session) -> None:
     with pytest.raises(DetourError, match="there is no traffic pattern 'adv9'"):
         session.load("adv9")
     assert session.load("permutation:pairs=2,seed=3").pairs == 2
-    with pytest.raises(DetourError, match="the load permutation:pairs=2,seed=3 is on"):
+    with pytest.raises(DetourError, match="the load permutation:pairs=2,seed=3 is running"):
         session.load("unf")
     assert len(session.flows().flows) == 2
 
