@@ -87,7 +87,7 @@ def test_a_simulator_that_is_none_is_told(other: Path, monkeypatch: pytest.Monke
     with pytest.raises(DetourError, match="ended with 3: no flow table"):
         p4sim.run(other / "simulator", p4sim.P4SIM, 1.0, 1_000, 1.0, 10**9)
     monkeypatch.setenv(p4sim.VARIABLE, str(other / "nothing"))
-    with pytest.raises(DetourError, match="not a program"):
+    with pytest.raises(DetourError, match="not an executable"):
         lab.run((1.0,), 0.1)
 
 

@@ -132,7 +132,7 @@ def test_ip_without_ethernet_gets_a_header_if_one_is_given(
         (struct.pack("<I", 0x0A0D0D0A) + bytes(100), "a block of 0 bytes is invalid"),
         (pcap.header() + b"\0\0", "ends within a record"),
         (pcap.header() + pcap.packet(0, b"abcd")[:-1], "ends within a frame"),
-        (pcap.header() + struct.pack("<IIII", 0, 0, 60, 90) + bytes(60), "captured with 60 only"),
+        (pcap.header() + struct.pack("<IIII", 0, 0, 60, 90) + bytes(60), "captured with only 60"),
         (pcap.header() + struct.pack("<IIII", 0, 0, 2**31, 2**31), "is invalid"),
     ],
 )
