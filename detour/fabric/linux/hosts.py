@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -193,6 +194,9 @@ class LinuxHosts:
             for job in self._jobs:
                 with suppress(ProcessLookupError):
                     os.killpg(job.pid, number)
+            end = time.monotonic() + _PATIENCE_S
+            while time.monotonic() < end and _any_runs({job.pid for job in self._jobs if number == signal.SIGTERM}):
+                time.sleep(0.005)
             for job in self._jobs:
                 with suppress(subprocess.TimeoutExpired):
                     job.wait(_PATIENCE_S)
@@ -200,6 +204,16 @@ class LinuxHosts:
         for keeper in self._keepers.values():
             keeper.close()
         self._keepers.clear()
+
+
+def _any_runs(groups: set[int]) -> bool:
+    """Whether a process of these groups has not ended; the first one of a group may have, before those inside."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, group = stat.read_text().rpartition(")")[2].split()[:3]
+            if state != "Z" and int(group) in groups:
+                return True
+    return False
 
 
 @contextmanager
