@@ -64,12 +64,12 @@ class SwitchTables:
         self.route = LpmTable(entries.get(schema.ROUTE, ()))
         self.adaptive = schema.MODE in defaults
         """whether this is adaptive.p4: the first switch chooses the group to go by, not the sender"""
-        self.host_ports = {entry.field(schema.IN_PORT) for entry in entries.get(schema.HOST_PORTS, ())}
+        host_ports = (*entries.get(schema.HOST_PORTS, ()), *entries.get(schema.SENDING_PORTS, ()))
+        self.host_ports = {entry.field(schema.IN_PORT) for entry in host_ports}
         detour_table = schema.TOWARDS_GROUP if self.adaptive else schema.DETOUR
         self._detour = {entry.field(schema.VIA): entry for entry in entries.get(detour_table, ())}
         self.spray = next(iter(entries.get(schema.SPRAY, ())), None)
         """spraypoint.p4: the choice for packets from hosts to those of other switches"""
-        self.sending_ports = {entry.field(schema.IN_PORT) for entry in entries.get(schema.SENDING_PORTS, ())}
         self._own_hosts = {entry.field(schema.DESTINATION_SWITCH) for entry in entries.get(schema.OWN_HOSTS, ())}
         self._cut_off: dict[MatchValue | None, set[MatchValue | None]] = {}
         for entry in entries.get(schema.CUT_OFF, ()):

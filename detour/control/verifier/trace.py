@@ -180,7 +180,7 @@ def _detour(tables: SwitchTables, packet: _Packet) -> _Verdict | None:
 
 def _spray(tables: SwitchTables, packet: _Packet, in_port: int) -> _Verdict | None:
     """spraypoint.p4: a neighbour for a packet from a host, as it is chosen by flow; None if the routes serve."""
-    if in_port not in tables.sending_ports or packet.dst >> 112 != address.HOST_PREFIX:
+    if in_port not in tables.host_ports or packet.dst >> 112 != address.HOST_PREFIX:
         return None
     entry = tables.sprayed(packet.dst)
     if entry is None:

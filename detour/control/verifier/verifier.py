@@ -70,13 +70,13 @@ def check_sprays(state: FabricState) -> Iterator[str]:
         tables = state.tables[switch.index]
         if switch.index in state.down or tables.spray is None:
             continue
-        from_ports = sorted(map(str, tables.sending_ports))
+        from_ports = sorted(map(str, tables.host_ports))
         hosts = sorted(str(host.port) for host in topology.hosts_of[switch.index])
         if from_ports != hosts:
             yield f"{switch.name}: packets from ports {from_ports} are sprayed, hosts are at {hosts}"
         used = {action.get("port") for action in tables.spray.members()}
-        ports = {port for port, peer in enumerate(switch.ports, 1) if peer is not None and peer.kind != "host"}
-        live = {port for port in ports if state.effect(switch.index, Action.of("", port=port)) != (None, None)}
+        peers = ((port, peer) for port, peer in enumerate(switch.ports, 1) if peer is not None and peer.kind != "host")
+        live = {port for port, peer in peers if peer.link not in state.dead_links}
         if not used <= live or len(used) < min(len(live), schema.MAX_GROUP_SIZE):
             yield f"{switch.name}: sprays over ports {sorted(map(str, used))}, live neighbours are at {sorted(live)}"
 
