@@ -34,10 +34,10 @@ def jellyfish(n: int, s: int, hosts: int | None = None, p: int = EXPANDER_PORTS,
     return random_regular("jellyfish", f"jellyfish:n={n},s={s},hosts={hosts},seed={seed}", n, s, hosts, seed)
 
 
-def random_regular(family: str, spec: str, n: int, degree: int, hosts: int, seed: int) -> Expander:
-    """A connected random graph of n switches with `degree` links each. Raises `DetourError`: there is none."""
+def random_regular(family: str, spec: str, n: int, degree: int, hosts: int, seed: int, links: str = "s") -> Expander:
+    """A connected random graph of n switches with `degree` links each, which the family calls `links`. Raises
+    `DetourError`: there is none."""
     if n * degree % 2:
-        links = "d" if family == "rng" else "s"
         raise DetourError(f"{family}: n*{links}={n}*{degree} is odd, but every link has two ends")
     rng = np.random.default_rng(seed)
     return _flat(family, spec, n, hosts, lambda: np.stack(regular(n, degree, rng, spec), axis=1))

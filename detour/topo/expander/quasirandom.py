@@ -38,7 +38,7 @@ def quasi_random(n: int, d: int, hosts: int, seed: int = 1, boxes: int = 0, grow
     switch_count("rng", n, d, hosts, links="d")
     spec = f"rng:n={n},d={d},hosts={hosts},seed={seed}"
     if not boxes:
-        network = random_regular("rng", spec, n, d, hosts, seed)
+        network = random_regular("rng", spec, n, d, hosts, seed, links="d")
         return grow(network, grown).network if grown else network
     spec += f",boxes={boxes}" + (f",grown={grown}" if grown else "")
     if not 0 <= grown <= MAX_GROWN:
