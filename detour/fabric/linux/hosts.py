@@ -190,12 +190,13 @@ class LinuxHosts:
 
     def close(self) -> None:
         """Ends what is scheduled and lets all namespaces go. May be called twice."""
+        groups = {job.pid for job in self._jobs}
         for number in (signal.SIGTERM, signal.SIGKILL):
-            for job in self._jobs:
+            for group in groups:
                 with suppress(ProcessLookupError):
-                    os.killpg(job.pid, number)
+                    os.killpg(group, number)
             end = time.monotonic() + _PATIENCE_S
-            while time.monotonic() < end and _any_runs({job.pid for job in self._jobs if number == signal.SIGTERM}):
+            while _any_runs(groups) and time.monotonic() < end:
                 time.sleep(0.005)
             for job in self._jobs:
                 with suppress(subprocess.TimeoutExpired):
@@ -208,7 +209,7 @@ class LinuxHosts:
 
 def _any_runs(groups: set[int]) -> bool:
     """Whether a process of these groups has not ended; the first one of a group may have, before those inside."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for stat in Path("/proc").glob("[0-9]*/stat") if groups else ():
         with suppress(OSError):
             state, _, group = stat.read_text().rpartition(")")[2].split()[:3]
             if state != "Z" and int(group) in groups:
