@@ -191,9 +191,10 @@ class VirtualFabric(NetworkFabric):
     def _add_switches(self) -> None:
         (name, entities), seed = self._plan(), self.settings.seed
         code = program(name) if self._own is None else self._checked(self._own, name, entities)
+        shared = self.scheme.policy.routing.loads == "group"
         for switch in self.topology.switches:
             # Switches that share a register must not run apart from each other.
-            domain = switch.group if self.scheme.policy.routing.loads == "group" else -1
+            domain = switch.group if shared else -1
             held = entities[switch.device_id]
             state = install(self.network, switch, code, held, priorities=PRIORITIES, seed=seed, domain=domain)
             self._states[switch.device_id] = state
