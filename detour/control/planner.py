@@ -58,9 +58,9 @@ def check_policy(topology: Topology, policy: Policy) -> None:
 
 def route_bounds(topology: Topology, policy: Policy, failures: Failures = NONE) -> Bounds:
     """How many switches packets may pass by the plan for them."""
-    if policy.routing.leads is None:
+    if policy.routing.most_switches is None:
         return bounds(topology, failures)
-    most = policy.routing.leads(topology, policy, failures)
+    most = policy.routing.most_switches(topology, policy, failures)
     return Bounds(most, most)
 
 
@@ -72,7 +72,7 @@ def plan_switch(topology: Topology, policy: Policy, failures: Failures, switch: 
     entities += plan_sids(switch, dead_links(topology, failures))
     entities += plan_own_hosts(topology, failures, switch)
     routes = NextHops(topology, failures, switch.index)
-    if not policy.routing.leads:
+    if policy.routing.most_switches is None:
         entities += plan_routes(topology, routes, switch)
     entities += plan_locators(topology, routes)
     if policy.routing.entries is not None:

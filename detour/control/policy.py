@@ -69,8 +69,8 @@ class Routing(WithParameters):
     failures and switch; None: detours by the UDP source port, as senders choose them (fabric.p4). `check`: raises
     `DetourError` for a topology and policy that do not fit. `detours`: packets may go by way of another group.
     `per_packet`: switches choose for every packet, so packets overtake each other. `loads`: queues that they
-    compare: of the switch's `own` ports, or of all global links of the `group`. `leads`: how many switches packets may
-    pass, where `entries` has the routes to other switches' hosts as well; None: these are shortest paths."""
+    compare: of the switch's `own` ports, or of all global links of the `group`. `most_switches`: how many packets
+    may pass, where `entries` has the routes to other switches' hosts as well; None: these are shortest paths."""
 
     name: str = "valiant"
     program: str = "fabric"
@@ -80,7 +80,7 @@ class Routing(WithParameters):
     detours: bool = True
     per_packet: bool = False
     loads: Literal["none", "own", "group"] = "none"
-    leads: Callable[[Topology, Policy, Failures], int] | None = None
+    most_switches: Callable[[Topology, Policy, Failures], int] | None = None
     given: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -173,6 +173,11 @@ def most_switches(topology: Topology, policy: Policy, failures: Failures) -> int
 
 
 SPRAYPOINT = Routing(
-    "spraypoint", "spraypoint", plan_spraypoint, parameters=SpraypointParameters(), detours=False, leads=most_switches
+    "spraypoint",
+    "spraypoint",
+    plan_spraypoint,
+    parameters=SpraypointParameters(),
+    detours=False,
+    most_switches=most_switches,
 )
 """the first switch sprays over all neighbours, all others point towards the destination"""
