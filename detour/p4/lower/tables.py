@@ -328,8 +328,8 @@ def _match(ctx: Context, key: ir.Key, e: core.Expression) -> Json:
     if key.kind in ("ternary", "optional"):
         return {"match_type": "ternary", "key": hexadecimal(low & mask, width), "mask": hexadecimal(mask, width)}
     if key.kind == "range":
-        if mask != ones and low == high:
-            low, high = (0, ones) if mask == 0 else (low & mask, (low & mask) | (ones & ~mask))
+        if mask == 0:  # any value; the checker refuses other masks
+            low, high = 0, ones
         start, end = hexadecimal(low & ones, width), hexadecimal(high & ones, width)
         return {"match_type": "range", "start": start, "end": end}
     if key.kind == "lpm":
