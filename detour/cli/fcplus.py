@@ -83,7 +83,8 @@ def _add(kinds: Any, name: str, text: str, run: Any) -> Parser:
 
 
 def _loaded(parser: Parser) -> Parser:
-    parser.add_argument("--pattern", choices=DEMAND_PATTERNS, default="near-worst")
+    text = f"traffic between switches (near-worst): {', '.join(DEMAND_PATTERNS)}; F: a fraction of the switches"
+    parser.option("--pattern", text, "PATTERN", default="near-worst")
     parser.option("--gap", "gap between the approximation's bounds (0.01)", "G", number, default=0.01)
     return parser
 

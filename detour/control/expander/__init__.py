@@ -3,6 +3,10 @@
 
 __all__ = ["comparison", "counts", "demand", "proof", "routes", "tagger", "throughput"]
 
-DEMAND_PATTERNS = ("all-to-all", "uniform", "near-worst")
+DEMAND_PATTERNS = (
+    "all-to-all", "uniform", "near-worst", "longest-matching", "random-matching", "neighbour-matching", "ring",
+    "ring-random", "clique:F", "hubs:F",
+)  # fmt: skip
+"""F: a fraction of the switches"""
 COMPARED_ROUTINGS = ("df-ksp", "ksp-lash", "lash", "dfsssp", "nue")
 """Names that the command line offers: it loads this package without its modules."""

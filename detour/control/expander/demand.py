@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traffic between switches (FC+, section V-A): all-to-all, uniform random, near-worst; and the TUB bound.
+"""Traffic between switches, and the TUB bound: all-to-all, uniform random, near-worst (FC+, section V-A); matchings,
+rings, cliques and hubs.
 
-A demand of 1 is what one server sends at line rate; every switch sends as much as it has servers. A link carries 1.
+A demand of 1 is what one server sends at line rate. Every switch that takes part sends as much as it has servers, or
+less where those that it sends to have fewer. A link carries 1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -65,9 +68,9 @@ def hop_distances(network: Expander, *, partial: bool = False) -> Int32Array:
     return distance
 
 
-def all_to_all(network: Expander) -> Demand:
-    """Every switch sends to every other one, in proportion to the servers there."""
-    tors = network.tors
+def all_to_all(network: Expander, among: Int32Array | None = None) -> Demand:
+    """Every switch sends to every other one (of `among`), in proportion to the servers there."""
+    tors = network.tors if among is None else among
     hosts = network.hosts[tors].astype(np.float64)
     a, b = np.repeat(np.arange(tors.size), tors.size), np.tile(np.arange(tors.size), tors.size)
     a, b = a[a != b], b[a != b]
@@ -89,25 +92,102 @@ def uniform_random(network: Expander, seed: int = 1) -> Demand:
 
 
 def near_worst(network: Expander) -> Demand:
-    """Every switch sends all to one other: the permutation of the largest sum of distance * min(hosts) (Namyar et al.,
-    SIGCOMM 2021)."""
+    """Every switch sends all to one other: the permutation of the largest sum of distance * min(hosts), the longest
+    matching (Namyar et al., SIGCOMM 2021; Jyothi et al., SC 2016)."""
     distance, tors = hop_distances(network), network.tors
     hosts = network.hosts[tors].astype(np.float64)
     weight = distance[np.ix_(tors, tors)] * np.minimum.outer(hosts, hosts)
     np.fill_diagonal(weight, -1e6)
     rows, columns = heaviest_assignment(weight)
-    return Demand(np.stack([tors[rows], tors[columns]], axis=1), np.minimum(hosts[rows], hosts[columns]))
+    return _matched(network, tors[rows], tors[columns])
+
+
+def _matched(network: Expander, sources: Int32Array, targets: Int32Array) -> Demand:
+    """Every source sends all to the target in its place, where that has as many servers."""
+    amount = np.minimum(network.hosts[sources], network.hosts[targets]).astype(np.float64)
+    return Demand(np.stack([sources, targets], axis=1), amount)
+
+
+def random_matching(network: Expander, seed: int = 1) -> Demand:
+    """Every switch sends all to one other: a permutation drawn at random from those in which nobody has itself."""
+    rng, tors = np.random.default_rng([seed, 0x3A]), network.tors
+    targets = rng.permutation(tors)
+    while (targets == tors).any():  # one permutation in e passes
+        targets = rng.permutation(tors)
+    return _matched(network, tors, targets)
+
+
+def neighbour_matching(network: Expander, seed: int = 1) -> Demand:
+    """Switches send all to one that they are linked to, no two to the same: as many as can, drawn at random. Raises
+    `DetourError`: no two switches with servers are linked."""
+    tors, neighbour = network.tors, network.channels.neighbour
+    linked = np.zeros((network.size, network.size), np.bool_)
+    rows, columns = np.nonzero(neighbour >= 0)
+    linked[rows, neighbour[rows, columns]] = True
+    # What is drawn adds up to less than 1, so that it decides only between matchings of the same size.
+    drawn = np.random.default_rng([seed, 0x3B]).random((tors.size, tors.size)) / tors.size
+    rows, columns = heaviest_assignment(np.where(linked[np.ix_(tors, tors)], 1.0 + drawn, 0.0))
+    joined = linked[tors[rows], tors[columns]]
+    if not joined.any():
+        raise DetourError(f"{network.spec}: no two switches with hosts are linked")
+    return _matched(network, tors[rows[joined]], tors[columns[joined]])
+
+
+def ring(network: Expander) -> Demand:
+    """Every switch sends all to the next one by number, the last one to the first."""
+    return _matched(network, network.tors, np.roll(network.tors, -1))
+
+
+def ring_random(network: Expander, seed: int = 1) -> Demand:
+    """The same in random order."""
+    order = np.random.default_rng([seed, 0x3C]).permutation(network.tors)
+    return _matched(network, order, np.roll(order, -1))
+
+
+def clique(network: Expander, fraction: float, seed: int = 1) -> Demand:
+    """A share of the switches, drawn at random, and at least two: all-to-all among themselves."""
+    drawn = np.random.default_rng([seed, 0x3D]).permutation(network.tors)
+    return all_to_all(network, np.sort(drawn[: max(2, round(fraction * drawn.size))]))
+
+
+def hubs(network: Expander, fraction: float, seed: int = 1) -> Demand:
+    """A share of the switches, drawn at random, exchange with all others, in proportion to the servers at either end;
+    the side with fewer servers sends and gets as much as it has."""
+    drawn = np.random.default_rng([seed, 0x3E]).permutation(network.tors)
+    count = min(max(1, round(fraction * drawn.size)), drawn.size - 1)
+    a, b = np.repeat(drawn[:count], drawn.size - count), np.tile(drawn[count:], count)
+    hosts = network.hosts.astype(np.float64)
+    amount = hosts[a] * hosts[b] / max(hosts[drawn[:count]].sum(), hosts[drawn[count:]].sum())
+    return Demand(np.concatenate([np.stack([a, b], axis=1), np.stack([b, a], axis=1)]), np.tile(amount, 2))
+
+
+_PATTERNS: dict[str, Callable[[Expander, int], Demand]] = {
+    "all-to-all": lambda network, _: all_to_all(network),
+    "uniform": uniform_random,
+    "near-worst": lambda network, _: near_worst(network),
+    "longest-matching": lambda network, _: near_worst(network),
+    "random-matching": random_matching,
+    "neighbour-matching": neighbour_matching,
+    "ring": lambda network, _: ring(network),
+    "ring-random": ring_random,
+}
+_OF_A_FRACTION: dict[str, Callable[[Expander, float, int], Demand]] = {"clique": clique, "hubs": hubs}
 
 
 def demand_of(pattern: str, network: Expander, seed: int = 1) -> Demand:
-    """The demand of that name. Raises `DetourError`: there is none."""
-    if pattern == "all-to-all":
-        return all_to_all(network)
-    if pattern == "uniform":
-        return uniform_random(network, seed)
-    if pattern == "near-worst":
-        return near_worst(network)
-    raise DetourError(f"pattern {pattern!r}; there are {', '.join(DEMAND_PATTERNS)}")
+    """The demand of that name. Raises `DetourError`: there is none, or no such fraction."""
+    if pattern in _PATTERNS:
+        return _PATTERNS[pattern](network, seed)
+    name, _, text = pattern.partition(":")
+    if name not in _OF_A_FRACTION:
+        raise DetourError(f"pattern {pattern!r}; there are {', '.join(DEMAND_PATTERNS)}")
+    try:
+        fraction = float(text)
+    except ValueError:
+        fraction = 0.0
+    if not 0 < fraction <= 1:
+        raise DetourError(f"pattern {pattern!r}: {text!r} is not a fraction of the switches, like {name}:0.4")
+    return _OF_A_FRACTION[name](network, fraction, seed)
 
 
 def upper_bound(network: Expander, demand: Demand) -> float:

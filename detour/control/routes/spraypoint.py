@@ -14,7 +14,7 @@ what it is part of, and little else.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -58,7 +58,7 @@ class SpraypointParameters:
 
 class Pointing(NamedTuple):
     """Of one destination: `level` (switches,) 0 at the destination, 1 in WP0, 2 in WP1..., `UNREACHED` where no path
-    leads there; `next_hop` (switches, columns) whether a switch points over that column of `live_graph`."""
+    leads there; `next_hop` (switches, columns) whether a switch points over that column."""
 
     level: Int32Array
     next_hop: BoolArray
@@ -74,12 +74,19 @@ def pointings(
     topology: Topology, settings: SpraypointParameters, failures: Failures = NONE
 ) -> Iterator[tuple[int, Pointing]]:
     """Each switch that has hosts, and how the others point to it."""
-    graph = live_graph(topology, failures)
-    degree = float((graph.neighbour >= 0).sum(axis=1).mean())
-    levels = level_count(len(topology.switches), max(degree, 1.0), settings.p)
-    for switch in topology.switches:
-        if topology.hosts_of[switch.index]:
-            yield switch.index, _pointing(graph.neighbour, switch.index, levels, settings)
+    targets = (switch.index for switch in topology.switches if topology.hosts_of[switch.index])
+    return pointings_to(live_graph(topology, failures).neighbour, targets, settings)
+
+
+def pointings_to(
+    neighbour: Int32Array, targets: Iterable[int], settings: SpraypointParameters
+) -> Iterator[tuple[int, Pointing]]:
+    """Each target, and how the other switches point to it over the columns of `neighbour` (switches, columns), the
+    switch behind each, -1 for none. Who points to whom does not depend on the order of columns."""
+    degree = float((neighbour >= 0).sum(axis=1).mean())
+    levels = level_count(len(neighbour), max(degree, 1.0), settings.p)
+    for target in targets:
+        yield target, _pointing(neighbour, target, levels, settings)
 
 
 def _pointing(neighbour: Int32Array, target: int, levels: int, settings: SpraypointParameters) -> Pointing:

@@ -3,8 +3,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from detour.base.errors import DetourError
+from detour.control.expander import DEMAND_PATTERNS
 from detour.control.expander.demand import all_to_all, demand_of, hop_distances, near_worst, uniform_random, upper_bound
 from detour.control.expander.routes import PathPolicy, compute
 from detour.control.expander.throughput import exact, solve, throughput
@@ -99,3 +102,52 @@ def test_unknown_names_are_refused():
         throughput(NETWORK, PathPolicy(4), demand, "guess")
     with pytest.raises(DetourError, match="different pairs"):
         solve(compute(NETWORK, PathPolicy(4)), demand)
+
+
+@pytest.mark.parametrize("pattern", [pattern.replace(":F", ":0.4") for pattern in DEMAND_PATTERNS])
+@settings(max_examples=5, deadline=None)
+@given(st.integers(1, 1000))
+def test_no_switch_sends_or_gets_more_than_its_servers(pattern, seed):
+    demand = demand_of(pattern, NETWORK, seed)
+    sent, got = (np.bincount(ends, demand.amount, minlength=NETWORK.size) for ends in demand.pairs.T)
+    assert (demand.pairs[:, 0] != demand.pairs[:, 1]).all()
+    assert len(np.unique(demand.pairs, axis=0)) == len(demand.pairs)
+    assert sent.max() == pytest.approx(5)
+    assert got.max() <= 5 + 1e-9 or pattern == "uniform"
+    assert np.array_equal(demand_of(pattern, NETWORK, seed).pairs, demand.pairs)
+
+
+def test_matchings_and_rings():
+    linked = {frozenset(link) for link in NETWORK.links.tolist()}
+    for pattern in ("random-matching", "longest-matching", "ring", "ring-random"):
+        pairs = demand_of(pattern, NETWORK, 2).pairs
+        assert sorted(pairs[:, 0]) == sorted(pairs[:, 1]) == list(range(30))
+    near = demand_of("neighbour-matching", NETWORK, 2).pairs
+    assert all(frozenset(pair) in linked for pair in near.tolist())
+    assert len(near) == len(set(near[:, 1])) == 30
+    assert demand_of("ring", NETWORK).pairs[-1].tolist() == [29, 0]
+    successor = dict(demand_of("ring-random", NETWORK, 2).pairs.tolist())
+    path = [0]
+    while successor[path[-1]] != 0:
+        path.append(successor[path[-1]])
+    assert len(path) == 30
+    with pytest.raises(DetourError, match="no two switches with hosts are linked"):
+        demand_of("neighbour-matching", equal_cost_clos(64, 40, 8))
+
+
+def test_cliques_and_hubs():
+    taking_part = demand_of("clique:0.2", NETWORK, 3).pairs
+    assert len(np.unique(taking_part)) == 6
+    assert len(taking_part) == 6 * 5
+    # 6 hubs and 24 others of 5 servers: hubs send all, the others a quarter.
+    pairs, amount = demand_of("hubs:0.2", NETWORK, 3)
+    sent = np.bincount(pairs[:, 0], amount)
+    assert np.unique(sent.round(9), return_counts=True)[1].tolist() == [24, 6]
+    assert sent.min() == pytest.approx(5 / 4)
+    assert len(pairs) == 2 * 6 * 24
+    whole, all_of_it = demand_of("clique:1", NETWORK), all_to_all(NETWORK)
+    assert np.array_equal(whole.pairs, all_of_it.pairs)
+    assert whole.amount == pytest.approx(all_of_it.amount)
+    for wrong in ("clique", "clique:", "hubs:0", "hubs:1.5", "clique:many", "cliques:0.5"):
+        with pytest.raises(DetourError, match=r"not a fraction of the switches|there are all-to-all"):
+            demand_of(wrong, NETWORK)
