@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from detour.p4.source import Located, Span
@@ -18,7 +19,7 @@ class Message:
     span: Span
     hint: str = ""
     kind: str = ""
-    """Of a warning, its name for `--Wdisable`: `unused`, `uninitialized`, `shadow`, `invalid`..."""
+    """Of a warning, its name for `-W`, as p4c has it: `unused`, `shadow`, `uninitialized-use`, `invalid-header`..."""
 
 
 class CompileError(Exception):
@@ -52,6 +53,11 @@ class Messages:
     def warn(self, kind: str, at: Located, text: str) -> None:
         if not at.span.file.standard:
             self.warnings.append(Message(text, at.span, kind=kind))
+
+    def leave_out(self, silenced: Iterable[tuple[object, Span]]) -> None:
+        """Drop warnings of some kinds in some parts of the source."""
+        for kind, part in silenced:
+            self.warnings = [one for one in self.warnings if one.kind != kind or not part.holds(one.span)]
 
     def stop_at_errors(self) -> None:
         """Raise `CompileError` if there are any."""

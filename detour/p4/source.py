@@ -79,6 +79,10 @@ class Span(NamedTuple):
         """From the start of this one to the end of `last`, where both are in one file."""
         return Span(self.file, self.start, last.end) if last.file is self.file else self
 
+    def holds(self, other: Span) -> bool:
+        """Whether another place begins inside of this one."""
+        return other.file is self.file and self.start <= other.start < self.end
+
     def __str__(self) -> str:
         return f"{self.file.name}:{self.line}:{self.column}"
 

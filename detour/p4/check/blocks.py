@@ -28,7 +28,6 @@ def action(c: Checker, node: syntax.Action) -> core.Action:
         result.parameters = parameters(c, node.parameters, Owner.ACTION)
         with c.inside(Place.ACTION):
             result.body = block(c, node.body)
-        c.report_unused_parameters(result.parameters)
     c.declare(node.name, result)
     return result
 

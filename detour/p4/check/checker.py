@@ -49,8 +49,12 @@ class Checker:
         """The table whose properties are checked."""
         self.errors: dict[str, Span] = {}
         """Members of `error`."""
+        self.declared: list[tuple[str, Symbol]] = []
+        """All declarations with names, in order."""
         self.used: set[object] = set()
         """Declarations that are mentioned."""
+        self.silenced: list[tuple[object, Span]] = []
+        """Kinds of warnings that `@noWarn` leaves out, and where."""
         self.open_names: set[str] = set()
         """Declarations that are being checked: these cannot use themselves."""
         self.field_spans: dict[tuple[core.Declaration, str], Span] = {}
@@ -84,7 +88,7 @@ class Checker:
 
     def has_errors_in(self, span: Span) -> bool:
         """Whether an error is reported in a part of the source."""
-        return any(e.span.file is span.file and span.start <= e.span.start < span.end for e in self.messages.errors)
+        return any(span.holds(error.span) for error in self.messages.errors)
 
     @contextmanager
     def recovery(self) -> Iterator[None]:
@@ -109,7 +113,6 @@ class Checker:
         self.scope = Scope(outer, parameters)
         try:
             yield self.scope
-            self.report_unused(self.scope)
         finally:
             self.scope = outer
 
@@ -123,8 +126,10 @@ class Checker:
         finally:
             self.place, self.returns, self.loops = before
 
-    def declare(self, name: syntax.Name, symbol: Symbol) -> None:
-        """Enter a name into the current scope, which must not have it already."""
+    def declare(self, name: syntax.Name, symbol: Symbol, *, prototype: bool = False) -> None:
+        """Enter a name into the current scope, which must not have it already. Parameters of a `prototype`, which has
+        no body, hide nothing.
+        """
         scope, text = self.scope, name.text
         old = scope.symbols.get(text)
         if isinstance(old, Broken):
@@ -137,11 +142,11 @@ class Checker:
             in_block = self.place not in (Place.CONTROL, Place.PARSER, Place.TOP) and not scope.parameters
             if in_block and around is not None and around.parameters and text in around.symbols:
                 self.fail(name, f"{text} has the name of a parameter", "Give one of them another name.")
-            if isinstance(symbol, core.Variable | core.Constant | core.Instance | core.Action | core.Table):
-                shadowed = outer.find(text)
-                if shadowed is not None and not isinstance(shadowed, Broken):
-                    self.warn("shadow", name, f"{text} hides another {text}, declared at {shadowed.span}")
+            shadowed = outer.find(text)
+            if shadowed is not None and not isinstance(shadowed, Broken) and not prototype:
+                self.warn("shadow", name, f"{text} hides another {text}, declared at {shadowed.span}")
         scope.symbols[text] = symbol
+        self.declared.append((text, symbol))
 
     def declare_broken(self, name: syntax.Name) -> None:
         """Enter the name of a declaration that has an error, unless the name has a meaning already."""
@@ -189,32 +194,6 @@ class Checker:
         for name, variable in zip(names, variables, strict=True):
             self.declare_type(name, variable)
         return variables
-
-    def report_unused_parameters(self, parameters: tuple[core.Variable, ...]) -> None:
-        """Warn of parameters that a body does not mention."""
-        for parameter in parameters:
-            if parameter not in self.used and not parameter.name.startswith("_"):
-                self.warn("unused", parameter, f"parameter {parameter.name} is not used")
-
-    def report_unused(self, scope: Scope) -> None:
-        if scope.parameters:
-            return
-        for name, symbol in scope.symbols.items():
-            if symbol in self.used:
-                continue
-            kind = UNUSED.get(type(symbol)) if scope.outer is not None or type(symbol) is core.Action else None
-            if kind and not name.startswith("_"):
-                self.warn("unused", symbol, f"{kind} {name} is not used")
-
-
-UNUSED: dict[type, str] = {
-    core.Variable: "variable",
-    core.Constant: "constant",
-    core.Instance: "instance",
-    core.Table: "table",
-    core.Action: "action",
-    core.ValueSet: "value set",
-}
 
 
 def similar(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:

@@ -38,7 +38,7 @@ def record(c: Checker, node: syntax.RecordType) -> core.TypeDeclaration:
             check_field(c, kind, field, container, part)
             if field in fields:
                 c.fail(part.name, f"field {field} of {node.kind} {name} is declared already")
-            fields[field] = types.FieldOf(field, kind, noted(c, part.annotations))
+            fields[field] = types.FieldOf(field, kind, noted(c, part))
     declaration = begun(c, core.TypeDeclaration, node, kind=node.kind, fields=tuple(fields.values()))
     c.field_spans.update({(declaration, part.name.text): part.span for part in node.fields})
     declaration.type = container(name, variables, declaration, declaration.fields)
@@ -110,7 +110,7 @@ def typedef(c: Checker, node: syntax.Typedef) -> core.TypeDeclaration:
 @rule(DECLARATIONS, syntax.Names)
 def names(c: Checker, node: syntax.Names) -> None:
     """`error {...}` or `match_kind {...}`."""
-    noted(c, node.annotations)
+    noted(c, node)
     for member in node.members:
         if node.name.text == "match_kind":
             c.declare(member, MatchKind(member.text, member.span))
@@ -141,7 +141,6 @@ def _signature(c: Checker, node: syntax.Function, owner: Owner) -> core.Function
         if node.body is not None:
             with c.inside(Place.FUNCTION, declaration.returns):
                 declaration.body = block(c, node.body)
-            c.report_unused_parameters(declaration.parameters)
     may_end = declaration.returns != VOID and node.body is not None and not always_returns(declaration.body)
     if may_end and not c.has_errors_in(node.span):
         c.error(node.name, f"function {node.name.text} does not return a value on all paths")

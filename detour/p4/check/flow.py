@@ -1,317 +1,440 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warnings that follow from the order of statements (specification, section 8.24): variables that are read before they
-have a value, and fields of headers that are surely invalid.
+"""Warnings that follow from the order of statements (specification, sections 6.7, 8.17 and 8.25): values that are read
+before they are written, and fields of headers that may be invalid.
 
-An abstract run of each body: at each point it knows which variables may have no value, and which headers are invalid
-on all paths. Where paths meet, the first set grows and the second shrinks: a warning about headers is never a guess.
+An abstract run of the blocks that `main` uses. At each point it knows which parts of variables are open: values that
+are missing, and headers that are invalid, on some path to that point. Loops and parser states run until that is
+stable. Actions run where they are called; of parsers, controls and functions a call sees the parameters only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import TypeGuard
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import zip_longest
 
 from detour.p4 import core, types
 from detour.p4.check.checker import Checker
 from detour.p4.check.constants import CALLS
-from detour.p4.check.places import PARTS, root_of
-from detour.p4.source import Located
+from detour.p4.check.places import PARTS, Place, is_field, parts_of, places_below, places_of
+from detour.p4.source import Located, Span
 
-Place = tuple[core.Declaration | str, ...]
-"""A variable, and the names of fields below it."""
-Parameters = tuple[core.Variable, ...]
-
-
-@dataclass(slots=True)
-class State:
-    """The knowledge at one point; `dead`: no path leads there."""
-
-    unset: set[core.Declaration] = field(default_factory=set)
-    invalid: set[Place] = field(default_factory=set)
-    dead: bool = False
-
-    def copy(self) -> State:
-        return State(set(self.unset), set(self.invalid), self.dead)
-
-    def join(self, other: State) -> State:
-        """The state where both paths meet."""
-        if self.dead or other.dead:
-            return (other if self.dead else self).copy()
-        return State(self.unset | other.unset, self.invalid & other.invalid)
+Open = frozenset[Place] | None
+"""Open places at one point; None: no path leads there."""
+Source = core.Expression | list[Place] | None
+"""An expression that is assigned, or the places that it may name. None: a value with all its parts."""
+Block = core.ParserOrControl | core.Function
 
 
-def warn_of_flow(c: Checker, declarations: Iterable[core.Declaration]) -> None:
-    """Warnings for all bodies of the user's source."""
+def warn_of_flow(c: Checker, declarations: Iterable[core.Declaration], main: core.Instance | None) -> None:
+    """Warnings for all bodies that `main` uses, in a file without `main` for all of it."""
     flow = Flow(c)
-    for declaration in declarations:
-        if declaration.span.file.standard:
-            continue
-        if isinstance(declaration, core.Control):
-            flow.control(declaration)
-        elif isinstance(declaration, core.Parser):
-            flow.parser(declaration)
-        elif isinstance(declaration, core.Function | core.Action):
-            flow.body(declaration)
+    if main is not None:
+        flow.reach_instance(main)
+    else:
+        flow.reach(*declarations)
+    for block in flow.reached:
+        flow.run_block(block)
 
 
-def header_places(place: Place, kind: types.Type) -> Iterable[Place]:
-    """Headers in a variable, but for those in stacks and unions."""
-    if isinstance(kind, types.Header):
-        yield place
-    elif isinstance(kind, types.Struct):
-        for part in kind.fields:
-            yield from header_places((*place, part.name), part.type)
-
-
-def has_headers(kind: types.Type) -> bool:
-    """Whether a value of the type starts as something known: headers are invalid at first."""
-    if isinstance(kind, types.Struct):
-        return any(map(has_headers, types.components(kind)))
-    return isinstance(kind, types.Header | types.Union | types.Stack)
-
-
-def place_of(value: core.Expression) -> Place | None:
-    """The place that an expression names; None where an index or a call is in it."""
-    names: list[str] = []
-    while isinstance(value, core.Member):
-        names.append(value.name)
-        value = value.base
-    if not isinstance(value, core.Ref) or not isinstance(value.declaration, core.Variable):
-        return None
-    return (value.declaration, *reversed(names))
-
-
-def is_field(value: object) -> TypeGuard[core.Member]:
-    """Whether it is a field of a header."""
-    return isinstance(value, core.Member) and isinstance(value.base.type, types.Header)
+def join(*points: Open) -> Open:
+    """The open places where paths meet."""
+    alive = [point for point in points if point is not None]
+    return frozenset().union(*alive) if alive else None
 
 
 class Flow:
-    """Abstract runs of one body after the other."""
+    """Abstract runs of one block after the other. `open` is what is known at the current point."""
 
     def __init__(self, c: Checker) -> None:
         self.c = c
-        self.state = State()
-        self.silent = False
-        self._written: dict[core.Action, set[core.Declaration | None]] = {}
+        self.open: Open = frozenset()
+        self.reached: list[Block] = []
+        """Blocks and functions that are called, in the order in which they are found."""
+        self._silent = False
+        self._warned: set[tuple[str, Span]] = set()
+        # Points that end elsewhere: after the action or function, the block, the loop, or before its next round.
+        self._returns: list[Open] = []
+        self._exits: list[Open] = []
+        self._breaks: list[Open] = []
+        self._continues: list[Open] = []
 
     def warn(self, kind: str, at: Located, text: str) -> None:
-        if not self.silent and not self.state.dead:
+        if not self._silent and (kind, at.span) not in self._warned:
+            self._warned.add((kind, at.span))
             self.c.warn(kind, at, text)
 
-    # ------------------------------------------------------------ bodies
+    # ------------------------------------------------------------ blocks
 
-    def body(self, node: core.Function | core.Action | core.Control, first: Iterable[core.Statement] = ()) -> None:
-        """A body, after declarations that stand before it."""
-        if node.body is not None:
-            self._enter(node.parameters)
-            self.statements((*first, node.body))
-            self._leave(node.parameters, node.name)
+    def reach(self, *declarations: object) -> None:
+        """Note blocks and functions that must be run too."""
+        for one in declarations:
+            if isinstance(one, Block) and _has_body(one) and one not in self.reached:
+                self.reached.append(one)
 
-    def control(self, control: core.Control) -> None:
-        for local in control.locals:
-            if isinstance(local, core.Action):
-                self.body(local)
-        self.body(control, [local for local in control.locals if isinstance(local, core.Declare)])
+    def reach_instance(self, instance: core.Instance) -> None:
+        """Note the block that an instance is of, and those of its arguments."""
+        self.reach(*[instance.type.declaration] if isinstance(instance.type, types.Block) else [])
+        for node in core.walk(instance.arguments):
+            if isinstance(node, core.Construct) and isinstance(node.type, types.Block):
+                self.reach(node.type.declaration)
+            elif isinstance(node, core.Ref) and isinstance(node.declaration, core.Instance):
+                self.reach_instance(node.declaration)
 
-    def parser(self, parser: core.Parser) -> None:
-        """Run states until what is known at their beginnings is stable, then once more with warnings."""
-        self.silent = True
-        self._enter(parser.parameters)
-        self.statements(local for local in parser.locals if isinstance(local, core.Declare))
-        begins = {"start": self.state}
-        todo = ["start"]
-        states = {state.name: state for state in parser.states}
-        while todo:
-            state = states.get(todo.pop())
-            if state is None:
-                continue
-            self._parser_state(state, begins)
-            for case in state.transition.cases if state.transition is not None else ():
-                name = case.state.name
-                before = begins.get(name)
-                after = self.state if before is None else before.join(self.state)
-                if after != before:
-                    begins[name] = after.copy()
-                    todo.append(name)
-        self.silent = False
-        for name in begins:
-            self._parser_state(states[name], begins)
-            if name == "accept":
-                self._leave(parser.parameters, parser.name)
-
-    def _parser_state(self, state: core.State, begins: dict[str, State]) -> None:
-        self.state = begins[state.name].copy()
-        self.statements(state.statements)
-        self.read(state.transition.expressions if state.transition is not None else ())
-
-    def _enter(self, parameters: Parameters) -> None:
-        self.state = State()
-        for parameter in parameters:
+    def run_block(self, block: Block) -> None:
+        """Run a block on its own, and look at its out parameters at the end."""
+        self.open = frozenset()
+        self._returns, self._exits = [], []
+        for parameter in block.parameters:
             if parameter.direction == "out":
                 self._begin(parameter)
+        for local in block.locals if isinstance(block, core.ParserOrControl) else ():
+            if isinstance(local, core.Instance):
+                self.reach_instance(local)
+            elif isinstance(local, core.Declare):
+                self.run(local)
+        if isinstance(block, core.Parser):
+            self._states(block)
+        elif isinstance(block, core.Control | core.Function):
+            self.run(block.body)
+        self.open = join(self.open, *self._returns, *self._exits)
+        self._leave(block.parameters, block.name)
 
-    def _leave(self, parameters: Parameters, name: str) -> None:
-        for parameter in parameters:
-            if parameter.direction == "out" and parameter in self.state.unset:
-                self.warn("uninitialized", parameter, f"{parameter.name} may have no value at the end of {name}")
+    def _states(self, parser: core.Parser) -> None:
+        """Run states until what is known at their beginnings is stable, then once more with warnings."""
+        states = {state.name: state for state in parser.states}
+        begins: dict[str, Open] = {"start": self.open}
+
+        def run(name: str) -> Iterable[str]:
+            """One state: the names of those after it."""
+            state = states[name]
+            self.open = begins[name]
+            self.run(state.statements)
+            if state.transition is None:
+                return ()
+            self.run(state.transition.expressions)
+            return (case.state.name for case in state.transition.cases)
+
+        with self._silence():
+            todo = ["start"]
+            while todo:
+                for name in run(todo.pop()):
+                    after = join(begins.get(name), self.open)
+                    if name not in begins or after != begins[name]:
+                        begins[name] = after
+                        todo.append(name)
+        for name in begins:
+            run(name)
+        self.open = join(begins.get("accept"), begins.get("reject"))
 
     def _begin(self, variable: core.Variable) -> None:
-        """A variable without a value: headers in it are invalid."""
-        if isinstance(variable.type, types.Struct) and not variable.type.fields:
+        """A variable without a value; headers in it are invalid."""
+        self._add(places_below((variable,), variable.type))
+
+    def _leave(self, parameters: Sequence[core.Variable], name: str) -> None:
+        for one in parameters:
+            if one.direction == "out" and self._lacks((one,), one.type, headers=False):
+                self.warn("uninitialized-out-param", one, f"{one.name} may have no value at the end of {name}")
+
+    # ------------------------------------------------------------ statements and expressions
+
+    def run(self, node: object) -> None:
+        """Run a statement, read an expression, or do so with all in a tuple; None and names pass."""
+        if self.open is None:
             return
-        if has_headers(variable.type):
-            self.state.invalid.update(header_places((variable,), variable.type))
-        else:
-            self.state.unset.add(variable)
+        if isinstance(node, tuple):
+            for one in node:
+                self.run(one)
+        elif isinstance(node, core.Statement):
+            self._statement(node)
+        elif isinstance(node, core.Expression):
+            self._read(node)
 
-    # ------------------------------------------------------------ statements
-
-    def statements(self, nodes: Iterable[core.Statement]) -> None:
-        for node in nodes:
-            self.statement(node)
-
-    def statement(self, node: core.Statement) -> None:
+    def _statement(self, node: core.Statement) -> None:
         match node:
             case core.BlockStatement():
-                self.statements(node.statements)
+                self.run(node.statements)
             case core.Assign():
-                self.read(node.value)
-                self._write(node.target, valid=not isinstance(node.value, core.InvalidHeader))
+                self._write(node.target)
+                self.run(node.value)
+                self._store(node.target, node.value)
             case core.CallStatement():
-                self.read(node.call)
-            case core.Declare():
-                self._begin(node.variable)
-                if node.initial is not None:
-                    self.read(node.initial)
-                    self.state.unset.discard(node.variable)
-                    if not isinstance(node.initial, core.InvalidHeader):
-                        self._forget((node.variable,))
+                self.run(node.call)
+            case core.Declare(variable=variable, initial=initial):
+                self._begin(variable)
+                if initial is not None:
+                    self.run(initial)
+                    self._store(_reference(variable), initial)
             case core.If():
-                self.read(node.condition)
-                self._branches([node.yes, node.no])
+                self.run(node.condition)
+                self._branches(
+                    partial(self._if, node.condition, True, node.yes), partial(self._if, node.condition, False, node.no)
+                )
             case core.Switch():
-                self.read(node.subject)
+                self.run(node.subject)
                 complete = any(None in case.labels for case in node.cases)
-                self._branches([*(case.body for case in node.cases), *([] if complete else [None])])
+                bodies = [*(case.body for case in node.cases), *(() if complete else (None,))]
+                self._branches(*(partial(self.run, body) for body in bodies))
             case core.For():
-                self.statements(node.initial)
-                self.read(node.condition)
-                self._loop(node.body, *node.update)
+                self.run(node.initial)
+                self._loop(node.condition, node.body, node.update)
             case core.ForIn():
-                self.read(node.collection)
-                self._loop(node.body)
+                self.run(node.collection)
+                self._loop(None, node.body, ())
             case _:
-                self.read(node.value if isinstance(node, core.Return) else None)
-                self.state.dead = True
+                self._jump(node)
 
-    def _branches(self, bodies: list[core.Statement | None]) -> None:
-        """Alternatives, one of which runs; None is one that does nothing."""
-        begin, result = self.state, None
-        for body in bodies:
-            self.state = begin.copy()
-            if body is not None:
-                self.statement(body)
-            result = self.state if result is None else result.join(self.state)
-        self.state = result if result is not None else begin
+    def _if(self, condition: core.Expression, holds: bool, node: core.Expression | core.Statement | None) -> None:
+        """Run what runs where a condition holds, or does not."""
+        self._assume(condition, holds)
+        self.run(node)
 
-    def _loop(self, *nodes: core.Statement) -> None:
-        before = self.state.copy()
-        self.statements(nodes)
-        self.state = before.join(self.state)
+    def _branches(self, *branches: Callable[[], object]) -> None:
+        """Alternatives, one of which runs."""
+        begin, ends = self.open, []
+        for branch in branches:
+            self.open = begin
+            branch()
+            ends.append(self.open)
+        self.open = join(*ends) if branches else begin
+
+    def _loop(self, condition: core.Expression | None, body: core.Statement, update: Sequence[core.Statement]) -> None:
+        """Run a loop until what is known at its beginning is stable, then once more with warnings."""
+        outside = self._breaks, self._continues
+        begin = self.open
+
+        def run() -> Open:
+            """One round: what is known after the loop."""
+            self._breaks, self._continues = [], []
+            self.open = begin
+            self.run(condition)
+            after = self.open
+            self.run(body)
+            self.open = join(self.open, *self._continues)
+            self.run(update)
+            return join(after, *self._breaks)
+
+        with self._silence():
+            run()
+            while (joined := join(begin, self.open)) != begin:
+                begin = joined
+                run()
+        self.open = run()
+        self._breaks, self._continues = outside
+
+    def _jump(self, node: core.Statement) -> None:
+        match node:
+            case core.Return():
+                self.run(node.value)
+                self._returns.append(self.open)
+            case core.Exit():
+                self._exits.append(self.open)
+            case core.Break():
+                self._breaks.append(self.open)
+            case core.Continue():
+                self._continues.append(self.open)
+        self.open = None
+
+    @contextmanager
+    def _silence(self) -> Iterator[None]:
+        before, self._silent = self._silent, True
+        yield
+        self._silent = before
+
+    def _assume(self, condition: core.Expression, holds: bool) -> None:
+        """Go on where a condition holds, or does not: headers that it asks for are valid there, with all fields."""
+        match condition:
+            case core.Literal() if condition.value != holds:
+                self.open = None
+            case core.Unary(operator="!"):
+                self._assume(condition.operand, not holds)
+            case core.Binary(operator="&&" | "||") if (condition.operator == "&&") == holds:
+                self._assume(condition.left, holds)
+                self._assume(condition.right, holds)
+            case core.CallBuiltin(name="isValid", receiver=header) if holds:
+                self._clear(below for place in places_of(header) for below in places_below(place, header.type))
 
     # ------------------------------------------------------------ places
 
-    def _write(self, target: core.Expression, *, valid: bool = True) -> None:
-        """An assignment to the target, or to a part of it."""
-        self._read_indexes(target)
-        self._check_valid(target)
-        self._touch(target, valid=valid)
+    def _clear(self, places: Iterable[Place]) -> None:
+        if self.open:
+            self.open = self.open.difference(places)
 
-    def _touch(self, target: core.Expression, *, valid: bool) -> None:
-        root, place = root_of(target), place_of(target)
-        if root is None:
-            return
-        self.state.unset.discard(root)
-        if place is None:
-            self._forget((root,))
-        elif not is_field(target):
-            self._forget(place)
-            if not valid:
-                self.state.invalid.update(header_places(place, target.type))
+    def _add(self, places: Iterable[Place]) -> None:
+        if self.open is not None:
+            self.open = self.open.union(places)
 
-    def _forget(self, place: Place) -> None:
-        self.state.invalid = {one for one in self.state.invalid if one[: len(place)] != place}
+    def _lacks(self, place: Place, kind: types.Type, *, headers: bool = True) -> bool:
+        """Whether a value may be missing. Of a union one header is enough; `headers`: look at their fields too."""
+        if not self.open or (not headers and isinstance(kind, types.Header | types.Union)):
+            return False
+        parts = [self._lacks((*place, name), part, headers=headers) for name, part in parts_of(kind)]
+        if parts:
+            return all(parts) if isinstance(kind, types.Union) else any(parts)
+        return place in self.open and not isinstance(kind, types.Header)
 
-    def _read_indexes(self, value: core.Expression) -> None:
-        while isinstance(value, PARTS):
-            self.read(value.index if isinstance(value, core.Index) else None)
-            self.read(value.low if isinstance(value, core.Slice) else None)
-            value = value.base
+    def _is_invalid(self, source: Source) -> bool:
+        """Whether a header that is assigned may be invalid."""
+        if isinstance(source, list):
+            return self.open is not None and bool(source) and self.open.issuperset(source)
+        return isinstance(source, core.InvalidHeader)
 
-    def _check_valid(self, value: object) -> None:
-        if is_field(value) and place_of(value.base) in self.state.invalid:
-            self.warn("invalid", value, f"{value.span.text} is a field of a header that is invalid here")
+    def _check_valid(self, value: core.Expression) -> None:
+        if is_field(value) and self._is_invalid(places_of(value.base)):
+            self.warn("invalid-header", value, f"{value.span.text} is a field of a header that may be invalid here")
 
-    # ------------------------------------------------------------ expressions
+    def _write(self, target: core.Expression) -> None:
+        """The expressions in a target, whose own value is not read but where only a slice of it is written."""
+        if isinstance(target, core.Slice):
+            self.run(target)
+        else:
+            self._pass_parts(target)
 
-    def read(self, value: object) -> None:
-        """An expression, or a tuple of such; None and what else stands among parts pass."""
-        if isinstance(value, core.Ref):
-            if value.declaration in self.state.unset:
-                self.warn("uninitialized", value, f"{value.declaration.name} may be read before it has a value")
-        elif isinstance(value, CALLS):
-            self._read_call(value)
-        elif isinstance(value, core.Expression):
-            self._check_valid(value)
+    def _store(self, target: core.Expression, source: Source) -> None:
+        """Make the target what the source is."""
+        places, kind = places_of(target), target.type
+        opened = [*self._opened(places[0], kind, source)] if len(places) == 1 else []
+        if self.open:
+            self._clear(below for place in places for below in places_below(place, kind))
+        self._add(opened)
+        self._choose(target)
+
+    def _opened(self, place: Place, kind: types.Type, source: Source) -> Iterator[Place]:
+        """Headers below a place that may be invalid once it is what the source is."""
+        if isinstance(source, (core.Ref, *PARTS)):
+            source = places_of(source)
+        if isinstance(kind, types.Header):
+            if self._is_invalid(source):
+                yield place
+        elif source is not None:
+            for name, part in parts_of(kind):
+                yield from self._opened((*place, name), part, _part(source, name))
+
+    def _choose(self, target: core.Expression) -> None:
+        """The other headers of a union become invalid when one of them changes."""
+        if isinstance(target, core.Member) and isinstance(target.base.type, types.Union):
+            unions = places_of(target.base)
+            names = [part.name for part in target.base.type.fields if part.name != target.name]
+            if len(unions) == 1:
+                self._add((*unions[0], name) for name in names)
+
+    def _read(self, value: core.Expression) -> None:
+        """Report what an expression reads too early."""
+        if isinstance(value, CALLS):
+            self._call(value)
+        elif isinstance(value, (core.Ref, *PARTS)):
+            self._read_place(value)
+        elif isinstance(value, core.Binary) and value.operator in ("&&", "||"):
+            self.run(value.left)
+            rest = partial(self._if, value.left, value.operator == "&&", value.right)
+            self._branches(rest, partial(self.run, None))
+        elif isinstance(value, core.Conditional):
+            self.run(value.condition)
+            pairs = (True, value.yes), (False, value.no)
+            self._branches(*(partial(self._if, value.condition, holds, one) for holds, one in pairs))
+        else:
             for part in core.parts(value):
-                self.read(part)
-        elif isinstance(value, tuple):
-            for part in value:
-                self.read(part)
+                self.run(part)
 
-    def _read_call(self, value: core.Expression) -> None:
+    def _read_place(self, value: core.Expression) -> None:
+        self._pass_parts(value)
+        whole = value.base if isinstance(value, core.Slice) else value
+        if any(self._lacks(place, whole.type) for place in places_of(whole)):
+            self.warn("uninitialized-use", value, f"{value.span.text} may be read before it has a value")
+
+    def _pass_parts(self, value: core.Expression) -> None:
+        """Read the indexes in an expression and look at its headers."""
+        while isinstance(value, PARTS):
+            self._check_valid(value)
+            self.run(tuple(part for part in core.parts(value) if part is not value.base))
+            value = value.base
+        if not isinstance(value, core.Ref):
+            self.run(value)
+
+    # ------------------------------------------------------------ calls
+
+    def _call(self, value: core.Expression) -> None:
         match value:
             case core.CallFunction(function=callee) | core.CallMethod(method=callee):
-                self._call(callee.parameters, value.arguments)
+                self.reach(callee)
+                self._pass(callee.parameters, value.arguments)
             case core.CallAction():
                 self._run_action(value.action, value.arguments)
             case core.Apply(target=core.Ref(declaration=core.Table() as table)):
-                self.read(tuple(key.expression for key in table.keys))
-                for choice in table.actions:
-                    self._run_action(choice.action, choice.arguments)
+                self.run(tuple(key.expression for key in table.keys))
+                self._branches(*(partial(self._run_action, one.action, one.arguments) for one in table.actions))
             case core.Apply(target=core.Expression(type=types.Block() as kind)):
-                self._call(kind.declaration.parameters, value.arguments)
-            case core.CallBuiltin():
-                if value.name != "isValid":
-                    self._touch(value.receiver, valid=value.name != "setInvalid")
-                self._read_indexes(value.receiver)
+                self.reach(kind.declaration)
+                self._pass(kind.declaration.parameters, value.arguments)
             case core.ApplyResult():
-                self.read(value.apply)
+                self._call(value.apply)
+            case core.CallBuiltin():
+                self._call_builtin(value)
 
-    def _call(self, parameters: Parameters, arguments: tuple[core.Expression | None, ...]) -> None:
-        pairs = [*zip(parameters, arguments, strict=False)]
-        for parameter, argument in pairs:
-            if parameter.direction in ("", "in"):
-                self.read(argument)
-        for parameter, argument in pairs:
-            if argument is not None and parameter.direction in ("out", "inout"):
-                self._write(argument)
+    def _call_builtin(self, value: core.CallBuiltin) -> None:
+        header = value.receiver
+        self._write(header)
+        if value.name in ("push_front", "pop_front"):
+            self._store(header, None)
+        elif value.name == "setValid":
+            self._clear(places_of(header))
+            self._choose(header)
+        elif value.name == "setInvalid" and len(places := places_of(header)) == 1:
+            self._add(self._opened(places[0], header.type, core.InvalidHeader(header.type, header.span)))
+            self._choose(header)
 
-    def _run_action(self, action: core.Action, arguments: tuple[core.Expression | None, ...]) -> None:
-        """Run an action: what it may write counts as written: better no warning than a wrong one."""
-        self._call(action.parameters, arguments)
-        for root in self._written_by(action):
-            if root is not None:
-                self.state.unset.discard(root)
-                self._forget((root,))
+    def _pass(self, parameters: Sequence[core.Variable], arguments: Sequence[core.Expression | None]) -> None:
+        """Arguments of a call that reads the ones and writes the others."""
+        pairs = [(one, value) for one, value in zip(parameters, arguments, strict=False) if value is not None]
+        for parameter, value in pairs:
+            if parameter.direction == "out":
+                self._write(value)
+            else:
+                self.run(value)
+        for parameter, value in pairs:
+            if parameter.direction in ("out", "inout"):
+                self._store(value, None)
 
-    def _written_by(self, action: core.Action) -> set[core.Declaration | None]:
-        """Variables that the action's body writes."""
-        if action not in self._written:
-            nodes = [*core.walk(action.body)]
-            roots = {root_of(target) for node in nodes for target in core.written(node)}
-            inner = (self._written_by(node.action) for node in nodes if isinstance(node, core.CallAction))
-            self._written[action] = roots.union(*inner)
-        return self._written[action]
+    def _run_action(self, action: core.Action, arguments: Sequence[core.Expression | None]) -> None:
+        """Run an action; arguments that are not there come from the control plane."""
+        outside, self._returns = self._returns, []
+        pairs = [*zip_longest(action.parameters, arguments)]
+        for parameter, value in pairs:
+            if parameter.direction == "out" and value is not None:
+                self._write(value)
+                self._begin(parameter)
+            elif value is not None:
+                self.run(value)
+                self._store(_reference(parameter), value)
+            else:
+                self._store(_reference(parameter), None)
+        self.run(action.body)
+        self.open = join(self.open, *self._returns)
+        self._returns = outside
+        self._leave(action.parameters, action.name)
+        for parameter, value in pairs:
+            if parameter.direction in ("out", "inout") and value is not None:
+                self._store(value, [(parameter,)])
+
+
+def _has_body(block: Block) -> bool:
+    return not block.span.file.standard and not (isinstance(block, core.Function) and block.body is None)
+
+
+def _reference(variable: core.Variable) -> core.Ref:
+    return core.Ref(variable.type, variable.span, variable)
+
+
+def _part(source: Source, name: str | int) -> Source:
+    """A field or element of what is assigned."""
+    match source:
+        case list():
+            return [(*place, name) for place in source]
+        case core.StructValue():
+            return next((value for field, value in source.fields if field == name), None)
+        case core.TupleValue() if isinstance(name, int):
+            return source.elements[name]
+        case core.InvalidHeader():
+            return source
+    return None

@@ -3,28 +3,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 from detour.p4 import core, syntax
 from detour.p4.check.checker import Checker
 from detour.p4.check.constants import value_of
 from detour.p4.check.scope import MatchKind
 from detour.p4.messages import CompileError
+from detour.p4.source import Span
 
 STRINGS = frozenset({"name", "deprecated"})
 """Annotations whose body is one string."""
+
+
+class Annotated(Protocol):
+    """A node of the syntax tree that has annotations."""
+
+    @property
+    def annotations(self) -> tuple[syntax.Annotation, ...]: ...
+    @property
+    def span(self) -> Span: ...
+
 
 Declared = TypeVar("Declared", bound=core.Declaration)
 
 
 def begun(c: Checker, kind: type[Declared], node: syntax.Declaration, /, **parts: Any) -> Declared:
     """A declaration with the name and the annotations of the node."""
-    return kind(node.name.text, node.name.span, noted(c, node.annotations), **parts)
+    return kind(node.name.text, node.name.span, noted(c, node), **parts)
 
 
-def noted(c: Checker, nodes: Sequence[syntax.Annotation]) -> tuple[core.Annotation, ...]:
-    """Annotations of a declaration."""
+def noted(c: Checker, annotated: Annotated) -> tuple[core.Annotation, ...]:
+    """Annotations of a declaration, block or entry. `@noWarn("kind")` leaves warnings out inside of it."""
+    nodes = annotated.annotations
     if not nodes:
         return ()
     seen: dict[str, syntax.Annotation] = {}
@@ -33,7 +45,11 @@ def noted(c: Checker, nodes: Sequence[syntax.Annotation]) -> tuple[core.Annotati
         if old is not None and "[" in (node.bracket, old.bracket):
             c.fail(node, f"@{node.name} stands twice")
         seen[node.name] = node
-    return tuple(_annotation(c, node) for node in nodes)
+    result = tuple(_annotation(c, node) for node in nodes)
+    for one in result:
+        if one.name.lower() == "nowarn":
+            c.silenced += [(kind, annotated.span) for kind in one.values]
+    return result
 
 
 def _annotation(c: Checker, node: syntax.Annotation) -> core.Annotation:

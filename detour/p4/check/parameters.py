@@ -33,7 +33,7 @@ class Owner(Enum):
         return self in (Owner.CONSTRUCTOR, Owner.PACKAGE, Owner.EXTERN_CONSTRUCTOR)
 
 
-MAY_BE_OPTIONAL = (Owner.EXTERN, Owner.EXTERN_CONSTRUCTOR, Owner.PACKAGE, Owner.BLOCK_TYPE)
+PROTOTYPES = MAY_BE_OPTIONAL = (Owner.EXTERN, Owner.EXTERN_CONSTRUCTOR, Owner.PACKAGE, Owner.BLOCK_TYPE)
 
 
 def parameters(c: Checker, nodes: Sequence[syntax.Parameter], owner: Owner) -> tuple[core.Variable, ...]:
@@ -41,7 +41,7 @@ def parameters(c: Checker, nodes: Sequence[syntax.Parameter], owner: Owner) -> t
     result: list[core.Variable] = []
     for node in nodes:
         variable = _parameter(c, node, owner)
-        c.declare(node.name, variable)
+        c.declare(node.name, variable, prototype=owner in PROTOTYPES)
         result.append(variable)
     if owner is Owner.ACTION:
         _check_order(c, result)

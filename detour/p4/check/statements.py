@@ -23,7 +23,7 @@ from detour.p4.types import BOOL, ERROR, INTEGER, MATCH_KIND, STRING, VOID, Type
 def block(c: Checker, node: syntax.Block) -> core.BlockStatement:
     """A block with a scope of its own."""
     with c.inner_scope():
-        return core.BlockStatement(node.span, sequence(c, node.statements), noted(c, node.annotations))
+        return core.BlockStatement(node.span, sequence(c, node.statements), noted(c, node))
 
 
 def sequence(c: Checker, nodes: Iterable[syntax.Statement | syntax.Declaration]) -> tuple[core.Statement, ...]:
@@ -81,6 +81,8 @@ def constant(c: Checker, node: syntax.Constant) -> core.Constant:
         c.fail(node.value, f"the value of constant {name} must be known at compile time")
     symbol = begun(c, core.Constant, node, type=kind, value=value)
     c.declare(node.name, symbol)
+    if isinstance(node.value, syntax.Call):
+        c.used.add(symbol)  # a static_assert, which is what the constant is there for
     return symbol
 
 
@@ -242,7 +244,7 @@ def for_statement(c: Checker, node: syntax.For) -> core.Statement:
         condition = _condition(c, node.condition, "for")
         update = sequence(c, node.update)
         body = _loop_body(c, node.body)
-    return core.For(node.span, initial, condition, update, body, noted(c, node.annotations))
+    return core.For(node.span, initial, condition, update, body, noted(c, node))
 
 
 @rule(STATEMENTS, syntax.ForIn)
@@ -252,8 +254,9 @@ def for_in(c: Checker, node: syntax.ForIn) -> core.Statement:
         collection = _collection(c, node.collection, kind)
         variable = begun(c, core.Variable, node.variable, type=kind)
         c.declare(node.variable.name, variable)
+        c.used.add(variable)
         body = _loop_body(c, node.body)
-    return core.ForIn(node.span, variable, collection, body, noted(c, node.annotations))
+    return core.ForIn(node.span, variable, collection, body, noted(c, node))
 
 
 def _collection(c: Checker, node: syntax.Expression, kind: Type) -> core.Expression:

@@ -68,7 +68,7 @@ def _properties(
             result.actions = _actions(c, one)
     for name, one in properties.items():
         with c.recovery():
-            notes = noted(c, one.annotations)
+            notes = noted(c, one)
             if notes:
                 result.property_annotations[name] = notes
             if isinstance(one, syntax.ListProperty):
@@ -95,7 +95,7 @@ def _key(c: Checker, node: syntax.KeyElement) -> core.Key:
     if not isinstance(kind, Bits | types.Enum | types.NewType | types.Varbits) and kind not in (BOOL, ERROR):
         hint = "Use its fields." if not isinstance(kind, SetOf) and kind != MATCH_KIND else ""
         c.fail(node.expression, f"a key cannot have the type {describe(kind)}", hint)
-    notes = noted(c, node.annotations)
+    notes = noted(c, node)
     if not core.annotation(notes, "name") and not _has_name(expression):
         c.fail(node.expression, "a computed key needs a name", 'Write @name("...") after it.')
     return core.Key(expression, match_kind, notes, node.span)
@@ -136,7 +136,7 @@ def _actions(c: Checker, node: syntax.ListProperty) -> tuple[core.ActionChoice, 
             missing = directed[len(given)].name
             c.fail(one, f"the table must give an argument for {missing} of action {action.name}")
         bound = bind(c, Signature(action.name, directed, action=True), (), given, one)
-        notes = noted(c, one.annotations)
+        notes = noted(c, one)
         choices[action.name] = core.ActionChoice(action, bound.arguments, notes, one.span)  # type: ignore[arg-type]
     return tuple(choices.values())
 
@@ -263,7 +263,7 @@ def _entry(c: Checker, result: core.Table, node: syntax.Entry, constant: bool) -
         priority = as_integer(c.expression(node.priority))
         if priority is None or priority < 0:
             c.fail(node.priority, "a priority must be a number that is known at compile time, not negative")
-    return core.Entry(sets, use, priority, constant or node.constant, noted(c, node.annotations), node.span)
+    return core.Entry(sets, use, priority, constant or node.constant, noted(c, node), node.span)
 
 
 SET_NAMES: dict[type, tuple[str, tuple[str, ...]]] = {
@@ -319,7 +319,7 @@ def _with_priorities(
         if not 0 <= priority <= MAX_PRIORITY:
             text = f"priority {priority} of {entry.span.text} is out of range"
             c.fail(table.name, text, f"Priorities are 0 to {MAX_PRIORITY}.")
-    _warn_of_order(c, result, priorities, largest)
+    _warn_of_order(c, result.entries, priorities, largest)
     pairs = zip(result.entries, priorities, strict=True)
     return tuple(replace(entry, priority=priority) for entry, priority in pairs)
 
@@ -334,14 +334,12 @@ def _fill(written: Sequence[int | None], delta: int, largest: bool) -> list[int]
     return result
 
 
-def _warn_of_order(c: Checker, result: core.Table, priorities: list[int], largest: bool) -> None:
-    notes = result.property_annotations.get("entries", ())
-    silent = {value for note in notes if note.name.lower() == "nowarn" for value in note.values}
+def _warn_of_order(c: Checker, entries: Sequence[core.Entry], priorities: list[int], largest: bool) -> None:
     seen: set[int] = set()
-    for at, (priority, entry) in enumerate(zip(priorities, result.entries, strict=True)):
-        if priority in seen and "duplicate_priorities" not in silent:
-            c.warn("duplicate_priorities", entry, f"another entry has the priority {priority} too")
+    for at, (priority, entry) in enumerate(zip(priorities, entries, strict=True)):
+        if priority in seen:
+            c.warn("duplicate-priorities", entry, f"another entry has the priority {priority} too")
         seen.add(priority)
         before = priorities[at - 1] if at else priority
-        if (before < priority if largest else before > priority) and "entries_out_of_priority_order" not in silent:
-            c.warn("entries_out_of_priority_order", entry, "this entry comes before the one that stands before it")
+        if before < priority if largest else before > priority:
+            c.warn("entries-out-of-priority-order", entry, "this entry comes before the one that stands before it")

@@ -25,6 +25,8 @@ class Compiled:
     error: str = ""
     place: tuple[str, int] | None = None
     bug: bool = False
+    warnings: frozenset[tuple[str, str, int]] = frozenset()
+    """Kinds, files and lines."""
     seconds: float = 0.0
 
     @property
@@ -60,7 +62,8 @@ def compiled(source: Path, include: tuple[Path, ...] = (), defines: dict[str, st
     if result.errors:
         first = result.errors[0]
         return Compiled(error=first.text, place=(Path(first.span.file.name).name, first.span.line))
-    return Compiled(result.json, result.p4info, result.entries, seconds=result.seconds)
+    warnings = frozenset((one.kind, Path(one.span.file.name).name, one.span.line) for one in result.warnings)
+    return Compiled(result.json, result.p4info, result.entries, warnings=warnings, seconds=result.seconds)
 
 
 def _where(error: BaseException) -> str:

@@ -16,6 +16,7 @@ COMPILERS = {"v1model": "p4c-bm2-ss", "psa": "p4c-bm2-psa", "pna": "p4c-bm2-pna"
 CACHE = Path(os.environ.get("DETOUR_P4C_CACHE") or Path.home() / ".cache" / "detour" / "p4c")
 _INCLUDE = re.compile(rb"#include.*\b(psa|pna)\.p4")
 _PLACE = re.compile(r"^(.+?)\((\d+)\):\s*(?:\[--Werror=[\w -]+\] error|syntax error|error)", re.MULTILINE)
+_WARNING = re.compile(r"^(.+?)\((\d+)\): \[--Wwarn=([\w -]+)\]", re.MULTILINE)
 _LOOP = re.compile(r"^    apply \{\n(?:(?!    \}$).*\n)*?\s+for \(", re.MULTILINE)
 """In the apply block of a control, of a program as p4c prints it."""
 _SECONDS = 120
@@ -77,6 +78,11 @@ class Reference:
         """Name of the file and line of the first error, if it has a place."""
         place = _PLACE.search(self.messages)
         return (Path(place[1]).name, int(place[2])) if place else None
+
+    @property
+    def warnings(self) -> frozenset[tuple[str, str, int]]:
+        """Kinds, files and lines."""
+        return frozenset((kind, Path(file).name, int(line)) for file, line, kind in _WARNING.findall(self.messages))
 
 
 def _key(source: Path, include: tuple[Path, ...], options: tuple[str, ...]) -> str:

@@ -55,6 +55,24 @@ def errors_one(source: Path) -> Outcome:
     return Outcome(source.stem, True, f"ours {mine.place}: {mine.error[:100]} | p4c {place}: {first[-120:]}")
 
 
+WARNINGS = frozenset({"unused", "shadow", "uninitialized-use", "uninitialized-out-param", "invalid-header"})
+"""Kinds that depend on the program alone; others are about p4c's targets."""
+
+
+def warnings_one(source: Path) -> Outcome:
+    """The same warnings on the same lines; `counted` is "more" where p4c has one less."""
+    theirs, mine = reference.compiled(source), ours.compiled(source)
+    if not theirs.accepted or not mine.accepted:
+        return Outcome(source.stem, None, "not compiled by both")
+    missing, more = (
+        [one for one in some if one[0] in WARNINGS]
+        for some in (theirs.warnings - mine.warnings, mine.warnings - theirs.warnings)
+    )
+    return Outcome(
+        source.stem, not missing and not more, f"missing {sorted(missing)}, more {sorted(more)}", "more" if more else ""
+    )
+
+
 def p4info_one(source: Path) -> Outcome:
     """P4Info equal as messages, and the entries."""
     theirs = reference.compiled(source)
@@ -154,6 +172,7 @@ STAGES: dict[str, Callable[[Path], Outcome]] = {
     "compile": compile_one,
     "errors": errors_one,
     "p4info": p4info_one,
+    "warnings": warnings_one,
     "stf": stf_one,
     "programs": programs_one,
     "random": programs_one,

@@ -170,38 +170,3 @@ def test_all_independent_errors_are_reported():
 def test_an_error_in_a_declaration_is_reported_once():
     checked = check("struct s { nothing f; }\nconst s x = { 1 };\ncontrol c(inout s v) { apply { v.f = 1; } }")
     assert [message.text for message in checked.errors] == ["nothing is not declared"]
-
-
-@pytest.mark.parametrize(
-    ("source", "kind", "line"),
-    [
-        (body("bit<8> x = 1;"), "unused", 2),
-        (body("bit<8> x;\na = x;"), "uninitialized", 3),
-        (body("bit<8> x;\nif (a == 1) { x = 1; }\na = x;"), "uninitialized", 4),
-        (body("h x;\na = x.f;", H), "invalid", 5),
-        (body("h x;\nx.setValid();\nx.setInvalid();\nx.f = 1;", H), "invalid", 7),
-        (body("{ bit<8> x = 1; a = x; { bit<8> x = 2; a = x; } }"), "shadow", 2),
-        (body("a = a << 8;"), "overflow", 2),
-        (body("a = 256;"), "mismatch", 2),
-        ("void f(out bit<8> x) {}", "uninitialized", 1),
-        ("parser p() { state start { transition accept; }\nstate s {} }", "unreachable", 2),
-        ("parser p(in bit<8> x) { state start { transition select(x) { _: accept;\n1: reject; } } }", "unreachable", 2),
-    ],
-)
-def test_warnings(source, kind, line):
-    checked = check(source)
-    assert checked.errors == []
-    assert (kind, line) in [(message.kind, message.span.line) for message in checked.warnings]
-
-
-@pytest.mark.parametrize(
-    "statements",
-    [
-        "bit<8> x;\nif (a == 1) { x = 1; } else { x = 2; }\na = x;",
-        "bit<8> x;\nif (a == 1) { x = 1; } else { return; }\na = x;",
-        "h x;\nif (a == 1) { x.setValid(); }\na = x.f;",
-        "pair x;\nx.x = 1;\nx.y = 2;\na = x.x;",
-    ],
-)
-def test_no_warnings(statements):
-    assert check(body(statements, H)).warnings == []
