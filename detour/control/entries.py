@@ -205,21 +205,66 @@ Plan: TypeAlias = dict[int, list[Entity]]  # device_id -> what that switch is to
 
 
 @dataclass(frozen=True, slots=True)
+class ActionProfileMember:
+    """An action of an action profile, for its groups to choose from."""
+
+    profile: str
+    member: int
+    action: Action
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return ("member", self.profile, self.member)
+
+
+@dataclass(frozen=True, slots=True)
+class ActionProfileGroup:
+    """An action set in an action profile: (member, weight), by the numbers of the members."""
+
+    profile: str
+    group: int
+    members: tuple[tuple[int, int], ...]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return ("group", self.profile, self.group)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEntry:
+    """A `TableEntry` whose action set is a group of an action profile."""
+
+    table: str
+    match: tuple[tuple[str, MatchValue], ...]
+    profile: str
+    group: int
+    priority: int = 0
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return ("table", self.table, self.match, self.priority)
+
+
+Stored: TypeAlias = Entity | ActionProfileMember | ActionProfileGroup | GroupEntry
+"""what a switch stores: action sets are groups there, which entries share (`control.groups`)"""
+
+
+@dataclass(frozen=True, slots=True)
 class Difference:
     """The writes that turn one state into another.
 
-    Write insertions first, deletions last, each in their order (long prefixes first, short ones first): at any time
-    the longest match of an address is then what it was or what it shall be."""
+    Write insertions first, deletions last, each in their order (members, groups, long prefixes first; short prefixes
+    first): at any time the longest match of an address is then what it was or what it shall be."""
 
-    insert: tuple[Entity, ...]
-    modify: tuple[Entity, ...]
-    delete: tuple[Entity, ...]
+    insert: tuple[Stored, ...]
+    modify: tuple[Stored, ...]
+    delete: tuple[Stored, ...]
 
     def __bool__(self) -> bool:
         return bool(self.delete or self.modify or self.insert)
 
 
-def difference(present: Iterable[Entity], target: Iterable[Entity]) -> Difference:
+def difference(present: Iterable[Stored], target: Iterable[Stored]) -> Difference:
     """Return the writes that turn `present` into `target`. Default actions, which cannot be deleted, are only ever
     modified; one that is present but not wanted stays."""
     old = {entity.key: entity for entity in present}
@@ -227,17 +272,24 @@ def difference(present: Iterable[Entity], target: Iterable[Entity]) -> Differenc
     fresh = [entity for key, entity in new.items() if key not in old]
     gone = [entity for key, entity in old.items() if key not in new and not isinstance(entity, DefaultAction)]
     return Difference(
-        delete=tuple(sorted(gone, key=_bits)),
+        delete=tuple(sorted(gone, key=_place)),
         modify=tuple(e for key, e in new.items() if key in old and old[key] != e)
         + tuple(e for e in fresh if isinstance(e, DefaultAction)),
-        insert=tuple(sorted((e for e in fresh if not isinstance(e, DefaultAction)), key=_bits, reverse=True)),
+        insert=tuple(sorted((e for e in fresh if not isinstance(e, DefaultAction)), key=_place, reverse=True)),
     )
 
 
-def _bits(entity: Entity) -> int:
-    """Number of bits an entry's prefixes have, 0 without any."""
-    match = entity.match if isinstance(entity, TableEntry) else ()
-    return sum(value.prefix_len for _, value in match if isinstance(value, Lpm))
+def _place(entity: Stored) -> tuple[int, int]:
+    """Members before groups before entries with many bits of prefixes before those with few."""
+    match entity:
+        case ActionProfileMember():
+            return 2, 0
+        case ActionProfileGroup():
+            return 1, 0
+        case TableEntry() | GroupEntry():
+            return 0, sum(value.prefix_len for _, value in entity.match if isinstance(value, Lpm))
+        case _:
+            return 0, 0
 
 
 _IPV6_BITS = 128

@@ -94,8 +94,8 @@ def _check_sizes(switch: Switch, entities: list[Entity]) -> None:
         if count > schema.TABLE_SIZE[table]:
             raise DetourError(f"{switch.name}: {count} entries for {table}, which holds {schema.TABLE_SIZE[table]}")
     for table, size in schema.SELECTOR_SIZE.items():
-        sets = [entry.action for entry in entries if entry.table == table]
-        members = sum(len(action.choices) for action in sets if isinstance(action, ActionSet))
+        sets = {entry.action for entry in entries if entry.table == table and isinstance(entry.action, ActionSet)}
+        members = sum(len(action.choices) for action in sets)
         if members > size:
             raise DetourError(f"{switch.name}: {members} members for the selector of {table}, which holds {size}")
 

@@ -22,7 +22,8 @@ from finsy.p4schema import P4SchemaCache
 from finsy.proto import p4r
 
 from detour.base.errors import DetourError
-from detour.control.entries import Entity, Plan
+from detour.control.entries import Entity, Plan, Stored
+from detour.control.groups import one_shots, ungrouped
 from detour.control.p4runtime.codec import Codec
 from detour.control.p4runtime.pipeline import PipelineConfig, read_p4info
 
@@ -31,6 +32,8 @@ _log = logging.getLogger(__name__)
 
 # A message stays well below gRPC's limit of 4 MiB.
 WRITE_BATCH = 2000
+AT_ONCE = 64
+"""switches that something is done on at the same time: a large fabric's messages are many bytes"""
 RPC_SECONDS = 60.0
 OPEN_SECONDS = 3 * RPC_SECONDS  # for a connection: arbitration, and setting the pipeline
 ELECTION_ID = 10
@@ -158,8 +161,16 @@ class SwitchClient:
 
     async def read(self) -> list[Entity]:
         """All state of the switch that entities describe."""
-        entities = self._read(self.codec.read_everything())
-        decoded = [self.codec.decode(entity) async for entity in entities]
+        return ungrouped(await self.read_stored())
+
+    async def read_stored(self) -> list[Stored]:
+        """The same as the switch stores it."""
+        stored = await self._decoded(self.codec.read_everything())
+        apart = one_shots(stored, self.codec.profiles)
+        return [*stored, *await self._decoded(self.codec.read_profiles(apart))]
+
+    async def _decoded(self, requests: Sequence[p4r.Entity]) -> list[Stored]:
+        decoded = [self.codec.decode(entity) async for entity in self._read(requests)]
         return [entity for entity in decoded if entity is not None]
 
     async def read_messages(self, requests: Sequence[p4r.Entity]) -> list[p4r.Entity]:
@@ -258,10 +269,16 @@ class FabricClient:
     async def each(
         self, work: Callable[[SwitchClient], Awaitable[T]], device_ids: Iterable[int] | None = None
     ) -> dict[int, T]:
-        """Does something on all switches (or those named) concurrently; all are tried before the first error,
-        in order of the switches, is raised."""
+        """Does something on all switches (or those named), on many of them concurrently; all are tried before the first
+        error, in order of the switches, is raised."""
         chosen = [self.switches[d] for d in (self.switches if device_ids is None else device_ids)]
-        done = await asyncio.gather(*(work(switch) for switch in chosen), return_exceptions=True)
+        turns = asyncio.Semaphore(AT_ONCE)
+
+        async def take_turn(switch: SwitchClient) -> T:
+            async with turns:
+                return await work(switch)
+
+        done = await asyncio.gather(*map(take_turn, chosen), return_exceptions=True)
         result: dict[int, T] = {}
         for switch, value in zip(chosen, done, strict=True):
             if isinstance(value, BaseException):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between our entities (`entries.py`) and P4Runtime's messages, by the names and widths of a P4Info."""
+"""Between what switches store (`entries.py`) and P4Runtime's messages, by the names and widths of a P4Info."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,16 +12,19 @@ from finsy.proto import p4i, p4r
 from detour.base.errors import DetourError
 from detour.control.entries import (
     Action,
+    ActionProfileGroup,
+    ActionProfileMember,
     ActionSet,
     CloneSession,
     DefaultAction,
-    Entity,
+    GroupEntry,
     Lpm,
     MatchValue,
     MeterConfig,
     MulticastGroup,
     Range,
     Replica,
+    Stored,
     TableEntry,
     Ternary,
     WeightedAction,
@@ -48,7 +51,8 @@ class TableInfo:
     name: str
     by_name: dict[str, MatchField]
     by_id: dict[int, MatchField]
-    selector: bool
+    profile: str
+    """its action profile, "" if it has none"""
 
 
 def to_bytes(value: int) -> bytes:
@@ -69,7 +73,11 @@ class Codec:
     def __init__(self, p4info: p4i.P4Info, port_bytes: bool = False) -> None:
         self.p4info = p4info
         self._port_bytes = port_bytes
-        self.tables = {table.name: table for table in map(_table, p4info.tables)}
+        self._profiles = {profile.preamble.name: profile for profile in p4info.action_profiles}
+        self._profile_names = {profile.preamble.id: name for name, profile in self._profiles.items()}
+        tables = (_table(table, self._profile_names.get(table.implementation_id, "")) for table in p4info.tables)
+        self.tables = {table.name: table for table in tables}
+        self.profiles = {table.name: table.profile for table in self.tables.values() if table.profile}
         self._tables_by_id = {table.id: table for table in self.tables.values()}
         self._actions = {a.preamble.name: a for a in p4info.actions}
         self._actions_by_id = {a.preamble.id: a for a in p4info.actions}
@@ -81,12 +89,14 @@ class Codec:
 
     # -- to the wire ------------------------------------------------------------------------------------
 
-    def encode(self, entity: Entity) -> p4r.Entity:
+    def encode(self, entity: Stored) -> p4r.Entity:
         """The message for an entity. Raises `DetourError`: a name that the P4Info does not know, or a value too wide
         for its field."""
         match entity:
-            case TableEntry():
+            case TableEntry() | GroupEntry():
                 return p4r.Entity(table_entry=self._encode_table_entry(entity))
+            case ActionProfileMember() | ActionProfileGroup():
+                return self._encode_in_profile(entity)
             case DefaultAction():
                 entry = p4r.TableEntry(table_id=self._table_named(entity.table).id, is_default_action=True)
                 entry.action.action.CopyFrom(self._encode_action(entity.action))
@@ -99,16 +109,16 @@ class Codec:
                     setattr(message.meter_entry.config, name, getattr(entity, name))
                 return message
 
-    def insert(self, entity: Entity) -> p4r.Update:
+    def insert(self, entity: Stored) -> p4r.Update:
         """Return the update that creates the entity; meters exist always and are modified instead."""
         kind = p4r.Update.MODIFY if isinstance(entity, MeterConfig | DefaultAction) else p4r.Update.INSERT
         return p4r.Update(type=kind, entity=self.encode(entity))
 
-    def modify(self, entity: Entity) -> p4r.Update:
+    def modify(self, entity: Stored) -> p4r.Update:
         """Return the update that brings an existing entity to this value."""
         return p4r.Update(type=p4r.Update.MODIFY, entity=self.encode(entity))
 
-    def delete(self, entity: Entity) -> p4r.Update:
+    def delete(self, entity: Stored) -> p4r.Update:
         """Return the update that removes the entity; a meter goes back to its default, letting everything pass."""
         if isinstance(entity, MeterConfig):
             return p4r.Update(type=p4r.Update.MODIFY, entity=self._encode_meter_cell(entity))
@@ -120,7 +130,7 @@ class Codec:
             raise DetourError(f"the pipeline has no table {name!r}; it has {', '.join(self.tables)}")
         return table
 
-    def _encode_table_entry(self, entity: TableEntry) -> p4r.TableEntry:
+    def _encode_table_entry(self, entity: TableEntry | GroupEntry) -> p4r.TableEntry:
         table = self._table_named(entity.table)
         entry = p4r.TableEntry(table_id=table.id, priority=entity.priority)
         for name, value in entity.match:
@@ -128,8 +138,10 @@ class Codec:
             if field is None:
                 raise DetourError(f"table {table.name} has no field {name!r}; it has {', '.join(table.by_name)}")
             entry.match.append(_encode_match(table, field, value))
-        if isinstance(entity.action, ActionSet):
-            if not table.selector:
+        if isinstance(entity, GroupEntry):
+            entry.action.action_profile_group_id = entity.group
+        elif isinstance(entity.action, ActionSet):
+            if not table.profile:
                 raise DetourError(f"table {table.name} has no action selector, so an action set does not fit")
             choices = entry.action.action_profile_action_set.action_profile_actions
             for choice in entity.action.choices:
@@ -138,6 +150,18 @@ class Codec:
         else:
             entry.action.action.CopyFrom(self._encode_action(entity.action))
         return entry
+
+    def _encode_in_profile(self, entity: ActionProfileMember | ActionProfileGroup) -> p4r.Entity:
+        profile = self._profiles[entity.profile]
+        number = profile.preamble.id
+        if isinstance(entity, ActionProfileMember):
+            action = self._encode_action(entity.action)
+            member = p4r.ActionProfileMember(action_profile_id=number, member_id=entity.member, action=action)
+            return p4r.Entity(action_profile_member=member)
+        members = [p4r.ActionProfileGroup.Member(member_id=member, weight=weight) for member, weight in entity.members]
+        size = profile.max_group_size
+        group = p4r.ActionProfileGroup(action_profile_id=number, group_id=entity.group, members=members, max_size=size)
+        return p4r.Entity(action_profile_group=group)
 
     def _encode_action(self, action: Action) -> p4r.Action:
         declared = self._actions.get(action.name)
@@ -183,11 +207,19 @@ class Codec:
 
     # -- from the wire ----------------------------------------------------------------------------------
 
-    def decode(self, message: p4r.Entity) -> Entity | None:
+    def decode(self, message: p4r.Entity) -> Stored | None:
         """The entity in a message; None for what our model does not hold (unset meters and default actions)."""
         match message.WhichOneof("entity"):
             case "table_entry":
                 return self._decode_table_entry(message.table_entry)
+            case "action_profile_member":
+                member = message.action_profile_member
+                profile = self._profile_names[member.action_profile_id]
+                return ActionProfileMember(profile, member.member_id, self._decode_action(member.action))
+            case "action_profile_group":
+                group = message.action_profile_group
+                members = tuple(sorted((member.member_id, member.weight) for member in group.members))
+                return ActionProfileGroup(self._profile_names[group.action_profile_id], group.group_id, members)
             case "packet_replication_engine_entry":
                 return _decode_replication(message.packet_replication_engine_entry)
             case "meter_entry" if message.meter_entry.HasField("config"):
@@ -198,17 +230,17 @@ class Codec:
                 )  # fmt: skip
         return None
 
-    def _decode_table_entry(self, entry: p4r.TableEntry) -> TableEntry | DefaultAction | None:
+    def _decode_table_entry(self, entry: p4r.TableEntry) -> TableEntry | GroupEntry | DefaultAction | None:
         table = self._tables_by_id[entry.table_id]
         action = self._decode_table_action(entry.action)
-        if action is None:
-            return None
         if entry.is_default_action:
             return DefaultAction(table.name, action) if isinstance(action, Action) else None
         fields = ((table.by_id[m.field_id], m) for m in entry.match)
         values = ((field.name, _decode_match(field, m)) for field, m in fields)
         match = tuple((name, value) for name, value in values if value is not None)
-        return TableEntry(table.name, match, action, entry.priority)
+        if entry.action.HasField("action_profile_group_id"):
+            return GroupEntry(table.name, match, table.profile, entry.action.action_profile_group_id, entry.priority)
+        return TableEntry(table.name, match, action, entry.priority) if action is not None else None
 
     def _decode_table_action(self, action: p4r.TableAction) -> Action | ActionSet | None:
         match action.WhichOneof("type"):
@@ -227,16 +259,26 @@ class Codec:
     # -- what to ask for --------------------------------------------------------------------------------
 
     def read_everything(self) -> list[p4r.Entity]:
-        """Wildcards that together cover all state that our model holds."""
+        """Wildcards that together cover all state that our model holds but for members and groups."""
         requests = [p4r.Entity(table_entry=p4r.TableEntry())]
         # A selector's table has no settable default action; BMv2 answers with an empty entry.
-        direct = [table for table in self.tables.values() if not table.selector]
+        direct = [table for table in self.tables.values() if not table.profile]
         requests += [p4r.Entity(table_entry=p4r.TableEntry(table_id=t.id, is_default_action=True)) for t in direct]
         requests += [p4r.Entity(meter_entry=p4r.MeterEntry(meter_id=number)) for number in self._meters.values()]
         groups, sessions = p4r.Entity(), p4r.Entity()
         groups.packet_replication_engine_entry.multicast_group_entry.SetInParent()
         sessions.packet_replication_engine_entry.clone_session_entry.SetInParent()
         return [*requests, groups, sessions]
+
+    def read_profiles(self, apart: Collection[str]) -> list[p4r.Entity]:
+        """All members and groups, but of the profiles `apart`: BMv2 refuses to tell of any beside one-shots."""
+        numbers = [profile.preamble.id for name, profile in self._profiles.items() if name not in apart]
+        members = [p4r.ActionProfileMember(action_profile_id=number) for number in numbers]
+        groups = [p4r.ActionProfileGroup(action_profile_id=number) for number in numbers]
+        return [
+            *(p4r.Entity(action_profile_member=each) for each in members),
+            *(p4r.Entity(action_profile_group=each) for each in groups),
+        ]
 
     def read_counters(self, cells: Iterable[tuple[str, int]]) -> list[p4r.Entity]:
         """Cells of indirect counters, as (counter, index)."""
@@ -246,11 +288,11 @@ class Codec:
         ]
 
 
-def _table(table: p4i.Table) -> TableInfo:
+def _table(table: p4i.Table, profile: str) -> TableInfo:
     fields = [MatchField(f.id, f.name, f.bitwidth, f.match_type) for f in table.match_fields]
     return TableInfo(
         table.preamble.id, table.preamble.name, {field.name: field for field in fields},
-        {field.id: field for field in fields}, bool(table.implementation_id),
+        {field.id: field for field in fields}, profile,
     )  # fmt: skip
 
 

@@ -17,13 +17,14 @@ from finsy.proto import p4r
 
 from detour.base.errors import DetourError
 from detour.control.entries import Difference, Entity, Plan, difference
+from detour.control.groups import grouped, ungrouped
 from detour.control.p4runtime.client import FabricClient, SwitchClient
 from detour.control.p4runtime.codec import Codec
 
 
 @dataclass(frozen=True)
 class Written:
-    """Numbers of entities that were written, and that were already right."""
+    """Numbers of entities that are new, have changed, are gone, and were already right."""
 
     inserted: int = 0
     modified: int = 0
@@ -53,8 +54,10 @@ def updates(codec: Codec, change: Difference) -> list[p4r.Update]:
 
 async def reconcile_switch(switch: SwitchClient, target: list[Entity]) -> Written:
     """Writes what `target` and the switch differ in. Raises `DetourError`: the switch refuses an update or is gone."""
-    change = difference(await switch.read(), target)
-    await switch.write(updates(switch.codec, change))
+    held = await switch.read_stored()
+    change = difference(ungrouped(held), target)
+    stored = grouped(target, held, switch.codec.profiles)
+    await switch.write(updates(switch.codec, difference(held, stored)))
     fresh, changed = len(change.insert), len(change.modify)
     return Written(fresh, changed, len(change.delete), len(target) - fresh - changed)
 

@@ -8,7 +8,18 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.control import schema
-from detour.control.entries import Action, ActionSet, DefaultAction, Entity, Lpm, MeterConfig, Plan, TableEntry
+from detour.control.entries import (
+    Action,
+    ActionProfileGroup,
+    ActionSet,
+    DefaultAction,
+    Entity,
+    Lpm,
+    MeterConfig,
+    Plan,
+    Stored,
+    TableEntry,
+)
 from detour.control.p4runtime.client import FabricClient, SwitchClient, SwitchTarget
 from detour.control.p4runtime.monitor import Monitor
 from detour.control.p4runtime.pipeline import PipelineConfig
@@ -64,6 +75,35 @@ def test_only_differences_are_written(targets):
             await reconcile(fabric, {3: before})
             assert await reconcile(fabric, {3: after}) == Written(inserted=1, modified=1, deleted=2, unchanged=1)
             assert await reconcile(fabric, {3: after}) == Written(unchanged=3)
+
+    asyncio.run(run())
+
+
+def test_entries_share_a_group_until_none_needs_it(targets):
+    def groups(held: list[Stored]) -> list[tuple[tuple[int, int], ...]]:
+        return [each.members for each in held if isinstance(each, ActionProfileGroup)]
+
+    async def run() -> None:
+        async with FabricClient(targets[:1]) as fabric:
+            switch = fabric.switches[3]
+            for ports, members in (((1, 2), ((1, 1), (2, 1))), ((2,), ((2, 1),)), ((1, 2), ((1, 1), (2, 1)))):
+                plan: Plan = {3: [*(route(group, *ports) for group in range(20)), route(20, 7)]}
+                await reconcile(fabric, plan)
+                assert groups(await switch.read_stored()) == [members, ((3, 1),)]
+                assert set(plan[3]) <= set(await switch.read())
+            await reconcile(fabric, {3: [route(20, 7)]})
+            assert groups(await switch.read_stored()) == [((3, 1),)]
+
+    asyncio.run(run())
+
+
+def test_action_sets_that_another_controller_wrote_are_no_hindrance(targets):
+    async def run() -> None:
+        async with FabricClient(targets[:1]) as fabric:
+            switch = fabric.switches[3]
+            await switch.write([switch.codec.insert(route(0, 1)), switch.codec.insert(route(1, 1))])
+            assert await reconcile(fabric, {3: [route(1, 1), route(2, 2)]}) == Written(1, 0, 1, 1)
+            assert {route(1, 1), route(2, 2)} <= set(await switch.read())
 
     asyncio.run(run())
 

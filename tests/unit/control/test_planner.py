@@ -319,7 +319,7 @@ def test_full_tables_are_refused():
     with pytest.raises(DetourError, match=r"s0: \d+ entries for FabricIngress.router.route, which holds 10"):
         _with_sizes({**schema.TABLE_SIZE, schema.ROUTE: 10}, schema.SELECTOR_SIZE, topology)
     with pytest.raises(DetourError, match=r"s0: \d+ members for the selector of FabricIngress.router.route"):
-        _with_sizes(schema.TABLE_SIZE, {schema.ROUTE: 30}, topology)
+        _with_sizes(schema.TABLE_SIZE, {schema.ROUTE: 3}, topology)
 
 
 def _with_sizes(tables_, selectors, topology):

@@ -33,7 +33,8 @@ from detour.base.garbage import leave_cycles, no_collection
 from detour.base.places import BUILD
 from detour.base.progress import Progress, silent
 from detour.control import schema
-from detour.control.entries import Plan, difference
+from detour.control.entries import Entity, Plan, Stored, difference
+from detour.control.groups import grouped, ungrouped
 from detour.control.planner import planner
 from detour.control.routes.adaptive import group_links
 from detour.control.routes.hashes import DETOUR_BIT, PATHS, probe_ports
@@ -47,7 +48,7 @@ from detour.fabric.backends.base import address_hosts
 from detour.fabric.backends.clock import VirtualClock
 from detour.fabric.backends.network import NetworkFabric, lay_cables
 from detour.fabric.backends.settings import BackendChanges, FabricTerms
-from detour.fabric.backends.virtual.load import install, read_back, rewrite
+from detour.fabric.backends.virtual.load import install, profiles_of, read_back, rewrite
 from detour.fabric.backends.virtual.own_program import OwnProgram, read_program
 from detour.fabric.backends.virtual.pace import PacedClock, TimePace
 from detour.fabric.backends.virtual.path_sets import SET_PATHS, path_set
@@ -155,7 +156,7 @@ class VirtualFabric(NetworkFabric):
         self._paced = None if pace is None else PacedClock(self._now_ps, self.run, pace)
         self.clock = self._paced or VirtualClock(self._now_ps, self.run)
         self.failures: Failures = NONE
-        self._held: Plan | None = None
+        self._held: dict[int, list[Stored]] | None = None
         self._states: dict[int, SwitchState] = {}
         with no_collection():
             self._add_switches()
@@ -265,16 +266,22 @@ class VirtualFabric(NetworkFabric):
         change (`apply_failures`)."""
         plan = planner(self.scheme.planner)
         if self._held is None:
-            self._held = plan(self.topology, self.scheme.policy, self.failures)
-        planned = plan(self.topology, self.scheme.policy, failures)
+            first = plan(self.topology, self.scheme.policy, self.failures)
+            self._held = {device: self._stored(device, entities, ()) for device, entities in first.items()}
         written = 0
-        for device, entities in planned.items():
-            change = difference(self._held.get(device, []), entities)
+        for device, entities in plan(self.topology, self.scheme.policy, failures).items():
+            held = self._held.get(device, [])
+            change = difference(ungrouped(held), entities)
             written += len(change.insert) + len(change.modify) + len(change.delete)
             if change:
-                self.network.call(lambda device=device, change=change: rewrite(self.states[device], change))
-        self._held, self.failures = self._held | planned, failures
+                self._held[device] = self._stored(device, entities, held)
+                stored = difference(held, self._held[device])
+                self.network.call(lambda device=device, stored=stored: rewrite(self.states[device], stored))
+        self.failures = failures
         return written
+
+    def _stored(self, device: int, entities: Sequence[Entity], held: Sequence[Stored]) -> list[Stored]:
+        return grouped(entities, held, profiles_of(self.states[device]))
 
     def installed(self) -> Plan:
         """Entries and default actions of all tables, read back from the switches, by device id."""

@@ -8,40 +8,13 @@ from typing import Any
 
 from detour.base.errors import DetourError
 from detour.control import entries
+from detour.control.groups import grouped
 from detour.engine import tables
 from detour.engine.compiler import model
 from detour.engine.compiler.program import Program
 from detour.engine.network import Network
 from detour.engine.state import SwitchState
 from detour.topo import Switch
-
-
-class _Groups:
-    """Numbers of the groups that a switch has already. Planners share equal sets of actions among entries: looking
-    for the same object first spares hashing its contents."""
-
-    def __init__(self, taken: int = 0) -> None:
-        """`taken`: the highest number that is in use already."""
-        self._taken = taken
-        self._by_value: dict[tuple[str, entries.ActionSet], int] = {}
-        self._by_object: dict[tuple[str, int], tuple[entries.ActionSet, int]] = {}
-
-    def find(self, profile: str, choices: entries.ActionSet) -> int | None:
-        """The group of a set of actions in a profile."""
-        by_object = self._by_object.get((profile, id(choices)))
-        if by_object is not None:
-            return by_object[1]
-        number = self._by_value.get((profile, choices))
-        if number is not None:
-            self._by_object[profile, id(choices)] = choices, number
-        return number
-
-    def new(self, profile: str, choices: entries.ActionSet) -> int:
-        """A number for a set that has none."""
-        number = self._taken + len(self._by_value) + 1
-        self._by_value[profile, choices] = number
-        self._by_object[profile, id(choices)] = choices, number
-        return number
 
 
 def install(
@@ -65,12 +38,9 @@ def install(
 
 
 def load(network: Network, device: int, state: SwitchState, entities: Iterable[entries.Entity]) -> None:
-    """Writes the entities of a plan for one switch."""
-    groups = _Groups()
-    for entity in entities:
+    """Writes the entities of a plan for one switch, whose tables are empty."""
+    for entity in grouped(entities, (), profiles_of(state)):
         match entity:
-            case entries.TableEntry() | entries.DefaultAction():
-                _write(state, entity, groups)
             case entries.MeterConfig():
                 rates = tables.MeterRates(entity.cir, entity.cburst, entity.pir, entity.pburst)
                 state.meters[entity.meter].configure(entity.index, rates)
@@ -80,20 +50,19 @@ def load(network: Network, device: int, state: SwitchState, entities: Iterable[e
             case entries.MulticastGroup():
                 copies = [(replica.port, replica.instance) for replica in entity.replicas]
                 network.set_multicast_group(device, entity.group, copies)
+            case _:
+                _write(state, entity)
 
 
 def write(state: SwitchState, entities: Iterable[entries.TableEntry | entries.DefaultAction]) -> None:
     """Writes entries and default actions into empty tables."""
-    groups = _Groups()
-    for entity in entities:
-        _write(state, entity, groups)
+    for entity in grouped(entities, (), profiles_of(state)):
+        _write(state, entity)
 
 
-def _write(state: SwitchState, entity: entries.TableEntry | entries.DefaultAction, groups: _Groups) -> None:
-    if isinstance(entity, entries.TableEntry):
-        _insert(state, entity, groups)
-    else:
-        _set_default(state.tables[entity.table], entity)
+def profiles_of(state: SwitchState) -> dict[str, str]:
+    """The action profiles of the tables that have one."""
+    return {name: table.profile.name for name, table in state.tables.items() if table.profile is not None}
 
 
 def read_back(state: SwitchState, names: Collection[str] | None = None) -> list[entries.Entity]:
@@ -151,36 +120,54 @@ def _choices(profile: tables.ActionProfile | None, target: tables.MemberRef | ta
 
 
 def rewrite(state: SwitchState, change: entries.Difference) -> None:
-    """Writes what two plans for a switch that has traffic differ in; of tables and default actions only. Groups that
-    nothing uses any more stay."""
-    numbers = [number for profile in state.action_profiles.values() for number in profile.groups()]
-    groups = _Groups(max(numbers, default=0))
+    """Writes what two plans for a switch that has traffic differ in; of tables, groups and default actions only."""
     for number, entity in enumerate((*change.insert, *change.modify)):
-        match entity:
-            case entries.TableEntry():
-                _insert(state, entity, groups, fresh=number < len(change.insert))
-            case entries.DefaultAction():
-                _set_default(state.tables[entity.table], entity)
-            case _:
-                raise DetourError(f"{type(entity).__name__} cannot be changed while traffic flows")
+        _write(state, entity, fresh=number < len(change.insert))
     for entity in change.delete:
-        if isinstance(entity, entries.TableEntry):
-            table = state.tables[entity.table]
-            table.delete(table.find(_key(table, entity), entity.priority))
+        match entity:
+            case entries.TableEntry() | entries.GroupEntry():
+                table = state.tables[entity.table]
+                table.delete(table.find(_key(table, entity), entity.priority))
+            case entries.ActionProfileGroup():
+                state.action_profiles[entity.profile].delete_group(entity.group)
+            case _:
+                raise _fixed(entity)
 
 
-def _key(table: tables.MatchTable, entry: entries.TableEntry) -> tuple[Any, ...]:
+def _fixed(entity: entries.Stored) -> DetourError:
+    return DetourError(f"{type(entity).__name__} cannot be changed while traffic flows")
+
+
+def _key(table: tables.MatchTable, entry: entries.TableEntry | entries.GroupEntry) -> tuple[Any, ...]:
     given = dict(entry.match)
     return tuple(_element(field, given.get(field.name)) for field in table.spec.key)
 
 
-def _insert(state: SwitchState, entry: entries.TableEntry, groups: _Groups, *, fresh: bool = True) -> None:
-    """Writes an entry, or, if it is not `fresh`, gives the one that is there another action."""
-    table = state.tables[entry.table]
+def _write(state: SwitchState, entity: entries.Stored, *, fresh: bool = True) -> None:
+    """Writes an entity, or, if it is not `fresh`, changes the one that is there."""
+    match entity:
+        case entries.TableEntry() | entries.GroupEntry():
+            _write_entry(state.tables[entity.table], entity, fresh)
+        case entries.DefaultAction():
+            table = state.tables[entity.table]
+            table.set_default(*_call(table.spec.actions, entity.action))
+        case entries.ActionProfileMember() if fresh:
+            profile = state.action_profiles[entity.profile]
+            profile.add_member(entity.member, *_call(profile.spec.actions.values(), entity.action))
+        case entries.ActionProfileGroup():
+            profile = state.action_profiles[entity.profile]
+            put = profile.add_group if fresh else profile.set_group
+            put(entity.group, [tables.GroupMember(member, weight) for member, weight in entity.members])
+        case _:
+            raise _fixed(entity)
+
+
+def _write_entry(table: tables.MatchTable, entry: entries.TableEntry | entries.GroupEntry, fresh: bool) -> None:
     key = _key(table, entry)
-    if isinstance(entry.action, entries.ActionSet):
-        target, params = tables.GroupRef(_group(state, table, entry.action, groups)), ()
+    if isinstance(entry, entries.GroupEntry):
+        target, params = tables.GroupRef(entry.group), ()
     else:
+        assert isinstance(entry.action, entries.Action)  # the table has no action profile
         target, params = _call(table.spec.actions, entry.action)
     if fresh:
         table.insert(key, target, params, entry.priority)
@@ -201,27 +188,6 @@ def _element(field: model.KeyField, value: Any) -> Any:
         case None if field.match_type == "range":
             return 0, (1 << field.bits) - 1
     return value
-
-
-def _group(state: SwitchState, table: tables.MatchTable, choices: entries.ActionSet, groups: _Groups) -> int:
-    """The group of a set of actions; equal sets of a table share one."""
-    profile = table.profile
-    assert profile is not None
-    number = groups.find(profile.name, choices)
-    if number is not None:
-        return number
-    first = len(list(profile.members())) + 1
-    members = []
-    for member, choice in enumerate(choices.choices, start=first):
-        profile.add_member(member, *_call(profile.spec.actions.values(), choice.action))
-        members.append(tables.GroupMember(member, choice.weight))
-    number = groups.new(profile.name, choices)
-    profile.add_group(number, members)
-    return number
-
-
-def _set_default(table: tables.MatchTable, entity: entries.DefaultAction) -> None:
-    table.set_default(*_call(table.spec.actions, entity.action))
 
 
 def _call(actions: Iterable[model.ActionIr], action: entries.Action) -> tuple[str, tuple[int, ...]]:
