@@ -12,19 +12,18 @@ import select
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
+from detour.base.places import BUILD
 from tests.ptf import packets
-from tests.ptf.p4rt import Client, Schema
+from tests.ptf.p4rt import Client, Schema, clone_session
 from tests.ptf.platforms import CPU_PORT, PORTS, Platform
 from tests.waiting import PATIENCE_S
 
 DEADLINE = PATIENCE_S
-BUILD = Path(__file__).parents[2] / "p4src" / "build"
 BARRIER = "fdff::"
 """Nobody's address; a host route per port leads barrier packets there."""
 NOT_A_HEADER = 59
@@ -55,19 +54,38 @@ Expected = Packet | bytes | Mask
 class Switch:
     """The switch under test, with one of our programs and the routes of the barrier packets."""
 
-    def __init__(self, platform: Platform, program: str = "fabric", routes: bool = True) -> None:
-        """`routes`: of barrier packets, where the program has a table for them."""
+    def __init__(self, platform: Platform, program: str = "fabric", of_fabric: bool = True) -> None:
+        """`of_fabric`: node 1 in group 0 of 9, with the routes of barrier packets; otherwise no entries."""
         self.platform = platform
         self.schema = Schema.load(BUILD / f"{program}.p4info.txtpb")
         self.client = Client(platform.address).open()
-        self.client.set_pipeline(self.schema.config((BUILD / f"{program}.json").read_bytes()))
+        self._config = self.schema.config((BUILD / f"{program}.json").read_bytes())
+        self._of_fabric = of_fabric
         self._sockets = {platform.sockets[p].fileno(): p for p in PORTS}
         self._received: dict[int, deque[bytes]] = {p: deque() for p in (*PORTS, CPU_PORT)}
         self._used: set[int] = set()
         self._numbers = itertools.count(1)
-        self.packet_ins: deque[tuple[int, int, bytes]] = deque()
-        for port in PORTS if routes else ():
-            self.route(f"{BARRIER}{port:x}", 128, [port])
+        self._set_up()
+
+    def _set_up(self) -> None:
+        self.client.set_pipeline(self._config)
+        if self._of_fabric:
+            for port in PORTS:
+                self.route(f"{BARRIER}{port:x}", 128, [port])
+            self.node()
+
+    def reset(self) -> None:
+        """Makes it as good as new: what is still on its way comes out and is forgotten, and the pipeline is set once
+        more, which clears all entries, counters and registers. Rates of queues stay."""
+        self.barrier()
+        # BMv2 keeps the sessions of the pipeline before.
+        if sessions := self.client.read(clone_session(0)):
+            self.client.delete(*sessions)
+        self._set_up()
+        for frames in self._received.values():
+            frames.clear()
+        while not self.client.packets.empty():
+            self.client.packets.get()
 
     # -- entries ----------------------------------------------------------------------------------------
 

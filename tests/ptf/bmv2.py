@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 
 from detour.base.errors import DetourError
@@ -27,6 +28,7 @@ BINARY = "simple_switch_grpc"
 START_SECONDS = PATIENCE_S
 
 
+@cache
 def missing(interfaces: bool = True) -> str | None:
     """Why BMv2 cannot be used here; None if it can. `interfaces`: veth pairs are needed, hence root."""
     if shutil.which(BINARY) is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every packet test gets a fresh switch, once as the engine and once as BMv2."""
+"""Every packet test gets a switch without any state, once as the engine and once as BMv2."""
 
 from __future__ import annotations
 
@@ -28,22 +28,49 @@ def _coverage(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-def switch_with(backend: str, program: str, of_fabric: bool = True) -> Iterator[Switch]:
-    """A switch with a program: node 1 in group 0 of 9, no routes but those of the barrier; not `of_fabric`: nothing."""
+_IDLE: dict[tuple[str, str], Switch] = {}
+"""switches that tests are done with, reset, by backend and program"""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _idle_switches() -> Iterator[None]:
+    """The tests of a module share switches, one after the other."""
+    yield
+    while _IDLE:
+        _close(_IDLE.popitem()[1])
+
+
+def _close(switch: Switch) -> None:
+    switch.close()
+    switch.platform.close()
+
+
+def _start(backend: str, program: str, of_fabric: bool) -> Switch:
     reason = platforms.missing(backend)
     if reason is not None:
         pytest.skip(reason)
     platform = platforms.make(backend)
     try:
-        under_test = Switch(platform, program, routes=of_fabric)
-        if of_fabric:
-            under_test.node()
-        try:
-            yield under_test
-        finally:
-            under_test.close()
-    finally:
+        return Switch(platform, program, of_fabric)
+    except BaseException:
         platform.close()
+        raise
+
+
+def switch_with(backend: str, program: str, of_fabric: bool = True) -> Iterator[Switch]:
+    """A switch with a program, as good as new (see `Switch`). One whose queues have had another rate is not used
+    again, nor is one that cannot be reset, which is an error of the test that had it."""
+    key = backend, program
+    under_test = _IDLE.pop(key, None) if of_fabric else None
+    under_test = under_test or _start(backend, program, of_fabric)
+    try:
+        yield under_test
+        if of_fabric and not under_test.platform.slowed:
+            under_test.reset()
+            _IDLE[key] = under_test
+    finally:
+        if _IDLE.get(key) is not under_test:
+            _close(under_test)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -26,6 +26,8 @@ class Platform(Protocol):
     name: str
     address: str
     sockets: dict[int, socket.socket]
+    slowed: bool
+    """whether a queue has had another rate than it started with"""
 
     def send(self, port: int, data: bytes) -> None:
         """Lets a frame arrive at a port."""
@@ -46,11 +48,13 @@ class Bmv2Platform:
         self._switch = Bmv2(PORTS, cpu_port=CPU_PORT, priorities=PRIORITIES)
         self.address = self._switch.address
         self.sockets = {p: self._switch.port_socket(p) for p in PORTS}
+        self.slowed = False
 
     def send(self, port: int, data: bytes) -> None:
         self.sockets[port].send(data)
 
     def slow_down(self, port: int, packets_per_second: int) -> None:
+        self.slowed = True
         with self._switch.thrift() as thrift:
             thrift.target.set_egress_queue_rate(port, packets_per_second)
 
@@ -71,6 +75,7 @@ class EnginePlatform:
         self._network = Network(RealTime(), packets=4096)
         self._network.add_switch(1, cpu_port=CPU_PORT, priorities=PRIORITIES)
         self.sockets: dict[int, socket.socket] = {}
+        self.slowed = False
         for port in PORTS:
             self._network.attach_unix((1, port), folder / f"port{port}", folder / f"tester{port}")
             self.sockets[port] = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -86,6 +91,7 @@ class EnginePlatform:
         self.sockets[port].send(data)
 
     def slow_down(self, port: int, packets_per_second: int) -> None:
+        self.slowed = True
         self._network.set_queue((1, port), rate_pps=packets_per_second)
 
     def close(self) -> None:

@@ -89,6 +89,7 @@ def test_access_rules_count(switch: Switch) -> None:
     assert switch.direct_counter(permit) == 4
     assert switch.direct_counter(deny) == 1
     assert switch.counter("reasons", DENIED)[0] == 1
+    switch.client.delete(deny)  # it would drop barrier packets
 
 
 def test_counters_can_be_set_and_cleared(switch: Switch) -> None:
