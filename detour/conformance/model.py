@@ -4,11 +4,12 @@ results."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from fnmatch import fnmatchcase
-from functools import cache
+from fnmatch import translate
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +115,11 @@ class SpecSentence:
     checks: tuple[str, ...]
     text: str
 
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Matches the ids of `checks`."""
+        return re.compile("|".join(map(translate, self.checks)))
+
 
 @cache
 def read_sentences() -> tuple[SpecSentence, ...]:
@@ -129,6 +135,6 @@ def read_sentences() -> tuple[SpecSentence, ...]:
 def sentence_of(check: str) -> SpecSentence:
     """The first sentence one of whose patterns the check's id fits. KeyError if there is none."""
     for sentence in read_sentences():
-        if any(fnmatchcase(check, pattern) for pattern in sentence.checks):
+        if sentence.pattern.match(check):
             return sentence
     raise KeyError(f"no sentence is for the check {check}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,7 +57,6 @@ from detour.fabric.backends.virtual.scheme import (
     TELEMETRY_LERP,
     TELEMETRY_LERP_LITERAL,
 )
-from detour.topo import parse_topology
 
 DOCUMENT = "results.md"
 SETTINGS_DOCUMENT = "results-settings.md"
@@ -76,18 +76,6 @@ _CURVES: dict[str, dict[tuple[str, str], tuple[int, ...]]] = {
         ("D3", "adv1"): (8, 32, 256, 1_024),
         ("D3", "adv2"): (8, 32, 256),
     },
-    "full": {
-        (topology, pattern): tuple(
-            sorted(
-                {
-                    *nonshortest.default_pairs(topology, pattern),
-                    *(pairs_of_load(parse_topology(spec), pattern, load) for load in paper.LOADS),
-                }
-            )
-        )
-        for topology, spec in paper.TOPOLOGIES.items()
-        for pattern in PATTERNS
-    },
 }
 """numbers of pairs by extent, topology and pattern"""
 
@@ -104,11 +92,24 @@ _ELSEWHERE = (("permutation", 72), ("two-jobs", 288))
 """hold-outs on which additions are left out as well"""
 
 
+@cache
+def _counts(extent: str) -> dict[tuple[str, str], tuple[int, ...]]:
+    """Numbers of pairs by topology and pattern."""
+    if extent != "full":
+        return _CURVES[extent]
+    of_loads = {
+        (topology, pattern): {pairs_of_load(settings.papers_topology(topology), pattern, load) for load in paper.LOADS}
+        for topology in paper.TOPOLOGIES
+        for pattern in PATTERNS
+    }
+    return {cell: tuple(sorted({*nonshortest.default_pairs(*cell), *counts})) for cell, counts in of_loads.items()}
+
+
 def selections(extent: str) -> list[NonshortestSelection]:
     """Return the selections of the schemes' runs: the curves, and where a load of Table III falls on them, all variants
     and draws."""
     chosen = []
-    for (topology, pattern), counts in _CURVES[extent].items():
+    for (topology, pattern), counts in _counts(extent).items():
         for count in counts:
             plain = NonshortestSelection(topology, pattern, (count,), tuple(SCHEMES), times=extent)
             if nonshortest.load_of(topology, pattern, count) is None:
@@ -219,7 +220,7 @@ def draw(outcome: Evaluation, folder: Path) -> dict[str, str]:
         if mine:
             drawn[topology] = f"fig{number}-{topology.lower()}.svg"
             figures.throughput(mine, folder / drawn[topology])
-    last = [(topology, pattern, counts[-1]) for (topology, pattern), counts in _CURVES["normal"].items()]
+    last = [(topology, pattern, counts[-1]) for (topology, pattern), counts in _counts("normal").items()]
     series = [run for run in points if run.traffic in last and run.topology == "D1" and run.seed == 1]
     if series:
         drawn["time"] = "over-time.svg"
@@ -235,8 +236,8 @@ def left_out(extent: str) -> list[tuple[str, str]]:
     if extent == "full":
         return []
     lines = []
-    for (topology, pattern), counts in _CURVES["full"].items():
-        if missing := sorted(set(counts) - set(_CURVES[extent].get((topology, pattern), ()))):
+    for (topology, pattern), counts in _counts("full").items():
+        if missing := sorted(set(counts) - set(_counts(extent).get((topology, pattern), ()))):
             numbers = ",".join(map(str, missing))
             command = f"detour reproduce nonshortest --topology {topology} --pattern {pattern} --pairs {numbers}"
             lines.append((f"{topology} {pattern.upper()}", f"{command} --full"))

@@ -8,6 +8,7 @@ import importlib.util
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -135,15 +136,13 @@ UNREADABLE = {
 BREAK = re.compile(r"\n\s*(?:#|//|\*)?\s*")
 
 
-def _texts() -> dict[Path, str]:
+@cache
+def texts() -> dict[Path, str]:
     """Every file that people write, with comments that go on in the next line joined."""
     top = [path for path in ROOT.glob("*") if path.is_file()]
     below = [path for folder in ("detour", "tests", "docs") for path in (ROOT / folder).rglob("*")]
     files = [path for path in (*top, *below) if path.suffix in SUFFIXES or path.name == "Makefile"]
     return {path: BREAK.sub(" ", path.read_text()) for path in files if path != Path(__file__).resolve()}
-
-
-TEXTS = _texts()
 
 
 def _headings() -> set[str]:
@@ -156,13 +155,13 @@ def _anchor(heading: str) -> str:
 
 
 def test_everything_is_looked_at() -> None:
-    assert {path.suffix for path in TEXTS} >= {".py", ".p4", ".md", ".toml"}
-    assert len(TEXTS) > 700
+    assert {path.suffix for path in texts()} >= {".py", ".p4", ".md", ".toml"}
+    assert len(texts()) > 700
 
 
 @pytest.mark.parametrize("what", UNREADABLE)
 def test_nothing_unreadable_is_cited(what: str) -> None:
-    citations = {str(path.relative_to(ROOT)): UNREADABLE[what].findall(text) for path, text in TEXTS.items()}
+    citations = {str(path.relative_to(ROOT)): UNREADABLE[what].findall(text) for path, text in texts().items()}
     assert not {path: hits for path, hits in citations.items() if hits}
 
 
@@ -174,19 +173,19 @@ def test_what_was_once_cited_would_be_found(text: str) -> None:
 
 
 def test_headings_that_are_cited_exist_and_the_other_way_round() -> None:
-    cited = {heading for text in TEXTS.values() for heading in CITED.findall(text)}
+    cited = {heading for text in texts().values() for heading in CITED.findall(text)}
     assert cited - {"Heading"} == _headings()
 
 
 def test_who_names_the_page_names_a_heading() -> None:
     """In code; documents may link to all of it."""
-    code = {path: text for path, text in TEXTS.items() if path.suffix in {".py", ".p4"}}
+    code = {path: text for path, text in texts().items() if path.suffix in {".py", ".p4"}}
     loose = [str(path) for path, text in code.items() if text.count("facts.md") != len(CITED.findall(text))]
     assert not loose
 
 
 def test_links_to_headings_lead_somewhere() -> None:
     anchors = {_anchor(heading) for heading in _headings()}
-    linked = {anchor for path, text in TEXTS.items() if path.suffix == ".md" for anchor in LINKED.findall(text)}
+    linked = {anchor for path, text in texts().items() if path.suffix == ".md" for anchor in LINKED.findall(text)}
     assert linked
     assert linked <= anchors
