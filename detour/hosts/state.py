@@ -200,11 +200,6 @@ def qp_numbers(hs: Hosts, rows: Any) -> Any:
     return FIRST_QPN + rows + hs.qp["generation"][rows] * (hs.cfg[0]["qpn_mask"] + 1)
 
 
-def generations(hs: Hosts) -> int:
-    """Number of QP numbers of a row of the table. 0xFFFFFF, the multicast QP, is none of them."""
-    return ((1 << 24) - 2 * FIRST_QPN) // (int(hs.cfg[0]["qpn_mask"]) + 1)
-
-
 def next_key(hs: Hosts, index: int, draw: int) -> int:
     """Key of the next registration in row `index` of the table of memory regions; `draw` is 0 to 255. 32 bits: the
     number of registrations, the row, a byte that is random at first. No key comes again before all others of the row

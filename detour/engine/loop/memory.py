@@ -62,7 +62,7 @@ def _doubled(array: np.ndarray) -> np.ndarray:
 class Memory:
     """All arrays of one loop. Tables grow by doubling; that may happen only while no slice runs.
 
-    `address` is that of the globals, which native functions take; `g` their record. Rows of tables are read and
+    `address` is that of the globals, which native functions take; `g` their (first) record. Rows of tables are read and
     written as `memory.row("ports", i)["rx_packets"]`, whole columns as `memory.column("ports", "rx_packets")`.
     """
 
@@ -70,6 +70,7 @@ class Memory:
         """`elided`: of a frame longer than `frame_bytes` that a native host sends only so many bytes are stored.
         `workers`: threads that may execute the loop, each with globals of its own."""
         self.globals = zeros(workers, layout.LoopGlobals.dtype)
+        self.g: Any = self.globals[0]
         self._nodes_of: NodesOf | None = None
         self._side = np.zeros(0, np.int64)
         self._settled = False
@@ -84,11 +85,6 @@ class Memory:
         self._buffers: dict[str, np.ndarray] = {}
         self._make_pool(packets, frame_bytes, elided)
         self._make_buffers()
-
-    @property
-    def g(self) -> Any:
-        """The record of globals."""
-        return self.globals[0]
 
     @property
     def address(self) -> int:

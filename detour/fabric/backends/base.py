@@ -14,13 +14,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from detour.base.errors import DetourError
 from detour.fabric.backends.clock import FabricClock
 from detour.fabric.backends.settings import FabricTerms
 from detour.fabric.records import BackendDetails, PortState
 from detour.hosts.state import Hosts, set_host
 from detour.hosts.verbs import Context, Device
-from detour.topo import Host, Topology, address
+from detour.topo import Topology, address
 from detour.topo.failures import Failures, dead_links
 from detour.topo.topology import Link
 
@@ -112,13 +111,6 @@ class Fabric(ABC):
     def linux_hosts(self) -> frozenset[int]:
         """Hosts whose programs are Linux': nothing here sends for them."""
         return frozenset(host.index for host in self.topology.hosts if self.linux and host.name in self.linux)
-
-    def own_host(self, name: str) -> Host:
-        """A host that has verbs, by its name. Raises DetourError if there is none, or it is a namespace of Linux."""
-        host = self.topology.host(name)
-        if host.index in self.linux_hosts():
-            raise DetourError(f"{name} is a Linux host: send from it with `detour exec {name} -- ping6 ...`")
-        return host
 
     def context(self, host: int) -> Context:
         """Verbs of one host."""

@@ -152,9 +152,14 @@ class Transfers:
         )  # fmt: skip
 
     def _ends(self, source: str, target: str) -> tuple[Host, Host]:
-        for name in (source, target):
-            self._fabric.own_host(name)
-        return self._paths.ends(source, target)
+        """The hosts of these names. Raises DetourError: there is none, they are one, or one is a namespace of Linux."""
+        ends = self._paths.ends(source, target)
+        for host in ends:
+            if self._fabric.linux and host.name in self._fabric.linux:
+                raise DetourError(
+                    f"{host.name} is a Linux host: send from it with `detour exec {host.name} -- ping6 ...`"
+                )
+        return ends
 
     def _choice(self, a: Host, b: Host, sport: int | None, usid: str | None, spray: bool) -> tuple[int | None, Choice]:
         """The flow of the placement that a connection is, if it is one, and its paths."""

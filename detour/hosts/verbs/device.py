@@ -13,7 +13,7 @@ from detour.base.errors import DetourError
 from detour.hosts import rdma, state
 from detour.hosts.addresses import to_text
 from detour.hosts.records import HOST_COUNTERS
-from detour.hosts.state import Hosts, generations, next_key
+from detour.hosts.state import FIRST_QPN, Hosts, next_key
 from detour.hosts.verbs.types import SGE, WC, AccessFlag, WCOpcode, WCStatus
 
 T = TypeVar("T")
@@ -39,6 +39,8 @@ class Device:
         self._free = [(0, int(hs.cfg[0]["arena_bytes"]))]
         self._free_qps = deque(range(len(hs.qp)))
         self._resting: dict[int, int] = {}
+        self.generations = ((1 << 24) - 2 * FIRST_QPN) // (int(hs.cfg[0]["qpn_mask"]) + 1)
+        """QP numbers of a row of the table. 0xFFFFFF, the multicast QP, is none of them"""
         self._free_mrs = deque(range(len(hs.mr)))
         self._free_cqs = deque(range(len(hs.cq)))
         self.rooms: dict[int, tuple[PD, CQ, MR]] = {}
@@ -95,8 +97,8 @@ class Device:
         one rests until no frame can be under way any more that names its first ones."""
         if what == "qp":
             following = int(self.hs.qp[index]["generation"]) + 1
-            self.call(lambda: assign(self.hs.qp[index], {"generation": following % generations(self.hs)}))
-            if following == generations(self.hs):
+            self.call(lambda: assign(self.hs.qp[index], {"generation": following % self.generations}))
+            if following == self.generations:
                 self._resting[index] = self._now() + int(self.hs.cfg[0]["frame_life_ps"])
         {"qp": self._free_qps, "mr": self._free_mrs, "cq": self._free_cqs}[what].append(index)
 

@@ -11,7 +11,7 @@ from detour.hosts import rdma
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import make_hosts
-from detour.hosts.state import FIRST_QPN, generations, next_key, qp_numbers, set_host
+from detour.hosts.state import FIRST_QPN, next_key, qp_numbers, set_host
 from detour.hosts.verbs import CQ, PD, QP, Context, Device, Path, QPInitAttr, SendWR
 from detour.hosts.verbs.bulk import connect_many
 from tests.native import from_python
@@ -48,8 +48,9 @@ def test_numbers_of_a_row_differ() -> None:
 def test_numbers_fit_24_bits_for_any_size(n_qps: int) -> None:
     hs = make_hosts(1, 1)
     hs.cfg[0]["n_qps"], hs.cfg[0]["qpn_mask"] = n_qps, (1 << (n_qps - 1).bit_length()) - 1
-    hs.qp["generation"] = generations(hs) - 1
-    assert generations(hs) >= 1
+    generations = Device(hs).generations
+    assert generations >= 1
+    hs.qp["generation"] = generations - 1
     last = int(qp_numbers(hs, np.array([0]))[0]) + n_qps - 1
     assert last < 0xFFFFFF, "which is the multicast QP"
     assert int(row_of(hs.native, last)) == n_qps - 1
@@ -105,7 +106,7 @@ def test_a_row_whose_numbers_are_used_up_rests() -> None:
     pair = make_pair(n_qps=2, config=HostConfig(frame_life_ps=1000 * US))
     rows = {pair.qp_a.index, pair.qp_b.index}
     replace(pair)
-    pair.hs.qp["generation"] = generations(pair.hs) - 1
+    pair.hs.qp["generation"] = Device(pair.hs).generations - 1
     pair.hs.host["now"][1] = 70 * US
     pair.qp_a.close()
     pair.hs.host["now"][1] = 75 * US
@@ -128,7 +129,7 @@ def test_whoever_runs_the_hosts_says_what_time_it_is() -> None:
     set_host(hs, 0, "fd00::1")
     time = [5]
     device = Device(hs, now=lambda: time[0])
-    hs.qp["generation"] = generations(hs) - 1
+    hs.qp["generation"] = device.generations - 1
     context = Context(device, 0)
     pd, cq = PD(context), CQ(context)
     QP(pd, cq).close()
