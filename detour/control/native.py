@@ -18,8 +18,8 @@ VERIFIER = _part("verifier", "verifier.", "cycles", "dependencies", "fabric_stat
 FORS_PART = _part("fors", "fors.", "ejection", "exchange", "incremental", "phase_assignment", "recolour")
 PLACEMENT = _part("placement", "placement.", "alternating_paths", "ecmp", "network", "rebalance", "search")
 EXPANDER = _part(
-    "expander", "expander.", "approximate", "counts", "demand", "enumeration", "forests", "lanes", "nue", "proof",
-    "routes", "tagger",
+    "expander", "expander.", "approximate", "counts", "demand", "enumeration", "forests", "lanes", "nue",
+    "optimum", "proof", "routes", "tagger",
 )  # fmt: skip
 FORS_PART.companions = PLACEMENT.companions = (COLOURING,)
 EXPANDER.companions = (VERIFIER,)

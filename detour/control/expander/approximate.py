@@ -31,6 +31,15 @@ class ThroughputBounds(NamedTuple):
     rounds: int
 
 
+class Played(NamedTuple):
+    """`flows` (paths,) behind the lower bound, as fractions of their pair's demand; `prices` (channels,) of a flow of 1
+    behind the upper one, 0 for channels that no path takes."""
+
+    bounds: ThroughputBounds
+    flows: FloatArray
+    prices: FloatArray
+
+
 @EXPANDER.entry
 def _loads(
     first: Int64s1, begin: Int64s1, channels: Int32s1, demand: Floats1, fraction: Floats1, unit: Floats1, load: Floats1
@@ -116,29 +125,32 @@ def bounds_of(
 def solve(
     first: Int64Array, begin: Int64Array, channels: Int32Array, demand: FloatArray, gap: float,
     capacity: FloatArray,
-) -> tuple[ThroughputBounds, FloatArray]:  # fmt: skip
+) -> Played:  # fmt: skip
     """Plays until upper / lower - 1 <= gap or `MAX_ROUNDS` are over.
 
     `first`: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1. `begin`: (paths + 1,) channels of path r are
     channels[begin[r]:begin[r+1]]. `channels`: channel numbers. `demand`: (pairs,). `gap`: how close the bounds are to
-    come. `capacity`: what each channel carries, by its number. Returns the bounds, and the flows (paths,) behind the
-    lower one as fractions of their pair's demand."""
+    come. `capacity`: what each channel carries, by its number."""
     used, renumbered = np.unique(channels, return_inverse=True)
     game = _Game(first, begin, renumbered.astype(np.int32), demand, 1.0 / capacity[used])
     best = even = game.bounds()
-    flows = game.flows.copy()
+    flows, costs = game.flows.copy(), game.prices.copy()
     for k in range(1, MAX_ROUNDS + 1):
         game.play()
         if k % _CHECK == 0 or k == MAX_ROUNDS:
             now = game.bounds()
             if now.lower > best.lower:
                 flows = game.flows.copy()
+            if now.upper < best.upper:
+                costs = game.prices.copy()
             best = ThroughputBounds(max(best.lower, now.lower), min(best.upper, now.upper), k)
             if best.upper <= best.lower * (1 + gap):
                 break
             if now.lower < 0.7 * even.lower:
                 game.begin(0.5)
-    return best, flows
+    prices = np.zeros(capacity.size)
+    prices[used] = costs / capacity[used]
+    return Played(best, flows, prices)
 
 
 class _Game:
