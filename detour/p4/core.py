@@ -9,9 +9,9 @@ Nodes are immutable but for the bodies of declarations, which are filled in afte
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
-from typing import dataclass_transform
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import TypeVar, dataclass_transform
 
 from detour.p4.source import NOWHERE, Node, Span
 from detour.p4.types import VOID, Annotation, FieldOf, Type, TypeVariable
@@ -461,6 +461,7 @@ _ELSEWHERE = frozenset({"type", "span", "declaration", "action", "function", "me
 """Fields that hold no part of the node, or name what stands elsewhere."""
 _PLAIN = frozenset({"str", "int", "bool", "int | None", "int | bool | str"})
 _PARTS: dict[type, list[str]] = {}
+Made = TypeVar("Made", bound=Node)
 
 
 def parts(node: object) -> list[object]:
@@ -471,6 +472,18 @@ def parts(node: object) -> list[object]:
         known = fields(kind)  # type: ignore[arg-type]
         _PARTS[kind] = names = [one.name for one in known if one.name not in _ELSEWHERE and one.type not in _PLAIN]
     return [getattr(node, name) for name in names]
+
+
+def with_parts(node: Made, change: Callable[[Expression], Expression]) -> Made:
+    """The node with its expressions changed."""
+
+    def changed(part: object) -> object:
+        if isinstance(part, tuple):
+            return tuple(map(changed, part))
+        return change(part) if isinstance(part, Expression) else part
+
+    values = [*map(changed, parts(node))]
+    return replace(node, **dict(zip(_PARTS[type(node)], values, strict=True)))  # type: ignore[type-var]
 
 
 def walk(root: object) -> Iterator[object]:

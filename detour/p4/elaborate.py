@@ -12,16 +12,18 @@ A block is an instance of a package, parser, control or extern with what its con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from detour.p4 import core, types
-from detour.p4.check.constants import compute, wrap
+from detour.p4.check.constants import fold
 from detour.p4.core import walk
 from detour.p4.messages import Messages
 
 Node = core.Instance | core.Construct
 """What stands for an instance in the source: a named one, or a constructor call without a name."""
+
+_FOLDED = (core.Cast, core.Unary, core.Binary, core.Slice, core.Member, core.Index, core.TupleValue, core.StructValue)
 
 
 @dataclass(eq=False, slots=True)
@@ -43,7 +45,36 @@ class Block:
 
     def value(self, expression: core.Expression) -> Value:
         """What an expression is worth in this instance: a block for an instance, else a folded expression."""
-        return _FOLD.get(type(expression), _unchanged)(expression, self)
+        match expression:
+            case core.Ref():
+                return self._reference(expression)
+            case core.Construct():
+                return self.children.get(expression, expression)
+            case core.Conditional():
+                chosen = self.number(expression.condition)
+                return expression if chosen is None else self.value(expression.yes if chosen else expression.no)
+            case _ if isinstance(expression, _FOLDED):
+                return fold(core.with_parts(expression, self._folded))
+        return expression
+
+    def _folded(self, part: core.Expression) -> core.Expression:
+        """A part of an expression; instances stay where they are mentioned."""
+        value = self.value(part)
+        return value if isinstance(value, core.Expression) else part
+
+    def _reference(self, node: core.Ref) -> Value:
+        of = node.declaration
+        if isinstance(of, core.Variable):
+            scope: Block | None = self
+            while scope is not None:
+                if of in scope.bindings:
+                    return scope.bindings[of]
+                scope = scope.parent
+        elif isinstance(of, core.Instance):
+            return self.children.get(of) or self.top.get(of) or node
+        elif isinstance(of, core.Constant) and of.value is not None:
+            return self.value(of.value)
+        return node
 
     def number(self, expression: core.Expression) -> int | None:
         """The number that an expression is worth in this instance, if it is one."""
@@ -253,112 +284,3 @@ def _unnamed(declaration: core.Declaration) -> Iterator[tuple[core.Construct, st
                 if node not in inside:
                     yield node, names.get(node) or str(node.type).partition("<")[0]
                 inside.update(one for one in node.arguments if one is not None)
-
-
-# ---------------------------------------------------------------- folding
-
-
-def _unchanged(node: core.Expression, _: Block) -> Value:
-    return node
-
-
-def _ref(node: core.Ref, block: Block) -> Value:
-    of = node.declaration
-    if isinstance(of, core.Variable):
-        scope: Block | None = block
-        while scope is not None:
-            if of in scope.bindings:
-                return scope.bindings[of]
-            scope = scope.parent
-    elif isinstance(of, core.Instance):
-        return block.children.get(of) or block.top.get(of) or node
-    elif isinstance(of, core.Constant) and of.value is not None:
-        return block.value(of.value)
-    return node
-
-
-def _construct(node: core.Construct, block: Block) -> Value:
-    return block.children.get(node, node)
-
-
-def _number(value: Value) -> int | None:
-    if isinstance(value, core.Literal) and not isinstance(value.value, str):
-        return int(value.value)
-    return value.value if isinstance(value, core.EnumMember) else None
-
-
-def _literal(node: core.Expression, value: int) -> core.Literal:
-    kind = types.underlying(node.type)
-    return core.Literal(node.type, node.span, bool(value) if kind == types.BOOL else wrap(value, kind))
-
-
-def _cast(node: core.Cast, block: Block) -> Value:
-    operand = block.value(node.operand)
-    number = _number(operand)
-    kind = types.underlying(node.type)
-    if number is not None and isinstance(kind, (types.Bits, types.Simple)):
-        return _literal(node, number)
-    if isinstance(operand, core.Expression) and (operand.type == node.type or isinstance(operand, core.TupleValue)):
-        return operand
-    return core.Cast(node.type, node.span, operand) if isinstance(operand, core.Expression) else operand
-
-
-def _unary(node: core.Unary, block: Block) -> Value:
-    number = _number(block.value(node.operand))
-    if number is None:
-        return node
-    return _literal(node, {"-": -number, "~": ~number, "!": not number, "+": number}[node.operator])
-
-
-def _binary(node: core.Binary, block: Block) -> Value:
-    left, right = _number(block.value(node.left)), _number(block.value(node.right))
-    if left is None or right is None or (node.operator in ("/", "%") and right <= 0):
-        return node
-    kinds = types.underlying(node.type), types.underlying(node.right.type)
-    return _literal(node, compute(node.operator, left, right, *kinds))
-
-
-def _conditional(node: core.Conditional, block: Block) -> Value:
-    number = _number(block.value(node.condition))
-    return node if number is None else block.value(node.yes if number else node.no)
-
-
-def _slice(node: core.Slice, block: Block) -> Value:
-    number, low = _number(block.value(node.base)), _number(block.value(node.low))
-    return node if number is None or low is None else _literal(node, number >> low)
-
-
-def _expressions(values: tuple[core.Expression, ...], block: Block) -> tuple[core.Expression, ...]:
-    folded = ((old, block.value(old)) for old in values)
-    return tuple(new if isinstance(new, core.Expression) else old for old, new in folded)
-
-
-def _tuple(node: core.TupleValue, block: Block) -> Value:
-    return core.TupleValue(node.type, node.span, _expressions(node.elements, block))
-
-
-def _struct(node: core.StructValue, block: Block) -> Value:
-    names = tuple(name for name, _ in node.fields)
-    values = _expressions(tuple(value for _, value in node.fields), block)
-    return core.StructValue(node.type, node.span, tuple(zip(names, values, strict=True)))
-
-
-def _member(node: core.Member, block: Block) -> Value:
-    base = block.value(node.base)
-    if isinstance(base, core.StructValue):
-        return next((value for name, value in base.fields if name == node.name), node)
-    return node
-
-
-def _index(node: core.Index, block: Block) -> Value:
-    base, index = block.value(node.base), _number(block.value(node.index))
-    if isinstance(base, core.TupleValue) and index is not None and 0 <= index < len(base.elements):
-        return base.elements[index]
-    return node
-
-
-_FOLD: dict[type, Callable[..., Value]] = {
-    core.Ref: _ref, core.Construct: _construct, core.Cast: _cast, core.Unary: _unary, core.Binary: _binary,
-    core.Conditional: _conditional, core.Slice: _slice, core.TupleValue: _tuple, core.StructValue: _struct,
-    core.Member: _member, core.Index: _index,
-}  # fmt: skip

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from detour.p4 import core, types
+from detour.p4.source import Span
 
 MAX_WIDTH = 2048
 """Widest number that the compiler handles, as in p4c."""
@@ -51,6 +52,14 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "!": operator.not_,
+    "~": operator.invert,
+    "-": operator.neg,
+    "+": operator.pos,
+}
+
+
 def compute(sign: str, left: Any, right: Any, kind: types.Type, right_kind: types.Type) -> Any:
     """Value of a binary operator whose result has the type `kind`."""
     if sign in ("|+|", "|-|") and isinstance(kind, types.Bits):
@@ -63,7 +72,54 @@ def compute(sign: str, left: Any, right: Any, kind: types.Type, right_kind: type
     return wrap(OPERATORS[sign](left, right), kind)
 
 
-def value_of(expression: core.Expression) -> object:
+def fold(node: core.Expression) -> core.Expression:
+    """The value of an operator, member or element whose operands are known; the node itself where they are not."""
+    value: Any = None
+    match node:
+        case core.Cast():
+            return fold_cast(node.operand, node.type)
+        case core.Conditional(condition=core.Literal(value=holds)):
+            return node.yes if holds else node.no
+        case core.Member(base=core.StructValue(fields=fields)):
+            return dict(fields)[node.name]
+        case core.Index(base=core.TupleValue(elements=elements), index=core.Literal(value=int(at))):
+            return elements[at]
+        case core.Unary():
+            value = value_of(node.operand)
+            value = None if value is None else UNARY[node.operator](value)
+        case core.Slice():
+            value, low = value_of(node.base), value_of(node.low)
+            value = None if value is None or low is None else value >> low
+        case core.Binary():
+            left, right = value_of(node.left), value_of(node.right)
+            if left is not None and right is not None and not (node.operator in ("/", "%") and right <= 0):
+                kinds = types.underlying(node.type), types.underlying(node.right.type)
+                value = compute(node.operator, left, right, *kinds)
+    kind = types.underlying(node.type)
+    if value is None:
+        return node
+    return core.Literal(node.type, node.span, bool(value) if kind == types.BOOL else wrap(value, kind))
+
+
+def fold_cast(value: core.Expression, target: types.Type) -> core.Expression:
+    """A cast that is known to be legal: of a constant, its result."""
+    number = value.value if isinstance(value, core.Literal | core.EnumMember) else None
+    if not isinstance(number, int):
+        return core.Cast(target, value.span, value)
+    base = types.underlying(target)
+    number = bool(number) if base == types.BOOL else wrap(int(number), base)
+    if isinstance(target, types.Enum):
+        return enum_value(target, number, value.span)
+    return core.Literal(target, value.span, number)
+
+
+def enum_value(kind: types.Enum, value: int, span: Span) -> core.EnumMember:
+    """The member with the value; where no member has it, one without a name (8.4)."""
+    name = next((name for name, number in kind.members if number == value), "")
+    return core.EnumMember(kind, span, name, value)
+
+
+def value_of(expression: core.Expression) -> Any:
     """Value of a constant as plain data, for comparisons: int, bool, str, or tuples. None: not known."""
     match expression:
         case core.Literal():

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from detour.p4 import core, types
 from detour.p4.check.checker import Checker
-from detour.p4.check.constants import Rest, as_integer, limits, wrap
+from detour.p4.check.constants import Rest, as_integer, enum_value, fold_cast, limits, wrap
 from detour.p4.check.typenames import describe
 from detour.p4.source import Span
 from detour.p4.types import ANYTHING, BOOL, ERROR, INTEGER, STRING, Bits, Enum, NewType, Type, underlying
@@ -181,12 +181,6 @@ def default_value(c: Checker, kind: Type, span: Span) -> core.Expression:
 DEFAULTS: dict[Type, int | bool | str] = {INTEGER: 0, BOOL: False, STRING: ""}
 
 
-def enum_value(kind: Enum, value: int, span: Span) -> core.EnumMember:
-    """The member with the value; where no member has it, one without a name (8.4)."""
-    name = next((name for name, number in kind.members if number == value), "")
-    return core.EnumMember(kind, span, name, value)
-
-
 # ---------------------------------------------------------------- explicit casts
 
 
@@ -234,15 +228,3 @@ def _castable_new(source: Type, target: Type) -> bool:
     if isinstance(target, NewType) and (isinstance(target.base, NewType) or source == INTEGER):
         return _castable(source, target.base)
     return isinstance(source, NewType) and isinstance(source.base, NewType) and _castable_new(source.base, target)
-
-
-def fold_cast(value: core.Expression, target: Type) -> core.Expression:
-    """A cast that is known to be legal: of a constant, its result."""
-    number = value.value if isinstance(value, core.Literal | core.EnumMember) else None
-    if not isinstance(number, int):
-        return core.Cast(target, value.span, value)
-    base = underlying(target)
-    number = bool(number) if base == BOOL else wrap(int(number), base)
-    if isinstance(target, Enum):
-        return enum_value(target, number, value.span)
-    return core.Literal(target, value.span, number)

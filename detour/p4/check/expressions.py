@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from detour.p4 import core, syntax, types
 from detour.p4.check.checker import EXPRESSIONS, Checker, rule, similar
-from detour.p4.check.constants import Rest, as_integer, is_local_constant, is_number, limits, wrap
+from detour.p4.check.constants import Rest, as_integer, fold, is_local_constant, is_number, limits, wrap
 from detour.p4.check.convert import DOTS, cast, convert, is_nameless
 from detour.p4.check.operators import plain, same_numbers
 from detour.p4.check.scope import MatchKind, Overloads
@@ -93,9 +93,8 @@ def member(c: Checker, node: syntax.Member, _: Type | None) -> core.Expression:
         if field is None:
             hint = similar(text, [part.name for part in kind.fields])
             c.fail(node.name, f"{describe(kind)} has no field {text}", hint)
-        if isinstance(base, core.StructValue) and is_local_constant(base):
-            return dict(base.fields)[text]
-        return core.Member(field, node.span, base, text)
+        result = core.Member(field, node.span, base, text)
+        return fold(result) if is_local_constant(base) else result
     if isinstance(kind, types.Stack):
         return stack_member(c, base, kind, node)
     if isinstance(base, core.Apply) and text in ("hit", "miss", "action_run"):
@@ -151,9 +150,8 @@ def index(c: Checker, node: syntax.Index, _: Type | None) -> core.Expression:
         element = kind.element
     else:
         c.fail(node, f"{describe(kind)} cannot be indexed", "Only stacks, arrays and tuples can.")
-    if value is not None and isinstance(base, core.TupleValue) and is_local_constant(base):
-        return base.elements[value]
-    return core.Index(element, node.span, base, at)
+    result = core.Index(element, node.span, base, at)
+    return fold(result) if is_local_constant(base) else result
 
 
 # ---------------------------------------------------------------- lists and structures
@@ -201,11 +199,9 @@ def conditional(c: Checker, node: syntax.Conditional, expected: Type | None) -> 
             no = convert(c, no, yes.type, "the second branch of ?:")
         else:
             yes, no = same_numbers(c, "?:", yes, no, node)
-    if isinstance(condition, core.Literal):
-        return yes if condition.value else no
-    if yes.type == INTEGER:
+    if yes.type == INTEGER and not isinstance(condition, core.Literal):
         c.fail(node, "the branches of ?: need a width: at least one of them, like 8w1")
-    return core.Conditional(yes.type, node.span, condition, yes, no)
+    return fold(core.Conditional(yes.type, node.span, condition, yes, no))
 
 
 def _is_untyped(value: core.Expression) -> bool:

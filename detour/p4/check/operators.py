@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from detour.p4 import core, syntax, types
 from detour.p4.check.checker import EXPRESSIONS, Checker, rule
-from detour.p4.check.constants import as_integer, compute, is_known, is_number, value_of, wrap
-from detour.p4.check.convert import convert, fold_cast, is_nameless
+from detour.p4.check.constants import as_integer, fold, fold_cast, is_known, is_number
+from detour.p4.check.convert import convert, is_nameless
 from detour.p4.check.generics import mentions
 from detour.p4.check.typenames import bits, comparable, describe
 from detour.p4.source import Located, Span
@@ -34,19 +34,14 @@ def unary(c: Checker, node: syntax.Unary, _: Type | None) -> core.Expression:
     if node.operator == "!":
         if value.type != BOOL:
             c.fail(value, f"! needs a bool, not {describe(value.type)}", "Write a comparison, like x == 0.")
-        if isinstance(value, core.Literal):
-            return core.Literal(BOOL, node.span, not value.value)
-        return core.Unary(BOOL, node.span, "!", value)
+        return fold(core.Unary(BOOL, node.span, "!", value))
     value = plain(value)
     kind = value.type
     if kind == INTEGER and node.operator == "~":
         c.fail(node, "~ is not defined on numbers without a width", "Write the width: ~8w1.")
     if not is_number(kind):
         c.fail(node, f"{node.operator} is not defined on {describe(kind)}")
-    number = as_integer(value)
-    if number is None:
-        return core.Unary(kind, node.span, node.operator, value)
-    return core.Literal(kind, node.span, wrap({"-": -number, "+": number, "~": ~number}[node.operator], kind))
+    return fold(core.Unary(kind, node.span, node.operator, value))
 
 
 @rule(EXPRESSIONS, syntax.Binary)
@@ -61,10 +56,7 @@ def combine(c: Checker, sign: str, left: core.Expression, right: core.Expression
     if sign in ("&&", "||"):
         return _logic(c, sign, left, right, span)
     kind, left, right = BINARY.get(sign, _arithmetic)(c, sign, left, right, span)
-    one, other = value_of(left), value_of(right)
-    if one is None or other is None:
-        return core.Binary(kind, span, sign, left, right)
-    return core.Literal(kind, span, compute(sign, one, other, kind, right.type))
+    return fold(core.Binary(kind, span, sign, left, right))
 
 
 def _logic(c: Checker, sign: str, left: core.Expression, right: core.Expression, span: Span) -> core.Expression:
@@ -246,13 +238,9 @@ def slice_plus(c: Checker, node: syntax.PlusSlice, _: Type | None) -> core.Expre
 
 def _slice(c: Checker, base: core.Expression, low: core.Expression, width: int, span: Span) -> core.Expression:
     """Bits of a number from the lowest one up."""
-    start, number, kind = as_integer(low), as_integer(base), base.type
+    start, kind = as_integer(low), base.type
     if not isinstance(kind, Bits) and (kind != INTEGER or start is None):
         c.fail(span, f"a slice of {describe(kind)} is not defined", "" if start is None else _operand_hint(base))
-    if start is None:
-        return core.Slice(bits(width), span, base, low, width)
-    if isinstance(kind, Bits) and start + width > kind.width:
+    if start is not None and isinstance(kind, Bits) and start + width > kind.width:
         c.fail(span, f"bit {start + width - 1} is not in {kind}: its bits are {kind.width - 1} to 0")
-    if number is not None:
-        return core.Literal(bits(width), span, (number >> start) & ((1 << width) - 1))
-    return core.Slice(bits(width), span, base, low, width)
+    return fold(core.Slice(bits(width), span, base, low, width))

@@ -58,14 +58,6 @@ def annotate(message: Any, annotations: tuple[core.Annotation, ...], without: fr
             _expression(structured.kv_pair_list.kv_pairs.add(key=key).value, value)
 
 
-def document(message: Any, annotations: tuple[core.Annotation, ...]) -> None:
-    """Fills `message.doc` from `@brief` and `@description`."""
-    for name in ("brief", "description"):
-        note = core.annotation(annotations, name)
-        if note and note.values:
-            setattr(message.doc, name, str(note.values[0]))
-
-
 def of_package(package: p4i.PkgInfo, annotations: tuple[core.Annotation, ...]) -> None:
     """Fills the package's information from `@pkginfo`, `@platform_property` and other annotations of `main`."""
     for name, into, fields in (

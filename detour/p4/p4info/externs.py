@@ -3,43 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from finsy.proto import p4i
 
 from detour.p4 import core, types
 from detour.p4.elaborate import Block
 from detour.p4.p4info.annotations import OF_SELECTORS, SAID_ELSEWHERE
-from detour.p4.p4info.typeinfo import TypeInfo
 
-
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def table(self) -> core.Table: ...
-
-
-class Builder(Protocol):
-    """What externs need of P4Info under construction (`p4info.build`)."""
-
-    arch: str
-    info: p4i.P4Info
-    types: TypeInfo
-
-    @property
-    def direct(self) -> Mapping[Block, _Named]: ...
-
-    @property
-    def profiles(self) -> Mapping[Block, Sequence[_Named]]: ...
-
-    def id_of(self, field: str, name: str) -> int: ...
-
-    def preamble(
-        self, message: Any, field: str, name: str, annotations: tuple[core.Annotation, ...], **keywords: Any
-    ) -> None: ...
+if TYPE_CHECKING:
+    from detour.p4.p4info.build import Builder
 
 
 OF_VALUE_SETS = SAID_ELSEWHERE | {"match"}
