@@ -284,3 +284,53 @@ def _unnamed(declaration: core.Declaration) -> Iterator[tuple[core.Construct, st
                 if node not in inside:
                     yield node, names.get(node) or str(node.type).partition("<")[0]
                 inside.update(one for one in node.arguments if one is not None)
+
+
+# ---------------------------------------------------------------- names of match fields
+
+
+def field_name(key: core.Key, block: Block) -> str:
+    """The name of a match field: that of `@name`, or the key as it is written (section 14.2.1.1)."""
+    name = named(key.annotations)
+    return _written(key.expression, block) or key.expression.span.text if name is None else name.removeprefix(".")
+
+
+def _written(node: core.Expression, block: Block) -> str | None:
+    """An expression as text: `h.ipv4.src`, `h.vlan[1].id`, `m.x[7:4]`, `h.ipv4.$valid$`; None: it is computed."""
+    match node:
+        case core.Ref():
+            return node.declaration.name
+        case core.Literal():
+            return _number(node)
+        case core.Member() | core.StackMember():
+            return _member(node, block)
+        case core.Slice():
+            base, low = _written(node.base, block), block.number(node.low)
+            return f"{base}[{low + node.width - 1}:{low}]" if base and low is not None else None
+        case core.Index():
+            base, index = _written(node.base, block), block.number(node.index)
+            return f"{base}[{index}]" if base and index is not None else None
+        case core.CallBuiltin(name="isValid"):
+            base = _written(node.receiver, block)
+            return base and f"{base}.$valid$"
+        case core.Binary(operator="&"):
+            left, right = _written(node.left, block), _written(node.right, block)
+            return f"{left} & {right}" if left and right else None
+    return None
+
+
+def _member(node: core.Member | core.StackMember, block: Block) -> str | None:
+    """A field by its `@name`, if it has one; a name that begins with a dot stands for the whole path."""
+    fields = node.base.type.fields if isinstance(node.base.type, types.Record) else ()
+    name = next((named(one.annotations) for one in fields if one.name == node.name), None) or node.name
+    if name.startswith("."):
+        return name[1:]
+    base = _written(node.base, block)
+    return base and f"{base}.{name}"
+
+
+def _number(node: core.Literal) -> str:
+    """A number in the base of the source, without width and leading zeros."""
+    text = node.span.text.lower().split("w")[-1].split("s")[-1]
+    forms = {"0x": "0x{:x}", "0b": "0b{:b}", "0o": "0o{:o}"}
+    return forms.get(text[:2], "{}").format(node.value)

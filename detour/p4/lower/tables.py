@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from detour.p4 import core, ir
 from detour.p4.core import walk
-from detour.p4.elaborate import named
+from detour.p4.elaborate import field_name
 from detour.p4.ir import Block, Const, Field, Json, Op, Value, hexadecimal
 from detour.p4.lower import operators
 from detour.p4.lower.calls import bind, inline
@@ -191,7 +191,8 @@ def _lowered(ctx: Context, table: core.Table) -> ir.Table:
     for key in table.keys:
         target, mask, place = _key(ctx, key)
         places.append(place)
-        keys.append(ir.Key(key.match_kind, key_name(ctx, key), target, mask, scalar_width(key.expression.type)[0]))
+        width, _ = scalar_width(key.expression.type)
+        keys.append(ir.Key(key.match_kind, field_name(key, instance), target, mask, width))
     actions = [_table_action(ctx, choice) for choice in table.actions]
     lowered = ir.Table(instance.name_of(table), table.span, actions, keys)
     if table.default_action:
@@ -246,43 +247,6 @@ def _plain_field(ctx: Context, e: core.Expression) -> Field | None:
     if isinstance(value, Op) and value.operator == "d2b":
         value = value.right
     return value if isinstance(value, Field) else None
-
-
-def key_name(ctx: Context, key: core.Key) -> str:
-    """`@name`, or the key as it is written."""
-    if (name := named(key.annotations)) is not None:
-        return name
-    text = expression_name(ctx, key.expression)
-    if text is None:
-        raise ctx.refuse(key.expression.span, "a computed key needs a name", 'write @name("...") behind it')
-    return text
-
-
-def expression_name(ctx: Context, e: core.Expression) -> str | None:
-    """The name of a key that is made of fields, elements and slices."""
-    match e:
-        case core.Ref():
-            return e.declaration.name
-        case core.Member():
-            base = expression_name(ctx, e.base)
-            return base and f"{base}.{e.name}"
-        case core.Index():
-            base = expression_name(ctx, e.base)
-            index = e.index.value if isinstance(e.index, core.Literal) else expression_name(ctx, e.index)
-            return f"{base}[{index}]" if base and index is not None else None
-        case core.Literal():
-            return f"0x{int(e.value):x}"
-        case core.Slice():
-            base, low = expression_name(ctx, e.base), ctx.value(e.low)
-            return f"{base}[{low.number + e.width - 1}:{low.number}]" if base and type(low) is Const else None
-        case core.CallBuiltin() if e.name == "isValid":
-            base = expression_name(ctx, e.receiver)
-            return base and f"{base}.$valid$"
-        case core.Binary() if e.operator == "&":
-            return expression_name(ctx, e.left) or expression_name(ctx, e.right)
-        case core.Cast():
-            return expression_name(ctx, e.operand)
-    return None
 
 
 def _use(ctx: Context, table: core.Table, actions: list[ir.Action], use: core.ActionUse) -> tuple[ir.Action, list[int]]:

@@ -10,12 +10,12 @@ from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 
 from detour.p4 import core, types
-from detour.p4.elaborate import Block, Elaboration, given_name
+from detour.p4.elaborate import Block, Elaboration, field_name, given_name
 from detour.p4.messages import Messages
 from detour.p4.p4info import externs
 from detour.p4.p4info.annotations import annotate, of_package
 from detour.p4.p4info.live import Live, actions_in
-from detour.p4.p4info.names import Objects, aliases, field_name, numbered
+from detour.p4.p4info.names import Objects, aliases, numbered
 from detour.p4.p4info.typeinfo import TypeInfo, as_bytes, bitwidth
 
 DEFAULT_SIZE = 1024
@@ -275,8 +275,7 @@ class Builder:
         message.has_initial_entries = bool(table.entries)
 
     def _match_field(self, table: p4i.Table, identifier: int, key: core.Key, block: Block) -> None:
-        # Without @name, what is computed has the text of the source.
-        field = table.match_fields.add(id=identifier, name=field_name(key, block) or key.expression.span.text)
+        field = table.match_fields.add(id=identifier, name=field_name(key, block))
         self.described(field, key.expression.type, key.annotations)
         if key.match_kind in _MATCH_TYPES:
             field.match_type = _MATCH_TYPES[key.match_kind]

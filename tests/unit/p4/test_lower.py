@@ -294,3 +294,15 @@ def test_a_package_of_v1switch_s_name_with_other_parts_is_refused(tmp_path: Path
     (error,) = compile_file(source).errors
     assert error.span.line == 3
     assert error.text.startswith("main is a V1Switch, whose parts are not")
+
+
+def test_match_fields_are_named_as_in_p4info(compiled: Compiler) -> None:
+    top = 'struct inner_t { @name("y") bit<8> x; } struct outer_t { @name(".z") inner_t i; }'
+    keys = 'inner.x: exact; o.i.x: exact; hdr.h.c[9:2]: exact; hdr.h.isValid(): exact; hdr.h.d: exact @name("k");'
+    table = f"inner_t inner; outer_t o; table t {{ key = {{ {keys} }} actions = {{ NoAction; }} }}"
+    body = "inner.x = 1; o.i.x = 2; t.apply();"
+    (made,) = [each for each in compiled(body, top=top, locals=table)["pipelines"][0]["tables"] if each["key"]]
+    assert [key["name"] for key in made["key"]] == ["inner.y", "z.y", "hdr.h.c[9:2]", "hdr.h.$valid$", "k"]
+    info = compile_file(compiled.folder / "program.p4").p4info
+    assert info is not None
+    assert [key["name"] for key in made["key"]] == [field.name for field in info.tables[0].match_fields]
