@@ -147,6 +147,7 @@ def compiled(path: Path, arch: str | None = None, include: Iterable[Path] = (), 
 def _checked(tokens: list[Token], messages: Messages, arch: str | None) -> tuple[core.Program, Elaboration]:
     """The typed program, and its instances."""
     from detour.p4.check import check_program
+    from detour.p4.check.flow import warn_of_flow
     from detour.p4.elaborate import elaborate
     from detour.p4.parser import parse
 
@@ -163,6 +164,7 @@ def _checked(tokens: list[Token], messages: Messages, arch: str | None) -> tuple
         hint = "as in V1Switch(MyParser(), MyVerifyChecksum(), MyIngress(), ...) main;"
         raise messages.fail(tokens[-1], "the program has no main", hint)
     _check_architecture(elaboration, arch, messages)
+    warn_of_flow((block.declaration for block in elaboration.blocks), messages)
     return program, elaboration
 
 

@@ -44,6 +44,11 @@ class Variable(Declaration):
     default: Expression | None = None
     """Default value of a parameter."""
 
+    @property
+    def is_output(self) -> bool:
+        """Whether a call writes the argument."""
+        return self.direction in ("out", "inout")
+
 
 class Constant(Declaration):
     type: Type = VOID
@@ -505,7 +510,13 @@ def written(node: object) -> tuple[Expression, ...]:
             return (node.target,)
         case CallBuiltin() if node.name != "isValid":
             return (node.receiver,)
-        case CallFunction(function=callee) | CallMethod(method=callee) | CallAction(action=callee):
-            pairs = zip(callee.parameters, node.arguments, strict=False)
-            return tuple(value for one, value in pairs if value is not None and one.direction in ("out", "inout"))
+        case CallFunction() | CallMethod() | CallAction():
+            return tuple(value for one, value in arguments(node) if value is not None and one.is_output)
     return ()
+
+
+def arguments(call: CallFunction | CallMethod | CallAction) -> Iterator[tuple[Variable, Expression | None]]:
+    """Parameters and arguments of a call."""
+    match call:
+        case CallFunction(function=called) | CallMethod(method=called) | CallAction(action=called):
+            return zip(called.parameters, call.arguments, strict=True)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from detour.p4.source import Located, Span
@@ -36,6 +35,8 @@ class Messages:
 
     errors: list[Message] = field(default_factory=list)
     warnings: list[Message] = field(default_factory=list)
+    silenced: list[tuple[object, Span]] = field(default_factory=list)
+    """Kinds of warnings that `@noWarn` leaves out, and where."""
 
     def error(self, at: Located, text: str, hint: str = "") -> None:
         """Add an error; one at a place that has an error already says nothing new.
@@ -51,13 +52,9 @@ class Messages:
             raise CompileError
 
     def warn(self, kind: str, at: Located, text: str) -> None:
-        if not at.span.file.standard:
+        silent = any(kind == one and part.holds(at.span) for one, part in self.silenced)
+        if not silent and not at.span.file.standard:
             self.warnings.append(Message(text, at.span, kind=kind))
-
-    def leave_out(self, silenced: Iterable[tuple[object, Span]]) -> None:
-        """Drop warnings of some kinds in some parts of the source."""
-        for kind, part in silenced:
-            self.warnings = [one for one in self.warnings if one.kind != kind or not part.holds(one.span)]
 
     def stop_at_errors(self) -> None:
         """Raise `CompileError` if there are any."""

@@ -228,6 +228,15 @@ def components(kind: Type) -> tuple[Type, ...]:
     return (kind.element,) if isinstance(kind, Stack) else ()
 
 
+def members(kind: Type) -> list[tuple[str, Type]]:
+    """Names and types of the parts of a value; those of a tuple or stack are numbers."""
+    if isinstance(kind, Record):
+        return [(each.name, each.type) for each in kind.fields]
+    if isinstance(kind, Tuple):
+        return [(str(number), each) for number, each in enumerate(kind.elements)]
+    return [(str(number), kind.element) for number in range(kind.size)] if isinstance(kind, Stack) else []
+
+
 def width(kind: Type, *, least: bool = False) -> int:
     """Bits of the largest value of the type, or of the smallest: they differ where a varbit is in it.
 

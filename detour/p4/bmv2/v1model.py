@@ -25,8 +25,8 @@ from detour.p4.ir import Const, Json, Named, Text, Value
 from detour.p4.lower import operators
 from detour.p4.lower.context import Context
 from detour.p4.lower.parsers import lower_parser
-from detour.p4.lower.places import Operand, Place, RecordPlace, ScalarPlace, is_scalar, leaves, members, part
-from detour.p4.types import BOOL, Header, Struct, Tuple, Type, underlying
+from detour.p4.lower.places import Operand, Place, RecordPlace, ScalarPlace, is_scalar, leaves, part
+from detour.p4.types import BOOL, Header, Struct, Tuple, Type, members, underlying
 
 _ALIASES = {
     "queueing_metadata": ("enq_timestamp", "enq_qdepth", "deq_timedelta", "deq_qdepth"),

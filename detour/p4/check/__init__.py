@@ -9,7 +9,6 @@ from __future__ import annotations
 from detour.p4 import core, syntax
 from detour.p4.check import blocks, expressions  # noqa: F401
 from detour.p4.check.checker import DECLARATIONS, Checker
-from detour.p4.check.flow import warn_of_flow
 from detour.p4.check.scope import Overloads
 from detour.p4.check.unused import warn_of_unused
 from detour.p4.messages import CompileError, Messages
@@ -37,6 +36,4 @@ def check_program(tree: syntax.Program, messages: Messages) -> core.Program:
     if main is not None:
         c.used.add(main)
     warn_of_unused(c)
-    warn_of_flow(c, declarations, main)
-    messages.leave_out(c.silenced)
     return core.Program(declarations, main, tuple(c.errors), main.annotations if main else ())

@@ -235,7 +235,7 @@ def _check(
         c.fail(value, f"the type of {what} is not known", "Write the type instead of _.")
     if parameter.direction and kind == STRING:
         c.fail(value, f"{what} has a direction and cannot be a string")
-    if parameter.direction in ("out", "inout"):
+    if parameter.is_output:
         if not agree(value.type, kind):
             c.fail(value, f"{what} must have the type {describe(kind)}, not {describe(value.type)}")
         require_place(c, value, f"an {parameter.direction} argument")

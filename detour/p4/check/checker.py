@@ -53,8 +53,6 @@ class Checker:
         """All declarations with names, in order."""
         self.used: set[object] = set()
         """Declarations that are mentioned."""
-        self.silenced: list[tuple[object, Span]] = []
-        """Kinds of warnings that `@noWarn` leaves out, and where."""
         self.open_names: set[str] = set()
         """Declarations that are being checked: these cannot use themselves."""
         self.field_spans: dict[tuple[core.Declaration, str], Span] = {}

@@ -15,9 +15,9 @@ from functools import partial
 from itertools import zip_longest
 
 from detour.p4 import core, types
-from detour.p4.check.checker import Checker
 from detour.p4.check.constants import CALLS
-from detour.p4.check.places import PARTS, Place, is_field, parts_of, places_below, places_of
+from detour.p4.check.places import PARTS, Place, is_field, places_below, places_of
+from detour.p4.messages import Messages
 from detour.p4.source import Located, Span
 
 Open = frozenset[Place] | None
@@ -27,13 +27,11 @@ Source = core.Expression | list[Place] | None
 Block = core.ParserOrControl | core.Function
 
 
-def warn_of_flow(c: Checker, declarations: Iterable[core.Declaration], main: core.Instance | None) -> None:
-    """Warnings for all bodies that `main` uses, in a file without `main` for all of it."""
-    flow = Flow(c)
-    if main is not None:
-        flow.reach_instance(main)
-    else:
-        flow.reach(*declarations)
+def warn_of_flow(blocks: Iterable[core.Declaration], messages: Messages) -> None:
+    """Warnings for parsers and controls, and for the functions that they call."""
+    flow = Flow(messages)
+    for block in blocks:
+        flow.reach(block)
     for block in flow.reached:
         flow.run_block(block)
 
@@ -47,8 +45,8 @@ def join(*points: Open) -> Open:
 class Flow:
     """Abstract runs of one block after the other. `open` is what is known at the current point."""
 
-    def __init__(self, c: Checker) -> None:
-        self.c = c
+    def __init__(self, messages: Messages) -> None:
+        self.messages = messages
         self.open: Open = frozenset()
         self.reached: list[Block] = []
         """Blocks and functions that are called, in the order in which they are found."""
@@ -63,24 +61,16 @@ class Flow:
     def warn(self, kind: str, at: Located, text: str) -> None:
         if not self._silent and (kind, at.span) not in self._warned:
             self._warned.add((kind, at.span))
-            self.c.warn(kind, at, text)
+            self.messages.warn(kind, at, text)
 
     # ------------------------------------------------------------ blocks
 
-    def reach(self, *declarations: object) -> None:
-        """Note blocks and functions that must be run too."""
-        for one in declarations:
-            if isinstance(one, Block) and _has_body(one) and one not in self.reached:
-                self.reached.append(one)
-
-    def reach_instance(self, instance: core.Instance) -> None:
-        """Note the block that an instance is of, and those of its arguments."""
-        self.reach(*[instance.type.declaration] if isinstance(instance.type, types.Block) else [])
-        for node in core.walk(instance.arguments):
-            if isinstance(node, core.Construct) and isinstance(node.type, types.Block):
-                self.reach(node.type.declaration)
-            elif isinstance(node, core.Ref) and isinstance(node.declaration, core.Instance):
-                self.reach_instance(node.declaration)
+    def reach(self, block: core.Declaration) -> None:
+        """Note a parser, control or function of the program that must be run too."""
+        if isinstance(block, core.Function) and block.body is None:
+            return
+        if isinstance(block, Block) and not block.span.file.standard and block not in self.reached:
+            self.reached.append(block)
 
     def run_block(self, block: Block) -> None:
         """Run a block on its own, and look at its out parameters at the end."""
@@ -90,9 +80,7 @@ class Flow:
             if parameter.direction == "out":
                 self._begin(parameter)
         for local in block.locals if isinstance(block, core.ParserOrControl) else ():
-            if isinstance(local, core.Instance):
-                self.reach_instance(local)
-            elif isinstance(local, core.Declare):
+            if isinstance(local, core.Declare):
                 self.run(local)
         if isinstance(block, core.Parser):
             self._states(block)
@@ -269,7 +257,7 @@ class Flow:
         """Whether a value may be missing. Of a union one header is enough; `headers`: look at their fields too."""
         if not self.open or (not headers and isinstance(kind, types.Header | types.Union)):
             return False
-        parts = [self._lacks((*place, name), part, headers=headers) for name, part in parts_of(kind)]
+        parts = [self._lacks((*place, name), part, headers=headers) for name, part in types.members(kind)]
         if parts:
             return all(parts) if isinstance(kind, types.Union) else any(parts)
         return place in self.open and not isinstance(kind, types.Header)
@@ -308,7 +296,7 @@ class Flow:
             if self._is_invalid(source):
                 yield place
         elif source is not None:
-            for name, part in parts_of(kind):
+            for name, part in types.members(kind):
                 yield from self._opened((*place, name), part, _part(source, name))
 
     def _choose(self, target: core.Expression) -> None:
@@ -356,17 +344,16 @@ class Flow:
 
     def _call(self, value: core.Expression) -> None:
         match value:
-            case core.CallFunction(function=callee) | core.CallMethod(method=callee):
-                self.reach(callee)
-                self._pass(callee.parameters, value.arguments)
+            case core.CallFunction() | core.CallMethod():
+                self.reach(value.function if isinstance(value, core.CallFunction) else value.method)
+                self._pass(core.arguments(value))
             case core.CallAction():
                 self._run_action(value.action, value.arguments)
             case core.Apply(target=core.Ref(declaration=core.Table() as table)):
                 self.run(tuple(key.expression for key in table.keys))
                 self._branches(*(partial(self._run_action, one.action, one.arguments) for one in table.actions))
             case core.Apply(target=core.Expression(type=types.Block() as kind)):
-                self.reach(kind.declaration)
-                self._pass(kind.declaration.parameters, value.arguments)
+                self._pass(zip(kind.declaration.parameters, value.arguments, strict=False))
             case core.ApplyResult():
                 self._call(value.apply)
             case core.CallBuiltin():
@@ -384,16 +371,16 @@ class Flow:
             self._add(self._opened(places[0], header.type, core.InvalidHeader(header.type, header.span)))
             self._choose(header)
 
-    def _pass(self, parameters: Sequence[core.Variable], arguments: Sequence[core.Expression | None]) -> None:
+    def _pass(self, arguments: Iterable[tuple[core.Variable, core.Expression | None]]) -> None:
         """Arguments of a call that reads the ones and writes the others."""
-        pairs = [(one, value) for one, value in zip(parameters, arguments, strict=False) if value is not None]
+        pairs = [(one, value) for one, value in arguments if value is not None]
         for parameter, value in pairs:
             if parameter.direction == "out":
                 self._write(value)
             else:
                 self.run(value)
         for parameter, value in pairs:
-            if parameter.direction in ("out", "inout"):
+            if parameter.is_output:
                 self._store(value, None)
 
     def _run_action(self, action: core.Action, arguments: Sequence[core.Expression | None]) -> None:
@@ -414,27 +401,23 @@ class Flow:
         self._returns = outside
         self._leave(action.parameters, action.name)
         for parameter, value in pairs:
-            if parameter.direction in ("out", "inout") and value is not None:
+            if parameter.is_output and value is not None:
                 self._store(value, [(parameter,)])
-
-
-def _has_body(block: Block) -> bool:
-    return not block.span.file.standard and not (isinstance(block, core.Function) and block.body is None)
 
 
 def _reference(variable: core.Variable) -> core.Ref:
     return core.Ref(variable.type, variable.span, variable)
 
 
-def _part(source: Source, name: str | int) -> Source:
+def _part(source: Source, name: str) -> Source:
     """A field or element of what is assigned."""
     match source:
         case list():
             return [(*place, name) for place in source]
         case core.StructValue():
             return next((value for field, value in source.fields if field == name), None)
-        case core.TupleValue() if isinstance(name, int):
-            return source.elements[name]
+        case core.TupleValue():
+            return source.elements[int(name)]
         case core.InvalidHeader():
             return source
     return None

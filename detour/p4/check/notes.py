@@ -48,7 +48,7 @@ def noted(c: Checker, annotated: Annotated) -> tuple[core.Annotation, ...]:
     result = tuple(_annotation(c, node) for node in nodes)
     for one in result:
         if one.name.lower() == "nowarn":
-            c.silenced += [(kind, annotated.span) for kind in one.values]
+            c.messages.silenced += [(kind, annotated.span) for kind in one.values]
     return result
 
 

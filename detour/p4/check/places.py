@@ -13,8 +13,8 @@ from detour.p4.check.constants import as_integer
 PARTS = (core.Member, core.Index, core.StackMember, core.Slice)
 """Expressions that are parts of their `base`."""
 
-Place = tuple[core.Declaration | str | int, ...]
-"""A variable, and the names and indexes that lead to a part of it: a header, or a value without parts."""
+Place = tuple[core.Declaration | str, ...]
+"""A variable, and the names and numbers that lead to a part of it: a header, or a value without parts."""
 
 
 def require_place(c: Checker, value: core.Expression, purpose: str) -> None:
@@ -36,7 +36,7 @@ def _why_not(value: core.Expression) -> str | None:
     variable = value.declaration
     if not isinstance(variable, core.Variable):
         return "it is not a variable"
-    if not variable.is_parameter or variable.direction in ("out", "inout"):
+    if not variable.is_parameter or variable.is_output:
         return None
     return f"{variable.name} is {'an in parameter' if variable.direction else 'a parameter without a direction'}"
 
@@ -44,19 +44,9 @@ def _why_not(value: core.Expression) -> str | None:
 # ---------------------------------------------------------------- parts of variables
 
 
-def parts_of(kind: types.Type) -> Iterator[tuple[str | int, types.Type]]:
-    """Fields or elements of a value, with their types."""
-    if isinstance(kind, types.Record):
-        yield from ((part.name, part.type) for part in kind.fields)
-    elif isinstance(kind, types.Tuple):
-        yield from enumerate(kind.elements)
-    elif isinstance(kind, types.Stack):
-        yield from ((at, kind.element) for at in range(kind.size))
-
-
 def places_below(place: Place, kind: types.Type) -> Iterator[Place]:
     """Headers and values in a variable, or in a part of one."""
-    parts = [*parts_of(kind)]
+    parts = types.members(kind)
     if isinstance(kind, types.Header) or not (parts or isinstance(kind, types.Record | types.Tuple)):
         yield place
     for name, part in parts:
@@ -82,7 +72,7 @@ def places_of(value: core.Expression) -> list[Place]:
         case core.Index() | core.StackMember() if isinstance(value.base.type, types.Stack):
             known = as_integer(value.index) if isinstance(value, core.Index) else None
             indexes = range(value.base.type.size) if known is None else [known]
-            return [(*place, at) for place in places_of(value.base) for at in indexes]
+            return [(*place, str(at)) for place in places_of(value.base) for at in indexes]
         case core.Index():
-            return [(*place, as_integer(value.index) or 0) for place in places_of(value.base)]
+            return [(*place, str(as_integer(value.index))) for place in places_of(value.base)]
     return []

@@ -22,8 +22,9 @@ from detour.p4.types import BOOL, ERROR, INTEGER, MATCH_KIND, STRING, VOID, Type
 @rule(STATEMENTS, syntax.Block)
 def block(c: Checker, node: syntax.Block) -> core.BlockStatement:
     """A block with a scope of its own."""
+    notes = noted(c, node)
     with c.inner_scope():
-        return core.BlockStatement(node.span, sequence(c, node.statements), noted(c, node))
+        return core.BlockStatement(node.span, sequence(c, node.statements), notes)
 
 
 def sequence(c: Checker, nodes: Iterable[syntax.Statement | syntax.Declaration]) -> tuple[core.Statement, ...]:

@@ -23,11 +23,10 @@ from detour.p4.lower.places import (
     header_place,
     header_ref,
     leaves,
-    members,
     part,
     union_element,
 )
-from detour.p4.types import Bits, Type, underlying
+from detour.p4.types import Bits, Type, members, underlying
 
 
 @executes(core.Assign)

@@ -13,7 +13,7 @@ from detour.p4 import core, elaborate, ir
 from detour.p4.ir import Block, Const, Truth, Value
 from detour.p4.lower.assign import Touched, assign, frozen, slice_writer
 from detour.p4.lower.context import NOTHING, Context, Frame, evaluates, executes
-from detour.p4.lower.effects import Accesses, arguments, last_effect
+from detour.p4.lower.effects import Accesses, last_effect
 from detour.p4.lower.expressions import saved, validity
 from detour.p4.lower.packets import packet_method
 from detour.p4.lower.places import (
@@ -49,7 +49,7 @@ def bind(
         if isinstance(parameter.type, ExternType | BlockType):
             if argument is not None:
                 ctx.bindings[parameter] = object_of(ctx, argument)
-        elif parameter.direction in ("out", "inout"):
+        elif parameter.is_output:
             outputs.append((parameter, *_output(ctx, parameter, argument)))
         elif argument is not None:
             operand = ctx.evaluate(argument)
@@ -230,12 +230,11 @@ def values_of(ctx: Context, e: core.CallFunction | core.CallMethod) -> list[Oper
     """
     last = last_effect(e.arguments)
     values: list[Operand] = []
-    for number, (parameter, argument) in enumerate(arguments(e)):
-        is_output = parameter.direction in ("out", "inout")
+    for number, (parameter, argument) in enumerate(core.arguments(e)):
         operand: Operand = NOTHING
         if argument is None or isinstance(parameter.type, ExternType | BlockType):
             pass
-        elif not is_output:
+        elif not parameter.is_output:
             operand = ctx.evaluate(argument)
             operand = saved(ctx, operand, argument) if number < last else operand
         elif not isinstance(argument, core.Slice):

@@ -76,14 +76,3 @@ def _used(body: object) -> Iterator[Path]:
 
 def _written(body: object) -> Iterator[Path]:
     return (path for node in walk(body) for target in core.written(node) if (path := _path(target)))
-
-
-def arguments(
-    call: core.CallFunction | core.CallMethod | core.CallAction,
-) -> Iterator[tuple[core.Variable, core.Expression | None]]:
-    """Parameters and arguments of a call."""
-    if isinstance(call, core.CallFunction):
-        called: core.Function | core.Action = call.function
-    else:
-        called = call.method if isinstance(call, core.CallMethod) else call.action
-    return zip(called.parameters, call.arguments, strict=True)

@@ -27,12 +27,11 @@ from detour.p4.lower.places import (
     header_place,
     header_ref,
     is_scalar,
-    members,
     part,
     union_element,
 )
 from detour.p4.source import NOWHERE, Span
-from detour.p4.types import BOOL, ERROR, INTEGER, Bits, Enum, Header, Type, underlying
+from detour.p4.types import BOOL, ERROR, INTEGER, Bits, Enum, Header, Type, members, underlying
 
 
 def operands(ctx: Context, expressions: Sequence[core.Expression]) -> list[Operand]:

@@ -17,13 +17,13 @@ from detour.p4.types import (
     Bits,
     Enum,
     Header,
-    Record,
     Stack,
     Struct,
     Tuple,
     Type,
     Union,
     Varbits,
+    members,
     underlying,
 )
 
@@ -113,15 +113,6 @@ def scalar_width(kind: Type) -> tuple[int, bool]:
 
 def is_scalar(kind: Type) -> bool:
     return not isinstance(kind, _STRUCTURED)
-
-
-def members(kind: Type) -> list[tuple[str, Type]]:
-    """Names and types of the parts of a value; those of a tuple or stack are numbers."""
-    if isinstance(kind, Record):
-        return [(each.name, each.type) for each in kind.fields]
-    if isinstance(kind, Tuple):
-        return [(str(number), each) for number, each in enumerate(kind.elements)]
-    return [(str(number), kind.element) for number in range(kind.size)] if isinstance(kind, Stack) else []
 
 
 def header_place(kind: Type, path: Path, ref: ir.Value) -> HeaderPlace:

@@ -8,7 +8,8 @@ from finsy.proto import p4r
 from detour.p4 import core, types
 from detour.p4.elaborate import Block, Elaboration
 from detour.p4.messages import Messages
-from detour.p4.p4info.build import Builder, TableIn
+from detour.p4.p4info.build import Builder
+from detour.p4.p4info.collect import TableIn
 from detour.p4.p4info.names import numbered
 from detour.p4.p4info.typeinfo import as_bytes, bitwidth
 

@@ -3,46 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from finsy.proto import p4i
 
 from detour.p4 import core, types
 from detour.p4.elaborate import Block
 from detour.p4.p4info.annotations import OF_SELECTORS, SAID_ELSEWHERE
-
-if TYPE_CHECKING:
-    from detour.p4.p4info.build import Builder
-
+from detour.p4.p4info.collect import PROPERTIES, Collection
 
 OF_VALUE_SETS = SAID_ELSEWHERE | {"match"}
 
-FIELDS = {
-    **dict.fromkeys(("counter", "Counter"), "counters"),
-    **dict.fromkeys(("direct_counter", "DirectCounter"), "direct_counters"),
-    **dict.fromkeys(("meter", "Meter"), "meters"),
-    **dict.fromkeys(("direct_meter", "DirectMeter"), "direct_meters"),
-    **dict.fromkeys(("register", "Register"), "registers"),
-    **dict.fromkeys(("action_profile", "action_selector", "ActionProfile", "ActionSelector"), "action_profiles"),
-    "Digest": "digests",
-}
-"""Fields of P4Info that list instances of externs, by the names of v1model, PSA and PNA."""
-PROPERTIES = (
-    "implementation", "psa_implementation", "pna_implementation",
-    "counters", "psa_direct_counter", "pna_direct_counter",
-    "meters", "psa_direct_meter", "pna_direct_meter",
-)  # fmt: skip
-"""Properties of tables that name instances, in the order in which P4Info lists them."""
 _SELECTORS = frozenset({"action_selector", "ActionSelector"})
-
-
-def attached(table: core.Table, block: Block) -> Iterator[Block]:
-    """Action profile, direct counter and direct meter of a table."""
-    for name in PROPERTIES:
-        value = block.value(table.properties[name]) if name in table.properties else None
-        if isinstance(value, Block) and value.declaration.name in FIELDS:
-            yield value
 
 
 def notifies_idle(table: core.Table, block: Block) -> bool:
@@ -56,7 +28,7 @@ def notifies_idle(table: core.Table, block: Block) -> bool:
     return False
 
 
-def _notes(builder: Builder, block: Block) -> tuple[core.Annotation, ...]:
+def _notes(builder: Collection, block: Block) -> tuple[core.Annotation, ...]:
     """Annotations of an instance; of one that a property of a table makes, those of the property."""
     if isinstance(block.node, core.Instance):
         return block.node.annotations
@@ -66,7 +38,7 @@ def _notes(builder: Builder, block: Block) -> tuple[core.Annotation, ...]:
     return next((notes[name] for name in PROPERTIES if name in notes), ())
 
 
-def write(builder: Builder, field: str, block: Block) -> None:
+def write(builder: Collection, field: str, block: Block) -> None:
     """Adds an instance to one of P4Info's lists. Which fields its message has tells what is to say of it."""
     message = getattr(builder.info, field).add()
     has = message.DESCRIPTOR.fields_by_name

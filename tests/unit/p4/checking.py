@@ -10,6 +10,8 @@ from typing import Any
 
 from detour.p4 import core
 from detour.p4.check import check_program
+from detour.p4.check.flow import warn_of_flow
+from detour.p4.elaborate import elaborate
 from detour.p4.messages import CompileError, Message, Messages
 from detour.p4.parser import parse
 from detour.p4.preprocess import Preprocessor
@@ -50,6 +52,8 @@ def check(source: str) -> Checked:
             tree = parse(Preprocessor(messages).run(path), messages)
             assert not messages.errors, [message.text for message in messages.errors]
             program = check_program(tree, messages)
+            if elaboration := elaborate(program, messages):
+                warn_of_flow((block.declaration for block in elaboration.blocks), messages)
         except CompileError as error:
             if error.message is not None:
                 messages.errors.append(error.message)
