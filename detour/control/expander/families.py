@@ -4,9 +4,9 @@ host make the six uSIDs of one address, and meets no switch twice.
 
 `wmp`: the weighted multipaths of PolarFly (WMP-PolarFly, whitepaper v4.0, sections 3.1 and 3.4), the shortest path and
 paths of three links that share no link with it or each other. Adjacent switches have no such path there; they get paths
-of four links, for which WMP has no room. Its weights are "a derived function of q and hop-count ratio", which is not
-given, only 30 % and 12 % at q = 7 and "near-uniform" at 127. Here a shortest path weighs 1 + 10.5/q times as much as
-another one, with q + 1 for the links of a switch.
+of four links (`relief`), for which WMP has no room. Its weights are "a derived function of q and hop-count ratio",
+which is not given, only 30 % and 12 % at q = 7 and "near-uniform" at 127. Here a shortest path weighs 1 + 10.5/q times
+as much as another one, with q + 1 for the links of a switch.
 
 `spraypoint`: what Spraypoint's switches would do (`routes.spraypoint`), done by the sender. A path begins with any
 neighbour, each as often as the others, and goes on the way that this one points to the destination. Ways that lead back
@@ -28,13 +28,13 @@ from detour.base.arrays import BoolArray, FloatArray, Int32Array, Int64Array
 from detour.base.errors import DetourError
 from detour.control.expander.approximate import shares_of
 from detour.control.expander.demand import hop_distances
+from detour.control.expander.relief import relieved
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute, of_pairs
 from detour.control.routes.spraypoint import SpraypointParameters, pointings_to
 from detour.topo.expander.network import Expander
 
 MOST_LINKS = 5
-WMP_LINKS, WMP_RELIEF_LINKS = 3, 4
-"""of a path; of one between adjacent switches"""
+WMP_LINKS = 3
 WMP_PREMIUM = 10.5
 """(2.5 - 1) * 7: the shortest path's weight at q = 7 is 2.5 times that of another"""
 UNION_LINKS = 2
@@ -63,9 +63,9 @@ def weighted_routes(
 ) -> WeightedRoutes:  # fmt: skip
     """The paths of a family, one of `FAMILIES`, for (source, destination) switches `pairs` (P, 2), in their order.
 
-    `k`: paths of a pair at most, except of shortest-union. `seed`: of what is drawn when there are more (Spraypoint).
-    `spraypoint`: how switches point (None: as by default). Raises `DetourError`: there is no such family, or a pair has
-    no path of at most `MOST_LINKS` links."""
+    `k`: paths of a pair at most, except of shortest-union. `seed`: of what is drawn (Spraypoint; WMP's paths of four
+    links). `spraypoint`: how switches point (None: as by default). Raises `DetourError`: there is no such family, or a
+    pair has no path of at most `MOST_LINKS` links."""
     if family not in FAMILIES:
         raise DetourError(f"paths {family!r}; there are {', '.join(FAMILIES)}")
     return FAMILIES[family](
@@ -93,8 +93,9 @@ def _shortest_union(request: _Request) -> WeightedRoutes:
 
 def _wmp(request: _Request) -> WeightedRoutes:
     shortest = _shortest(request)
-    limits = np.where(shortest == 1, WMP_RELIEF_LINKS, np.maximum(shortest, WMP_LINKS))
-    routes = _within(request, PathPolicy(request.k, 0, disjoint=True), limits)
+    policy = PathPolicy(request.k, 0, disjoint=True)
+    routes = _within(request, policy, np.maximum(shortest, WMP_LINKS))
+    routes = relieved(routes, np.flatnonzero(shortest == 1), request.seed)
     q = int((request.network.channels.neighbour >= 0).sum(axis=1).max()) - 1
     first_length = np.repeat(routes.length[routes.first[:-1]], np.diff(routes.first))
     weights = np.where(routes.length == first_length, 1 + WMP_PREMIUM / max(q, 1), 1.0)

@@ -10,7 +10,6 @@ that is the bound of `demand.upper_bound`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ from detour.base.jit import allocating
 from detour.control.expander import approximate
 from detour.control.expander.demand import Demand
 from detour.control.expander.enumeration import native
-from detour.control.expander.routes import ExpanderRoutes, PathPolicy, channels_of, compute
+from detour.control.expander.routes import PathPolicy, channels_of, compute, with_more
 from detour.control.expander.throughput import Throughput
 from detour.control.native import EXPANDER
 from detour.topo.expander.network import Channels, Expander
@@ -148,24 +147,6 @@ def optimum(network: Expander, demand: Demand, gap: float = 0.02) -> Throughput:
         if upper <= lower * (1 + gap):
             break
         missing = bound / played.bounds.upper - 1
-        routes = _with(routes, cheapest)
+        new = np.flatnonzero(cheapest.length)
+        routes = with_more(routes, new, cheapest.length[new], cheapest.columns[new])
     return Throughput(lower, max(0.0, upper / lower - 1), "all paths")
-
-
-def _with(routes: ExpanderRoutes, cheapest: _Cheapest) -> ExpanderRoutes:
-    """The routes and a path more for every pair that has one of few enough links."""
-    count = np.diff(routes.first)
-    new = np.flatnonzero(cheapest.length)
-    width = max(routes.columns.shape[1], int(cheapest.length.max()))
-    pair = np.concatenate([np.repeat(np.arange(count.size), count), new])
-    order = np.argsort(pair, kind="stable")
-    columns = np.concatenate(
-        [np.pad(routes.columns, ((0, 0), (0, width - routes.columns.shape[1]))), cheapest.columns[new, :width]]
-    )
-    count[new] += 1
-    return replace(
-        routes,
-        first=np.concatenate([[0], np.cumsum(count)]),
-        length=np.concatenate([routes.length, cheapest.length[new]])[order],
-        columns=columns[order],
-    )

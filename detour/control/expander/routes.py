@@ -155,6 +155,23 @@ def of_pairs(routes: ExpanderRoutes, pairs: Int32Array) -> ExpanderRoutes:
     return replace(routes, pairs=pairs, first=first, length=routes.length[rows], columns=routes.columns[rows])
 
 
+def with_more(routes: ExpanderRoutes, pair: Int64Array, length: UInt8Array, columns: UInt8Array) -> ExpanderRoutes:
+    """The routes and further paths, each behind those that its pair has. `pair` (new,): rows of `routes.pairs`;
+    `length` (new,), `columns` (new, at least the longest): as in `ExpanderRoutes`."""
+    count = np.diff(routes.first)
+    width = max(routes.columns.shape[1], int(length.max(initial=0)))
+    order = np.argsort(np.concatenate([np.repeat(np.arange(count.size), count), pair]), kind="stable")
+    added = np.zeros((pair.size, width), np.uint8)
+    added[:, : columns.shape[1]] = columns[:, :width]
+    old = np.pad(routes.columns, ((0, 0), (0, width - routes.columns.shape[1])))
+    return replace(
+        routes,
+        first=np.concatenate([[0], np.cumsum(count + np.bincount(pair, minlength=count.size))]),
+        length=np.concatenate([routes.length, length])[order],
+        columns=np.concatenate([old, added])[order],
+    )
+
+
 def share_over(routes: ExpanderRoutes, links: Collection[tuple[int, int]]) -> float:
     """The share of the paths that pass one of the links, given by their ends, the smaller one first."""
     ch = routes.network.channels

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detour.base.errors import DetourError
-from detour.control.expander.demand import hop_distances
-from detour.control.expander.families import FAMILIES, MOST_LINKS, weighted_routes
+from detour.control.expander.demand import demand_of, hop_distances
+from detour.control.expander.families import FAMILIES, MOST_LINKS, WeightedRoutes, weighted_routes
 from detour.control.expander.routes import all_pairs
+from detour.control.expander.splits import weighted_throughput
 from detour.topo.expander import jellyfish, xpander
 from detour.topo.expander.polar import polarfly
 
@@ -56,6 +57,17 @@ def test_wmp_on_polarfly_has_the_paths_of_its_paper(q):
             assert [*count[:2], count[3]] == [0, 1, 0]
             assert count[4] >= q - 2
     assert 0.27 < weights.max() < 0.31 or q != 7  # about 30 % and 12 % (section 3.4)
+
+
+def test_relief_spreads_over_the_links_of_neighbours():
+    network = polarfly(11)
+    demand = demand_of("neighbour-matching", network)
+    routes, weights = weighted_routes("wmp", network, demand.pairs)
+    for pair in demand.pairs.tolist():
+        stops = [path for path, _ in routes.of(*pair)]
+        assert len({path[1] for path in stops}) == len({path[-2] for path in stops}) == len(stops) >= 10
+    # Were the first paths taken of all that there are, the busiest link would carry twice as much.
+    assert weighted_throughput(WeightedRoutes(routes, weights), demand) > 0.16 * 8
 
 
 def test_senders_spray_like_switches():
