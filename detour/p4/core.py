@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import TypeVar, dataclass_transform
 
 from detour.p4.source import NOWHERE, Node, Span
@@ -465,18 +466,20 @@ class Continue(Statement):
 _ELSEWHERE = frozenset({"type", "span", "declaration", "action", "function", "method", "annotations", "type_arguments"})
 """Fields that hold no part of the node, or name what stands elsewhere."""
 _PLAIN = frozenset({"str", "int", "bool", "int | None", "int | bool | str"})
-_PARTS: dict[type, list[str]] = {}
+_PARTS: dict[type, tuple[tuple[str, ...], Callable[[object], tuple[object, ...]]]] = {}
+"""For each kind of nodes the fields that hold its parts, and the function that reads them."""
 Made = TypeVar("Made", bound=Node)
 
 
-def parts(node: object) -> list[object]:
+def parts(node: object) -> tuple[object, ...]:
     """Expressions, statements and tuples of such that a node consists of, in the order of the source."""
-    kind = type(node)
-    names = _PARTS.get(kind)
-    if names is None:
-        known = fields(kind)  # type: ignore[arg-type]
-        _PARTS[kind] = names = [one.name for one in known if one.name not in _ELSEWHERE and one.type not in _PLAIN]
-    return [getattr(node, name) for name in names]
+    known = _PARTS.get(type(node))
+    if known is None:
+        all_fields = fields(type(node))  # type: ignore[arg-type]
+        names = tuple(one.name for one in all_fields if one.name not in _ELSEWHERE and one.type not in _PLAIN)
+        read = attrgetter(*names) if len(names) > 1 else lambda node: tuple(getattr(node, name) for name in names)
+        known = _PARTS[type(node)] = names, read
+    return known[1](node)
 
 
 def with_parts(node: Made, change: Callable[[Expression], Expression]) -> Made:
@@ -487,8 +490,11 @@ def with_parts(node: Made, change: Callable[[Expression], Expression]) -> Made:
             return tuple(map(changed, part))
         return change(part) if isinstance(part, Expression) else part
 
-    values = [*map(changed, parts(node))]
-    return replace(node, **dict(zip(_PARTS[type(node)], values, strict=True)))  # type: ignore[type-var]
+    before = parts(node)
+    after = tuple(map(changed, before))
+    if after == before:
+        return node
+    return replace(node, **dict(zip(_PARTS[type(node)][0], after, strict=True)))  # type: ignore[type-var]
 
 
 def walk(root: object) -> Iterator[object]:

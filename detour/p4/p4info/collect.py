@@ -12,7 +12,7 @@ from detour.p4 import core, types
 from detour.p4.elaborate import Block, Elaboration
 from detour.p4.messages import Messages
 from detour.p4.p4info.annotations import annotate
-from detour.p4.p4info.live import Live, actions_in
+from detour.p4.p4info.live import Live
 from detour.p4.p4info.names import Objects, aliases
 from detour.p4.p4info.typeinfo import TypeInfo
 
@@ -171,7 +171,7 @@ class Collection:
     def _uses(self, block: Block, part: core.Table | core.BlockStatement) -> Iterator[core.Action]:
         """Actions that a table has, if it is applied, or that code calls."""
         if isinstance(part, core.BlockStatement):
-            yield from actions_in(part, block)
+            yield from (one for one in self.live.called[block] if isinstance(one, core.Action))
         elif part in self.live.called[block]:
             yield from self.actions_of(part)
 

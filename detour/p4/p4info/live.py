@@ -25,8 +25,8 @@ class Live:
         """Instances of externs: those at top level, then those inside blocks that run."""
         self.functions: list[core.CallFunction] = []
         """Calls of extern functions in controls."""
-        self.called: dict[Block, set[core.Declaration]] = {}
-        """For each block the tables that it applies, and the actions that its body calls itself."""
+        self.called: dict[Block, dict[core.Declaration, None]] = {}
+        """For each block the tables that it applies, and the actions that its body calls itself, in order."""
         self.value_sets: set[core.Declaration] = set()
         self._seen: set[tuple[Block, core.Declaration]] = set()
         self._package(elaboration.main)
@@ -53,7 +53,7 @@ class Live:
     def _block(self, block: Block) -> None:
         if block in self.called:
             return
-        self.called[block] = set()
+        self.called[block] = {}
         declaration = block.declaration
         if isinstance(declaration, core.Control):
             self._code(block, declaration.body, True)
@@ -72,7 +72,7 @@ class Live:
                 self._apply(block, node)
             elif isinstance(node, core.CallAction):
                 if direct:
-                    self.called[block].add(node.action)
+                    self.called[block][node.action] = None
                 self._action(block, node.action)
             elif isinstance(node, core.CallFunction):
                 if node.function.body is None:
@@ -88,7 +88,7 @@ class Live:
         target = node.target
         if isinstance(target, core.Ref) and isinstance(target.declaration, core.Table):
             table = target.declaration
-            self.called[block].add(table)
+            self.called[block][table] = None
             if (block, table) not in self._seen:
                 self._seen.add((block, table))
                 self._code(block, tuple(key.expression for key in table.keys), False)
@@ -106,13 +106,6 @@ class Live:
         if (block, action) not in self._seen:
             self._seen.add((block, action))
             self._code(block, action.body, False)
-
-
-def actions_in(body: object, block: Block) -> Iterator[core.Action]:
-    """Actions that code calls, in order."""
-    for node in reachable(body, block):
-        if isinstance(node, core.CallAction):
-            yield node.action
 
 
 def _is_extern(block: Block) -> bool:
@@ -134,7 +127,7 @@ def reachable(body: object, block: Block) -> Iterator[object]:
             pending.append(node.yes if chosen else node.no)
         elif isinstance(node, (core.Expression, core.Statement, core.SwitchCase)):
             yield node
-            pending.extend(reversed(tuple(core.parts(node))))
+            pending.extend(reversed(core.parts(node)))
 
 
 def _until_end(statements: tuple[core.Statement, ...]) -> tuple[core.Statement, ...]:
