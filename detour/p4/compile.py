@@ -158,8 +158,7 @@ def _checked(tokens: list[Token], messages: Messages, arch: str | None) -> tuple
     messages.stop_at_errors()
     program = check_program(tree, messages)
     messages.stop_at_errors()
-    elaboration = elaborate(program, messages)
-    messages.stop_at_errors()
+    elaboration = elaborate(program)
     if elaboration is None:
         hint = "as in V1Switch(MyParser(), MyVerifyChecksum(), MyIngress(), ...) main;"
         raise messages.fail(tokens[-1], "the program has no main", hint)

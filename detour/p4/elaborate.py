@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from detour.p4 import core, types
 from detour.p4.check.constants import fold
 from detour.p4.core import walk
-from detour.p4.messages import Messages
 
 Node = core.Instance | core.Construct
 """What stands for an instance in the source: a named one, or a constructor call without a name."""
@@ -30,10 +29,8 @@ _FOLDED = (core.Cast, core.Unary, core.Binary, core.Slice, core.Member, core.Ind
 class Block:
     """An instance. `name` is the control plane's: "MyIngress.s1"; that of a package is empty."""
 
-    declaration: core.Parser | core.Control | core.Extern | core.BlockType
-    type: types.Type
-    name: str
     node: Node
+    name: str
     parent: Block | None = None
     arguments: dict[str, Value] = field(default_factory=dict)
     """By name of the constructor's parameter: other instances, or folded expressions."""
@@ -42,6 +39,12 @@ class Block:
     top: dict[core.Instance, Block] = field(default_factory=dict, repr=False)
     """Instances at top level: one dictionary for all blocks."""
     bindings: dict[core.Variable, Value] = field(default_factory=dict, repr=False)
+    type: types.Extern | types.Block = field(init=False)
+    declaration: core.Parser | core.Control | core.Extern | core.BlockType = field(init=False)
+
+    def __post_init__(self) -> None:
+        assert isinstance(self.node.type, types.Extern | types.Block)
+        self.type, self.declaration = self.node.type, self.node.type.declaration
 
     def value(self, expression: core.Expression) -> Value:
         """What an expression is worth in this instance: a block for an instance, else a folded expression."""
@@ -122,76 +125,54 @@ def qualified(prefix: str, name: str) -> str:
     return name[1:] if name.startswith(".") else f"{prefix}.{name}" if prefix else name
 
 
-def elaborate(program: core.Program, messages: Messages) -> Elaboration | None:
-    """Instances from `main` down; None, and nothing said, for a program without `main`."""
-    return _Elaborator(program, messages).run() if program.main else None
+def elaborate(program: core.Program) -> Elaboration | None:
+    """Instances from `main` down; None for a program without `main`."""
+    return _Elaborator(program).run(program.main) if program.main else None
 
 
 class _Elaborator:
-    def __init__(self, program: core.Program, messages: Messages) -> None:
+    def __init__(self, program: core.Program) -> None:
         self.program = program
-        self.messages = messages
         self.top: dict[core.Instance, Block] = {}
         self.blocks: list[Block] = []
         self.inner: dict[core.Declaration, tuple[tuple[core.Construct, str], ...]] = {}
         """Unnamed instances in the bodies of declarations, with names: the same for all instances of one."""
-        self.open: list[core.Declaration] = []
-        """Declarations whose instances are being built, outermost first."""
 
-    def run(self) -> Elaboration:
-        main = self.program.main
-        assert main is not None
-        root = Block(*self._declared(main.type), "", main, None, top=self.top)
-        self.blocks.append(root)
+    def run(self, main: core.Instance) -> Elaboration:
+        root = Block(main, "", top=self.top)
         self._bind(root)
         for declaration in self.program.declarations:
             # Externs that no block uses as an argument are used by name, from bodies.
             if isinstance(declaration, core.Instance) and isinstance(declaration.type, types.Extern):
                 self._at_top(declaration)
-        return Elaboration(root, self.top, self.blocks[1:])
-
-    @staticmethod
-    def _declared(
-        kind: types.Type,
-    ) -> tuple[core.Parser | core.Control | core.Extern | core.BlockType, types.Type]:
-        assert isinstance(kind, (types.Extern, types.Block))
-        assert kind.declaration is not None
-        return kind.declaration, kind
+        return Elaboration(root, self.top, self.blocks)
 
     def _at_top(self, instance: core.Instance) -> Block:
-        """An instance at top level. Parsers and controls are known by the names of their types, externs by theirs."""
+        """An instance at top level. Externs are known by their names, parsers and controls by those of their types."""
         if instance not in self.top:
-            kind, of = self._declared(instance.type)
-            if isinstance(kind, core.Extern):
-                name = given_name(instance).removeprefix(".")
-            else:
-                name = "" if isinstance(kind, core.BlockType) else kind.name
-            block = self.top[instance] = Block(kind, of, name, instance, None, top=self.top)
+            block = self.top[instance] = Block(instance, "", top=self.top)
+            is_extern = isinstance(block.declaration, core.Extern)
+            block.name = given_name(instance).removeprefix(".") if is_extern else _type_name(block)
             self._build(block)
         return self.top[instance]
 
     def _build(self, block: Block) -> None:
         """Binds the constructor's parameters and makes the instances inside."""
-        if any(one is block.declaration for one in self.open):
-            self.messages.error(
-                block.node.span,
-                f"{block.declaration.name} contains an instance of itself",
-                "an instance cannot hold another of its own parser or control, directly or through others",
-            )
-            return
         self.blocks.append(block)
-        self.open.append(block.declaration)
         self._bind(block)
         for instance in _locals(block.declaration):
             if isinstance(instance, core.Instance):
                 self._child(block, instance, given_name(instance))
-        for node, name in self._constructs(block.declaration):
+        if block.declaration not in self.inner:
+            self.inner[block.declaration] = tuple(_unnamed(block.declaration))
+        for node, name in self.inner[block.declaration]:
             self._child(block, node, name)
-        self.open.pop()
 
     def _child(self, block: Block, node: Node, name: str) -> Block:
-        kind, of = self._declared(node.type)
-        child = block.children[node] = Block(kind, of, qualified(block.name, name), node, block, top=self.top)
+        """An instance inside of another; inside of a package it has the name of its type."""
+        child = block.children[node] = Block(node, qualified(block.name, name), block, top=self.top)
+        if isinstance(block.declaration, core.BlockType):
+            child.name = _type_name(child)
         self._build(child)
         return child
 
@@ -199,35 +180,22 @@ class _Elaborator:
         """Gives the constructor's parameters their values. They are computed where the instance is declared, so with
         the bindings of the parent.
         """
-        scope = block.parent or Block(block.declaration, block.type, "", block.node, top=self.top)
+        scope = block.parent or Block(block.node, "", top=self.top)
         parameters = constructor_parameters(block.declaration, len(block.node.arguments))
         for parameter, argument in zip(parameters, block.node.arguments, strict=False):
             if argument is None:
                 continue
             if isinstance(argument, core.Construct):
-                value = self._argument(block, parameter, argument)
+                value = self._child(block, argument, parameter.name)
             elif isinstance(argument, core.Ref) and isinstance(argument.declaration, core.Instance):
                 value = scope.children.get(argument.declaration) or self._at_top(argument.declaration)
             else:
                 value = scope.value(argument)
             block.arguments[parameter.name] = block.bindings[parameter] = value
 
-    def _argument(self, block: Block, parameter: core.Variable, node: core.Construct) -> Block:
-        """An unnamed instance that is an argument: inside a package it has the name of its type, elsewhere that of the
-        parameter it is bound to.
-        """
-        kind, of = self._declared(node.type)
-        if not isinstance(block.declaration, core.BlockType):
-            return self._child(block, node, parameter.name)
-        name = kind.name if not isinstance(kind, core.BlockType) else ""
-        child = block.children[node] = Block(kind, of, name, node, block, top=self.top)
-        self._build(child)
-        return child
 
-    def _constructs(self, declaration: core.Declaration) -> tuple[tuple[core.Construct, str], ...]:
-        if declaration not in self.inner:
-            self.inner[declaration] = tuple(_unnamed(declaration))
-        return self.inner[declaration]
+def _type_name(block: Block) -> str:
+    return "" if isinstance(block.declaration, core.BlockType) else block.declaration.name
 
 
 def constructor_parameters(declaration: core.Declaration, arguments: int) -> tuple[core.Variable, ...]:

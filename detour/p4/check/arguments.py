@@ -75,41 +75,6 @@ def choose(
     c.fail(at, f"no {what} has parameters that fit {len(arguments)} argument(s)", f"There is {forms}.")
 
 
-def _match(
-    c: Checker, parameters: Parameters, arguments: Sequence[syntax.Argument], what: str, at: Located
-) -> list[syntax.Argument | None]:
-    """The argument of each parameter; None where there is none and need not be one."""
-    named = [argument for argument in arguments if argument.name is not None]
-    if named and len(named) != len(arguments):
-        c.fail(at, f"in the call of {what} some arguments have names and some have none", "Name all or none.")
-    if len(arguments) > len(parameters):
-        c.fail(at, f"{what} has {len(parameters)} parameter(s), the call {len(arguments)} argument(s)")
-    if named:
-        given = _by_name(c, parameters, named, what, at)
-    else:
-        given = [*arguments, *[None] * (len(parameters) - len(arguments))]
-    for parameter, argument in zip(parameters, given, strict=True):
-        if argument is None and parameter.default is None and not parameter.optional:
-            c.fail(at, f"the call of {what} has no argument for {parameter.name}")
-    return given
-
-
-def _by_name(
-    c: Checker, parameters: Parameters, arguments: Sequence[syntax.Argument], what: str, at: Located
-) -> list[syntax.Argument | None]:
-    by_name: dict[str, syntax.Argument] = {}
-    for argument in arguments:
-        name = argument.name.text if argument.name is not None else ""
-        if name in by_name:
-            c.fail(at, f"argument {name} of {what} is given twice")
-        by_name[name] = argument
-    names = [parameter.name for parameter in parameters]
-    for name in by_name:
-        if name not in names:
-            c.fail(at, f"{what} has no parameter {name}", f"Its parameters are {', '.join(names) or '(none)'}.")
-    return [by_name.get(name) for name in names]
-
-
 def bind(
     c: Checker,
     signature: Signature,
@@ -119,135 +84,155 @@ def bind(
     expected: Type | None = None,
 ) -> Bound:
     """Check the arguments of a call, and find its type arguments."""
-    given = _match(c, signature.parameters, arguments, signature.name, at)
-    bindings = _explicit(c, signature, type_arguments, at)
-    values = [_value(c, *pair) for pair in zip(signature.parameters, given, strict=True)]
-    unknown = [variable for variable in signature.variables if variable not in bindings]
-    inferred = _infer(signature, unknown, values, expected) if unknown else {}
-    for variable in unknown:
-        kind = inferred.get(variable)
-        if kind is None and not type_arguments and not _is_optional(signature, variable, given):
-            hint = (
-                f"Write {signature.name}<{', '.join(map(str, signature.variables))}>(...) with types in their places."
-            )
-            c.fail(at, f"the type {variable} of {signature.name} does not follow from the arguments", hint)
-        bindings[variable] = kind = kind or ANYTHING
-        _check_inferred(c, signature, variable, kind, values, at)
-    parameters = specialize(signature.parameters, bindings)
-    checked = (_check(c, signature, *pair, bindings) for pair in zip(parameters, values, strict=True))
-    return Bound(parameters, tuple(checked), bindings, substitute(signature.returns, bindings))
+    return _Call(c, signature, at).bound(type_arguments, arguments, expected)
 
 
-def _explicit(
-    c: Checker, signature: Signature, written: Sequence[syntax.TypeNode], at: Located
-) -> dict[types.TypeVariable, Type]:
-    """Type arguments that the call has, but for `_`."""
-    count = len(signature.variables)
-    if written and len(written) != count:
-        c.fail(at, f"{signature.name} has {count} type parameter(s), the call {len(written)} type argument(s)")
-    bindings = {}
-    for variable, node in zip(signature.variables, written, strict=False):
-        kind = resolve(c, node)
-        check_argument(c, kind, node)
-        if kind != ANYTHING:
-            bindings[variable] = kind
-    return bindings
+class _Call:
+    """A call whose arguments are checked. In `given` and `values` each parameter has its argument, or None."""
 
+    def __init__(self, c: Checker, signature: Signature, at: Located) -> None:
+        self.c, self.signature, self.at = c, signature, at
+        self.name, self.parameters = signature.name, signature.parameters
+        self.given: Sequence[syntax.Argument | None] = ()
+        self.values: list[core.Expression | None] = []
+        self.bindings: dict[types.TypeVariable, Type] = {}
 
-def _value(c: Checker, parameter: core.Variable, argument: syntax.Argument | None) -> core.Expression | None:
-    if argument is None:
-        return None
-    if isinstance(argument.value, syntax.Sign) and argument.value.text == "_":
-        if parameter.direction != "out":
-            c.fail(argument, f"_ can only stand for an out argument: {parameter.name} is none")
-        return None
-    return c.expression(argument.value)
+    def bound(
+        self, written: Sequence[syntax.TypeNode], arguments: Sequence[syntax.Argument], expected: Type | None
+    ) -> Bound:
+        variables = self.signature.variables
+        self.given = self._in_order(arguments)
+        self._explicit(written)
+        self.values = [*map(self._value, self.parameters, self.given)]
+        unknown = [variable for variable in variables if variable not in self.bindings]
+        inferred = self._infer(unknown, expected) if unknown else {}
+        for variable in unknown:
+            kind = inferred.get(variable)
+            if kind is None and not written and not self._is_optional(variable):
+                hint = f"Write {self.name}<{', '.join(map(str, variables))}>(...) with types in their places."
+                self.c.fail(self.at, f"the type {variable} of {self.name} does not follow from the arguments", hint)
+            self.bindings[variable] = kind = kind or ANYTHING
+            self._check_inferred(variable, kind)
+        parameters = specialize(self.parameters, self.bindings)
+        checked = tuple(map(self._check, parameters, self.values))
+        return Bound(parameters, checked, self.bindings, substitute(self.signature.returns, self.bindings))
 
+    def _in_order(self, arguments: Sequence[syntax.Argument]) -> Sequence[syntax.Argument | None]:
+        """The argument of each parameter; None where there is none and need not be one."""
+        c, what, parameters = self.c, self.name, self.parameters
+        named = [argument for argument in arguments if argument.name is not None]
+        if named and len(named) != len(arguments):
+            c.fail(self.at, f"in the call of {what} some arguments have names and some have none", "Name all or none.")
+        if len(arguments) > len(parameters):
+            c.fail(self.at, f"{what} has {len(parameters)} parameter(s), the call {len(arguments)} argument(s)")
+        given = self._by_name(named) if named else [*arguments, *[None] * (len(parameters) - len(arguments))]
+        for parameter, argument in zip(parameters, given, strict=True):
+            if argument is None and parameter.default is None and not parameter.optional:
+                c.fail(self.at, f"the call of {what} has no argument for {parameter.name}")
+        return given
 
-def _infer(
-    signature: Signature,
-    variables: Sequence[types.TypeVariable],
-    values: Sequence[core.Expression | None],
-    expected: Type | None,
-) -> dict[types.TypeVariable, Type]:
-    """The type arguments that follow from the arguments, else from where the result is used."""
-    inference = Inference(variables)
-    for parameter, value in zip(signature.parameters, values, strict=True):
-        value = value or parameter.default
-        if value is not None:
-            inference.unify(parameter.type, value.type)
-    for variable in variables:
-        if expected is not None and variable not in inference.bindings and _mentions(signature.returns, variable):
-            inference.unify(signature.returns, expected)
-    return inference.bindings
+    def _by_name(self, arguments: Sequence[syntax.Argument]) -> list[syntax.Argument | None]:
+        c, what = self.c, self.name
+        by_name: dict[str, syntax.Argument] = {}
+        for argument in arguments:
+            name = argument.name.text if argument.name is not None else ""
+            if name in by_name:
+                c.fail(self.at, f"argument {name} of {what} is given twice")
+            by_name[name] = argument
+        names = [parameter.name for parameter in self.parameters]
+        for name in by_name:
+            if name not in names:
+                hint = f"Its parameters are {', '.join(names) or '(none)'}."
+                c.fail(self.at, f"{what} has no parameter {name}", hint)
+        return [by_name.get(name) for name in names]
+
+    # ------------------------------------------------------------ type arguments
+
+    def _explicit(self, written: Sequence[syntax.TypeNode]) -> None:
+        """Bind the type arguments that the call has, but for `_`."""
+        count = len(self.signature.variables)
+        if written and len(written) != count:
+            text = f"{self.name} has {count} type parameter(s), the call {len(written)} type argument(s)"
+            self.c.fail(self.at, text)
+        for variable, node in zip(self.signature.variables, written, strict=False):
+            kind = resolve(self.c, node)
+            check_argument(self.c, kind, node)
+            if kind != ANYTHING:
+                self.bindings[variable] = kind
+
+    def _infer(self, variables: Sequence[types.TypeVariable], expected: Type | None) -> dict[types.TypeVariable, Type]:
+        """The type arguments that follow from the arguments, else from where the result is used."""
+        inference, returns = Inference(variables), self.signature.returns
+        for parameter, value in zip(self.parameters, self.values, strict=True):
+            value = value or parameter.default
+            if value is not None:
+                inference.unify(parameter.type, value.type)
+        for variable in variables:
+            if expected is not None and variable not in inference.bindings and _mentions(returns, variable):
+                inference.unify(returns, expected)
+        return inference.bindings
+
+    def _check_inferred(self, variable: types.TypeVariable, kind: Type) -> None:
+        run_time, at = self.signature.run_time, self.at
+        if run_time and isinstance(kind, types.Block | types.Callable | types.SetOf):
+            self.c.fail(at, f"{describe(kind)} cannot be an argument of {self.name}")
+        if run_time and has_unsized(kind):
+            for parameter, value in zip(self.parameters, self.values, strict=True):
+                if value is not None and parameter.type == variable and has_unsized(value.type):
+                    at = value
+                    break
+            text = f"the width of {at.span.text} does not follow from the call"
+            self.c.fail(at, text, "Write a width, like 8w1, or a cast.")
+        if is_nameless(kind):
+            text = f"the type {variable} of {self.name} does not follow from a structure without a name"
+            self.c.fail(at, text, "Write a cast: (S){...}.")
+
+    def _is_optional(self, variable: types.TypeVariable) -> bool:
+        """Whether the type is only that of optional parameters without arguments."""
+        pairs = zip(self.parameters, self.given, strict=True)
+        unused = all(argument is None for parameter, argument in pairs if _mentions(parameter.type, variable))
+        return unused and any(parameter.optional for parameter in self.parameters)
+
+    # ------------------------------------------------------------ values
+
+    def _value(self, parameter: core.Variable, argument: syntax.Argument | None) -> core.Expression | None:
+        if argument is None:
+            return None
+        if isinstance(argument.value, syntax.Sign) and argument.value.text == "_":
+            if parameter.direction != "out":
+                self.c.fail(argument, f"_ can only stand for an out argument: {parameter.name} is none")
+            return None
+        return self.c.expression(argument.value)
+
+    def _check(self, parameter: core.Variable, value: core.Expression | None) -> core.Expression | None:
+        """Convert an argument, or require an l-value, as the direction of its parameter says."""
+        c, kind, default = self.c, parameter.type, parameter.default
+        if value is None and default is not None:
+            value = replace(default, type=substitute(default.type, self.bindings)) if self.bindings else default
+        if value is None or (value is default and value.type == kind):
+            return value
+        what = f"argument {parameter.name} of {self.name}"
+        if kind == ANYTHING:
+            c.fail(value, f"the type of {what} is not known", "Write the type instead of _.")
+        if parameter.direction and kind == STRING:
+            c.fail(value, f"{what} has a direction and cannot be a string")
+        if parameter.is_output:
+            if not agree(value.type, kind):
+                c.fail(value, f"{what} must have the type {describe(kind)}, not {describe(value.type)}")
+            require_place(c, value, f"an {parameter.direction} argument")
+        elif isinstance(kind, types.Extern) and not agree(kind, value.type):
+            c.fail(value, f"{what} must be {describe(kind)}, not {describe(value.type)}")
+        elif isinstance(kind, types.Block) and (reason := why_not_block(kind, value.type)):
+            c.fail(value, f"{what} must be {describe(kind)}, not {describe(value.type)}: {reason}")
+        elif not isinstance(kind, types.Extern | types.Block):
+            value = convert(c, value, kind, what)
+            if not parameter.direction and not self.signature.action and not is_known(value):
+                c.fail(value, f"{what} must be known at compile time", "The parameter has no direction.")
+        return value
 
 
 def _mentions(kind: Type, variable: types.TypeVariable) -> bool:
     return mentions(kind, lambda part: part == variable)
-
-
-def _check_inferred(
-    c: Checker,
-    signature: Signature,
-    variable: types.TypeVariable,
-    kind: Type,
-    values: Sequence[core.Expression | None],
-    at: Located,
-) -> None:
-    if signature.run_time and isinstance(kind, types.Block | types.Callable | types.SetOf):
-        c.fail(at, f"{describe(kind)} cannot be an argument of {signature.name}")
-    if signature.run_time and has_unsized(kind):
-        for parameter, value in zip(signature.parameters, values, strict=True):
-            if value is not None and parameter.type == variable and has_unsized(value.type):
-                at = value
-                break
-        text = f"the width of {at.span.text} does not follow from the call"
-        c.fail(at, text, "Write a width, like 8w1, or a cast.")
-    if is_nameless(kind):
-        text = f"the type {variable} of {signature.name} does not follow from a structure without a name"
-        c.fail(at, text, "Write a cast: (S){...}.")
-
-
-def _is_optional(
-    signature: Signature, variable: types.TypeVariable, arguments: Sequence[syntax.Argument | None]
-) -> bool:
-    """Whether the type is only that of optional parameters without arguments."""
-    pairs = zip(signature.parameters, arguments, strict=True)
-    unused = all(argument is None for parameter, argument in pairs if _mentions(parameter.type, variable))
-    return unused and any(parameter.optional for parameter in signature.parameters)
-
-
-def _check(
-    c: Checker,
-    signature: Signature,
-    parameter: core.Variable,
-    value: core.Expression | None,
-    bindings: dict[types.TypeVariable, Type],
-) -> core.Expression | None:
-    """Convert an argument, or require an l-value, as the direction of its parameter says."""
-    kind, default = parameter.type, parameter.default
-    if value is None and default is not None:
-        value = replace(default, type=substitute(default.type, bindings)) if bindings else default
-    if value is None or (value is default and value.type == kind):
-        return value
-    what = f"argument {parameter.name} of {signature.name}"
-    if kind == ANYTHING:
-        c.fail(value, f"the type of {what} is not known", "Write the type instead of _.")
-    if parameter.direction and kind == STRING:
-        c.fail(value, f"{what} has a direction and cannot be a string")
-    if parameter.is_output:
-        if not agree(value.type, kind):
-            c.fail(value, f"{what} must have the type {describe(kind)}, not {describe(value.type)}")
-        require_place(c, value, f"an {parameter.direction} argument")
-    elif isinstance(kind, types.Extern) and not agree(kind, value.type):
-        c.fail(value, f"{what} must be {describe(kind)}, not {describe(value.type)}")
-    elif isinstance(kind, types.Block) and (reason := why_not_block(kind, value.type)):
-        c.fail(value, f"{what} must be {describe(kind)}, not {describe(value.type)}: {reason}")
-    elif not isinstance(kind, types.Extern | types.Block):
-        value = convert(c, value, kind, what)
-        if not parameter.direction and not signature.action and not is_known(value):
-            c.fail(value, f"{what} must be known at compile time", "The parameter has no direction.")
-    return value
 
 
 def why_not_block(needed: types.Block, given: Type) -> str:

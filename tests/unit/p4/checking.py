@@ -52,7 +52,7 @@ def check(source: str) -> Checked:
             tree = parse(Preprocessor(messages).run(path), messages)
             assert not messages.errors, [message.text for message in messages.errors]
             program = check_program(tree, messages)
-            if elaboration := elaborate(program, messages):
+            if elaboration := elaborate(program):
                 warn_of_flow((block.declaration for block in elaboration.blocks), messages)
         except CompileError as error:
             if error.message is not None:

@@ -87,7 +87,7 @@ def test_refused_names_the_first_error(program: Path) -> None:
 
 
 def test_a_bug_is_told_with_the_source_at_which_it_was(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(program: Any, messages: Any) -> None:
+    def broken(program: Any) -> None:
         table = next(one for one in program.declarations if one.name == "In").locals[1]
         raise KeyError(table.name)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from detour.p4 import core
 from detour.p4.elaborate import Block, Elaboration, elaborate
-from detour.p4.messages import Messages
 from tests.unit.p4.checking import check
 
 SOURCE = """
@@ -32,12 +31,12 @@ Top(One(), Two()) main;
 """
 
 
-def _elaborated(source: str) -> tuple[Elaboration, Messages]:
-    checked, messages = check(source), Messages()
+def _elaborated(source: str) -> Elaboration:
+    checked = check(source)
     assert checked.program is not None, checked.errors
-    elaboration = elaborate(checked.program, messages)
+    elaboration = elaborate(checked.program)
     assert elaboration is not None
-    return elaboration, messages
+    return elaboration
 
 
 def _block(elaboration: Elaboration, name: str) -> Block:
@@ -45,14 +44,14 @@ def _block(elaboration: Elaboration, name: str) -> Block:
 
 
 def test_names_follow_the_instances() -> None:
-    elaboration, _ = _elaborated(SOURCE)
+    elaboration = _elaborated(SOURCE)
     names = [block.name for block in elaboration.blocks]
     of_one = ["One", "One.renamed", "One.renamed.own", "One.second", "One.second.e", "One.second.own"]
     assert sorted(names) == sorted([*of_one, "One.Direct", "One.Direct.d", "Two", "shared"])
 
 
 def test_names_inside_an_instance() -> None:
-    elaboration, _ = _elaborated(SOURCE)
+    elaboration = _elaborated(SOURCE)
     block = _block(elaboration, "One.renamed")
     assert isinstance(block.declaration, core.Control)
     named = {one.name: block.name_of(one) for one in block.declaration.locals if isinstance(one, core.Declaration)}
@@ -62,7 +61,7 @@ def test_names_inside_an_instance() -> None:
 
 
 def test_constructor_parameters_have_values() -> None:
-    elaboration, _ = _elaborated(SOURCE)
+    elaboration = _elaborated(SOURCE)
     first, second = _block(elaboration, "One.renamed"), _block(elaboration, "One.second")
     assert first.arguments["e"] is _block(elaboration, "shared")
     assert second.arguments["e"] is _block(elaboration, "One.second.e")
@@ -73,9 +72,8 @@ def test_constructor_parameters_have_values() -> None:
 
 
 def test_arguments_of_the_package() -> None:
-    elaboration, messages = _elaborated(SOURCE)
+    elaboration = _elaborated(SOURCE)
     assert {name: value.name for name, value in elaboration.main.arguments.items() if isinstance(value, Block)} == {
         "one": "One",
         "two": "Two",
     }
-    assert not messages.errors
