@@ -97,28 +97,21 @@ class Builder(Collection):
             message.type_name.name = name
 
     def _action_refs(self, message: p4i.Table, one: TableIn) -> None:
-        choices = {choice.action: choice.annotations for choice in one.table.actions}
-        for action in self.actions_of(one.table):
-            ref = message.action_refs.add(id=self.action_id(one.block, action))
-            if action not in choices:
-                ref.annotations.append("@defaultonly")
+        for choice in one.table.actions:
+            ref = message.action_refs.add(id=self.action_id(one.block, choice.action))
+            annotate(ref, choice.annotations)
+            if core.annotation(choice.annotations, "defaultonly"):
                 ref.scope = p4i.ActionRef.DEFAULT_ONLY
-                continue
-            annotate(ref, choices[action])
-            if core.annotation(choices[action], "defaultonly"):
-                ref.scope = p4i.ActionRef.DEFAULT_ONLY
-            elif core.annotation(choices[action], "tableonly"):
+            elif core.annotation(choice.annotations, "tableonly"):
                 ref.scope = p4i.ActionRef.TABLE_ONLY
-        default = self.default_action(one.table)
-        if default is None:
-            return
-        identifier = self.action_id(one.block, default)
+        use = one.table.default_action
+        assert use is not None  # the checker adds one to a table without
+        identifier = self.action_id(one.block, use.action)
         if one.table.default_is_constant:
             message.const_default_action_id = identifier
         message.initial_default_action.action_id = identifier
-        if use := one.table.default_action:
-            for parameter, value in self.arguments(one.block, use):
-                message.initial_default_action.arguments.add(param_id=parameter, value=value)
+        for parameter, value in self.arguments(one.block, use):
+            message.initial_default_action.arguments.add(param_id=parameter, value=value)
 
     def arguments(self, block: Block, use: core.ActionUse) -> Iterator[tuple[int, bytes]]:
         """Ids and values of the arguments that a control plane would give."""

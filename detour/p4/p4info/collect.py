@@ -67,6 +67,10 @@ def attached(table: core.Table, block: Block) -> Iterator[Block]:
             yield value
 
 
+def actions_of(table: core.Table) -> Iterator[core.Action]:
+    return (choice.action for choice in table.actions)
+
+
 class Collection:
     """Collects objects and gives them ids."""
 
@@ -137,7 +141,7 @@ class Collection:
             (block, action)
             for block, part in parts
             if isinstance(part, core.Table) and part in self.live.called[block]
-            for action in self.actions_of(part)
+            for action in actions_of(part)
         }
         for kind in (core.Table, core.BlockStatement):
             for block, part in parts:
@@ -173,21 +177,7 @@ class Collection:
         if isinstance(part, core.BlockStatement):
             yield from (one for one in self.live.called[block] if isinstance(one, core.Action))
         elif part in self.live.called[block]:
-            yield from self.actions_of(part)
-
-    def actions_of(self, table: core.Table) -> Iterator[core.Action]:
-        """Actions of a table, with NoAction if that is its default and not in the list."""
-        for choice in table.actions:
-            yield choice.action
-        default = self.default_action(table)
-        if default and not any(choice.action is default for choice in table.actions):
-            yield default
-
-    def default_action(self, table: core.Table) -> core.Action | None:
-        if table.default_action:
-            return table.default_action.action
-        actions = (one for one in self.program.declarations if isinstance(one, core.Action) and one.name == "NoAction")
-        return next(actions, None)
+            yield from actions_of(part)
 
     def _collect_action(self, block: Block, action: core.Action, in_tables: bool) -> None:
         if core.annotation(action.annotations, "hidden"):

@@ -17,38 +17,22 @@ class Live:
 
     def __init__(self, elaboration: Elaboration) -> None:
         self.elaboration = elaboration
-        self.blocks: list[Block] = []
-        """Parsers and controls that run, parents before children, in the order of the source."""
-        self.roots: list[Block] = []
-        """Those of the blocks that are arguments of the package, or stand at top level."""
-        self.externs: list[Block] = [one for one in elaboration.top.values() if _is_extern(one)]
-        """Instances of externs: those at top level, then those inside blocks that run."""
         self.functions: list[core.CallFunction] = []
         """Calls of extern functions in controls."""
         self.called: dict[Block, dict[core.Declaration, None]] = {}
         """For each block the tables that it applies, and the actions that its body calls itself, in order."""
         self.value_sets: set[core.Declaration] = set()
         self._seen: set[tuple[Block, core.Declaration]] = set()
-        self._package(elaboration.main)
+        blocks = elaboration.blocks
+        self.roots = [one for one in blocks if one.parent and isinstance(one.parent.declaration, core.BlockType)]
+        """Parsers and controls that are arguments of a package."""
         for root in self.roots:
-            self._inside(root)
-
-    def _package(self, package: Block) -> None:
-        for value in package.arguments.values():
-            if isinstance(value, Block):
-                if isinstance(value.declaration, core.BlockType):
-                    self._package(value)
-                elif not _is_extern(value):
-                    self.roots.append(value)
-                    self._block(value)
-
-    def _inside(self, block: Block) -> None:
-        self.blocks.append(block)
-        for child in block.children.values():
-            if _is_extern(child):
-                self.externs.append(child)
-            elif child in self.called:
-                self._inside(child)
+            self._block(root)
+        self.blocks = [one for one in blocks if one in self.called]
+        """Parsers and controls that run, parents before children, in the order of the source."""
+        top = (one for one in elaboration.top.values() if _is_extern(one))
+        self.externs = [*top, *(one for one in blocks if _is_extern(one) and one.parent in self.called)]
+        """Instances of externs: those at top level, then those inside blocks that run."""
 
     def _block(self, block: Block) -> None:
         if block in self.called:
@@ -73,14 +57,13 @@ class Live:
             elif isinstance(node, core.CallAction):
                 if direct:
                     self.called[block][node.action] = None
-                self._action(block, node.action)
+                self._once(block, node.action, node.action.body)
             elif isinstance(node, core.CallFunction):
                 if node.function.body is None:
                     if isinstance(block.declaration, core.Control):
                         self.functions.append(node)
-                elif (block, node.function) not in self._seen:
-                    self._seen.add((block, node.function))
-                    self._code(block, node.function.body, False)
+                else:
+                    self._once(block, node.function, node.function.body)
             elif isinstance(node, core.Ref) and isinstance(node.declaration, core.ValueSet):
                 self.value_sets.add(node.declaration)
 
@@ -89,23 +72,19 @@ class Live:
         if isinstance(target, core.Ref) and isinstance(target.declaration, core.Table):
             table = target.declaration
             self.called[block][table] = None
-            if (block, table) not in self._seen:
-                self._seen.add((block, table))
-                self._code(block, tuple(key.expression for key in table.keys), False)
-                for choice in table.actions:
-                    self._action(block, choice.action)
+            self._once(block, table, tuple(key.expression for key in table.keys))
+            for choice in table.actions:
+                self._once(block, choice.action, choice.action.body)
             return
         value = block.value(target)
         if isinstance(value, Block):
-            # Instances at top level have no parent that would list them.
-            if value.parent is None and value not in self.called:
-                self.roots.append(value)
             self._block(value)
 
-    def _action(self, block: Block, action: core.Action) -> None:
-        if (block, action) not in self._seen:
-            self._seen.add((block, action))
-            self._code(block, action.body, False)
+    def _once(self, block: Block, declaration: core.Declaration, code: object) -> None:
+        """The code of a declaration, the first time."""
+        if (block, declaration) not in self._seen:
+            self._seen.add((block, declaration))
+            self._code(block, code, False)
 
 
 def _is_extern(block: Block) -> bool:
