@@ -218,7 +218,7 @@ class ActionProfileIr:
     actions: dict[int, ActionIr] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class TableIr:
     """A match-action table. `profile` is set for indirect tables."""
 

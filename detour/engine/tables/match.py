@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,19 @@ class Entry:
     target: MemberRef | GroupRef | None = None
 
 
+class _Packing:
+    """Packing of a table's keys and actions, the same on all switches that run the program."""
+
+    def __init__(self, spec: model.TableIr, actions: list[model.ActionIr]) -> None:
+        self.head, self.words = record_head(spec), record_words(spec)
+        self.arguments = Arguments(spec.name, spec.actions, actions)
+        self.layout = key_layout(spec.key)
+        self.codec = KeyCodec(spec.name, spec.key, self.layout)
+
+
+_PACKINGS: WeakKeyDictionary[model.TableIr, _Packing] = WeakKeyDictionary()
+
+
 class MatchTable:
     """One table of one switch.
 
@@ -78,11 +92,12 @@ class MatchTable:
         self.changes = 0
         """how often entries were written; what was read of them is true as long as it stays"""
         self._sw, self._slot = sw, slot
-        self._head = record_head(spec)
-        self._rows = Rows(sw, slot + slots.RECORDS, record_words(spec))
-        self._arguments = Arguments(spec.name, spec.actions, actions)
-        self._layout = key_layout(spec.key)
-        self._codec = KeyCodec(spec.name, spec.key, self._layout)
+        packing = _PACKINGS.get(spec)
+        if packing is None:
+            packing = _PACKINGS[spec] = _Packing(spec, actions)
+        self._head, self._arguments = packing.head, packing.arguments
+        self._layout, self._codec = packing.layout, packing.codec
+        self._rows = Rows(sw, slot + slots.RECORDS, packing.words)
         self._prioritised = spec.match_type in ("ternary", "range")
         self._meter: MeterArray | None = None
         self._new_meter: MeterRates | None = None
@@ -102,8 +117,9 @@ class MatchTable:
         self.immutable = spec.entries is not None
 
     def _reset_entries(self) -> None:
-        kinds = {"exact": ExactIndex, "lpm": PrefixIndex, "ternary": RankedIndex, "range": RankedIndex}
-        self._index = kinds[self.spec.match_type](self._sw, self._slot, self._layout, self.spec.key)
+        if self.spec.key:  # most tables have none: p4c makes them of statements
+            kinds = {"exact": ExactIndex, "lpm": PrefixIndex, "ternary": RankedIndex, "range": RankedIndex}
+            self._index = kinds[self.spec.match_type](self._sw, self._slot, self._layout, self.spec.key)
         self._handles = Handles()
         self._matches: dict[int, tuple[Match, int]] = {}  # handle -> match, rank
         self._by_key: dict[Any, int] = {}  # identity of the match -> handle
