@@ -228,6 +228,11 @@ def show_verification(page: Page, result: results.Verification) -> None:
             f"verified: {result.pairs} pairs of hosts{lost}, {result.ways} ways, {result.sids} uSIDs; "
             f"at most {longest.shortest} switches on shortest paths and {longest.detour} on others"
         )
+        if sprayed := result.disjoint_paths:
+            median = f"{sprayed.median:g}, at least {sprayed.least}"
+            page.print(
+                f"sprayed packets have {median} edge-disjoint paths (median of {sprayed.pairs} pairs of switches)"
+            )
         return
     page.print(f"{result.failed} cases are wrong:")
     for problem in result.problems:

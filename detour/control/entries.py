@@ -9,7 +9,7 @@ the same thing. Names are those of the P4Info, numbers are plain `int`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from detour.control import schema
@@ -88,6 +88,16 @@ class ActionSet:
     """One-shot action set of a table with an action selector. The order counts: member = hash % size."""
 
     choices: tuple[WeightedAction, ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+    """kept from the first time: sets are long, and entries share them"""
+
+    def __hash__(self) -> int:
+        if not self._hash:
+            object.__setattr__(self, "_hash", hash(self.choices))
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[ActionSet], tuple[object, ...]]:
+        return ActionSet, (self.choices,)  # names have other hashes in other processes
 
     @staticmethod
     def of(actions: Iterable[Action]) -> ActionSet:

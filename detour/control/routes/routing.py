@@ -73,6 +73,17 @@ def _best(parts: Sequence[frozenset[int]]) -> frozenset[int]:
     return frozenset(choice for choice, count in votes.items() if count == most)
 
 
+@lru_cache(maxsize=1 << 14)
+def forward_choice(ports: tuple[int, ...]) -> ActionSet:
+    """The choice among ports; equal choices of all switches are mostly the same object."""
+    return ActionSet.of(_forward(port) for port in ports)
+
+
+@lru_cache(maxsize=1 << 9)
+def _forward(port: int) -> Action:
+    return Action.of(schema.FORWARD, port=port)
+
+
 class NextHops:
     """Next hops of one switch: to every other switch the ports that begin shortest paths."""
 
@@ -86,7 +97,6 @@ class NextHops:
         for target, mask in enumerate(self._masks):
             if mask not in self._ports_of:
                 self._ports_of[mask] = tuple(graph.ports[near[:, target]].tolist())
-        self._sets: dict[tuple[int, ...], ActionSet] = {}
 
     def reachable(self, target: int) -> bool:
         """Return whether any path leads from here to that other switch."""
@@ -99,11 +109,7 @@ class NextHops:
             # A selector's group takes no more: every destination gets a window of its own.
             start = target % len(ports)
             ports = tuple(sorted((ports + ports)[start : start + schema.MAX_GROUP_SIZE]))
-        choice = self._sets.get(ports)
-        if choice is None:
-            choice = ActionSet.of(Action.of(schema.FORWARD, port=port) for port in ports)
-            self._sets[ports] = choice
-        return choice
+        return forward_choice(ports)
 
 
 def plan_routes(topology: Topology, routes: NextHops, switch: Switch) -> Iterator[TableEntry]:

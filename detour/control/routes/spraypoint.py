@@ -27,7 +27,7 @@ from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, DefaultAction, Entity, TableEntry
 from detour.control.policy import Policy, Routing
-from detour.control.routes.routing import switch_route
+from detour.control.routes.routing import forward_choice, switch_route
 from detour.topo import address
 from detour.topo.failures import NONE, Failures
 from detour.topo.graph import live_graph
@@ -164,13 +164,10 @@ def plan_spraypoint(topology: Topology, policy: Policy, failures: Failures, swit
     if around:
         choice = ActionSet.of(Action.of(schema.SPRAY_TOWARDS, port=port) for port in around)
         yield TableEntry(schema.SPRAY, ((schema.FROM_HOST, 1),), choice)
-    choices: dict[tuple[int, ...], ActionSet] = {}
     for target, pointing in _planned(topology, settings, failures).items():
         ports = tuple(graph.ports[pointing.next_hop[switch.index]].tolist())
         if ports:
-            if ports not in choices:
-                choices[ports] = ActionSet.of(Action.of(schema.FORWARD, port=port) for port in ports)
-            yield switch_route(topology.switches[target], choices[ports])
+            yield switch_route(topology.switches[target], forward_choice(ports))
 
 
 def most_switches(topology: Topology, policy: Policy, failures: Failures) -> int:

@@ -18,11 +18,13 @@ import numpy as np
 from detour.base.arrays import BoolArray, IndexArray, Int32Array, Int64Array
 from detour.control import schema
 from detour.control.entries import Action, Entity, TableEntry
+from detour.control.verifier.cuts import sprayed_paths
 from detour.control.verifier.fabric_state import ARRIVE, DROP, LOST, FabricState, Hops, solve, solve_rows, touching
 from detour.control.verifier.forwarding import Node
 from detour.topo import address
 from detour.topo.failures import NONE, Failures
 from detour.topo.graph import FAR, distances
+from detour.topo.measures import DisjointPaths
 from detour.topo.paths import Bounds, bounds
 from detour.topo.topology import Host, Switch, Topology
 
@@ -172,6 +174,7 @@ class VerifierReport:
     failed: int = 0
     bound: Bounds = field(default_factory=lambda: Bounds(0, 0))
     longest: Bounds = field(default_factory=lambda: Bounds(0, 0))  # Most switches that any packet passes.
+    disjoint_paths: DisjointPaths | None = None  # Of sprayed packets (`cuts`).
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -198,6 +201,7 @@ def verify(
     for problem, count in problems:
         report.add(problem, count)
     _Proof(state, report).run()
+    report.disjoint_paths = sprayed_paths(state)
     return report
 
 

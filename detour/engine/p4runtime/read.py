@@ -33,7 +33,7 @@ WHOLE_STATE = (
     p4r.Entity(register_entry=p4r.RegisterEntry()),
 )
 """requests for all that a client has written, members before groups before entries"""
-_SHORT = 4 * _SLICE  # entities looked at
+_SHORT = 8 * _SLICE  # entities looked at: 50 ms, a switch of a fabric of 512 whole
 _TURN_S = 0.01
 
 

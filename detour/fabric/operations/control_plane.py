@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from detour.base.errors import DetourError
+from detour.base.garbage import HELD_OFF
 from detour.base.grpc_loop import GrpcLoop
 from detour.control.entries import Plan, difference
 from detour.control.p4runtime.client import FabricClient, SwitchClient
@@ -106,7 +107,8 @@ class ControlPlane:
                     planned[device] += entries
         if device_ids is not None:
             planned = {device: entries for device, entries in planned.items() if device in device_ids}
-        written = self._loop.run(reconcile(self.client, planned))
+        with HELD_OFF:
+            written = self._loop.run(reconcile(self.client, planned))
         if device_ids is None:
             self.entries = written.entries
         for switch in self.client.switches.values():
@@ -115,7 +117,8 @@ class ControlPlane:
 
     def read(self, device_ids: list[int] | None = None) -> Plan:
         """Read the entities of all switches (or those named)."""
-        return self._loop.run(self.client.read(device_ids))
+        with HELD_OFF:
+            return self._loop.run(self.client.read(device_ids))
 
     def read_live(self) -> Plan:
         """Read the entities of the switches that are not down."""

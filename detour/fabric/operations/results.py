@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType, field
 
 from detour.fabric.records import BackendDetails, FabricMetric, FlowRow, PlacementTotals, PortCounts
+from detour.topo.measures import DisjointPaths
 
 # -- tables ---------------------------------------------------------------------------------------------
 
@@ -41,7 +42,8 @@ class PathLengths(Struct, frozen=True):
 
 class Verification(Struct, frozen=True):
     """The result of a proof (`control.verifier.verifier.VerifierReport`). `failed`: cases that are wrong, the first of
-    them spelled out in `problems`; `longest`: the most hops that packets take, `bound`: the most that they may take."""
+    them spelled out in `problems`; `longest`: the most hops that packets take, `bound`: the most that they may take;
+    `disjoint_paths`: of packets that switches spray."""
 
     verified: bool
     pairs: int
@@ -54,6 +56,7 @@ class Verification(Struct, frozen=True):
     longest: PathLengths
     bound: PathLengths
     seconds: float
+    disjoint_paths: DisjointPaths | UnsetType = UNSET
 
 
 class EntryRow(Struct, frozen=True):

@@ -52,6 +52,7 @@ class Tables:
             longest=results.PathLengths(*report.longest),
             bound=results.PathLengths(*report.bound),
             seconds=since(begin),
+            disjoint_paths=report.disjoint_paths or UNSET,
         )
 
     def entries(self, switch: str | None, table: str | None) -> dict[str, list[results.EntryRow]]:

@@ -11,10 +11,18 @@ from hypothesis import strategies as st
 from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Action, ActionSet, TableEntry
-from detour.control.planner import plan, route_bounds
+from detour.control.groups import grouped
+from detour.control.planner import plan, plan_switch, route_bounds
 from detour.control.policy import Policy
 from detour.control.routes.routing import switch_route
-from detour.control.routes.spraypoint import UNREACHED, Pointing, SpraypointParameters, level_count, pointings
+from detour.control.routes.spraypoint import (
+    UNREACHED,
+    Pointing,
+    SpraypointParameters,
+    level_count,
+    plan_spraypoint,
+    pointings,
+)
 from detour.control.routings import routing
 from detour.control.verifier.trace import Tracer
 from detour.control.verifier.verifier import verify
@@ -91,6 +99,17 @@ def test_a_failed_link_changes_little():
     assert 0 < changed < 0.02 * 160 * 160
 
 
+def test_a_switch_of_the_papers_fabric_holds_some_thousand_objects():
+    """One entry for each of 959 destinations; there are 2,016 pairs of 64 ports for them to share."""
+    topology = parse_topology("rng:n=960,d=64,hosts=1")
+    profiles = {schema.ROUTE: "route", schema.SPRAY: "spray"}
+    entities = plan_switch(topology, POLICY, NONE, topology.switches[7])
+    pointing = list(plan_spraypoint(topology, POLICY, NONE, topology.switches[7]))
+    assert sum(isinstance(each, TableEntry) and each.table == schema.ROUTE for each in pointing) == 959
+    assert len(grouped(pointing, (), profiles)) < 2000
+    assert len(grouped(entities, (), profiles)) < 4000  # with as many routes to the switches' uSIDs
+
+
 def proven(entries, failures=NONE):
     return verify(entries, SMALL, failures, route_bounds(SMALL, POLICY, failures))
 
@@ -103,6 +122,8 @@ def test_what_is_written_is_proven_also_around_failures():
         live = 24 - sum(failure.kind == "switch" for failure in failures)
         assert report.pairs == 2 * live * (2 * live - 1)
         assert report.longest.shortest <= report.bound.shortest <= 6
+        assert report.disjoint_paths
+        assert report.disjoint_paths.median >= 5  # 6 (1 - e^-2) = 5.2
 
 
 def changed(entries, table, action):
