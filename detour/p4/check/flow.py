@@ -52,11 +52,8 @@ class Flow:
         """Blocks and functions that are called, in the order in which they are found."""
         self._silent = False
         self._warned: set[tuple[str, Span]] = set()
-        # Points that end elsewhere: after the action or function, the block, the loop, or before its next round.
-        self._returns: list[Open] = []
-        self._exits: list[Open] = []
-        self._breaks: list[Open] = []
-        self._continues: list[Open] = []
+        self._jumps: dict[type, list[Open]] = {}
+        """Points from which control goes elsewhere, by the kind of the statement that does it."""
 
     def warn(self, kind: str, at: Located, text: str) -> None:
         if not self._silent and (kind, at.span) not in self._warned:
@@ -75,18 +72,18 @@ class Flow:
     def run_block(self, block: Block) -> None:
         """Run a block on its own, and look at its out parameters at the end."""
         self.open = frozenset()
-        self._returns, self._exits = [], []
         for parameter in block.parameters:
             if parameter.direction == "out":
                 self._begin(parameter)
         for local in block.locals if isinstance(block, core.ParserOrControl) else ():
             if isinstance(local, core.Declare):
                 self.run(local)
-        if isinstance(block, core.Parser):
-            self._states(block)
-        elif isinstance(block, core.Control | core.Function):
-            self.run(block.body)
-        self.open = join(self.open, *self._returns, *self._exits)
+        with self._collect(core.Return, core.Exit) as (returns, exits):
+            if isinstance(block, core.Parser):
+                self._states(block)
+            elif isinstance(block, core.Control | core.Function):
+                self.run(block.body)
+        self.open = join(self.open, *returns, *exits)
         self._leave(block.parameters, block.name)
 
     def _states(self, parser: core.Parser) -> None:
@@ -170,8 +167,10 @@ class Flow:
             case core.ForIn():
                 self.run(node.collection)
                 self._loop(None, node.body, ())
-            case _:
-                self._jump(node)
+            case core.Return() | core.Exit() | core.Break() | core.Continue():
+                self.run(core.parts(node))
+                self._jumps[type(node)].append(self.open)
+                self.open = None
 
     def _if(self, condition: core.Expression, holds: bool, node: core.Expression | core.Statement | None) -> None:
         """Run what runs where a condition holds, or does not."""
@@ -189,19 +188,18 @@ class Flow:
 
     def _loop(self, condition: core.Expression | None, body: core.Statement, update: Sequence[core.Statement]) -> None:
         """Run a loop until what is known at its beginning is stable, then once more with warnings."""
-        outside = self._breaks, self._continues
         begin = self.open
 
         def run() -> Open:
             """One round: what is known after the loop."""
-            self._breaks, self._continues = [], []
             self.open = begin
             self.run(condition)
             after = self.open
-            self.run(body)
-            self.open = join(self.open, *self._continues)
+            with self._collect(core.Break, core.Continue) as (breaks, continues):
+                self.run(body)
+            self.open = join(self.open, *continues)
             self.run(update)
-            return join(after, *self._breaks)
+            return join(after, *breaks)
 
         with self._silence():
             run()
@@ -209,20 +207,14 @@ class Flow:
                 begin = joined
                 run()
         self.open = run()
-        self._breaks, self._continues = outside
 
-    def _jump(self, node: core.Statement) -> None:
-        match node:
-            case core.Return():
-                self.run(node.value)
-                self._returns.append(self.open)
-            case core.Exit():
-                self._exits.append(self.open)
-            case core.Break():
-                self._breaks.append(self.open)
-            case core.Continue():
-                self._continues.append(self.open)
-        self.open = None
+    @contextmanager
+    def _collect(self, *kinds: type) -> Iterator[list[list[Open]]]:
+        """A part of the program around jumps of some kinds: the points from which they come."""
+        outside, lists = self._jumps, [[] for _ in kinds]
+        self._jumps = {**outside, **dict(zip(kinds, lists, strict=True))}
+        yield lists
+        self._jumps = outside
 
     @contextmanager
     def _silence(self) -> Iterator[None]:
@@ -385,7 +377,6 @@ class Flow:
 
     def _run_action(self, action: core.Action, arguments: Sequence[core.Expression | None]) -> None:
         """Run an action; arguments that are not there come from the control plane."""
-        outside, self._returns = self._returns, []
         pairs = [*zip_longest(action.parameters, arguments)]
         for parameter, value in pairs:
             if parameter.direction == "out" and value is not None:
@@ -396,9 +387,9 @@ class Flow:
                 self._store(_reference(parameter), value)
             else:
                 self._store(_reference(parameter), None)
-        self.run(action.body)
-        self.open = join(self.open, *self._returns)
-        self._returns = outside
+        with self._collect(core.Return) as (returns,):
+            self.run(action.body)
+        self.open = join(self.open, *returns)
         self._leave(action.parameters, action.name)
         for parameter, value in pairs:
             if parameter.is_output and value is not None:
