@@ -16,6 +16,7 @@ from typing import TypeVar, dataclass_transform
 
 from detour.p4.source import NOWHERE, Node, Span
 from detour.p4.types import VOID, Annotation, FieldOf, Type, TypeVariable
+from detour.p4.types import annotated as annotated
 from detour.p4.types import annotation as annotation
 
 # ---------------------------------------------------------------- declarations
@@ -458,6 +459,14 @@ class Break(Statement):
 
 class Continue(Statement):
     pass
+
+
+def until_end(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """Statements up to one behind which none runs. As in p4c, `exit` is not such a one."""
+    for at, one in enumerate(statements):
+        if isinstance(one, Return | Break | Continue):
+            return statements[: at + 1]
+    return statements
 
 
 # ---------------------------------------------------------------- walking

@@ -86,6 +86,11 @@ class Block:
             return int(value.value)
         return value.value if isinstance(value, core.EnumMember) else None
 
+    def largest_wins(self, table: core.Table) -> bool:
+        """Whether of entries the one with the largest priority wins, as it does unless the table says otherwise."""
+        value = table.properties.get("largest_priority_wins")
+        return value is None or self.number(value) != 0
+
     def name_of(self, declaration: core.Declaration) -> str:
         """The control-plane name of a table, action, value set or instance that this block's declaration holds, or of
         an action at top level.
@@ -116,8 +121,8 @@ def given_name(declaration: core.Declaration) -> str:
 
 def named(annotations: tuple[core.Annotation, ...]) -> str | None:
     """The name that `@name` gives."""
-    note = core.annotation(annotations, "name")
-    return str(note.values[0]) if note and note.values else None
+    name = core.annotated(annotations, "name")
+    return None if name is None else str(name)
 
 
 def qualified(prefix: str, name: str) -> str:
@@ -242,9 +247,8 @@ def _unnamed(declaration: core.Declaration) -> Iterator[tuple[core.Construct, st
     for table in _locals(declaration):
         if isinstance(table, core.Table):
             for key, value in table.properties.items():
-                note = core.annotation(table.property_annotations.get(key, ()), "name")
-                absolute = "." + str(note.values[0]).removeprefix(".") if note else None
-                names[value] = absolute or f"{given_name(table)}.{key}"
+                name = named(table.property_annotations.get(key, ()))
+                names[value] = f"{given_name(table)}.{key}" if name is None else f".{name.removeprefix('.')}"
     inside: set[core.Expression] = set()
     for body in bodies(declaration):
         for node in walk(body):

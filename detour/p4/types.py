@@ -38,6 +38,12 @@ def annotation(of: tuple[Annotation, ...], name: str) -> Annotation | None:
     return next((one for one in of if one.name == name), None)
 
 
+def annotated(of: tuple[Annotation, ...], name: str) -> object | None:
+    """The first value in the annotation of that name, if there is one."""
+    note = annotation(of, name)
+    return note.values[0] if note and note.values else None
+
+
 @dataclass_transform(frozen_default=True)
 class Type:
     """Base of all types. Each subclass is a dataclass."""

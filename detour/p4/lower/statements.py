@@ -20,16 +20,12 @@ from detour.p4.lower.tables import apply_table, invoke, switch_on_action
 from detour.p4.types import Bits, underlying
 
 MAX_ITERATIONS = 4096
-_ENDS = (core.Return, core.Break, core.Continue)
-"""Statements behind which the P4Info has no tables either."""
 
 
 @executes(core.BlockStatement)
 def _block(ctx: Context, s: core.BlockStatement) -> None:
-    for statement in s.statements:
+    for statement in core.until_end(s.statements):
         ctx.execute(statement)
-        if isinstance(statement, _ENDS):
-            break
 
 
 @executes(core.Declare)

@@ -266,19 +266,15 @@ def _use(ctx: Context, table: core.Table, actions: list[ir.Action], use: core.Ac
 
 def _entries(ctx: Context, table: core.Table, keys: list[ir.Key], actions: list[ir.Action]) -> list[Json]:
     entries: list[Json] = []
-    flag = table.properties.get("largest_priority_wins")
     is_explicit = any(entry.priority is not None for entry in table.entries)
     for number, entry in enumerate(table.entries):
         match = [_match(ctx, key, e) for key, e in zip(keys, entry.keys, strict=True) if key.kind != "selector"]
-        note = core.annotation(entry.annotations, "priority")
-        priority = number + 1
-        if note is not None and note.values and isinstance(note.values[0], int):
-            priority = note.values[0]  # the smallest wins
-        elif entry.priority is not None:
-            priority = entry.priority
+        priority = core.annotated(entry.annotations, "priority")  # the smallest wins
+        if not isinstance(priority, int):
+            priority = number + 1 if entry.priority is None else entry.priority
         use = ir.use(*_use(ctx, table, actions, entry.use))
         entries.append({"match_key": match, "action_entry": use, "priority": priority, "source_info": entry.span})
-    if is_explicit and (flag is None or ctx.instance.number(flag) != 0):
+    if is_explicit and ctx.instance.largest_wins(table):
         top = max(entry["priority"] for entry in entries) + 1
         for entry in entries:
             entry["priority"] = top - entry["priority"]

@@ -42,9 +42,8 @@ def annotate(message: Any, annotations: tuple[core.Annotation, ...], without: fr
     if it has some.
     """
     for name in ("brief", "description") if "doc" in message.DESCRIPTOR.fields_by_name else ():
-        note = core.annotation(annotations, name)
-        if note and note.values:
-            setattr(message.doc, name, str(note.values[0]))
+        if (text := core.annotated(annotations, name)) is not None:
+            setattr(message.doc, name, str(text))
     for one in annotations:
         if one.name in without:
             continue

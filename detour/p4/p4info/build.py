@@ -159,8 +159,8 @@ class Builder(Collection):
         """Adds what `packet_in` or `packet_out` carry. The id is that of the header, the name the annotation's."""
         message = self.info.controller_packet_metadata.add()
         self.preamble(message, "controller_packet_metadata", declaration.name, declaration.annotations)
-        note = core.annotation(declaration.annotations, "controller_header")
-        message.preamble.name = message.preamble.alias = str(note.values[0]) if note else declaration.name
+        name = core.annotated(declaration.annotations, "controller_header")
+        message.preamble.name = message.preamble.alias = str(name)
         for identifier, one in numbered(tuple(flattened("", declaration.fields))):
             metadata = message.metadata.add(id=identifier, name=one.name)
             self.described(metadata, one.type, one.annotations)

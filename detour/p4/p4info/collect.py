@@ -118,8 +118,8 @@ class Collection:
             if call.function.name == "digest" and call.type_arguments:
                 self._collect_digest(call.type_arguments[0])
         for declaration in self.program.declarations:
-            note = core.annotation(declaration.annotations, "controller_header")
-            if note and note.values and isinstance(declaration, core.TypeDeclaration):
+            name = core.annotated(declaration.annotations, "controller_header")
+            if name is not None and isinstance(declaration, core.TypeDeclaration):
                 self.objects["controller_packet_metadata"].add(declaration.name, declaration, self.messages)
         for objects in self.objects.values():
             objects.number(self.messages)

@@ -27,17 +27,11 @@ def entries(program: core.Program, elaboration: Elaboration, messages: Messages)
             (entry.priority or len(one.table.entries) - place, entry) for place, entry in enumerate(one.table.entries)
         ]
         if needs_priority and not one.table.entries_are_constant:
-            given.sort(key=lambda pair: pair[0], reverse=_largest_wins(one))
+            given.sort(key=lambda pair: pair[0], reverse=one.block.largest_wins(one.table))
         for priority, entry in given:
             update = request.updates.add(type=p4r.Update.INSERT)
             _entry(update.entity.table_entry, builder, one, entry, priority if needs_priority else 0)
     return request
-
-
-def _largest_wins(one: TableIn) -> bool:
-    """Whether the largest priority wins, as it does unless the table says otherwise."""
-    value = one.table.properties.get("largest_priority_wins")
-    return value is None or one.block.number(value) != 0
 
 
 def _entry(message: p4r.TableEntry, builder: Builder, one: TableIn, entry: core.Entry, priority: int) -> None:

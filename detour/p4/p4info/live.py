@@ -8,9 +8,6 @@ from collections.abc import Iterator
 from detour.p4 import core, types
 from detour.p4.elaborate import Block, Elaboration
 
-_ENDS = (core.Return, core.Break, core.Continue)
-"""Statements behind which nothing runs. As in p4c, `exit` is not one of them."""
-
 
 class Live:
     """Code that can run, from the blocks of `main` on; branches on constants are decided."""
@@ -99,7 +96,7 @@ def reachable(body: object, block: Block) -> Iterator[object]:
     while pending:
         node = pending.pop()
         if isinstance(node, core.BlockStatement):
-            pending.extend(reversed(_until_end(node.statements)))
+            pending.extend(reversed(core.until_end(node.statements)))
         elif isinstance(node, tuple):
             pending.extend(reversed(node))
         elif isinstance(node, core.If) and (chosen := block.number(node.condition)) is not None:
@@ -107,10 +104,3 @@ def reachable(body: object, block: Block) -> Iterator[object]:
         elif isinstance(node, (core.Expression, core.Statement, core.SwitchCase)):
             yield node
             pending.extend(reversed(core.parts(node)))
-
-
-def _until_end(statements: tuple[core.Statement, ...]) -> tuple[core.Statement, ...]:
-    for at, one in enumerate(statements):
-        if isinstance(one, _ENDS):
-            return statements[: at + 1]
-    return statements

@@ -35,10 +35,8 @@ def hashed(name: str) -> int:
 
 def given_id(annotations: tuple[core.Annotation, ...]) -> int | None:
     """The number in `@id`."""
-    note = core.annotation(annotations, "id")
-    if note and note.values and isinstance(note.values[0], int):
-        return note.values[0]
-    return None
+    number = core.annotated(annotations, "id")
+    return number if isinstance(number, int) else None
 
 
 class Objects:
