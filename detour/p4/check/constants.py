@@ -119,7 +119,7 @@ def enum_value(kind: types.Enum, value: int, span: Span) -> core.EnumMember:
     return core.EnumMember(kind, span, name, value)
 
 
-def value_of(expression: core.Expression) -> Any:
+def value_of(expression: core.Expression | core.Action) -> Any:
     """Value of a constant as plain data, for comparisons: int, bool, str, or tuples. None: not known."""
     match expression:
         case core.Literal():

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import zip_longest
 
 from detour.p4 import core, types
-from detour.p4.check.constants import CALLS
+from detour.p4.check.constants import CALLS, value_of
 from detour.p4.check.places import PARTS, Place, is_field, places_below, places_of
 from detour.p4.messages import Messages
 from detour.p4.source import Located, Span
@@ -158,9 +158,7 @@ class Flow:
                 )
             case core.Switch():
                 self.run(node.subject)
-                complete = any(None in case.labels for case in node.cases)
-                bodies = [*(case.body for case in node.cases), *(() if complete else (None,))]
-                self._branches(*(partial(self.run, body) for body in bodies))
+                self._branches(*(partial(self.run, body) for body in _bodies(node)))
             case core.For():
                 self.run(node.initial)
                 self._loop(node.condition, node.body, node.update)
@@ -394,6 +392,16 @@ class Flow:
         for parameter, value in pairs:
             if parameter.is_output and value is not None:
                 self._store(value, [(parameter,)])
+
+
+def _bodies(node: core.Switch) -> list[core.Statement | None]:
+    """The bodies of which one runs; None does nothing."""
+    known = value_of(node.subject)
+    for case in node.cases if known is not None else ():
+        if any(label is None or value_of(label) == known for label in case.labels):
+            return [case.body]
+    is_complete = any(None in case.labels for case in node.cases)
+    return [*(case.body for case in node.cases), *(() if is_complete else (None,))]
 
 
 def _reference(variable: core.Variable) -> core.Ref:

@@ -83,6 +83,7 @@ def test_one_place_is_warned_of(statements: str, kind: str, line: int) -> None:
         "bit<8> x;\nif (a == 1) { exit; }\nx = 1;\na = x;",
         "bit<8> x;\nswitch (a) { 1: { x = 1; } default: { x = 2; } }\na = x;",
         "bit<8> x;\nif (true) { x = 1; }\na = x;",
+        "bit<8> x;\nswitch (8w2) { 1: {} 2: { x = 1; } default: {} }\na = x;",
         "bit<8> _x = 1;",
         "pair p;\np.x = 1;\np.y = 2;\npair q = p;\na = q.x;",
         "h x;\nfill(x);\na = x.f;",
