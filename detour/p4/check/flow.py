@@ -397,9 +397,12 @@ class Flow:
 def _bodies(node: core.Switch) -> list[core.Statement | None]:
     """The bodies of which one runs; None does nothing."""
     known = value_of(node.subject)
-    for case in node.cases if known is not None else ():
-        if any(label is None or value_of(label) == known for label in case.labels):
-            return [case.body]
+
+    def fits(case: core.SwitchCase) -> bool:
+        return any(label is None or value_of(label) == known for label in case.labels)
+
+    if known is not None:
+        return [next((case.body for case in node.cases if fits(case)), None)]
     is_complete = any(None in case.labels for case in node.cases)
     return [*(case.body for case in node.cases), *(() if is_complete else (None,))]
 
