@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Routing on expanders: DF-KSP, KSP, edge-disjoint up-down paths; their deadlock freedom, their throughput."""
 
-__all__ = ["comparison", "counts", "demand", "proof", "routes", "tagger", "throughput"]
+__all__ = [
+    "comparison", "counts", "cuts", "demand", "families", "optimum", "proof", "routes", "splits", "tagger",
+    "throughput",
+]  # fmt: skip
 
 DEMAND_PATTERNS = (
     "all-to-all", "uniform", "near-worst", "longest-matching", "random-matching", "neighbour-matching", "ring",
-    "ring-random", "clique:F", "hubs:F",
+    "ring-random", "clique:F", "hubs:F", "matching:F",
 )  # fmt: skip
 """F: a fraction of the switches"""
 COMPARED_ROUTINGS = ("df-ksp", "ksp-lash", "lash", "dfsssp", "nue")

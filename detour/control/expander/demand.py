@@ -108,9 +108,10 @@ def _matched(network: Expander, sources: Int32Array, targets: Int32Array) -> Dem
     return Demand(np.stack([sources, targets], axis=1), amount)
 
 
-def random_matching(network: Expander, seed: int = 1) -> Demand:
-    """Every switch sends all to one other: a permutation drawn at random from those in which nobody has itself."""
-    rng, tors = np.random.default_rng([seed, 0x3A]), network.tors
+def random_matching(network: Expander, seed: int = 1, among: Int32Array | None = None) -> Demand:
+    """Every switch (of `among`) sends all to one other: a permutation drawn at random from those in which nobody has
+    itself."""
+    rng, tors = np.random.default_rng([seed, 0x3A]), network.tors if among is None else among
     targets = rng.permutation(tors)
     while (targets == tors).any():  # one permutation in e passes
         targets = rng.permutation(tors)
@@ -144,10 +145,20 @@ def ring_random(network: Expander, seed: int = 1) -> Demand:
     return _matched(network, order, np.roll(order, -1))
 
 
-def clique(network: Expander, fraction: float, seed: int = 1) -> Demand:
-    """A share of the switches, drawn at random, and at least two: all-to-all among themselves."""
+def _drawn(network: Expander, fraction: float, seed: int) -> Int32Array:
+    """A share of the switches, and at least two."""
     drawn = np.random.default_rng([seed, 0x3D]).permutation(network.tors)
-    return all_to_all(network, np.sort(drawn[: max(2, round(fraction * drawn.size))]))
+    return np.sort(drawn[: max(2, round(fraction * drawn.size))])
+
+
+def clique(network: Expander, fraction: float, seed: int = 1) -> Demand:
+    """A share of the switches, drawn at random: all-to-all among themselves."""
+    return all_to_all(network, _drawn(network, fraction, seed))
+
+
+def matching(network: Expander, fraction: float, seed: int = 1) -> Demand:
+    """A share of the switches, drawn at random: a random matching among themselves."""
+    return random_matching(network, seed, _drawn(network, fraction, seed))
 
 
 def hubs(network: Expander, fraction: float, seed: int = 1) -> Demand:
@@ -171,7 +182,9 @@ _PATTERNS: dict[str, Callable[[Expander, int], Demand]] = {
     "ring": lambda network, _: ring(network),
     "ring-random": ring_random,
 }
-_OF_A_FRACTION: dict[str, Callable[[Expander, float, int], Demand]] = {"clique": clique, "hubs": hubs}
+_OF_A_FRACTION: dict[str, Callable[[Expander, float, int], Demand]] = {
+    "clique": clique, "hubs": hubs, "matching": matching,
+}  # fmt: skip
 
 
 def demand_of(pattern: str, network: Expander, seed: int = 1) -> Demand:
