@@ -32,8 +32,8 @@ _log = logging.getLogger(__name__)
 
 # A message stays well below gRPC's limit of 4 MiB.
 WRITE_BATCH = 2000
-AT_ONCE = 64
-"""switches that something is done on at the same time: a large fabric's messages are many bytes"""
+AT_ONCE = 16
+"""switches that something is done on at the same time: a server of hundreds answers all in time also when it is slow"""
 RPC_SECONDS = 60.0
 OPEN_SECONDS = 3 * RPC_SECONDS  # for a connection: arbitration, and setting the pipeline
 ELECTION_ID = 10
