@@ -229,6 +229,18 @@ class _Fcplus(ReproduceCommand):
         return super().variant(options)
 
 
+class _Flat(_Kept):
+    besides = frozenset({"write"})
+
+    def after(self, options: argparse.Namespace, reproduction: Reproduction[Any, Any]) -> None:
+        from detour.experiments.flat import page
+
+        super().after(options, reproduction)
+        if options.write is not None:
+            source = "" if options.source is None else f" --from {options.source}"
+            page.write(options.write, reproduction.collected, f"detour reproduce flat{source} --write {options.write}")
+
+
 class _Rivals(_Kept):
     besides = frozenset({"write"})
 
@@ -389,6 +401,24 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
         ),
         plot=_plot("draw Figs. 3 to 7"),
         sizes=CommandOption("message sizes at packet level (equal: 500 kB)", choices=("equal", "web-search")),
+    ),
+    _Flat(
+        "flat",
+        "flat fabrics at equal cost: RNG, PolarFly, Slim Fly, FC+, trees",
+        part=CommandOption(
+            "ways to choose paths on RNG and PolarFly; networks; failures; collectives; claims without packets; RNG "
+            "with 16,384 hosts (--full); what was tried to find settings (by name only)",
+            choices=("paths", "networks", "failures", "collectives", "claims", "scale", "settings"),
+        ),
+        topologies=CommandOption("networks (rng:n=133,d=12,hosts=8)", "SPEC", "--topology", repeatable=True),
+        matrices=CommandOption("traffic matrices (all)", "NAME[,NAME...]", "--matrix", kind=_names),
+        ways=CommandOption(
+            "who chooses which paths (spraypoint/REPS and ksp/SprayLERP)", "ROUTING/SCHEME[,...]", "--ways", kind=_names
+        ),
+        failures=CommandOption("like links:0.01 or switches:0.01,replanned (none)", "WHAT", repeatable=True),
+        seeds=CommandOption("graphs of each cell (5; --quick 1, --full 10)", "K", kind=draws),
+        write=CommandOption("write docs/flat-fabrics.md and its figures", "FILE", kind=output_file),
+        **_kept("add finished runs to this file (docs/flat.jsonl.xz)"),
     ),
     _Qcn(
         "qcn-switch",

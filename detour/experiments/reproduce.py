@@ -19,6 +19,10 @@ from detour.experiments.fcplus import experiment as fcplus
 from detour.experiments.fcplus import figures as fcplus_figures
 from detour.experiments.fcplus import results as fcplus_results
 from detour.experiments.fcplus import tables as fcplus_tables
+from detour.experiments.flat import cells as flat_cells
+from detour.experiments.flat import experiment as flat
+from detour.experiments.flat import points as flat_points
+from detour.experiments.flat import selection as flat_selection
 from detour.experiments.fors import experiment as fors
 from detour.experiments.fors import tables as fors_tables
 from detour.experiments.fors.results import ForsBreak, ForsExchange, ForsPhases, ForsTimes
@@ -144,6 +148,13 @@ FCPLUS = _declared(
     *(fcplus, fcplus_results, fcplus_tables, fcplus_figures),
     quick_fraction=0.15,
 )
+FLAT = _declared(
+    "flat",
+    "Flat fabrics at equal cost: RNG with Spraypoint, PolarFly, Slim Fly, FC+ beside trees, by who chooses paths",
+    *(flat, flat_cells),
+    results=[flat_points.FlatRun, flat_points.CollectiveRun, flat_points.ClaimsRun],
+    select=flat_selection.select_asked,
+)
 FORS = _declared(
     "fors",
     "FORS: Figs. 3, 6 and 7, and computation times, on FT(2;20,18) under nine failure scenarios",
@@ -195,7 +206,20 @@ TCP = _declared(
 EXPERIMENTS: dict[str, Experiment[Any, Any, Any]] = {
     e.name: e
     for e in (
-        *(NONSHORTEST, PFC_GAIN, DEADLOCK, PATH_PLACEMENT, FCPLUS, FORS, QCN_SWITCH, LOSS_COST, PLANES, RIVALS, QUEUES),
+        *(
+            NONSHORTEST,
+            PFC_GAIN,
+            DEADLOCK,
+            PATH_PLACEMENT,
+            FCPLUS,
+            FLAT,
+            FORS,
+            QCN_SWITCH,
+            LOSS_COST,
+            PLANES,
+            RIVALS,
+            QUEUES,
+        ),
         TCP,
     )
 }

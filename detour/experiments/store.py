@@ -46,6 +46,7 @@ _WITHOUT_INFLUENCE = (
         for paper in ("fcplus", "fors", "nonshortest", "placement", "qcn")
         for part in ("figures", "tables")
     ),
+    *(f"experiments/flat/{part}.py" for part in ("cells", "claims", "figures", "page", "selection", "settings")),
     "experiments/rivals/page.py",
     "experiments/rivals/tables.py",
     # What is run, and what is made of it; a point says by itself what it is.

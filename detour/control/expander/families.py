@@ -12,8 +12,8 @@ as much as another one, with q + 1 for the links of a switch.
 neighbour, each as often as the others, and goes on the way that this one points to the destination. Ways that lead back
 to the source are left out.
 
-`ksp`, `shortest-union` (all shortest paths and all of two links: Harsh et al., HotNets 2020) and `edge-disjoint`
-(always the shortest in what is left of the network) weigh all paths alike.
+`ksp`, `shortest` (all shortest paths), `shortest-union` (these and all of two links: Harsh et al., HotNets 2020) and
+`edge-disjoint` (always the shortest in what is left of the network) weigh all paths alike.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def weighted_routes(
 ) -> WeightedRoutes:  # fmt: skip
     """The paths of a family, one of `FAMILIES`, for (source, destination) switches `pairs` (P, 2), in their order.
 
-    `k`: paths of a pair at most, except of shortest-union. `seed`: of what is drawn (Spraypoint; WMP's paths of four
-    links). `spraypoint`: how switches point (None: as by default). Raises `DetourError`: there is no such family, or a
-    pair has no path of at most `MOST_LINKS` links."""
+    `k`: paths of a pair at most, except of shortest and shortest-union. `seed`: of what is drawn (Spraypoint; WMP's
+    paths of four links). `spraypoint`: how switches point (None: as by default). Raises `DetourError`: there is no such
+    family, or a pair has no path of at most `MOST_LINKS` links."""
     if family not in FAMILIES:
         raise DetourError(f"paths {family!r}; there are {', '.join(FAMILIES)}")
     return FAMILIES[family](
@@ -84,6 +84,10 @@ def _ksp(request: _Request) -> WeightedRoutes:
 def _edge_disjoint(request: _Request) -> WeightedRoutes:
     policy = PathPolicy(request.k, 0, disjoint=True, max_hops=MOST_LINKS)
     return _alike(compute(request.network, policy, request.pairs))
+
+
+def _all_shortest(request: _Request) -> WeightedRoutes:
+    return _alike(_within(request, PathPolicy(_UNION_PATHS, 0), _shortest(request)))
 
 
 def _shortest_union(request: _Request) -> WeightedRoutes:
@@ -221,6 +225,6 @@ def _number_in_group(group: Int64Array, order: Int64Array) -> Int64Array:
 
 
 FAMILIES: dict[str, Callable[[_Request], WeightedRoutes]] = {
-    "wmp": _wmp, "spraypoint": _spraypoint, "ksp": _ksp, "shortest-union": _shortest_union,
+    "wmp": _wmp, "spraypoint": _spraypoint, "ksp": _ksp, "shortest": _all_shortest, "shortest-union": _shortest_union,
     "edge-disjoint": _edge_disjoint,
 }  # fmt: skip

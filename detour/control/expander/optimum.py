@@ -126,9 +126,9 @@ class _Pricing:
         return float(prices @ self.capacity) / float(self.amount @ cheapest.price)
 
 
-def optimum(network: Expander, demand: Demand, gap: float = 0.02) -> Throughput:
+def optimum(network: Expander, demand: Demand, gap: float = 0.02, enough: float = np.inf) -> Throughput:
     """Theta of a demand over all paths, not capped: attained, and within `gap` of a bound, or as near as `MAX_ROUNDS`
-    get. Raises `DetourError`: a pair has no path at all."""
+    get; nothing beyond `enough` is sought. Raises `DetourError`: a pair has no path at all."""
     pricing = _Pricing(network, demand)
     k = min(_FIRST_PATHS, max(2, _PATHS_IN_ALL // len(demand.pairs)))
     routes = compute(network, PathPolicy(k, 0), demand.pairs)
@@ -144,7 +144,7 @@ def optimum(network: Expander, demand: Demand, gap: float = 0.02) -> Throughput:
         cheapest = pricing.cheapest(prices)
         bound = pricing.bound(prices, cheapest)
         lower, upper = max(lower, played.bounds.lower), min(upper, bound)
-        if upper <= lower * (1 + gap):
+        if upper <= lower * (1 + gap) or lower >= enough:
             break
         missing = bound / played.bounds.upper - 1
         new = np.flatnonzero(cheapest.length)

@@ -16,18 +16,17 @@ lossless priorities, KSP, FC and the equal-cost Clos. Where the paper is silent,
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.dataplane import PACKET_BYTES, PAYLOAD
 from detour.base.times import US
 from detour.control.expander import throughput
 from detour.control.expander.demand import Demand, demand_of
 from detour.control.expander.routes import ExpanderRoutes, compute
-from detour.experiments.fcplus.results import PRIORITIES_OF, PacketsPoint, Percentiles, answered, network_of, policy_of
-from detour.experiments.running import mean_and_percentiles
+from detour.experiments.fcplus.results import PRIORITIES_OF, PacketsPoint, answered, network_of, policy_of
+from detour.experiments.messages import MessageArrivals, draw, measure
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, lists_of, scheme_of
 from detour.hosts.cc.dcqcn import DCQCN_PAPER
@@ -56,11 +55,10 @@ def run(point: PacketsPoint) -> PacketsPoint:
     name = point.network
     chosen = scheme_of(name, PRIORITIES_OF[name], hosts=tuple(HOSTS.items()))
     settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), window=WINDOW, seed=point.seed)
-    pairs = _pairs(messages)
+    pairs = messages.pairs
     with ExpanderFabric(network, chosen, settings, queue_pairs=len(pairs)) as fabric:
         fabric.connect_routed(pairs, lists)
-        ticks, begin = np.unique(messages.at_ps, return_index=True)
-        for tick, some in zip(ticks.tolist(), np.split(np.arange(len(messages.size)), begin[1:]), strict=True):
+        for tick, some in messages.by_time():
             fabric.run(tick)
             fabric.send(messages.size[some], some)
         stuck = fabric.deadlock()
@@ -71,15 +69,11 @@ def run(point: PacketsPoint) -> PacketsPoint:
         return _result(point, fabric, messages, hops, bool(stuck))
 
 
-def _pairs(messages: MessageArrivals) -> list[tuple[int, int]]:
-    return list(zip(messages.source.tolist(), messages.target.tolist(), strict=True))
-
-
 def _paths(
     point: PacketsPoint, network: Expander, demand: Demand, messages: MessageArrivals
 ) -> tuple[NDArray[np.int64], float]:
     """(destination addresses, mean number of links between switches over the bytes that are asked for)"""
-    pairs = _pairs(messages)
+    pairs = messages.pairs
     if point.network == "Clos":
         from detour.control.expander.demand import hop_distances
 
@@ -90,13 +84,6 @@ def _paths(
     fractions = throughput.fractions(routes, demand, GAP) if point.split == "optimal" else 1 / np.repeat(count, count)
     hops = float(np.average(routes.length, weights=fractions * np.repeat(demand.amount, count)))
     return lists_of(routes, pairs, choose_paths(routes, fractions, messages).tolist()), hops
-
-
-def ideal_ps(size: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Completion time on an idle path over two switches: all bytes at line rate, one packet more for each of the two
-    switches, and six links there and back (the ACK's own time is left out)."""
-    sent = wire_bytes(size) + 2 * np.minimum(wire_bytes(size), PACKET_BYTES)
-    return sent * 8 * 10**12 // RATE_BPS + 6 * LinkSettings().host_delay_ps
 
 
 def _result(
@@ -114,89 +101,6 @@ def _result(
         marked=int(fabric.column("st_rx_ecn_marked").sum()),
         packet_hops=int(fabric.network.switch_stats()["packets"].sum()),
     )
-
-
-def measure(fabric: ExpanderFabric, messages: MessageArrivals) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Slowdowns of messages, and what results have of times and memory."""
-    done = fabric.column("st_last_done_ps")
-    taken = np.where(done > 0, done, fabric.now_ps) - messages.at_ps
-    slowdown = taken / ideal_ps(messages.size)
-    stats = [fabric.network.buffer_stats(switch.device_id) for switch in fabric.topology.switches]
-    return slowdown, {
-        "messages": len(taken),
-        "fct_us": Percentiles(*mean_and_percentiles(taken / US, (50, 90, 99))),
-        "slowdown": Percentiles(*mean_and_percentiles(slowdown, (50, 90, 99))),
-        "unfinished": fabric.unfinished(),
-        "pauses": sum(s["pauses_sent"] for s in stats),
-        "drops": sum(s["headroom_drops"] + s["buffer_drops"] for s in stats),
-        "retransmitted": int(fabric.column("st_retransmitted").sum()),
-        "buffer_peak_bytes": max(s["buffer_peak"] for s in stats),
-    }
-
-
-# -- messages -----------------------------------------------------------------------------------------------
-
-WEB_SEARCH = (
-    *((0, 0.0), (10_000, 0.15), (20_000, 0.20), (30_000, 0.30), (50_000, 0.40), (80_000, 0.53), (200_000, 0.60)),
-    *((1_000_000, 0.70), (2_000_000, 0.80), (5_000_000, 0.90), (10_000_000, 0.97), (30_000_000, 1.0)),
-)
-"""(bytes, fraction of the messages that are no longer), linear in between; mean 1.7 MB"""
-EQUAL = ((500_000, 0.0), (500_000, 1.0))
-"""messages of 500 kB each, 0.18 ms of a server's link"""
-SIZES = {"equal": EQUAL, "web-search": WEB_SEARCH}
-TICK_PS = 1_000_000
-"""arrivals happen at whole microseconds"""
-
-
-class MessageArrivals(NamedTuple):
-    """In the order of their arrival: `at_ps`, `source` and `target` host, `size` in bytes of payload, `pair` of the
-    demand, `draw` in [0, 1) that picks the path. All of shape (n,)."""
-
-    at_ps: NDArray[np.int64]
-    source: NDArray[np.int64]
-    target: NDArray[np.int64]
-    size: NDArray[np.int64]
-    pair: NDArray[np.int64]
-    draw: NDArray[np.float64]
-
-
-def mean_size(sizes: str) -> float:
-    """Mean bytes of a message."""
-    size, fraction = np.array(SIZES[sizes]).T
-    return float(((size[1:] + size[:-1]) / 2 * np.diff(fraction)).sum())
-
-
-def wire_bytes(size: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Bytes on a wire of messages."""
-    return size + -(-size // PAYLOAD) * (PACKET_BYTES - PAYLOAD)
-
-
-def draw(
-    network: Expander, demand: Demand, load: float, rate_bps: int, duration_ps: int, sizes: str, seed: int
-) -> MessageArrivals:
-    """Poisson arrivals for `duration_ps`. A demand of 1 is `load` of a host's line rate, headers included.
-
-    The hosts of a switch share its demands evenly. Times, sizes, and what else does not depend on the network are the
-    same for all networks with as many servers, so that what differs between them is not the luck of the draw.
-    """
-    times, lengths, places, rng = (np.random.default_rng([seed, number]) for number in range(4))
-    bytes_each = mean_size(sizes) * PACKET_BYTES / PAYLOAD
-    mean = load * rate_bps / 8 / bytes_each * float(demand.amount.sum()) * duration_ps / 1e12
-    # All that may be needed is drawn: how many come has no influence on what they are.
-    count = int(times.poisson(mean))
-    at = np.sort(times.random(count)) * duration_ps
-    size, fraction = np.array(SIZES[sizes]).T
-    drawn = np.maximum(1, np.interp(lengths.random(count), fraction, size)).astype(np.int64)
-    pick = places.random((count, 3))
-    total = np.cumsum(demand.amount) / demand.amount.sum()
-    pair = np.minimum(np.searchsorted(total, pick[:, 0], side="right"), len(total) - 1)
-    first = np.concatenate([[0], np.cumsum(network.hosts)])
-    source, target = (
-        first[switch] + (pick[:, 1 + side] * network.hosts[switch]).astype(np.int64)
-        for side, switch in enumerate(demand.pairs[pair].T)
-    )
-    at_ps = at.astype(np.int64) // TICK_PS * TICK_PS
-    return MessageArrivals(at_ps, source, target, drawn, pair, rng.random(count))
 
 
 def choose_paths(

@@ -16,6 +16,7 @@ from msgspec import UNSET, UnsetType
 from detour.base.records import decoder
 from detour.control.expander.routes import MAX_HOPS, PathPolicy
 from detour.experiments.fcplus import paper
+from detour.experiments.messages import Percentiles
 from detour.topo import expander
 from detour.topo.expander import Expander
 
@@ -32,16 +33,6 @@ class FcplusPoint:
     seed: int = 1
     experiment: str | UnsetType = "fcplus"
     seconds: float = ANSWER
-
-
-@dataclass(frozen=True)
-class Percentiles:
-    """Percentiles over messages."""
-
-    mean: float
-    p50: float
-    p90: float
-    p99: float
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,12 +47,10 @@ from detour.experiments.fcplus.packets import (
     POLL_PS,
     RATE_BPS,
     WINDOW,
-    MessageArrivals,
     choose_paths,
-    draw,
-    measure,
 )
 from detour.experiments.fcplus.results import TransportPoint, TransportSetting, answered
+from detour.experiments.messages import MessageArrivals, draw, measure
 from detour.experiments.running import received
 from detour.experiments.steady import judge
 from detour.fabric.backends.virtual import scheme as schemes
@@ -158,7 +156,7 @@ def run(point: TransportPoint) -> TransportPoint:
     network = expander.fcplus(point.n, point.s, hosts=point.hosts, seed=point.seed)
     demand = demand_of(point.pattern, network, point.seed)
     messages = draw(network, demand, point.load, RATE_BPS, point.us * US, "equal", point.seed)
-    pairs = list(zip(messages.source.tolist(), messages.target.tolist(), strict=True))
+    pairs = messages.pairs
     setting = point.setting if isinstance(point.setting, TransportSetting) else None
     carrier = TRANSPORTS[point.transport]
     links = schemes.LinkSettings(rate_bps=RATE_BPS)
@@ -298,8 +296,7 @@ def _feed(
     the second) times links is less."""
     lists, links = (ways.lists.copy(), ways.links.copy()) if ways else (np.zeros((0, 2), np.int64),) * 2
     arrived, detours = [], 0
-    ticks, begin = np.unique(messages.at_ps, return_index=True)
-    some_of = dict(zip(ticks.tolist(), np.split(np.arange(len(messages.size)), begin[1:]), strict=True))
+    some_of = dict(messages.by_time())
     ends = {until_ps * (i + 1) // RATE_INTERVALS for i in range(RATE_INTERVALS)}
     for tick in sorted(ends | some_of.keys()):
         fabric.run(tick)

@@ -23,6 +23,7 @@ from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
 from detour.control.expander.splits import split_loads, spraypoint
 from detour.control.expander.throughput import solve
 from detour.control.routes.spraypoint import SpraypointParameters
+from detour.experiments.flat.points import Claim, ClaimsPoint, ClaimsRun, claim
 from detour.topo.expander import Expander, jellyfish, xpander
 from detour.topo.expander.booted import network_of
 
@@ -31,16 +32,6 @@ _SPRAYPOINT_PATHS = 512
 """of a pair, for the programme: nearly all that have five links at most"""
 _MOST_PATHS = 300_000
 RNG_PAPER, WMP_PAPER = "RNG (arXiv 2604.15261)", "WMP-PolarFly (whitepaper v4.0)"
-
-
-class Finding(NamedTuple):
-    """A claim, its source, the value that is stated and the one that is found, and the verdict: yes, partly, no."""
-
-    claim: str
-    source: str
-    stated: str
-    measured: str
-    verdict: str
 
 
 class Scale(NamedTuple):
@@ -185,11 +176,11 @@ def neighbour_figures(q: int, seed: int = 1) -> NeighbourFigures:
     return NeighbourFigures(theta[0], theta[1], optimum(network, demand).theta, links, bare)
 
 
-def _disjoint(scale: Scale, draws: int) -> Iterator[Finding]:
+def _disjoint(scale: Scale, draws: int) -> Iterator[Claim]:
     figures = disjoint_figures(scale, 300, 1)
     over_50, over_60 = ((figures.spraypoint > share * scale.degree).mean() for share in (50 / 64, 60 / 64))
     least, median = int(figures.spraypoint.min()), float(np.median(figures.spraypoint))
-    yield Finding(
+    yield claim(
         f"Spraypoint has more than {50 / 64:.0%} of d edge-disjoint paths for nearly all pairs, {60 / 64:.0%} for half",
         RNG_PAPER,
         "50 for nearly all, 60 for half (d = 64)",
@@ -197,7 +188,7 @@ def _disjoint(scale: Scale, draws: int) -> Iterator[Finding]:
         "yes" if over_50 > 0.95 and over_60 >= 0.5 else "partly" if over_50 > 0.95 else "no",
     )
     plain, diverse = ([figures.medians[k, ties] for k in (8, 64)] for ties in ("plain", "diverse"))
-    yield Finding(
+    yield claim(
         "8-KSP and 64-KSP have far fewer",
         RNG_PAPER,
         "median 5 and 35",
@@ -207,11 +198,11 @@ def _disjoint(scale: Scale, draws: int) -> Iterator[Finding]:
     )
 
 
-def _ratios(scale: Scale, draws: int) -> Iterator[Finding]:
+def _ratios(scale: Scale, draws: int) -> Iterator[Claim]:
     figures = [ratio_figures(scale, seed) for seed in range(1, draws + 1)]
     worst = max(one.spraypoint for one in figures)
     hashed, links = max(one.hashed for one in figures), float(np.mean([one.links for one in figures]))
-    yield Finding(
+    yield claim(
         "Spraypoint's ratio under the worst random matching",
         RNG_PAPER,
         "3.25",
@@ -219,7 +210,7 @@ def _ratios(scale: Scale, draws: int) -> Iterator[Finding]:
         "partly" if abs(worst / 3.25 - 1) < 0.06 else "no",
     )
     plain, diverse = ([max(one.ksp[k, ties] for one in figures) for k in (8, 64)] for ties in ("plain", "diverse"))
-    yield Finding(
+    yield claim(
         "8-KSP's and 64-KSP's ratios are worse",
         RNG_PAPER,
         "21.3 and 4.7",
@@ -227,17 +218,17 @@ def _ratios(scale: Scale, draws: int) -> Iterator[Finding]:
         " that share least)",
         "yes" if diverse[1] > worst else "partly",
     )
-    yield Finding(
+    yield claim(
         "RNG's paths have 4 to 5 links, WMP's 2 to 3", WMP_PAPER, "4-5", f"RNG's {links:.2f}, mean",
         "yes" if links >= 4 else "no",
     )  # fmt: skip
 
 
-def _savings(scale: Scale, draws: int) -> Iterator[Finding]:
+def _savings(scale: Scale, draws: int) -> Iterator[Claim]:
     servers, radix = scale.switches * scale.degree, 2 * scale.degree
     spine, leaf = (tree_switches(servers, radix, 3, at_leaf=at_leaf) for at_leaf in (False, True))
     at_spine, at_leaf = (1 - scale.switches / count for count in (spine, leaf))
-    yield Finding(
+    yield claim(
         "RNG takes 45 % fewer switches than an oversubscribed tree",
         RNG_PAPER,
         "45 %",
@@ -247,7 +238,7 @@ def _savings(scale: Scale, draws: int) -> Iterator[Finding]:
     )
     flat, clos = 993, [tree_switches(993 * 96, 128, 3, at_leaf=at_leaf) for at_leaf in (False, True)]
     least, most = (1 - flat / count for count in sorted(clos))
-    yield Finding(
+    yield claim(
         "PolarFly takes 40-60 % fewer switches than a Clos of the same oversubscription (q = 31, 96 servers)",
         WMP_PAPER,
         "40-60 %",
@@ -256,13 +247,13 @@ def _savings(scale: Scale, draws: int) -> Iterator[Finding]:
     )
 
 
-def _active(scale: Scale, draws: int) -> Iterator[Finding]:
+def _active(scale: Scale, draws: int) -> Iterator[Claim]:
     def beside(pattern: str) -> float:
         rng, tree = active_figures(scale, pattern, draws)
         return rng / tree - 1
 
     many, few = beside("clique:0.8"), beside("clique:0.08")
-    yield Finding(
+    yield claim(
         "Cliques get up to 30 % more than in the tree, and 5-10 % less if few switches take part",
         RNG_PAPER,
         "+30 %; -5 to -10 % below 0.1",
@@ -270,7 +261,7 @@ def _active(scale: Scale, draws: int) -> Iterator[Finding]:
         "yes" if many > 0.2 and -0.12 < few < 0 else "partly" if many > 0.1 else "no",
     )
     some, all_of_it = beside("matching:0.3"), beside("matching:1")
-    yield Finding(
+    yield claim(
         "Matchings get less than in the tree where less than 0.4 of the switches take part",
         RNG_PAPER,
         "less below 0.4 (Fig. 13)",
@@ -279,10 +270,10 @@ def _active(scale: Scale, draws: int) -> Iterator[Finding]:
     )
 
 
-def _neighbours(scale: Scale, draws: int) -> Iterator[Finding]:
+def _neighbours(scale: Scale, draws: int) -> Iterator[Claim]:
     for q in (7, 11):
         figures, links = neighbour_figures(q), q * (q + 1) ** 2 // 2
-        yield Finding(
+        yield claim(
             f"WMP has about q edge-disjoint paths for every pair (section 3.6; q = {q})",
             WMP_PAPER,
             f"about {q}",
@@ -291,18 +282,18 @@ def _neighbours(scale: Scale, draws: int) -> Iterator[Finding]:
             f" {figures.optimum:.2f}",
             "no",
         )
-    yield Finding(
+    yield claim(
         "WMP's paths have 2.6 links", WMP_PAPER, "L = 2.6", f"{neighbour_figures(7).links:.2f} at q = 7", "partly"
     )
 
 
-def _older(scale: Scale, draws: int) -> Iterator[Finding]:
+def _older(scale: Scale, draws: int) -> Iterator[Claim]:
     network = xpander(117, 8, 4)  # beside a fat-tree of 180 switches of 12 ports and 432 hosts
     skewed, even = (
         min(1.0, *(optimum(network, demand_of(pattern, network), _ROUGH_GAP).theta for pattern in patterns))
         for patterns in (("clique:0.2", "hubs:0.1"), ("all-to-all", "longest-matching"))
     )
-    yield Finding(
+    yield claim(
         "Xpander of 2/3 of the switches carries what a full fat-tree does if traffic is skewed",
         "Kassing et al. (SIGCOMM 2017)",
         "as much",
@@ -314,7 +305,7 @@ def _older(scale: Scale, draws: int) -> Iterator[Finding]:
         pattern: 3 * optimum(flat, demand_of(pattern, flat), _ROUGH_GAP).theta - 1
         for pattern in ("clique:0.3", "all-to-all")
     }
-    yield Finding(
+    yield claim(
         "A flat network carries over 50 % more than a leaf-spine of the same switches (3:1)",
         "Harsh et al. (HotNets 2020)",
         "over 50 %",
@@ -323,12 +314,16 @@ def _older(scale: Scale, draws: int) -> Iterator[Finding]:
     )
 
 
-QUESTIONS: dict[str, Callable[[Scale, int], Iterator[Finding]]] = {
+QUESTIONS: dict[str, Callable[[Scale, int], Iterator[Claim]]] = {
     "disjoint": _disjoint, "ratios": _ratios, "savings": _savings, "active": _active, "neighbours": _neighbours,
     "older": _older,
 }  # fmt: skip
 
 
-def findings(question: str, scale: Scale, draws: int) -> list[Finding]:
-    """The claims of one of `QUESTIONS`, judged on networks of a scale; `draws`: wirings and matrices."""
-    return list(QUESTIONS[question](scale, draws))
+SCALES = {"paper": PAPER, "model": MODEL, "small": SMALL}
+
+
+def run(point: ClaimsPoint) -> ClaimsRun:
+    """The claims of a question, judged."""
+    found = tuple(QUESTIONS[point.question](SCALES[point.scale], point.draws))
+    return ClaimsRun(question=point.question, scale=point.scale, draws=point.draws, claims=found)

@@ -129,27 +129,49 @@ class ExpanderFabric(VirtualFabric):
     def connect_routed(self, pairs: Sequence[HostPair], lists: Int64Array) -> None:
         """Connections between pairs of hosts by the paths of `lists_of`; they send nothing yet. To be called once."""
         self.connect(pairs)
-        hosts = self.topology.hosts
-        self._finals = final_words(hosts[b].node_id for _, b in pairs)
+        self.route(pairs, lists)
+
+    def route(self, pairs: Sequence[HostPair], lists: Int64Array) -> None:
+        """Gives the connections, which are those of `pairs`, the paths of `lists_of`."""
+        self._finals = self._final_words(pairs)
         self.lead(lists)
 
     def connect_spraying(
         self, pairs: Sequence[HostPair], lists: Int64Array, counts: Int64Array, shortest: Int64Array
     ) -> None:
         """Connections of which every packet takes a list of its own (`hosts.paths.spray`); instead of `connect_routed`.
-        `lists` (n, c, 2): of connection k the first `counts[k]` are its candidates, of which the first `shortest[k]`
-        count as shortest paths. Raises DetourError: there are more candidates than hosts have room for."""
+        Raises DetourError: see `spray`."""
         self.connect(pairs)
-        rows, width, limit = self.flows.sender, lists.shape[1], self.hs.candidate.shape[1]
+        self.spray(np.arange(len(pairs)), pairs, lists, counts, shortest)
+
+    def spray(
+        self,
+        which: Int64Array,
+        pairs: Sequence[HostPair],
+        lists: Int64Array,
+        counts: Int64Array,
+        shortest: Int64Array,
+        paths: str = "spray",
+        weights: Int64Array | int = 1,
+    ) -> None:
+        """From now on every packet of the connections `which` (n,), which are those of `pairs`, takes a list of its
+        own, as path scheme `paths` chooses. `lists` (n, c, 2): of the k-th the first `counts[k]` are its candidates, of
+        which the first `shortest[k]` count as shortest paths; `weights` (n, c): of candidates, for schemes that have
+        them (`hosts.paths.pathset`). Raises DetourError: there are more candidates than hosts have room for."""
+        rows, width, limit = self.flows.sender[which], lists.shape[1], self.hs.candidate.shape[1]
         if width > limit:
             raise DetourError(f"{width} paths of a connection; hosts have room for {limit}")
-        hosts = self.topology.hosts
         fresh = np.repeat(self.hs.candidate[rows, :1], width, axis=1)
         fresh["dst_hi"], fresh["dst_lo"] = lists[..., 0], lists[..., 1]
-        fresh["final_hi"] = final_words(hosts[b].node_id for _, b in pairs)[:, None]
+        fresh["final_hi"] = self._final_words(pairs)[:, None]
+        fresh["weight"] = weights
         self.hs.candidate[rows, :width] = fresh
         self.hs.qp["n_cand"][rows], self.hs.qp["n_short"][rows] = counts, shortest
-        algorithms.give_paths(self.hs, rows, path_scheme("spray"))
+        algorithms.give_paths(self.hs, rows, path_scheme(paths))
+
+    def _final_words(self, pairs: Sequence[HostPair]) -> Int64Array:
+        hosts = self.topology.hosts
+        return final_words(hosts[b].node_id for _, b in pairs)
 
     def lead(self, lists: Int64Array) -> None:
         """From now on packets of all connections go by these lists, whatever is under way by older ones."""

@@ -14,7 +14,7 @@
 #ifndef DETOUR_UGAL_GRAPH_P4
 #define DETOUR_UGAL_GRAPH_P4
 
-#define MAX_NODES 128
+#define MAX_NODES 512
 #define MAX_LINKS 16
 
 const bit<16> FIRST_HOST = 0x8000; // uSIDs below are switches
@@ -33,9 +33,9 @@ control UgalGraph(inout headers_t hdr, inout metadata_t meta, inout standard_met
     bit<16> destination_node = hdr.ipv6.dst_addr[95:80];
     bit<16> host = hdr.ipv6.dst_addr[79:64];
 
-    bit<128> ones = 0; // links from every switch to the destination, a bit of the number each; by node id - 1
-    bit<128> twos = 0;
-    bit<128> fours = 0;
+    bit<512> ones = 0; // links from every switch to the destination, a bit of the number each; by node id - 1
+    bit<512> twos = 0;
+    bit<512> fours = 0;
     bit<32> others = 0;
     bit<32> threshold = 0;
     bit<32> direct = 0;
@@ -47,7 +47,7 @@ control UgalGraph(inout headers_t hdr, inout metadata_t meta, inout standard_met
 
     // others: switches that are neither this one nor the destination. t: in packets, for the shortest path. A switch that
     // has no links to the destination is none to go by.
-    action far(bit<128> one, bit<128> two, bit<128> four, bit<16> switches, bit<16> t) {
+    action far(bit<512> one, bit<512> two, bit<512> four, bit<16> switches, bit<16> t) {
         ones = one;
         twos = two;
         fours = four;
@@ -125,10 +125,10 @@ control UgalGraph(inout headers_t hdr, inout metadata_t meta, inout standard_met
     }
 
     action measure_onward() {
-        bit<8> place = (bit<8>)(meta.via - 1);
-        bit<128> one = ones >> place;
-        bit<128> two = twos >> place;
-        bit<128> four = fours >> place;
+        bit<16> place = meta.via - 1;
+        bit<512> one = ones >> place;
+        bit<512> two = twos >> place;
+        bit<512> four = fours >> place;
         onward_links = 29w0 ++ four[0:0] ++ two[0:0] ++ one[0:0];
     }
 

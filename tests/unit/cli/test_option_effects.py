@@ -69,6 +69,10 @@ SELECTED = {
     "path-placement": ("--footing real", "--seconds 2", "--part steps", "--quick", "--full"),
     "fors": ("--seed 2", "--message 1M", "--quick", "--full"),
     "fcplus": ("--seeds 2", "--part transports", "--sizes web-search", "--quick", "--full"),
+    "flat": (
+        "--part failures", "--topology slimfly:n=18,s=5", "--matrix ring", "--ways ksp/REPS", "--failures links:0.01",
+        "--seeds 2", "--quick", "--full", "--from FILE",
+    ),
     "qcn-switch": (
         "--topology dragonfly:p=1,a=2,h=1", "--routing VAL", "--pattern ADV", "--loads 0.2", "--windows 5,5",
         "--seed 2", "--transients", "--transients --pattern un:0.2,adv2:0.2@1ms", "--quick", "--full",
@@ -156,7 +160,11 @@ def selection(monkeypatch: pytest.MonkeyPatch, command: str) -> tuple[Any, ...]:
 def test_an_option_changes_what_is_run(experiment, option, monkeypatch, tmp_path):
     file = tmp_path / "file"
     if "--from" in option:
-        file = ROOT / "docs" / {"rivals": "rivals.jsonl.xz", "qcn-switch": "qcn.jsonl.xz"}[experiment]
+        file = (
+            ROOT
+            / "docs"
+            / {"rivals": "rivals.jsonl.xz", "qcn-switch": "qcn.jsonl.xz", "flat": "flat.jsonl.xz"}[experiment]
+        )
     command = f"reproduce {experiment}"
     changed = selection(monkeypatch, f"{command} {option.replace('FILE', str(file))}")
     assert changed != selection(monkeypatch, command)

@@ -17,9 +17,11 @@ from detour.experiments.fcplus import experiment as fcplus
 from detour.experiments.fcplus import experiment as fcplus_experiment
 from detour.experiments.fcplus import packets as fcplus_packets
 from detour.experiments.fcplus import paper as fcplus_paper
-from detour.experiments.fcplus.packets import PACKET_BYTES, PAYLOAD, SIZES, choose_paths, draw, mean_size, wire_bytes
-from detour.experiments.fcplus.results import NETWORKS, PacketsPoint, Percentiles, StuckPoint, answered
+from detour.experiments.fcplus.packets import choose_paths
+from detour.experiments.fcplus.results import NETWORKS, PacketsPoint, StuckPoint, answered
 from detour.experiments.fcplus.tables import agrees, collect
+from detour.experiments.messages import PACKET_BYTES, PAYLOAD, SIZES, Percentiles, draw, ideal_ps, mean_size, wire_bytes
+from detour.fabric.backends.virtual.scheme import LinkSettings
 from detour.topo.expander import equal_cost_clos
 from detour.topo.expander import fcplus as build
 
@@ -100,7 +102,7 @@ def test_the_shares_carry_the_throughput_that_they_stand_for(
 def test_an_idle_network_slows_nothing_down() -> None:
     """One message at a time: nearly the ideal time, on one link between switches a little less, on three more."""
     size = np.array([500_000])
-    assert fcplus_packets.ideal_ps(size)[0] == (500 * PACKET_BYTES + 2 * PACKET_BYTES) * 320 + 6 * US
+    assert ideal_ps(size, LinkSettings(rate_bps=RATE))[0] == (500 * PACKET_BYTES + 2 * PACKET_BYTES) * 320 + 6 * US
     assert PAYLOAD == 1000
     result = fcplus_packets.run(replace(SMALL, pattern="uniform", us=5))
     assert result.messages > 0

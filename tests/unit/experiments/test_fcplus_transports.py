@@ -19,10 +19,11 @@ from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
 from detour.control.policy import Amount, RedMarking, StepMarking
 from detour.experiments.fcplus import experiment, transports
 from detour.experiments.fcplus import experiment as fcplus
-from detour.experiments.fcplus.packets import RATE_BPS, draw
+from detour.experiments.fcplus.packets import RATE_BPS
 from detour.experiments.fcplus.results import TransportPoint, TransportSetting
 from detour.experiments.fcplus.settings import SETTINGS_SEED, candidates, chosen_setting, stored_settings, swept
 from detour.experiments.fcplus.tables import transport_rows
+from detour.experiments.messages import draw
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, lists_of
 from detour.topo import expander

@@ -9,16 +9,16 @@ from detour.control.expander.demand import Demand
 from detour.control.expander.routes import PathPolicy, all_pairs, compute
 from detour.control.expander.splits import ecmp, spraypoint
 from detour.experiments.flat.claims_lp import (
-    PAPER,
     SMALL,
     active_figures,
     disjoint_figures,
-    findings,
     neighbour_figures,
     ratio_figures,
+    run,
     tree_switches,
     tree_theta,
-)  # fmt: skip
+)
+from detour.experiments.flat.points import ClaimsPoint
 from detour.topo.expander import xpander
 from detour.topo.expander.polar import polarfly
 
@@ -29,7 +29,7 @@ def test_switches_of_trees():
     assert tree_switches(512 * 32, 64, 3, at_leaf=False) == 940
     assert tree_switches(512 * 32, 64, 3, at_leaf=True) == 599
     assert tree_switches(1024, 16, 1, at_leaf=True) == 320  # the fat-tree of 16 ports
-    saving = findings("savings", PAPER, 1)[0]
+    saving = run(ClaimsPoint(question="savings", scale="paper", draws=1)).claims[0]
     assert "45% (960 for 1760)" in saving.measured
     assert "14% (for 1120)" in saving.measured
 

@@ -364,9 +364,9 @@ class VirtualFabric(NetworkFabric):
         done = self._done_ps()
         return (done - self._posted_ps)[done > 0]
 
-    def unfinished(self) -> int:
-        """Connections that have not finished what they were to send."""
-        return int((self._done_ps() == 0).sum())
+    def unfinished(self, which: slice = slice(None)) -> int:
+        """Connections, all or those of some numbers, that have not finished what they were to send."""
+        return int((self._done_ps()[which] == 0).sum())
 
     @property
     def last_done_ps(self) -> int:

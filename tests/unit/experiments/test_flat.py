@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flat fabrics compared: connections, failures, schemes, settings, cells, and runs on small networks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from detour.base.errors import DetourError
+from detour.base.records import as_json, decoder
+from detour.experiments.flat import cells, collectives, experiment, schemes, selection, settings
+from detour.experiments.flat.cases import case_of
+from detour.experiments.flat.points import (
+    FAMILIES,
+    WAYS,
+    CollectivePoint,
+    CollectiveRun,
+    FlatPoint,
+    FlatRun,
+    FlatSetting,
+)
+from detour.experiments.messages import Percentiles
+
+SMALL = "rng:n=20,d=5,hosts=2"
+
+
+def point(routing: str = "ksp", scheme: str = "SprayLERP", matrix: str = "random-matching", **more) -> FlatPoint:
+    return FlatPoint(topology=SMALL, routing=routing, scheme=scheme, matrix=matrix, us=100, **more)
+
+
+# -- what all schemes have in common ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("matrix", ["uniform", "all-to-all", "hubs:0.3", "clique:0.3", "ring-random"])
+def test_connections_ask_for_what_the_matrix_does(matrix: str) -> None:
+    """No host is asked for more than its rate, and where all switches are alike none gets more (to within a connection
+    where they are not); at the optimum none does."""
+    case = case_of(SMALL, matrix, "none", 3)
+    source, target = np.array(case.pairs).T
+    sent, received = (np.bincount(ends, case.share, minlength=40) for ends in (source, target))
+    assert sent.max() == pytest.approx(1.0)
+    alike = matrix in ("uniform", "all-to-all", "ring-random")
+    assert received.max() <= 1.0 + (1e-9 if alike else 2 * case.share.max())
+    assert case.lp * received.max() <= 1.0 + 1e-9
+    assert (source // 2 != target // 2).all()
+    assert case.demand.amount.sum() == pytest.approx(case.share.sum())
+
+
+def test_failures_are_drawn_by_seed_and_hosts_of_dead_switches_are_left_out() -> None:
+    links = case_of(SMALL, "random-matching", "links:0.05,replanned", 1)
+    assert len(links.failures) == round(0.05 * 50)
+    assert links.replanned
+    assert {failure.kind for failure in links.failures} == {"link"}
+    assert case_of(SMALL, "random-matching", "links:0.05", 2).failures != links.failures
+    switches = case_of(SMALL, "random-matching", "switches:0.05", 1)
+    (dead,) = (failure.index for failure in switches.failures)
+    assert not {dead} & {host // 2 for pair in switches.pairs for host in pair}
+    with pytest.raises(DetourError, match="expected none, links:SHARE or switches:SHARE"):
+        case_of(SMALL, "random-matching", "hosts:0.1", 1)
+
+
+def test_the_optimum_is_that_of_what_is_left() -> None:
+    whole, broken = (case_of(SMALL, "longest-matching", f, 1).optimum.theta for f in ("none", "links:0.2"))
+    assert broken < whole
+
+
+# -- runs ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", [("ecmp", "LERP"), ("spraypoint", "REPS"), ("ugal-l", "LERP"), ("wmp", "PathSet")])
+def test_a_run_has_three_numbers_in_order(way: tuple[str, str]) -> None:
+    """What arrives is no more than the optimum, and all messages do. The same point gives the same result."""
+    run = experiment.run(point(*way))
+    assert isinstance(run, FlatRun)
+    assert 0.3 * run.lp < run.measured <= run.lp * 1.02
+    assert run.routing_lp is None or run.routing_lp <= run.lp * (1 + run.lp_gap)
+    assert (run.unfinished, run.hosts) == (0, 40)
+    assert run.slowdown.p50 >= 0.9
+    assert experiment.run(point(*way)) == run
+    assert decoder(FlatRun, CollectiveRun)(json.loads(json.dumps(as_json(run)))) == run
+
+
+def test_lists_avoid_failures_that_are_known() -> None:
+    """With a tenth of the links down all messages arrive, by paths of the broken network."""
+    run = experiment.run(point("edge-disjoint", "PathSet", failures="links:0.1,replanned"))
+    assert run.unfinished == 0
+    assert run.routing_lp is not None
+    unknown = experiment.run(point("edge-disjoint", "PathSet", failures="links:0.1"))
+    assert unknown.routing_lp is None
+    # Path health leaves lists that are silent; answers go by the old routes, some of which end at dead links.
+    assert unknown.unfinished < unknown.messages / 3
+    assert unknown.measured < run.measured
+
+
+@pytest.mark.parametrize("way", [("ksp", "REPS"), ("placed", "LERP"), ("spraypoint", "SprayLERP")])
+def test_collectives_take_at_least_the_ideal_time(way: tuple[str, str]) -> None:
+    routing, scheme = way
+    asked = CollectivePoint(
+        topology=SMALL, routing=routing, scheme=scheme, collective="all-to-all", ranks=16, size=200_000
+    )
+    run = collectives.run(asked)
+    assert run.time_us is not None
+    assert run.ideal_us <= run.time_us < 10 * run.ideal_us
+
+
+def test_what_does_not_exist_is_refused() -> None:
+    for way, message in ((("kps", "REPS"), "there are ecmp"), (("ksp", "SRD"), "there are LERP, SprayLERP")):
+        with pytest.raises(DetourError, match=message):
+            experiment.run(point(*way))
+    with pytest.raises(DetourError, match="expected ROUTING/SCHEME"):
+        selection.select_asked(ways=["ksp"])
+
+
+def test_weights_of_longer_paths_fall_with_the_exponent() -> None:
+    """A path of three links weighs (2/3)^2 of one of two."""
+    flat = replace(point("ksp", "PathSet"), setting=FlatSetting(exponent=2))
+    case = case_of(SMALL, "random-matching", "none", 1)
+    with schemes.FlatFabric(case.network, flat, len(case.pairs)) as fabric:
+        fabric.connect(case.pairs)
+        rows = fabric.hs.candidate[fabric.flows.sender[:1]][0]
+        routes = schemes.family_paths(flat, "ksp", case.network, case.demand.pairs[:1]).routes
+        length = routes.length.astype(float)
+        weight = rows["weight"][: length.size]
+    assert weight / weight[0] == pytest.approx((length[0] / length) ** 2, rel=0.15)
+
+
+# -- settings, points, cells --------------------------------------------------------------------------------
+
+
+def test_every_way_has_the_best_of_all_settings_that_were_tried() -> None:
+    rows = decoder(list[settings.TriedSetting])(json.loads(settings.FLAT_SETTINGS_FILE.read_bytes()))
+    for routing, scheme in WAYS:
+        mine = [row for row in rows if (row.routing, row.scheme) == (routing, scheme)]
+        assert {row.setting for row in mine} == set(settings.candidates(routing, scheme))
+        best = min(mine, key=lambda row: row.score)
+        assert settings.chosen(routing, scheme) == best.setting
+        assert best.score == pytest.approx(best.p99 / best.share, rel=1e-3)
+
+
+def test_results_use_no_seed_that_settings_were_chosen_on() -> None:
+    assert all(one.seed == settings.TRAINING_SEED for one in settings.settings_points())
+    for extent in ("quick", "normal", "full"):
+        points = selection.select_asked(extent)
+        assert len(points) == len(set(points))
+        assert all(1 <= one.seed <= 10 for one in points)
+    assert len({one.seed for one in selection.select_asked("normal", part="paths")}) == 5
+
+
+def _run(measured: float, p99: float, **more) -> FlatRun:
+    given = {"routing": "ksp", "scheme": "REPS", "seed": 1} | more
+    return FlatRun(
+        topology=selection.RNG, matrix="uniform", **given, hosts=1064, lp=0.6, lp_gap=0.01, routing_lp=0.55,
+        measured=measured, steady=True, messages=10, slowdown=Percentiles(2, 2, 3, p99), unfinished=0, retransmitted=0,
+        drops=0,
+    )  # fmt: skip
+
+
+def test_draws_make_a_cell_for_each_equality_and_senders_are_held_against_spraypoint() -> None:
+    runs = [_run(0.4, 4.0), _run(0.5, 6.0, seed=2)]
+    rivals = [_run(0.3, 5.5, routing="spraypoint", seed=seed) for seed in (1, 2)]
+    rivals += [_run(0.44, 7.0, routing="spraypoint", scheme="LERP", seed=seed) for seed in (1, 2)]
+    found = cells.collect([*runs, *rivals])
+    mine = [cell for cell in found.cells if cell.routing == "ksp"]
+    assert [cell.equality for cell in mine] == list(selection.EQUALITIES[selection.RNG])
+    assert {(cell.measured, cell.p99_slowdown, cell.graphs, cell.steady) for cell in mine} == {(0.45, 5.0, 2, 2)}
+    assert mine[0].measured_spread == pytest.approx(0.0707, abs=1e-4)
+    (goal,) = found.goals
+    assert (goal.cells, goal.throughput, goal.p99) == (1, 1, 1)
+    assert set(FAMILIES) > {"ksp"}
