@@ -2,7 +2,7 @@
 """Routing on expanders: DF-KSP, KSP, edge-disjoint up-down paths; their deadlock freedom, their throughput."""
 
 __all__ = [
-    "comparison", "counts", "cuts", "demand", "families", "optimum", "proof", "routes", "splits", "tagger",
+    "carried", "comparison", "counts", "cuts", "demand", "families", "optimum", "proof", "routes", "splits", "tagger",
     "throughput",
 ]  # fmt: skip
 

@@ -320,9 +320,6 @@ QUESTIONS: dict[str, Callable[[Scale, int], Iterator[Claim]]] = {
 }  # fmt: skip
 
 
-SCALES = {"paper": PAPER, "model": MODEL, "small": SMALL}
-
-
 def run(point: ClaimsPoint) -> ClaimsRun:
     """The claims of a question, judged."""
     found = tuple(QUESTIONS[point.question](SCALES[point.scale], point.draws))

@@ -122,7 +122,7 @@ def _equal_table(cells: Sequence[FlatCell]) -> Table[tuple[str, str, str]]:
 
 
 def _is_compared(topology: str, way: str) -> bool:
-    return topology not in (RNG, POLARFLY) or way in ("spraypoint/REPS", "ksp/SprayLERP", "wmp/SprayLERP")
+    return topology not in (RNG, POLARFLY) or way in ("spraypoint/REPS", "ksp/SprayLERP", "edge-disjoint/PathSet")
 
 
 def _measured(cells: Sequence[FlatCell], matrix: str) -> str | None:

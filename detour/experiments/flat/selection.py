@@ -113,6 +113,8 @@ def _collectives(draws: int) -> Iterator[CollectivePoint]:
                 )  # fmt: skip
 
 
+_QUICK = ("rng:n=60,d=8,hosts=5", "polarfly:q=7,hosts=5")
+"""small networks"""
 _COMPARED = {
     RNG: (_SWITCHES_BEST, ("ksp", "SprayLERP"), _SENDER_BEST),
     POLARFLY: (_SWITCHES_BEST, ("wmp", "PathSet"), _SENDER_BEST),
@@ -139,16 +141,13 @@ def select_asked(
         return [*settings_points()]
     draws = seeds or draws_of(extent)
     if extent == "quick":
-        return [*_points((_QUICK,), (_SWITCHES_BEST, _SENDER_BEST), ("random-matching",), (NO_FAILURES,), draws)]
+        return [*_points(_QUICK, (_SWITCHES_BEST, _SENDER_BEST), _FEW_MATRICES[:2], (NO_FAILURES,), draws)]
     if topologies or matrices or ways or failures:
         pairs = [_way(text) for text in ways] if ways else (_SWITCHES_BEST, _SENDER_BEST)
         return [*_points(topologies or (RNG,), pairs, matrices or MATRICES, failures or (NO_FAILURES,), draws)]
     parts = (part,) if part else PARTS[: -1 if extent == "full" else -2]
     points = [point for name in parts for point in _part(name, draws, extent == "full")]
     return list(dict.fromkeys(points))
-
-
-_QUICK = "rng:n=60,d=8,hosts=5"
 
 
 def _way(text: str) -> tuple[str, str]:
