@@ -117,13 +117,13 @@ class ControlPlane:
 
     def read(self, device_ids: list[int] | None = None) -> Plan:
         """Read the entities of all switches (or those named)."""
-        with HELD_OFF:
-            return self._loop.run(self.client.read(device_ids))
+        return self._loop.run(self.client.read(device_ids))
 
     def read_live(self) -> Plan:
         """Read the entities of the switches that are not down."""
         down = {failure.index for failure in self.failures if failure.kind == "switch"}
-        return self.read([switch.device_id for switch in self.topology.switches if switch.index not in down])
+        with HELD_OFF:
+            return self.read([switch.device_id for switch in self.topology.switches if switch.index not in down])
 
     def bound(self) -> Bounds:
         """How many switches packets may pass now."""
