@@ -4,6 +4,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -334,7 +335,7 @@ def test_differences_are_minimal():
     change = difference(before, after)
     assert not difference(before, list(before))
     assert change
-    state = {entity.key: entity for entity in before}
+    state: dict[Any, Any] = {entity.key: entity for entity in before}
     for entity in (*change.insert, *change.modify):
         state[entity.key] = entity
     for entity in change.delete:
