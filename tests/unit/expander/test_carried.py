@@ -50,4 +50,4 @@ def test_many_paths_are_not_given_to_highs(monkeypatch):
     routes = weighted_routes("ksp", network, demand.pairs, k=8).routes
     whole = carried_over_paths(routes, demand, 1.0)
     monkeypatch.setattr(carried, "MOST_PATHS", 1)
-    assert whole * 0.9 < carried_over_paths(routes, demand, 1.0) <= whole
+    assert whole * 0.7 < carried_over_paths(routes, demand, 1.0) <= whole
