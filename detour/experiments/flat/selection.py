@@ -54,7 +54,7 @@ _TREES = (CLOS, RATIO_CLOS, FAT_TREE)
 _COLLECTIVE_RANKS = (("ring", (64, 256)), ("all-to-all", (64, 256)), ("moe", (64,)))
 _COLLECTIVE_DRAWS = 2
 _CLAIMS = (
-    ("disjoint", "paper", 1), ("ratios", "paper", 2), ("savings", "paper", 1), ("active", "small", 2),
+    ("disjoint", "paper", 1), ("ratios", "paper", 1), ("savings", "paper", 1), ("active", "small", 1),
     ("neighbours", "small", 1), ("older", "small", 1),
 )  # fmt: skip
 """questions, the sizes at which they are asked, and draws"""
