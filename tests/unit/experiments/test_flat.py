@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from detour import cli
 from detour.base.errors import DetourError
 from detour.base.records import as_json, decoder
 from detour.experiments.flat import cells, collectives, experiment, schemes, selection, settings
@@ -25,6 +27,7 @@ from detour.experiments.flat.points import (
 )
 from detour.experiments.messages import Percentiles
 
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 SMALL = "rng:n=20,d=5,hosts=2"
 
 
@@ -171,3 +174,13 @@ def test_draws_make_a_cell_for_each_equality_and_senders_are_held_against_sprayp
     (goal,) = found.goals
     assert (goal.cells, goal.throughput, goal.p99) == (1, 1, 1)
     assert set(FAMILIES) > {"ksp"}
+
+
+def test_the_page_is_made_of_the_runs_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "flat.jsonl.xz").symlink_to(DOCS / "flat.jsonl.xz")
+    assert cli.main(["reproduce", "flat", "--from", "docs/flat.jsonl.xz", "--write", "docs/flat-fabrics.md"]) == 0
+    assert (tmp_path / "docs" / "flat-fabrics.md").read_text() == (DOCS / "flat-fabrics.md").read_text()
+    figures = sorted(file.name for file in (tmp_path / "docs" / "figures").iterdir())
+    assert figures == ["flat-failures.svg", "flat-networks.svg", "flat-paths.svg"]
