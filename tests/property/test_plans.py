@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random topologies with random failures: whatever is planned is proven, and single packets agree with the proof."""
 
+from typing import Any
+
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -116,7 +118,7 @@ def test_planning_is_deterministic_and_differences_lead_from_state_to_state(case
     before, after = plan(topology), plan(topology, failures=failures)
     assert after == plan(topology, failures=failures)
     for device, target in after.items():
-        state = {entity.key: entity for entity in before[device]}
+        state: dict[Any, Any] = {entity.key: entity for entity in before[device]}
         change = difference(before[device], target)
         for entity in (*change.insert, *change.modify):
             state[entity.key] = entity
