@@ -21,21 +21,21 @@ def packet_claims(cells: Sequence[FlatCell]) -> list[Claim]:
     return [claim for part in parts for claim in part]
 
 
-def _best(cells: Sequence[FlatCell], topology: str, matrix: str, senders: bool | None = None) -> float | None:
-    """What arrives by the best way, of senders or of switches alone if asked."""
+def _best(cells: Sequence[FlatCell], topology: str, matrix: str, senders: bool = False) -> float | None:
+    """What arrives by the best way; `senders`: of those whose senders name the paths."""
     found = [
         cell.measured
         for cell in cells
-        if (cell.topology, cell.matrix) == (topology, matrix) and senders in (None, cell.routing not in SWITCH_ROUTINGS)
+        if (cell.topology, cell.matrix) == (topology, matrix) and not (senders and cell.routing in SWITCH_ROUTINGS)
     ]
     return max(found, default=None)
 
 
-def _gains(cells: Sequence[FlatCell], topology: str, other: str, senders: bool | None = None) -> dict[str, float]:
+def _gains(cells: Sequence[FlatCell], topology: str, other: str) -> dict[str, float]:
     """By matrix: how much more arrives than on another network, each at its best."""
     gains = {}
     for matrix in dict.fromkeys(cell.matrix for cell in cells if cell.topology == other):
-        ours, theirs = _best(cells, topology, matrix, senders), _best(cells, other, matrix)
+        ours, theirs = _best(cells, topology, matrix), _best(cells, other, matrix)
         if ours and theirs:
             gains[matrix] = ours / theirs - 1
     return gains
