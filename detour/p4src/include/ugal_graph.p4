@@ -126,9 +126,10 @@ control UgalGraph(inout headers_t hdr, inout metadata_t meta, inout standard_met
 
     action measure_onward() {
         bit<16> place = meta.via - 1;
-        bit<512> one = ones >> place;
-        bit<512> two = twos >> place;
-        bit<512> four = fours >> place;
+        // p4c's backend for BMv2 takes shifts by at most 8 bits.
+        bit<256> one = (place[8:8] == 1 ? ones[511:256] : ones[255:0]) >> place[7:0];
+        bit<256> two = (place[8:8] == 1 ? twos[511:256] : twos[255:0]) >> place[7:0];
+        bit<256> four = (place[8:8] == 1 ? fours[511:256] : fours[255:0]) >> place[7:0];
         onward_links = 29w0 ++ four[0:0] ++ two[0:0] ++ one[0:0];
     }
 

@@ -15,6 +15,7 @@ from pathlib import Path
 COMPILERS = {"v1model": "p4c-bm2-ss", "psa": "p4c-bm2-psa", "pna": "p4c-bm2-pna"}
 CACHE = Path(os.environ.get("DETOUR_P4C_CACHE") or Path.home() / ".cache" / "detour" / "p4c")
 _INCLUDE = re.compile(rb"#include.*\b(psa|pna)\.p4")
+_INCLUDED = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 _PLACE = re.compile(r"^(.+?)\((\d+)\):\s*(?:\[--Werror=[\w -]+\] error|syntax error|error)", re.MULTILINE)
 _WARNING = re.compile(r"^(.+?)\((\d+)\): \[--Wwarn=([\w -]+)\]", re.MULTILINE)
 _LOOP = re.compile(r"^    apply \{\n(?:(?!    \}$).*\n)*?\s+for \(", re.MULTILINE)
@@ -85,9 +86,25 @@ class Reference:
         return frozenset((kind, Path(file).name, int(line)) for file, line, kind in _WARNING.findall(self.messages))
 
 
+def _included(source: Path, include: tuple[Path, ...]) -> list[Path]:
+    """The files that a program includes, directly and by others, without those that come with p4c."""
+    found: list[Path] = []
+    queue = [source]
+    while queue:
+        file = queue.pop()
+        for name in _INCLUDED.findall(file.read_bytes()):
+            places = (folder / os.fsdecode(name) for folder in (file.parent, *include))
+            path = next((place.resolve() for place in places if place.is_file()), None)
+            if path and path not in found:
+                found.append(path)
+                queue.append(path)
+    return found
+
+
 def _key(source: Path, include: tuple[Path, ...], options: tuple[str, ...]) -> str:
     digest = hashlib.sha256(repr((str(source), [str(one) for one in include], options)).encode())
-    digest.update(source.read_bytes())
+    for file in (source, *_included(source, include)):
+        digest.update(file.read_bytes())
     return f"{source.stem}-{digest.hexdigest()[:12]}"
 
 
