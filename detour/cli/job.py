@@ -12,7 +12,7 @@ from detour.base.errors import DetourError
 from detour.base.files import write_file
 from detour.base.quantities import bytes_of, rate_bps_of
 from detour.cli.output import Page, present
-from detour.cli.parser import Parser, command, fraction, number, output_file, whole_count
+from detour.cli.parser import Parser, command, counted, fraction, number, output_file, quantity, whole_count
 
 if TYPE_CHECKING:
     from detour.fabric.workloads.models import ModelRun
@@ -31,6 +31,7 @@ def register(commands: Any) -> None:
     moe.option("--experts", "experts per layer (8)", "N", whole_count, default=8)
     moe.option("--top-k", "experts per token (2)", "N", whole_count, default=2)
     moe.option("--ep", "ranks of expert parallelism (8)", "N", whole_count, default=8)
+    moe.option("--expert-chunks", "parts of tokens that are exchanged while others are computed (1)", "N", whole_count)
     moe.option("--skew", "distribution of tokens over experts: uniform, moe:S or zipf:S", "KIND", default="uniform")
     export = command(kinds, "export", "export a job file as a Chakra trace or a GOAL schedule", _export)
     export.add_argument("jobs", type=Path, metavar="JOBS", help="job file with bytes")
@@ -51,8 +52,21 @@ def _shape(parser: Parser) -> None:
     parser.option("--tflops", "peak TFLOP/s of a GPU (989, an H100 in bf16)", "N", number, default=989.0)
     parser.option("--efficiency", "fraction of the peak that it reaches (0.4)", "F", fraction, default=0.4)
     parser.option("--nvlink", "rate of a GPU inside its machine, or none (3.6T)", "RATE", default="3.6T")
-    parser.flag("--recompute", "recompute activations in backward passes")
+    text = "recompute activations in backward passes: full (also without a value), or selective: attention only"
+    parser.option("--recompute", text, "WHAT", nargs="?", const="full", choices=("full", "selective"))
+    parser.option("--context", "ranks of context parallelism (1)", "N", whole_count)
+    parser.option("--interleave", "chunks of the model at each pipeline stage (1)", "N", whole_count)
+    parser.option("--zero", "what data-parallel ranks share: optimizer (1), gradients (2), weights (3); (0)", "N", counted)
+    parser.option("--bucket", "bytes of gradients that are reduced while others are computed", "BYTES", _bytes)
+    parser.add_argument("--prefetch", action="store_true", default=None, help="gather weights before they are needed")
+    text = "reduce-scatter and all-gather in place of tensor parallelism's all-reduces"
+    parser.add_argument("--sequence-parallel", action="store_true", default=None, help=text)
+    parser.option("--sm-share", "share of computing that a collective takes while it runs beside (0)", "F", fraction)
+    parser.option("--memory", "refuse a job that needs more memory of a GPU, like 80GB", "BYTES", _bytes)
     parser.option("--out", "the job file", "FILE", output_file, required=True)
+
+
+_bytes = quantity(bytes_of)
 
 
 def _count(text: str) -> int:
@@ -66,29 +80,36 @@ def _count(text: str) -> int:
 def _model(options: argparse.Namespace) -> None:
     from detour.control.placement.training import SHAPE_KEYS, TrainingShape
     from detour.fabric.workloads.models import ModelRun
+    from detour.fabric.workloads.training import Overlap
 
     if not options.tflops > 0 or not options.efficiency:
         raise DetourError("--tflops and --efficiency must be above 0")
-    more = ("experts", "top_k", "ep", "skew") if options.kind == "moe" else ()
+    more = ("experts", "top_k", "ep", "skew", "expert_chunks") if options.kind == "moe" else ()
+    more += ("context", "interleave", "zero", "bucket", "prefetch", "sequence_parallel", "sm_share", "recompute")
     names = ("params", "layers", "hidden", "sequence", "tp", "pp", "dp", "batch", "micro_batch", "efficiency", *more)
     run = ModelRun(
         flops=options.tflops * 1e12,
         nvlink_bps=None if options.nvlink == "none" else rate_bps_of(options.nvlink),
-        recompute=options.recompute,
         **{name: getattr(options, name) for name in names},
     )
     job = run.job(options.kind)
     shape = TrainingShape(**{key: value for key, value in job.items() if key in SHAPE_KEYS})
+    Overlap.of(job)
+    memory = run.memory()
+    if options.memory is not None and memory.total > options.memory:
+        raise DetourError(f"a GPU needs {memory}; that is more than --memory {options.memory / 1e9:.4g}GB")
     if shape.ep > 1:
         _ = shape.tokens  # a skew that is none is told before anything is written
     _write(options.out, run, job)
     layers, hidden = run.shape()
     result = {"file": str(options.out), "parameters": run.parameters(), "layers": layers, "hidden": hidden, **job}
+    result["memory_bytes"] = {**vars(memory), "total": memory.total}
     text = f"{result['parameters'] / 1e9:.3g}B parameters, {layers} layers of width {hidden}, {shape.ranks} hosts"
 
     def render(page: Page) -> None:
         import shlex
 
+        page.print(f"a GPU needs {memory}")
         page.print(f"{options.out}: {text}; this runs it:")
         page.print(f"detour place {shlex.quote(str(options.out))} --topo {_fitting(shape.ranks)} --run", whole=True)
 

@@ -470,6 +470,8 @@ class Task(NativeRecord):
     start: Int64  # not before
     compute: Int64  # after how much computing, by which unit (NIL: one of its own)
     unit: Int64
+    due: Int64  # work of the unit at which it is that task's turn, or its computation is over
+    slows: Int64  # `TASK_FIELDS`
     lane: Int64  # lanes of its two hosts: the first one that it may take, and how many
     lanes: Int64
     open: Int64  # what it still waits for
@@ -521,6 +523,11 @@ class TaskLane(NativeRecord):
 
 
 class Unit(NativeRecord):
-    """A unit of a host that computes one thing at a time."""
+    """A unit of a host that computes one thing at a time. Its work is the time for which it has computed or could have
+    done, at full rate; it takes more than that while communication kernels run."""
 
-    busy_until: Int64
+    busy_until: Int64  # work after all tasks that are booked
+    work: Int64  # at a time
+    at: Int64
+    slowed: Int64  # share of its rate that is missing, in 65,536ths
+    kernels: Int64  # that run

@@ -49,6 +49,8 @@ WQE_SIGNALED, WQE_IMM, WQE_TASK = 1, 2, 4
 """WQE_TASK: `wr_id` is the number of a task"""
 TASK_OPEN, TASK_READY, TASK_BOOKED, TASK_COMPUTING, TASK_QUEUED, TASK_SENT, TASK_OVER, TASK_FAILED = range(8)
 ON_BEGIN, ON_DONE, ON_ACKED = 0, 1, 2
+FULL_RATE = 1 << 16
+"""of a unit of a host, see `records.Unit`"""
 REGIONS = 64
 """groups of which a host knows something; those with the same number modulo this share a row"""
 LATE_CLASSES = 16

@@ -4,6 +4,9 @@
 Everything that happens to a task happens at its host, when its event queue says so, and native: a fabric of a hundred
 thousand messages that wait for each other stops for none of them.
 
+A unit that is slowed by communication kernels (`records.Unit`) reaches an amount of work later than at full rate, never
+sooner. So an event comes when it would be reached at full rate; if it is not, the next one comes after what is left.
+
 A message takes one of the lanes of its two hosts: in a round the next one that is idle, else the one that has least
 before it. If even that one's send queue is full it waits in the lane.
 """
@@ -12,7 +15,7 @@ from __future__ import annotations
 
 from detour.base.jit import inner, int64
 from detour.hosts import event_queue, state
-from detour.hosts.records import RdmaHost, Task, TaskLane
+from detour.hosts.records import RdmaHost, Task, TaskLane, Unit
 from detour.hosts.rows import cfg_row, host_row, lane_row, qp_row, task_row, unit_row
 from detour.hosts.state import NIL, Handle
 from detour.hosts.transport import queues
@@ -31,9 +34,11 @@ def perform(hs: Handle, host: int, now: int) -> None:
         if task.state == state.TASK_READY:
             _get_ready(hs, h, task, number, now)
         elif task.state == state.TASK_BOOKED:
-            _begin(hs, h, task, number, now)
+            if not _is_early(hs, h, task, number, now):
+                _begin(hs, h, task, number, now)
         elif task.state == state.TASK_COMPUTING:
-            _computed(hs, h, task, number, now)
+            if not _is_early(hs, h, task, number, now):
+                _computed(hs, h, task, number, now)
         elif task.state == state.TASK_QUEUED:
             _post(hs, task, number, now)
 
@@ -45,21 +50,50 @@ def _get_ready(hs: Handle, h: RdmaHost, task: Task, number: int, now: int) -> No
         _begin(hs, h, task, number, now)
         return
     unit = unit_row(hs, task.unit)
-    begin = max(now, unit.busy_until)
-    unit.busy_until = begin + task.compute
-    if begin == now:
+    task.due = max(_work(unit, now), unit.busy_until)
+    unit.busy_until = task.due + task.compute
+    task.state = state.TASK_BOOKED
+    if not _is_early(hs, h, task, number, now):
         _begin(hs, h, task, number, now)
-    else:
-        task.state = state.TASK_BOOKED
-        event_queue.push(hs, h, begin, number)
+
+
+@inner
+def _work(unit: Unit, now: int) -> int:
+    """The unit's work by now."""
+    passed = now - unit.at
+    return unit.work + passed - passed * unit.slowed // state.FULL_RATE
+
+
+@inner
+def _is_early(hs: Handle, h: RdmaHost, task: Task, number: int, now: int) -> bool:
+    """Return whether the task's unit has not done the work that the task waits for, and come back if so."""
+    if task.unit == NIL:
+        return False
+    left = task.due - _work(unit_row(hs, task.unit), now)
+    if left <= 0:
+        return False
+    event_queue.push(hs, h, now + left, number)
+    return True
+
+
+@inner
+def _slow(unit: Unit, slows: int, now: int) -> None:
+    """A communication kernel begins or ends; several take no more than one."""
+    unit.work = _work(unit, now)
+    unit.at = now
+    unit.kernels += 1 if slows > 0 else -1
+    unit.slowed = abs(slows) if unit.kernels > 0 else 0
 
 
 @inner
 def _begin(hs: Handle, h: RdmaHost, task: Task, number: int, now: int) -> None:
     task.began = now
+    if task.slows != 0:
+        _slow(unit_row(hs, task.unit), task.slows, now)
     event_queue.successors_of(hs, task, _BEGIN, now)
     if task.compute > 0:
         task.state = state.TASK_COMPUTING
+        task.due += task.compute
         event_queue.push(hs, h, now + task.compute, number)
     else:
         _computed(hs, h, task, number, now)

@@ -3,7 +3,7 @@
 
 A layout says which rank sends how much to which other one, and as part of what; ranks are the job's hosts in order.
 
-    - collective: training-step      # rank = tensor + tp * (data + dp * pipeline), as in Megatron-LM
+    - collective: training-step      # rank = tensor + tp * (context + cp * (data + dp * pipeline)), as in Megatron-LM
       hosts: h0-h31
       tp: 2
       pp: 4
@@ -40,11 +40,11 @@ class RankFlow(NamedTuple):
     bytes: int
 
 
-def ring_flows(what: str, ranks: list[int], size: int) -> Iterator[RankFlow]:
-    """An all-reduce of `size` bytes around a ring."""
+def ring_flows(what: str, ranks: list[int], size: int, rounds: int = 2) -> Iterator[RankFlow]:
+    """An all-reduce of `size` bytes around a ring, or as many reduce-scatters and all-gathers as `rounds` says."""
     n = len(ranks)
     for place, rank in enumerate(ranks if n > 1 else ()):
-        yield RankFlow(what, rank, ranks[(place + 1) % n], max(1, 2 * (n - 1) * size // n))
+        yield RankFlow(what, rank, ranks[(place + 1) % n], max(1, rounds * (n - 1) * size // n))
 
 
 def double_trees(count: int) -> tuple[list[int], list[int]]:
@@ -69,19 +69,25 @@ def _in_order_parent(rank: int, count: int) -> int:
 
 @dataclass(frozen=True)
 class TrainingShape:
-    """A training step: `tp` * `pp` * `dp` ranks; `ep` of each `dp` group share experts. `layers`: of a stage. Bytes of
-    a host: `stage_bytes` to the next stage and `tensor_bytes` in each of the two all-reduces of a layer, for each
-    microbatch; `expert_bytes` in each all-to-all of a layer, spread by `skew` and `seed` (`fors.files.drawn_sizes`);
-    `gradient_bytes` and `expert_gradient_bytes` in the all-reduces at the end. 0: not over the fabric."""
+    """A training step: `tp` * `context` * `pp` * `dp` ranks; `ep` of each `dp` group share experts; a stage has
+    `interleave` chunks of the model. `layers`: of a stage. Bytes of a host: `stage_bytes` to the next stage and
+    `tensor_bytes` in each of the two all-reduces of a layer, for each microbatch; `context_bytes` of keys and values;
+    `expert_bytes` in each all-to-all of a layer, spread by `skew` and `seed` (`fors.files.drawn_sizes`);
+    `gradient_bytes` and `expert_gradient_bytes` in the all-reduces at the end, or as `zero` has it. 0: not over the
+    fabric."""
 
     tp: int = 1
     pp: int = 1
     dp: int = 1
     ep: int = 1
+    context: int = 1
+    interleave: int = 1
+    zero: int = 0
     microbatches: int = 1
     layers: int = 1
     stage_bytes: int = 0
     tensor_bytes: int = 0
+    context_bytes: int = 0
     gradient_bytes: int = 0
     expert_bytes: int = 0
     expert_gradient_bytes: int = 0
@@ -100,28 +106,60 @@ class TrainingShape:
             raise DetourError(f"skew is {self.skew!r}; expected a text like moe:1.2")
         if self.pp > 1 and not self.stage_bytes:
             raise DetourError("stages need `stage_bytes`, what each host sends to the next one")
+        if self.context > 1 and not self.context_bytes:
+            raise DetourError("context parallelism needs `context_bytes`, the keys and values of a host")
+        if self.zero > _ZERO:
+            raise DetourError(f"zero is {self.zero}; it must be 0, 1, 2 or 3")
+        self._check_chunks()
+
+    def _check_chunks(self) -> None:
+        for name, count, by in (("layers", self.layers, self.interleave), ("microbatches", self.microbatches, self.pp)):
+            if self.interleave > 1 and count % by:
+                raise DetourError(f"{name} is {count}; with interleave {self.interleave} it must be a multiple of {by}")
+        if self.interleave > 1 and self.pp == 1:
+            raise DetourError(f"interleave is {self.interleave}, but there is one stage; it needs pp of 2 or more")
 
     @property
     def ranks(self) -> int:
-        return self.tp * self.pp * self.dp
+        return self.tp * self.context * self.pp * self.dp
 
-    def rank(self, tensor: int, data: int, stage: int) -> int:
-        """The number of a rank by its place."""
-        return tensor + self.tp * (data + self.dp * stage)
+    def members(self, stage: int) -> list[int]:
+        """Return the ranks of a stage."""
+        return self._ranks(stage, range(self.tp), range(self.context), range(self.dp))
+
+    def _ranks(self, stage: int, tensor: range, context: range, data: range) -> list[int]:
+        return [a + self.tp * (b + self.context * (c + self.dp * stage)) for c in data for b in context for a in tensor]
 
     def groups(self, what: str, stage: int) -> list[list[int]]:
-        """Ranks of a stage that take part together in `tensor`, `gradient`, `expert` or `expert-gradient`."""
-        some, all_data = range(self.tp), range(self.dp)
+        """Ranks of a stage that take part together in `tensor`, `context`, `gradient`, `expert` or `expert-gradient`.
+        Gradients are those of all ranks that have the same weights (Megatron-LM: data and context parallel)."""
+        tensor, context, data = range(self.tp), range(self.context), range(self.dp)
         match what:
             case "tensor":
-                return [[self.rank(tensor, data, stage) for tensor in some] for data in all_data]
+                return [self._ranks(stage, tensor, _just(b), _just(c)) for c in data for b in context]
+            case "context":
+                return [self._ranks(stage, _just(a), context, _just(c)) for c in data for a in tensor]
             case "gradient":
-                return [[self.rank(tensor, data, stage) for data in all_data] for tensor in some]
+                return [self._ranks(stage, _just(a), context, data) for a in tensor]
             case "expert":
-                members = [range(first, first + self.ep) for first in range(0, self.dp, self.ep)]
+                some = [range(first, first + self.ep) for first in range(0, self.dp, self.ep)]
+                return [self._ranks(stage, _just(a), _just(b), each) for a in tensor for b in context for each in some]
             case _:
-                members = [range(first, self.dp, self.ep) for first in range(self.ep)]
-        return [[self.rank(tensor, data, stage) for data in each] for tensor in some for each in members]
+                some = [range(first, self.dp, self.ep) for first in range(self.ep)]
+                return [self._ranks(stage, _just(a), context, each) for a in tensor for each in some]
+
+    @property
+    def gradients(self) -> list[tuple[str, int]]:
+        """Kinds of gradients, and the bytes of a host."""
+        kinds = ("gradient", self.gradient_bytes), ("expert-gradient", self.expert_gradient_bytes)
+        return [(what, size) for what, size in kinds if size]
+
+    @property
+    def gradient_rounds(self) -> int:
+        """Reduce-scatters and all-gathers of all gradients, or weights, in a step (Rajbhandari et al., "ZeRO", SC 2020,
+        section 7): an all-reduce is one of each; from 2 on gradients are reduced for each microbatch, with 3 weights
+        are gathered for each pass."""
+        return {2: self.microbatches + 1, 3: 3 * self.microbatches}.get(self.zero, 2)
 
     @cached_property
     def tokens(self) -> Int64Array:
@@ -132,25 +170,36 @@ class TrainingShape:
         """All of a step."""
         blocks = self.layers * self.microbatches
         for stage in range(self.pp):
-            for what, size in (
-                ("tensor", 4 * blocks * self.tensor_bytes), ("gradient", self.gradient_bytes),
-                ("expert-gradient", self.expert_gradient_bytes),
-            ):  # fmt: skip
+            kinds = [(what, size, self.gradient_rounds) for what, size in self.gradients]
+            for what, size, rounds in (("tensor", 4 * blocks * self.tensor_bytes, 2), *kinds):
                 for group in self.groups(what, stage) if size else ():
-                    yield from ring_flows(what, group, size)
+                    yield from ring_flows(what, group, size, rounds)
+            # Keys and values in forward passes; in backward passes their gradients with them.
+            for group in self.groups("context", stage) if self.context > 1 else ():
+                for rank, target in zip(group, group[1:] + group[:1], strict=True):
+                    yield RankFlow("context", rank, target, 3 * blocks * (self.context - 1) * self.context_bytes)
             if self.expert_bytes:
                 both = 2 * blocks * (self.tokens + self.tokens.T)
                 for group in self.groups("expert", stage):
                     yield from _all_pairs("expert", group, both)
-            for data in range(self.dp if stage + 1 < self.pp else 0):
-                for tensor in range(self.tp):
-                    ends = self.rank(tensor, data, stage), self.rank(tensor, data, stage + 1)
-                    for what, (a, b) in (("forward", ends), ("backward", ends[::-1])):
-                        yield RankFlow(what, a, b, self.microbatches * self.stage_bytes)
+            # From the last stage a chunk's activations go to the first one, which has the next chunk.
+            chunks, onward = self.interleave - (stage + 1 == self.pp), self.members((stage + 1) % self.pp)
+            for ends in zip(self.members(stage), onward, strict=True) if chunks else ():
+                for what, (a, b) in (("forward", ends), ("backward", ends[::-1])):
+                    yield RankFlow(what, a, b, self.microbatches * chunks * self.stage_bytes)
 
 
-_LEAST = {each.name: int(not each.name.endswith("bytes")) for each in fields(TrainingShape) if each.name != "skew"}
+_ZERO = 3
+_LEAST = {
+    each.name: int(each.name != "zero" and not each.name.endswith("bytes"))
+    for each in fields(TrainingShape)
+    if each.name != "skew"
+}
 SHAPE_KEYS = frozenset(each.name for each in fields(TrainingShape))
+
+
+def _just(number: int) -> range:
+    return range(number, number + 1)
 
 
 def _drawn(ranks: int, mean: int, skew: str, seed: int) -> Int64Array:
@@ -272,7 +321,9 @@ def _device(net: ElementTree.Element, file: File) -> int:
 
 JobLayout = TrainingShape | Experts | Rails
 LAYOUTS = {
-    "training-step": SHAPE_KEYS | {"forward", "backward", "head", "expert"},
+    "training-step": SHAPE_KEYS
+    | {"forward", "backward", "head", "expert", "attention"}
+    | {"bucket_bytes", "prefetch", "expert_chunks", "sequence_parallel", "sm_share"},
     "moe": {"bytes", "skew", "seed", "expert"},
     "rail-all-reduce": {"bytes", "group", "graph", "nvlink"},
     "double-tree": {"bytes"},
@@ -286,7 +337,8 @@ def layout_of(job: dict[str, Any], ranks: int) -> JobLayout:
     if kind == "training-step":
         shape = TrainingShape(**{key: job[key] for key in SHAPE_KEYS & set(job)})
         if shape.ranks != ranks:
-            raise DetourError(f"tp * pp * dp is {shape.ranks}, but there are {ranks} hosts")
+            factors = "tp * pp * dp" + " * context" * (shape.context > 1)
+            raise DetourError(f"{factors} is {shape.ranks}, but there are {ranks} hosts")
         return shape
     size = job.get("bytes", 1)
     if type(size) is not int or not 1 <= size <= _MOST:

@@ -222,13 +222,15 @@ class TaskRun:
         hs.replace("task", task)
         hs.replace("successor", successor)
         hs.replace("lane", lane)
-        hs.replace("unit", np.full(int(task["unit"].max()) + 2, (self.fabric.now_ps,), Unit.dtype))
+        unit = np.zeros(int(task["unit"].max()) + 2, Unit.dtype)
+        unit["busy_until"] = unit["work"] = unit["at"] = self.fabric.now_ps
+        hs.replace("unit", unit)
         hs.replace("events", self._agenda(task))
 
     def _tasks(self) -> NDArray[np.void]:
         graph, given = self.graph, self.graph.tasks
         task = np.zeros(len(graph), Task.dtype)
-        for name, field in (("host", "source"), ("bytes", "bytes"), ("start", "start_ps"), ("compute", "compute_ps")):
+        for name, field in (("host", "source"), ("bytes", "bytes"), ("start", "start_ps"), ("compute", "compute_ps"), ("slows", "slows")):
             task[name] = given[field]
         pair, sent = self._pairs.of_task, graph.is_message
         named = sent & (given["connection"] >= 0)

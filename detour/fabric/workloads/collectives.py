@@ -37,13 +37,15 @@ def any_connection(source: int, destination: int) -> int:
 @dataclass(frozen=True)
 class Ranks:
     """`hosts`: where ranks are, each once. `after`: tasks that each waits for before it begins. `over`: which
-    connection of two hosts takes their messages (`TASK_FIELDS`). `label`: what the collective is called in errors."""
+    connection of two hosts takes their messages, and `unit`: of a host adds what came to what it has (`TASK_FIELDS`;
+    None: the one that computes). `label`: what the collective is called in errors."""
 
     hosts: tuple[int, ...]
     after: tuple[tuple[int, ...], ...]
     step: str | None = None
     reduce_ps: int = 0
     over: Callable[[int, int], int] = any_connection
+    unit: int | None = None
     label: str | None = None
 
     @staticmethod
@@ -73,6 +75,7 @@ class Ranks:
             compute_ps=compute_ps,
             step=self.step,
             connection=self.over(source, destination),
+            unit=self.unit,
             label=self.label,
         )
 
@@ -120,7 +123,7 @@ def _reduced(tasks: TaskList, ranks: Ranks, waits: RankWaits) -> RankWaits:
     if not ranks.reduce_ps:
         return waits
     return [
-        [tasks.compute(host, ranks.reduce_ps, after=before, step=ranks.step, label=ranks.label)]
+        [tasks.compute(host, ranks.reduce_ps, after=before, step=ranks.step, unit=ranks.unit, label=ranks.label)]
         for host, before in zip(ranks.hosts, waits, strict=True)
     ]
 
@@ -274,12 +277,17 @@ def experts(
     each other one; `expert_ps`: what a rank computes on average, so one that more goes to takes longer. `computing`:
     the step that this counts to."""
     there = ranks.then(all_to_all_v(tasks, ranks, tokens))
-    come = [sum(row[rank] for row in tokens) for rank in range(len(ranks))]
-    mean = max(sum(come) / len(come), 1)
     if expert_ps:
         own = there.then(list(map(list, there.after)), computing)
-        there = there.then(computed(tasks, own, [round(expert_ps * each / mean) for each in come]))
+        there = there.then(computed(tasks, own, expert_times_ps(tokens, expert_ps)))
     return all_to_all_v(tasks, there, [list(column) for column in zip(*tokens, strict=True)])
+
+
+def expert_times_ps(tokens: Sequence[Sequence[int]], expert_ps: int) -> list[int]:
+    """How long each rank computes what comes to it, if it is `expert_ps` on average."""
+    come = [sum(row[rank] for row in tokens) for rank in range(len(tokens))]
+    mean = max(sum(come) / len(come), 1)
+    return [round(expert_ps * each / mean) for each in come]
 
 
 def rails(

@@ -53,7 +53,7 @@ def rank_operations(graph: TaskGraph) -> list[list[RankOperation]]:
         return len(ranks[rank]) - 1
 
     for task, row in enumerate(graph.tasks.tolist()):
-        source, destination, size, start_ps, compute_ps, _, _, unit = row
+        source, destination, size, start_ps, compute_ps, _, _, unit, _ = row
         own = unit if unit >= 0 else 1 + task % _CPUS if compute_ps else 0
         before = []
         if compute_ps or destination < 0:

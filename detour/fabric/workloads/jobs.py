@@ -32,7 +32,7 @@ from detour.control.placement.training import LAYOUTS, Experts, JobLayout, Rails
 from detour.fabric.workloads import collectives
 from detour.fabric.workloads.collectives import JobStep, Ranks, RankWaits, all_reduce_factor, share_factor
 from detour.fabric.workloads.tasks import TaskGraph, TaskList
-from detour.fabric.workloads.training import TrainingStep
+from detour.fabric.workloads.training import Overlap, StepTimes, TrainingStep
 from detour.topo import Topology
 from detour.topo.paths import SwitchPath
 from detour.topo.spec import check_keys, split_spec, whole_number
@@ -173,7 +173,7 @@ def _pipeline(
     microbatches: int, forward_ps: int, backward_ps: int, tasks: TaskList, ranks: Ranks, size: int
 ) -> RankWaits:
     shape = TrainingShape(pp=len(ranks), microbatches=microbatches, stage_bytes=size)
-    return TrainingStep(shape, forward_ps, backward_ps, 0, 0, _any).run(tasks, ranks)
+    return TrainingStep(shape, StepTimes(forward_ps=forward_ps, backward_ps=backward_ps), _any).run(tasks, ranks)
 
 
 def _hosts(text: str, values: dict[str, str], topology: Topology) -> list[int]:
@@ -350,8 +350,11 @@ class _LaidOut:
         ranks = Ranks.fresh(self._hosts, self._name, course.reduce_ps)
         n, layout = len(ranks), self._layout
         if isinstance(layout, TrainingShape):
-            times = (self._time(key) for key in ("forward", "backward", "head", "expert"))
-            training = TrainingStep(layout, *times, over=self._over)
+            keys = ("forward", "backward", "head", "expert", "attention")
+            times = StepTimes(**{f"{key}_ps": self._time(key) for key in keys})
+            with told_of(self._where):
+                overlap = Overlap.of(self._job)
+            training = TrainingStep(layout, times, self._over, overlap)
             course.run(tasks, ranks, training.run)
             return training.steps
         if isinstance(layout, Experts):

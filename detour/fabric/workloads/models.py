@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.control.placement.training import SHAPE_KEYS, TrainingShape
+from detour.fabric.workloads.gpu_memory import Activations, GpuMemory, layers_held, state_bytes
 
 _TABLE = {
     125e6: (12, 768), 350e6: (24, 1024), 760e6: (24, 1536), 1.3e9: (24, 2048), 2.7e9: (32, 2560), 6.7e9: (32, 4096),
@@ -30,7 +32,9 @@ _BYTES = 2
 @dataclass(frozen=True, kw_only=True)
 class ModelRun:
     """A transformer and how it is trained. `batch`: sequences in a step, `micro_batch`: of a microbatch; `nvlink_bps`
-    None: tensor parallelism is over the fabric. `experts` of each layer, of which each token takes `top_k`; 0: none."""
+    None: tensor parallelism is over the fabric. `recompute`: see `Activations`. `experts` of each layer, of which each
+    token takes `top_k`; 0: none. `context`, `interleave`, `zero`: see `TrainingShape`; `bucket` and the rest: see
+    `training.Overlap`, None as by default."""
 
     params: float
     layers: int | None = None
@@ -44,11 +48,19 @@ class ModelRun:
     flops: float = 989e12
     efficiency: float = 0.4
     nvlink_bps: int | None = None
-    recompute: bool = False
+    recompute: str | None = None
     experts: int = 0
     top_k: int = 2
     ep: int = 1
     skew: str = "uniform"
+    context: int | None = None
+    interleave: int | None = None
+    zero: int | None = None
+    bucket: int | None = None
+    prefetch: bool | None = None
+    expert_chunks: int | None = None
+    sequence_parallel: bool | None = None
+    sm_share: float | None = None
 
     def shape(self) -> tuple[int, int]:
         """(layers, width): as given, or of the model in the table with the next number of parameters, and the width
@@ -63,43 +75,78 @@ class ModelRun:
     def check(self) -> None:
         """Raises DetourError: what does not go into what, or a single host."""
         layers, _ = self.shape()
-        if self.tp * self.pp * self.dp == 1:
+        if self._hosts == 1:
             raise DetourError("tp * pp * dp is 1: a single host sends nothing; give --tp, --pp or --dp")
         for what, value, by, count in (
             ("layers", layers, "pp", self.pp), ("batch", self.batch, "dp * micro-batch", self.dp * self.micro_batch),
             ("dp", self.dp, "ep", self.ep), ("experts", self.experts, "ep", self.ep),
+            ("sequence", self.sequence, "context", self.context or 1),
         ):  # fmt: skip
             if value % count:
                 raise DetourError(f"{what} is {value}; it must be a multiple of {by}, {count}")
+
+    @property
+    def _hosts(self) -> int:
+        return self.tp * self.pp * self.dp * (self.context or 1)
+
+    @property
+    def _tokens(self) -> int:
+        """Tokens of a microbatch at a rank."""
+        return self.micro_batch * self.sequence // (self.context or 1)
 
     def job(self, name: str) -> dict[str, Any]:
         """Return the run as a job file describes it."""
         self.check()
         layers, h = self.shape()
-        tokens, per_stage = self.micro_batch * self.sequence, layers // self.pp
+        tokens, per_stage = self._tokens, layers // self.pp
         activations = _BYTES * tokens * h
         # Each of a layer: attention 8 t h^2 + 4 t s h, a dense network 16 t h^2; logits 2 t h V.
-        attention, network = 8 * tokens * h**2 + 4 * tokens * self.sequence * h, 16 * tokens * h**2
-        dense = attention + (0 if self.experts else network)
+        scores, network = 4 * tokens * self.sequence * h, 16 * tokens * h**2
+        dense = 8 * tokens * h**2 + scores + (0 if self.experts else network)
         forward, head = self._seconds(per_stage * dense), self._seconds(2 * tokens * h * _VOCABULARY)
+        again = {None: 0.0, "full": forward, "selective": self._seconds(per_stage * scores)}[self.recompute]
         inside = per_stage * self._tensor_seconds(activations)
         weights = 4 * h**2 * layers + (0 if self.experts else 8 * h**2 * layers) + _VOCABULARY * h
         job = {
-            "name": name, "collective": "training-step", "hosts": f"h0-h{self.tp * self.pp * self.dp - 1}",
+            "name": name, "collective": "training-step", "hosts": f"h0-h{self._hosts - 1}",
             "tp": self.tp, "pp": self.pp, "dp": self.dp, "microbatches": self.batch // (self.dp * self.micro_batch),
             "layers": per_stage, "stage_bytes": activations // self.tp if self.pp > 1 else 0,
             "tensor_bytes": activations if self.tp > 1 and self.nvlink_bps is None else 0,
             "gradient_bytes": _BYTES * weights // (self.tp * self.pp), "forward": _time(forward + inside),
-            "backward": _time((3 if self.recompute else 2) * forward + inside), "head": _time(head),
+            "backward": _time(2 * forward + again + inside), "head": _time(head),
         }  # fmt: skip
+        if self.context and self.context > 1:
+            job |= {"attention": _time(self._seconds(per_stage * scores)), "context_bytes": 2 * activations // self.tp}
+        more = ("context", "interleave", "zero", "prefetch", "expert_chunks", "sequence_parallel", "sm_share")
+        job |= {key: getattr(self, key) for key in more if getattr(self, key) is not None}
+        if self.bucket is not None:
+            job["bucket_bytes"] = self.bucket
         if self.experts:
             held = 8 * h**2 * per_stage * self.experts // (self.ep * self.tp)
             job |= {
                 "ep": self.ep, "skew": self.skew, "expert_bytes": self.top_k * activations // self.tp,
-                "expert_gradient_bytes": _BYTES * held if self.dp > self.ep else 0,
+                "expert_gradient_bytes": _BYTES * held if self.dp * (self.context or 1) > self.ep else 0,
                 "expert": _time(self._seconds(per_stage * self.top_k * network)),
             }  # fmt: skip
         return job
+
+    def memory(self) -> GpuMemory:
+        """Return the memory of a GPU of the first stage. Raises DetourError as `job` does."""
+        shape = TrainingShape(**{key: value for key, value in self.job("").items() if key in SHAPE_KEYS})
+        layers, h = self.shape()
+        layer, expert = (4 + (0 if self.experts else 8)) * h**2 / self.tp, 8 * h**2 * self.experts / (self.ep * self.tp)
+        zero, ranks = shape.zero, shape.dp * shape.context
+        common = state_bytes(layer * shape.layers + _VOCABULARY * h / self.tp, zero, ranks)
+        states = [sum(each) for each in zip(common, state_bytes(expert * shape.layers, zero, ranks // self.ep))]
+        if zero == 3:  # layers that are gathered
+            states[0] += _BYTES * (layer + expert) * (2 if self.prefetch else 1)
+        held = Activations(
+            tokens=self._tokens, sequence=self.sequence, hidden=h, tp=self.tp, recompute=self.recompute,
+            sequence_parallel=bool(self.sequence_parallel), networks=self.top_k if self.experts else 1,
+        ).of_layer * layers_held(shape)  # fmt: skip
+        if self.pp == 1:  # what comes into the logits, and they in fp32
+            held += 4 * self._tokens * (h + _VOCABULARY) / self.tp
+        return GpuMemory(*(round(each) for each in (*states, held)))
 
     def parameters(self) -> int:
         """Return the parameters of the model as built, all experts included."""

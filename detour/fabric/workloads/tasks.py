@@ -26,16 +26,18 @@ from numpy.typing import ArrayLike, NDArray
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import MAX_TIME
+from detour.hosts.state import FULL_RATE
 
 TASK_FIELDS = np.dtype([
     ("source", np.int32), ("destination", np.int32), ("bytes", np.int64), ("start_ps", np.int64),
-    ("compute_ps", np.int64), ("step", np.int32), ("connection", np.int32), ("unit", np.int32),
+    ("compute_ps", np.int64), ("step", np.int32), ("connection", np.int32), ("unit", np.int32), ("slows", np.int32),
 ], align=True)  # fmt: skip
 """A task: `destination` -1: it only computes; `bytes` of the message (0 without one); `start_ps`: not before; what
 passes at `source` from when nothing is waited for any more until the message is sent, or, without a message, until the
 task is over; `step` of the graph's `steps`, -1: none; `connection`: which of those of the two hosts takes the message,
 -1: any that is idle; `unit`: which unit of the source computes, one thing at a time in the order in which things became
-ready, -1: one of its own."""
+ready, -1: one of its own; `slows`: a communication kernel begins with this task, which takes that many 65,536ths of what
+its unit computes until a task of as many below 0 begins. Several at once take as much as the last one of them."""
 
 MAX_MESSAGE = 1 << 40
 """bytes"""
@@ -136,6 +138,10 @@ class TaskGraph:
         for name in ("connection", "unit"):
             if (k := self._first((tasks[name] < -1) | (tasks[name] >= MAX_NUMBER))) is not None:
                 raise DetourError(f"{self.label(k)}: there is no {name} {tasks[name][k]}")
+        slows = tasks["slows"]
+        lost = (slows != 0) & ((tasks["unit"] < 0) | (tasks["compute_ps"] > 0) | (np.abs(slows) >= FULL_RATE))
+        if (k := self._first(lost)) is not None:
+            raise DetourError(f"{self.label(k)}: it slows a unit by {slows[k]} of {FULL_RATE}: by all, none, or itself")
 
     def _check_dependencies(self) -> None:
         pairs, n = self.dependencies, len(self.tasks)
@@ -203,7 +209,7 @@ def _cycle(dependencies: NDArray[np.int32], left: Int64Array) -> list[int]:
 # -- making them --------------------------------------------------------------------------------------------
 
 
-_Row = tuple[int, int, int, int, int, int, int, int]
+_Row = tuple[int, int, int, int, int, int, int, int, int]
 
 
 class TaskList:
@@ -238,7 +244,7 @@ class TaskList:
     ) -> int:
         """A message of `size` bytes, `compute_ps` after all of `after` are over."""
         unit = self._unit if unit is None else unit
-        row = (source, destination, size, start_ps, compute_ps, self._step(step), connection, unit)
+        row = (source, destination, size, start_ps, compute_ps, self._step(step), connection, unit, 0)
         return self._add(row, after, label)
 
     def compute(
@@ -250,11 +256,12 @@ class TaskList:
         start_ps: int = 0,
         step: str | None = None,
         unit: int | None = None,
+        slows: int = 0,
         label: str | None = None,
     ) -> int:
         """A computation; of no time it is a point that others wait for."""
         unit = self._unit if unit is None else unit
-        return self._add((source, -1, 0, start_ps, duration_ps, self._step(step), -1, unit), after, label)
+        return self._add((source, -1, 0, start_ps, duration_ps, self._step(step), -1, unit, slows), after, label)
 
     def wait(self, task: int, for_: int, *, on_start: bool = False) -> None:
         """`task` waits for `for_`, or only for its beginning."""

@@ -166,6 +166,30 @@ def test_a_serial_host_computes_one_thing_at_a_time() -> None:
     assert result.sent_ps[8] == 8 * US, "its turn has come, not its readiness"
 
 
+def test_communication_kernels_slow_what_their_host_computes() -> None:
+    """By a quarter from 4 us on, until 12 us: two kernels at once take no more than one."""
+    tasks = TaskList(8, serial=True)
+    first, booked = tasks.compute(0, 6 * US), tasks.compute(0, 9 * US)
+    other_unit, other_host = tasks.compute(0, 6 * US, unit=1), tasks.compute(1, 6 * US)
+    for begin, end in ((4, 8), (6, 12)):
+        tasks.compute(0, 0, start_ps=begin * US, slows=1 << 14)
+        tasks.compute(0, 0, start_ps=end * US, slows=-(1 << 14))
+    result = run(tasks.graph())
+    assert result.finish_ps[first] == 4 * US + 2 * US * 4 // 3, "2 us are left when the kernel begins"
+    assert result.start_ps[booked] == result.finish_ps[first]
+    # In 8 us with a kernel it computes 6 us, so all 15 us take 17.
+    assert result.finish_ps[booked] == pytest.approx(17 * US, abs=2)
+    assert result.finish_ps[[other_unit, other_host]].tolist() == [6 * US, 6 * US]
+
+
+@pytest.mark.parametrize("more", [{"duration_ps": 5}, {"unit": -1}, {"slows": 1 << 16}])
+def test_kernels_that_mean_nothing_are_refused(more: dict[str, int]) -> None:
+    tasks = TaskList(2, serial=True)
+    tasks.compute(0, **{"duration_ps": 0, "slows": 1} | more)
+    with pytest.raises(DetourError, match="slows a unit"):
+        tasks.graph()
+
+
 def reference(graph: TaskGraph) -> tuple[np.ndarray, np.ndarray]:
     """Begin and end of computations on serial hosts, the slow way: always the task that is ready first, then the one
     of the lowest number."""

@@ -22,8 +22,8 @@ from detour.fabric.traffic.tasks import TaskResult, connections_of, run_tasks
 from detour.fabric.workloads.ideal import ideal_ps, wire_terms
 from detour.fabric.workloads.jobs import JobRun, job_by_name, read_job_run
 from detour.fabric.workloads.models import ModelRun
+from detour.fabric.workloads.schedules import passes
 from detour.fabric.workloads.tasks import TaskGraph
-from detour.fabric.workloads.training import one_forward_one_backward
 from detour.topo import parse_topology
 
 LEAVES = parse_topology("leaf-spine:leaves=4,spines=4,hosts=4")
@@ -57,16 +57,33 @@ def run(graph: TaskGraph) -> TaskResult:
 # -- 1F1B ---------------------------------------------------------------------------------------------------
 
 
-@given(some.integers(1, 8), some.integers(1, 12), some.data())
-def test_stages_do_one_forward_and_one_backward_pass_in_turn(stages, microbatches, data):
+@given(some.integers(1, 8), some.integers(1, 12), some.integers(1, 3), some.data())
+def test_stages_do_one_forward_and_one_backward_pass_in_turn(stages, microbatches, chunks, data):
+    if stages == 1:
+        chunks = 1
+    if chunks > 1:
+        microbatches = stages * data.draw(some.integers(1, 3))
+    shape = TrainingShape(
+        pp=stages, microbatches=microbatches, interleave=chunks, layers=chunks, stage_bytes=1
+    )  # fmt: skip
     stage = data.draw(some.integers(0, stages - 1))
-    passes = one_forward_one_backward(stages, stage, microbatches)
+    ordered = passes(shape, stage)
     for way in ("forward", "backward"):
-        assert [number for each, number in passes if each == way] == list(range(microbatches))
+        for chunk in range(chunks):
+            through = [each.microbatch for each in ordered if (each.way, each.chunk) == (way, chunk)]
+            assert through == list(range(microbatches))
+    most = stages - stage if chunks == 1 else 2 * (stages - 1 - stage) + (chunks - 1) * stages + 1
     under_way = 0
-    for way, _ in passes:
-        under_way += 1 if way == "forward" else -1
-        assert 0 <= under_way <= min(stages - stage, microbatches), "activations that are held"
+    for each in ordered:
+        under_way += 1 if each.way == "forward" else -1
+        assert 0 <= under_way <= min(most, microbatches * chunks), "activations that are held"
+
+
+def test_chunks_are_interleaved_as_in_the_paper():
+    """Narayanan et al., figure 4: the last of two stages with two chunks, by microbatch and chunk."""
+    shape = TrainingShape(pp=2, microbatches=2, interleave=2, layers=2, stage_bytes=1)
+    ordered = [f"{each.way[0]}{each.microbatch}{'ab'[each.chunk]}" for each in passes(shape, 1)]
+    assert ordered == ["f0a", "f1a", "f0b", "b0b", "f1b", "b1b", "b0a", "b1a"]
 
 
 def test_a_pipeline_takes_what_it_must():
@@ -154,7 +171,7 @@ def test_published_models_have_their_shapes():
 
 def test_a_step_has_the_flops_of_its_paper():
     # 96 B s l h^2 (1 + s / 6h + V / 16 l h) with recomputation (Narayanan et al., equation 3).
-    model = ModelRun(params=175e9, layers=96, hidden=12288, tp=8, pp=12, batch=24, recompute=True, flops=312e12)
+    model = ModelRun(params=175e9, layers=96, hidden=12288, tp=8, pp=12, batch=24, recompute="full", flops=312e12)
     job = model.job("gpt3")
     s, h, layers, vocabulary = 2048, 12288, 96, 51_200
     flops = 96 * 24 * s * layers * h**2 * (1 + s / (6 * h) + vocabulary / (16 * layers * h))
