@@ -56,7 +56,7 @@ def _shape(parser: Parser) -> None:
     parser.option("--recompute", text, "WHAT", nargs="?", const="full", choices=("full", "selective"))
     parser.option("--context", "ranks of context parallelism (1)", "N", whole_count)
     parser.option("--interleave", "chunks of the model at each pipeline stage (1)", "N", whole_count)
-    parser.option("--zero", "what data-parallel ranks share: optimizer (1), gradients (2), weights (3); (0)", "N", counted)
+    parser.option("--zero", "data-parallel ranks share optimizer (1), gradients (2), weights (3); (0)", "N", counted)
     parser.option("--bucket", "bytes of gradients that are reduced while others are computed", "BYTES", _bytes)
     parser.add_argument("--prefetch", action="store_true", default=None, help="gather weights before they are needed")
     text = "reduce-scatter and all-gather in place of tensor parallelism's all-reduces"

@@ -18,7 +18,7 @@ from detour.base.records import as_json
 from detour.base.tables import Table, left, right
 from detour.cli.asking import running
 from detour.cli.output import Page, present, run_meter, shown_progress, timed_bar
-from detour.cli.parser import Parser, draws, operation, output_path, refuse
+from detour.cli.parser import Parser, draws, operation, output_file, output_path, refuse
 
 if TYPE_CHECKING:
     from detour.control.placement.placement import Assignment
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _SHOWN = 16
 _FORMATS = ("frr", "sonic", "linux", "p4runtime", "json", "csv")
 _LISTED = 20_000  # assignments that --json prints; beyond that they need --out
-_RUN_OPTIONS = ("scheme", "at", "reroute_after", "rate")
+_RUN_OPTIONS = ("scheme", "at", "reroute_after", "rate", "timeline")
 
 
 def register(commands: Any) -> None:
@@ -70,6 +70,8 @@ def _add_run_options(place: Parser) -> None:
     place.add_argument("--at", nargs=2, action="append", metavar=("TIME", "EVENT"), help=text)
     place.option("--reroute-after", "with --run: time after which the controller acts on an event (1ms; never)", "TIME")
     place.option("--rate", "with --run: rate of links (100G)", "RATE")
+    text = "with --run: what each host does when, as .json for Perfetto or as .svg, .png, .pdf; repeatable"
+    place.option("--timeline", text, "FILE", output_file, action="append")
 
 
 def _place(options: argparse.Namespace) -> int:
@@ -219,27 +221,35 @@ def run_placed(options: argparse.Namespace, topology: Topology, down: Failures) 
     """Run the jobs and return the results by scheme. Ctrl-C ends the run; the results so far are returned."""
     from detour.base.interrupting import noticed
     from detour.base.quantities import time_or_never_of
+    from detour.experiments.sim import timeline
     from detour.experiments.sim.job_runs import DEFAULT_SCHEMES, JobsPlan, run_jobs
     from detour.experiments.sim.settings import events_of
 
     names = [name.strip() for name in (options.scheme or ",".join(DEFAULT_SCHEMES)).split(",")]
     events = [event for when, what in options.at or () for event in events_of(topology, when, what)]
     late_ps = time_or_never_of(options.reroute_after or "1ms")
-    plan = JobsPlan(topology, options.jobs, names, events, down, options.rate, late_ps)
+    files = options.timeline or ()
+    for file in files:
+        timeline.check(file)
+    plan = JobsPlan(topology, options.jobs, names, events, down, options.rate, late_ps, [] if files else None)
     with timed_bar("place", options.json) as update, noticed() as stop:
-        return list(run_jobs(plan, lambda what, graph: run_meter(update, graph, what), stop))
+        runs = list(run_jobs(plan, lambda what, graph: run_meter(update, graph, what), stop))
+    for file in files:
+        timeline.write(file, plan.timed or ())
+    return runs
 
 
 def show_runs(page: Page, runs: Sequence[JobsRun], topology: str) -> None:
     """Schemes side by side, then each one's jobs, collectives and busiest links."""
     from detour.experiments.columns import table
-    from detour.experiments.sim.job_runs import JobsRun, RunCollective, RunJob, RunLink
+    from detour.experiments.sim.job_runs import JobsRun, RunCollective, RunJob, RunLink, RunPart, parts_of
 
     page.table(table(JobsRun, runs, f"on {topology}"))
     if any(len(run.jobs) > 1 for run in runs):
         page.table(table(RunJob, [job for run in runs for job in run.jobs], "jobs"))
     if any(len(run.collectives) > 1 for run in runs):
         page.table(table(RunCollective, [one for run in runs for one in run.collectives], "collectives"))
+    page.table(table(RunPart, [part for run in runs for part in parts_of(run)], "parts of a step"))
     page.table(table(RunLink, [link for run in runs for link in run.links[:_SHOWN_LINKS]], "the busiest links"))
     for text in map(why_ended, runs):
         if text:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +19,12 @@ from detour.experiments.sim.placed import PLACED_SCHEME
 from detour.experiments.sim.recovery import RecoveryWatch
 from detour.experiments.sim.run import EndReason, SimProgress, SimRun, run_workload
 from detour.experiments.sim.settings import DEFAULT_SCHEME, SimOptions, SimSettings, TimedFailure, settings_of
+from detour.experiments.sim.timeline import TimedRun
 from detour.experiments.sim.workloads import SimWorkload
 from detour.fabric.backends.virtual import scheme as schemes
+from detour.fabric.traffic.exposure import Exposure, exposure
 from detour.fabric.traffic.job_times import bus_gbps, collective_spans_ps, step_us, us
-from detour.fabric.workloads.ideal import group_ideals_ps, wire_terms
+from detour.fabric.workloads.ideal import group_computing_ps, group_ideals_ps, wire_terms
 from detour.fabric.workloads.jobs import JobRun, read_job_run
 from detour.fabric.workloads.tasks import TaskGraph
 from detour.topo import Topology
@@ -46,7 +49,9 @@ SchemeProgress = Callable[[str, TaskGraph], SimProgress]
 @row
 class RunJob:
     """A job in a run: the time of one of its iterations, that of an empty fabric, bus bandwidth over all of its
-    collectives, and its time without the other jobs. None: it was not completed, or there is nothing to say."""
+    collectives, and its time without the other jobs. Parts of an iteration on average over hosts (`exposure`):
+    computing, exposed communication by kind, idle; `saved_us`: what it takes longer than if messages took no time.
+    None: it was not completed, or there is nothing to say."""
 
     scheme: str = shown("scheme")
     job: str = shown("job")
@@ -54,10 +59,35 @@ class RunJob:
     ideal_us: float = shown("ideal us", ".1f", means="in an empty fabric")
     busbw_gbps: float | None = shown("busbw Gb/s", ".1f", means="bus bandwidth as nccl-tests define it")
     alone_us: float | None = shown("alone us", ".1f", means="without the other jobs")
+    compute_us: float | None
+    exposed_us: dict[str, float]
+    idle_us: float | None
+    saved_us: float | None
 
     @cell("slowdown")
     def _slowdown(self) -> str | None:
         return f"{self.step_us / self.ideal_us:.2f}" if self.step_us and self.ideal_us else None
+
+
+@row
+class RunPart:
+    """A part of an iteration of a job, on average over its hosts."""
+
+    scheme: str = shown("scheme")
+    job: str = shown("job")
+    part: str = shown("part of a step")
+    us: float = shown("us", ".1f", means="on average over hosts")
+    share: float = shown("share", ".1%", means="of a step")
+
+
+def parts_of(run: JobsRun) -> Iterator[RunPart]:
+    """Yield the parts of all jobs that were completed."""
+    for job in run.jobs:
+        if job.step_us and job.compute_us is not None and job.idle_us is not None and job.saved_us is not None:
+            exposed = {f"exposed: {kind}": time for kind, time in job.exposed_us.items()}
+            times = {"computing": job.compute_us, **exposed, "idle": job.idle_us}
+            for part, time in (times | {"saved by an ideal network": job.saved_us}).items():
+                yield RunPart(scheme=run.scheme, job=job.job, part=part, us=time, share=time / job.step_us)
 
 
 @row
@@ -88,7 +118,7 @@ class RunLink:
 
 @row
 class JobsRun:
-    """A run by one scheme. Step, ideal and bus bandwidth are those of the job with the longest step; `lost_bytes` and
+    """A run by one scheme. Step, its parts, ideal and bus bandwidth are those of the longest step; `lost_bytes` and
     `retransmitted` are payload; `recover_us`: see `recovery`, None without an event or if a connection was still silent
     in the end; `ended_by`: `SimRun.ended_by`; `completed`: share of tasks."""
 
@@ -103,6 +133,10 @@ class JobsRun:
     ended_by: EndReason
     completed: float
     virtual_us: float
+    compute_us: float | None
+    exposed_us: dict[str, float]
+    idle_us: float | None
+    saved_us: float | None
     jobs: Sequence[RunJob]
     collectives: Sequence[RunCollective]
     links: Sequence[RunLink]
@@ -120,6 +154,8 @@ class JobsPlan:
     down: Failures = NONE
     rate: str | None = None
     reroute_after_ps: int | None = None
+    timed: list[TimedRun] | None = None
+    """where runs are kept for a timeline"""
     settings: dict[str, SimSettings] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -149,6 +185,8 @@ def run_jobs(plan: JobsPlan, progress: SchemeProgress, stop: Callable[[], bool] 
                 meter = progress(f"{scheme}, {name} alone", one.graph)
                 only, _ = _run(plan, one, scheme, settings, meter, stop)
                 alone[job] = step_us(only.tasks, one, job)
+        if plan.timed is not None:
+            plan.timed.append(TimedRun(scheme, plan.topology, jobs, run.tasks))
         yield _result(scheme, run, jobs, alone, recovery)
 
 
@@ -165,9 +203,11 @@ def _result(scheme: str, run: SimRun, jobs: JobRun, alone: dict[int, float | Non
     wire = wire_terms(run.topology, run.settings.links)
     ideal = group_ideals_ps(run.graph, wire, jobs.job, len(jobs.jobs)) / np.array(jobs.iterations)
     spans = collective_spans_ps(run.tasks)
+    computing = group_computing_ps(run.graph, jobs.job, len(jobs.jobs)) / np.array(jobs.iterations)
     rows = [
         RunJob(scheme=scheme, job=name, step_us=step_us(run.tasks, jobs, k), ideal_us=us(ideal[k]),
-               busbw_gbps=bus_gbps(jobs, spans, lambda operation, k=k: operation.job == k), alone_us=alone.get(k))
+               busbw_gbps=bus_gbps(jobs, spans, lambda operation, k=k: operation.job == k), alone_us=alone.get(k),
+               **_shares(exposure(run.tasks, jobs, k), step_us(run.tasks, jobs, k), computing[k]))
         for k, name in enumerate(jobs.jobs)
     ]  # fmt: skip
     longest = max(rows, key=lambda one: (one.step_us is None, one.step_us or 0))
@@ -179,9 +219,19 @@ def _result(scheme: str, run: SimRun, jobs: JobRun, alone: dict[int, float | Non
         busiest_link_bytes=max((one.bytes for one in links), default=0), lost_bytes=max(lost, 0) * run.packet_bytes,
         retransmitted=int(counts.retransmitted.sum()) * run.packet_bytes,
         recover_us=None if recover_ps is None else us(recover_ps), ended_by=run.ended_by,
-        completed=round(float(run.tasks.finished.mean()), 6), virtual_us=us(run.end_ps), jobs=rows,
-        collectives=list(_collectives(scheme, run, jobs, spans)), links=links,
+        completed=round(float(run.tasks.finished.mean()), 6), virtual_us=us(run.end_ps),
+        compute_us=longest.compute_us, exposed_us=longest.exposed_us, idle_us=longest.idle_us,
+        saved_us=longest.saved_us, jobs=rows, collectives=list(_collectives(scheme, run, jobs, spans)), links=links,
     )  # fmt: skip
+
+
+def _shares(parts: Exposure | None, step: float | None, computing_ps: float) -> dict[str, Any]:
+    """Fields of a job about the parts of its time."""
+    if parts is None or step is None:
+        return {"compute_us": None, "exposed_us": {}, "idle_us": None, "saved_us": None}
+    exposed = {kind: us(time) for kind, time in parts.exposed.items()}
+    saved = max(round(step - us(computing_ps), 3), 0.0)
+    return {"compute_us": us(parts.computing), "exposed_us": exposed, "idle_us": us(parts.idle), "saved_us": saved}
 
 
 def _collectives(scheme: str, run: SimRun, jobs: JobRun, spans: np.ndarray) -> Iterator[RunCollective]:

@@ -230,7 +230,8 @@ class TaskRun:
     def _tasks(self) -> NDArray[np.void]:
         graph, given = self.graph, self.graph.tasks
         task = np.zeros(len(graph), Task.dtype)
-        for name, field in (("host", "source"), ("bytes", "bytes"), ("start", "start_ps"), ("compute", "compute_ps"), ("slows", "slows")):
+        names = {"host": "source", "bytes": "bytes", "start": "start_ps", "compute": "compute_ps", "slows": "slows"}
+        for name, field in names.items():
             task[name] = given[field]
         pair, sent = self._pairs.of_task, graph.is_message
         named = sent & (given["connection"] >= 0)
@@ -243,8 +244,8 @@ class TaskRun:
         task["next"] = NIL
         serial = given["unit"] >= 0
         task["unit"] = NIL
-        names = given["source"].astype(np.int64) << 16 | given["unit"]
-        task["unit"][serial] = np.unique(names[serial], return_inverse=True)[1]
+        units = given["source"].astype(np.int64) << 16 | given["unit"]
+        task["unit"][serial] = np.unique(units[serial], return_inverse=True)[1]
         for name in ("ready", "began", "sent", "done", "acked"):
             task[name] = -1
         return task

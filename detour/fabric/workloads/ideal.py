@@ -84,6 +84,12 @@ def group_ideals_ps(graph: TaskGraph, wire: WireTerms, group: Int64Array, count:
     return _spans(graph, wire, group, count, _Ways(wire).messages(graph), True)
 
 
+def group_computing_ps(graph: TaskGraph, group: Int64Array, count: int) -> Int64Array:
+    """(count,) the same if messages took no time."""
+    nothing = np.zeros(len(graph), np.int64)
+    return _spans(graph, None, group, count, (nothing, nothing), True)
+
+
 class _Ways:
     """The way of the least latency between two hosts, as rates and delays of its links."""
 
@@ -179,9 +185,11 @@ class _Ways:
 
 
 def _spans(
-    graph: TaskGraph, wire: WireTerms, group: Int64Array, count: int, times: tuple[Int64Array, Int64Array], timed: bool
-) -> Int64Array:
-    """(count,) the least time of each group of tasks, which begin at once (`timed`: not before their time)."""
+    graph: TaskGraph, wire: WireTerms | None, group: Int64Array, count: int, times: tuple[Int64Array, Int64Array],
+    timed: bool,
+) -> Int64Array:  # fmt: skip
+    """(count,) the least time of each group of tasks, which begin at once (`timed`: not before their time). `wire`
+    None: of computing only."""
     pairs, starts = graph.dependencies, graph.starts
     inside = np.flatnonzero((group[pairs[:, 0]] == group[pairs[:, 1]]) & (group[pairs[:, 0]] >= 0))
     inside = inside[np.argsort(group[pairs[inside, 0]], kind="stable")]
@@ -197,7 +205,7 @@ def _spans(
         if len(mine):
             tasks, alone, back = graph.tasks[mine], times[0][mine], times[1][mine]
             chain = _chain(tasks, place[pairs[own]], starts[own], alone, back, timed)
-            spans[k] = max(chain, _busiest(tasks, wire))
+            spans[k] = max(chain, _busiest_unit(tasks), _busiest(tasks, wire) if wire else 0)
     return spans
 
 
@@ -225,8 +233,7 @@ def _chain(
 
 
 def _busiest(tasks: NDArray[np.void], wire: WireTerms) -> int:
-    """Return the time that the busiest host needs at least, the one with most to send, to get or, one thing after the
-    other, to compute."""
+    """Return the time that the busiest host needs at least, the one with most to send or to get."""
     hosts = len(wire.topology.hosts)
     packets = -(-tasks["bytes"] // wire.payload)
     on_wire = (tasks["bytes"] + packets * wire.overhead).astype(np.float64)
@@ -239,8 +246,13 @@ def _busiest(tasks: NDArray[np.void], wire: WireTerms) -> int:
     for end in ("source", "destination"):
         load = np.bincount(tasks[end][sent], weights=on_wire[sent], minlength=hosts)
         longest = max(longest, float((load * _PS_OF_BYTE_AT_1_BPS / rates).max(initial=0)))
-    serial = tasks["unit"] >= 0
-    if serial.any():
-        _, unit = np.unique(tasks["source"][serial].astype(np.int64) << 16 | tasks["unit"][serial], return_inverse=True)
-        longest = max(longest, float(np.bincount(unit, weights=tasks["compute_ps"][serial]).max()))
     return int(longest)
+
+
+def _busiest_unit(tasks: NDArray[np.void]) -> int:
+    """Return the time that the busiest unit of a host computes, one thing after the other."""
+    serial = tasks["unit"] >= 0
+    if not serial.any():
+        return 0
+    _, unit = np.unique(tasks["source"][serial].astype(np.int64) << 16 | tasks["unit"][serial], return_inverse=True)
+    return int(np.bincount(unit, weights=tasks["compute_ps"][serial]).max())

@@ -133,11 +133,13 @@ class ModelRun:
     def memory(self) -> GpuMemory:
         """Return the memory of a GPU of the first stage. Raises DetourError as `job` does."""
         shape = TrainingShape(**{key: value for key, value in self.job("").items() if key in SHAPE_KEYS})
-        layers, h = self.shape()
+        h = self.shape()[1]
         layer, expert = (4 + (0 if self.experts else 8)) * h**2 / self.tp, 8 * h**2 * self.experts / (self.ep * self.tp)
         zero, ranks = shape.zero, shape.dp * shape.context
         common = state_bytes(layer * shape.layers + _VOCABULARY * h / self.tp, zero, ranks)
-        states = [sum(each) for each in zip(common, state_bytes(expert * shape.layers, zero, ranks // self.ep))]
+        states = [
+            sum(each) for each in zip(common, state_bytes(expert * shape.layers, zero, ranks // self.ep), strict=True)
+        ]
         if zero == 3:  # layers that are gathered
             states[0] += _BYTES * (layer + expert) * (2 if self.prefetch else 1)
         held = Activations(

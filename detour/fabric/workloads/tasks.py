@@ -36,8 +36,8 @@ TASK_FIELDS = np.dtype([
 passes at `source` from when nothing is waited for any more until the message is sent, or, without a message, until the
 task is over; `step` of the graph's `steps`, -1: none; `connection`: which of those of the two hosts takes the message,
 -1: any that is idle; `unit`: which unit of the source computes, one thing at a time in the order in which things became
-ready, -1: one of its own; `slows`: a communication kernel begins with this task, which takes that many 65,536ths of what
-its unit computes until a task of as many below 0 begins. Several at once take as much as the last one of them."""
+ready, -1: one of its own; `slows`: a communication kernel begins with this task and takes that many 65,536ths of what
+its unit computes, until a task of as many below 0 begins; several at once take no more than one."""
 
 MAX_MESSAGE = 1 << 40
 """bytes"""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from detour.fabric.workloads.ideal import ideal_ps, wire_terms
 from detour.fabric.workloads.jobs import JobRun, job_by_name, read_job_run
 from detour.fabric.workloads.models import ModelRun
 from detour.fabric.workloads.schedules import passes
-from detour.fabric.workloads.tasks import TaskGraph
+from detour.fabric.workloads.tasks import TASK_FIELDS, TaskGraph
 from detour.topo import parse_topology
 
 LEAVES = parse_topology("leaf-spine:leaves=4,spines=4,hosts=4")
@@ -99,8 +100,26 @@ def test_a_pipeline_takes_what_it_must():
 # -- what is sent and computed ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("job", [DENSE, EXPERTS], ids=["dense", "experts"])
-def test_a_run_sends_what_a_placement_counts(tmp_path, job):
+@pytest.mark.parametrize(
+    "change",
+    [
+        {}, {"zero": 1}, {"zero": 2, "bucket_bytes": 60_000}, {"zero": 3, "prefetch": True}, {"sm_share": 0.1},
+        {"bucket_bytes": 30_000, "sm_share": 0.2}, {"sequence_parallel": True}, {"interleave": 2, "microbatches": 4},
+        {"pp": 2, "context": 2, "context_bytes": 8_000, "attention": "30us", "zero": 1, "prefetch": True},
+    ],
+    ids=lambda change: "-".join(change) or "dense",
+)  # fmt: skip
+def test_dense_steps_send_what_a_placement_counts(tmp_path, change):
+    sends_what_is_counted(tmp_path, DENSE | change)
+
+
+@pytest.mark.parametrize("change", [{}, {"expert_chunks": 2}, {"zero": 3}, {"bucket_bytes": 50_000}])
+def test_experts_send_what_a_placement_counts(tmp_path, change):
+    sends_what_is_counted(tmp_path, EXPERTS | change)
+
+
+def sends_what_is_counted(tmp_path: Path, job: dict[str, Any]) -> None:
+    """In a run that comes to its end."""
     steps = job.get("iterations", 1)
     flows = read_jobs(file_of(tmp_path, **job), LEAVES)
     ends = zip(flows.source.tolist(), flows.target.tolist(), strict=True)
@@ -108,7 +127,9 @@ def test_a_run_sends_what_a_placement_counts(tmp_path, job):
     for pair, size in zip(ends, flows.size.tolist(), strict=True):
         counted[pair] += size
     sent: Counter[tuple[int, int]] = Counter()
-    for row in job_run(tmp_path, **job).graph.tasks:
+    graph = job_run(tmp_path, **job).graph
+    assert run(graph).completed
+    for row in graph.tasks:
         if row["destination"] >= 0:
             sent[int(row["source"]), int(row["destination"])] += int(row["bytes"])
     assert set(sent) == set(counted)
@@ -149,11 +170,26 @@ def test_hot_experts_compute_longer(tmp_path):
         ({"skew": "hot", "ep": 2, "expert_bytes": 1000}, "skew 'hot'"),
         ({"ep": 3}, "must divide dp"),
         ({"bytes": 3}, "unknown key `bytes`"),
+        ({"context": 2, "context_bytes": 1}, "tp \\* pp \\* dp \\* context is 32, but"),
+        ({"prefetch": 1}, "job step: prefetch is 1"),
     ],
 )
 def test_wrong_shapes_are_refused(tmp_path, change, message):
     with pytest.raises(DetourError, match=message):
         job_run(tmp_path, **DENSE | change)
+
+
+def digest(graph: TaskGraph) -> str:
+    parts = [graph.tasks[name].tobytes() for name in TASK_FIELDS.names or () if name != "slows"]
+    parts += [graph.dependencies.tobytes(), graph.starts.tobytes(), "|".join(graph.steps).encode()]
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
+
+
+def test_jobs_without_overlap_are_the_graphs_that_they_always_were(tmp_path):
+    assert digest(job_run(tmp_path, **DENSE).graph) == "6de87e68bbaa4864"
+    assert digest(job_run(tmp_path, **EXPERTS).graph) == "a8bfddecaca44f36"
+    pipeline = job_by_name("pipeline:bytes=1000,ranks=4,microbatches=6,forward=10us,backward=20us", LEAVES)
+    assert digest(pipeline) == "d4441da6f7e7e19d"
 
 
 # -- from the shape of a model ------------------------------------------------------------------------------
