@@ -3,5 +3,5 @@
 
 __all__ = [
     "figures", "job_runs", "lab_figures", "placed", "plan", "replay", "report", "results", "run", "settings", "tables",
-    "watching",
+    "timeline", "watching",
 ]  # fmt: skip

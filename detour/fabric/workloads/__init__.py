@@ -3,5 +3,5 @@
 
 __all__ = [
     "chakra", "collectives", "exports", "flow_files", "flow_table", "goal", "ideal", "jobs", "models",
-    "sizes", "tasks",
+    "sizes", "tasks", "training",
 ]  # fmt: skip
