@@ -18,7 +18,6 @@ from typing import Any
 
 from detour.base.errors import DetourError
 from detour.base.quantities import rate_bps_of, time_ps_of
-from detour.control.placement.jobs import parse_text
 from detour.topo.listed import ListedEdge, ListedNetwork, ListedNode
 
 _HOST_GROUPS = ("host", "hosts", "server", "servers", "client", "clients")
@@ -31,12 +30,8 @@ _LANE_GBPS = {
 }  # fmt: skip
 
 
-def network_of_lab(path: Path, text: str) -> ListedNetwork:
-    """The network of a containerlab file. Raises `DetourError`: what is wrong, with line or element."""
-    try:
-        document = parse_text(text)
-    except DetourError as error:
-        raise DetourError(f"{path}, {error}") from None
+def network_of_lab(path: Path, document: Any) -> ListedNetwork:
+    """The network of a parsed containerlab file. Raises `DetourError`: what is wrong, with element."""
     lab = document.get("topology") if isinstance(document, dict) else None
     if not isinstance(lab, dict) or not isinstance(lab.get("nodes"), dict):
         raise DetourError(f"{path}: it is not a containerlab file: that has topology: with nodes: and links:")

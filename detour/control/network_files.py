@@ -4,9 +4,9 @@
 GraphML (`.graphml`, `.xml`), GML (`.gml`), networkx's JSON of nodes and links (`.json`), a table of links (`.csv`, with
 columns `a`, `b` and, if there is more to say, `gbps` and `delay_ns`), or a list of edges (`.edges`): two names a line,
 and a dictionary if there is more to say, like `a b {'speed': 4, 'delay_us': 0.5}`. Also what other tools write:
-containerlab's YAML (`.yml`, `.yaml`) and ibnetdiscover's output (`.ibnetdiscover`, `.ibnet`; `control.lab_files`), and
-networks of SNDlib (`.xml`, and its own form in `.txt`; `control.sndlib_files`). A file whose name ends otherwise is
-tried in every form.
+containerlab's YAML (`.yml`, `.yaml`) and ibnetdiscover's output (`.ibnetdiscover`, `.ibnet`; `control.lab_files`),
+InfraGraph's YAML or JSON (`control.infragraph_files`), and networks of SNDlib (`.xml`, and its own form in `.txt`;
+`control.sndlib_files`). A file whose name ends otherwise is tried in every form.
 
 Links of a directed graph carry both ways; an edge each way is one link. What the Topology Zoo says counts where nothing
 else is said: `LinkSpeedRaw` (bit/s) of an edge is its rate, and `Latitude` and `Longitude` of its ends give its delay,
@@ -28,7 +28,9 @@ from typing import Any, TypeAlias
 from xml.parsers import expat
 
 from detour.base.errors import DetourError
+from detour.control.infragraph_files import is_infragraph, network_of_infragraph
 from detour.control.lab_files import network_of_ibnetdiscover, network_of_lab
+from detour.control.placement.jobs import parse_text
 from detour.control.sndlib_files import is_sndlib_xml, network_of_sndlib_text, network_of_sndlib_xml
 from detour.topo.listed import BETWEEN_KEYS, ListedEdge, ListedNetwork, ListedNode
 
@@ -159,6 +161,8 @@ def _from_json(path: Path, content: bytes) -> ListedNetwork:
         document = json.loads(_text(path, content))
     except json.JSONDecodeError as error:
         raise DetourError(f"{path}, line {error.lineno}: {error.msg}") from None
+    if is_infragraph(document):
+        return network_of_infragraph(path, document)
     if not isinstance(document, dict) or not {"links", "edges"} & document.keys() or "nodes" not in document:
         raise DetourError(f"{path}: it is not a networkx JSON file: that is an object with nodes and links (or edges)")
     key = "links" if "links" in document else "edges"
@@ -193,6 +197,19 @@ def _name(path: Path, where: str, row: dict[str, Any], key: str) -> str:
             f"{path}, {where}: {key} is missing" if value is None else f"{path}, {where}: {key}={value!r}"
         )
     return str(value)
+
+
+# -- YAML -------------------------------------------------------------------------------------------------
+
+
+def _from_yaml(path: Path, content: bytes) -> ListedNetwork:
+    try:
+        document = parse_text(_text(path, content))
+    except DetourError as error:
+        raise DetourError(f"{path}, {error}") from None
+    if is_infragraph(document):
+        return network_of_infragraph(path, document)
+    return network_of_lab(path, document)
 
 
 # -- GraphML ----------------------------------------------------------------------------------------------
@@ -337,7 +354,7 @@ FORMS: tuple[tuple[str, tuple[str, ...], _Reader], ...] = (
     ("GML", (".gml",), _from_gml),
     ("SNDlib", (), _from_sndlib),
     ("table of links", (".csv",), _from_csv),
-    ("containerlab", (".yml", ".yaml"), lambda path, content: network_of_lab(path, _text(path, content))),
+    ("containerlab or InfraGraph", (".yml", ".yaml"), _from_yaml),
     (
         "ibnetdiscover",
         (".ibnetdiscover", ".ibnet"),

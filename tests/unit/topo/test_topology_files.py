@@ -184,8 +184,9 @@ REFUSED = [
     ("x.graphml", graphml('<node id="a"/>', '<node id="b"/>', '<node id="c"/>', '<edge source="a" target="b"/>'),
      r"line 6: the network is disconnected: node c has no link \(FILE,drop=isolated leaves out nodes without links"),
     ("x.text", "nodes: 3\nlinks: 4\n", r"in no known format \(GraphML: line 1: this is not XML: .*; networkx "
-     "JSON: line 1: .*; GML: .*; SNDlib: it does not begin .*; table of links: line 1: columns are .*; containerlab: "
-     "it is not a containerlab file: .*; ibnetdiscover: it has no Switch; .*; list of edges: tried only as graph:FILE"),
+     "JSON: line 1: .*; GML: .*; SNDlib: it does not begin .*; table of links: line 1: columns are .*; containerlab or "
+     "InfraGraph: it is not a containerlab file: .*; ibnetdiscover: it has no Switch; .*; list of edges: tried only "
+     "as graph:FILE"),
 ]  # fmt: skip
 
 
