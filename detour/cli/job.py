@@ -12,7 +12,17 @@ from detour.base.errors import DetourError
 from detour.base.files import write_file
 from detour.base.quantities import bytes_of, rate_bps_of
 from detour.cli.output import Page, present
-from detour.cli.parser import Parser, command, counted, fraction, number, output_file, quantity, whole_count
+from detour.cli.parser import (
+    Parser,
+    byte_count,
+    command,
+    counted,
+    fraction,
+    number,
+    output_file,
+    quantity,
+    whole_count,
+)
 
 if TYPE_CHECKING:
     from detour.fabric.workloads.models import ModelRun
@@ -38,6 +48,24 @@ def register(commands: Any) -> None:
     export.option("--topo", "topology of the job's hosts", "SPEC", required=True)
     text = "FILE.et: a file per host for astra-sim; FILE.goal, FILE.bin: GOAL as text or binary"
     export.option("--out", text, "FILE", output_file, required=True)
+    _nccl_options(command(kinds, "nccl-tests", "the table that nccl-tests print, for a fabric", _nccl_tests, wide=True))
+
+
+def _nccl_options(parser: Parser) -> None:
+    parser.option("--op", "all_reduce, all_gather, reduce_scatter, broadcast, reduce, alltoall, sendrecv, gather "
+        "or scatter", "OP", required=True)  # fmt: skip
+    parser.option("--gpus", "GPUs in all", "N", whole_count, required=True)
+    parser.option("--sizes", "first and last size, each twice the one before, like 8:8G (powers of 1024)", "A:B",
+        required=True)  # fmt: skip
+    parser.option("--topo", "topology; its first hosts are the NICs, machine by machine", "SPEC", required=True)
+    text = "a machine's GPUs, NICs and NVLink (gpus=1,nics=1,nvlink=3.6T)"
+    parser.option("--machine", text, "gpus=,nics=,nvlink=", default="")
+    parser.option("--rate", "rate of links (400G)", "RATE", default="400G")
+    parser.option("--scheme", "transport and path selection (SprayLERP)", "S")
+    parser.option("--algorithm", "ring, tree, nvls-tree or p2p (default: NCCL's choice)", "NAME")
+    parser.option("--protocol", "simple, ll or ll128 (default: NCCL's choice)", "NAME")
+    text = "bytes that the fabric carries for one row at most; beyond that the time is continued (2e9)"
+    parser.option("--limit", text, "BYTES", byte_count)
 
 
 def _shape(parser: Parser) -> None:
@@ -147,3 +175,36 @@ def _export(options: argparse.Namespace) -> None:
     files = writer(options.out, graph)
     result = {"files": [str(file) for file in files], "tasks": len(graph)}
     present(result, options, lambda page: page.print(f"{len(graph)} tasks in {len(files)} files from {files[0]} on"))
+
+
+def _nccl_tests(options: argparse.Namespace) -> int:
+    from detour.base.interrupting import noticed
+    from detour.base.records import as_json
+    from detour.cli import INTERRUPTED
+    from detour.cli.output import bar
+    from detour.control.graph_files import open_topology
+    from detour.experiments.columns import table
+    from detour.experiments.hardware import nccl_tests
+    from detour.experiments.sim.settings import SimOptions, settings_of
+    from detour.fabric.workloads.nccl.machines import Cluster, read_machine
+
+    topology = open_topology(options.topo)
+    settings = nccl_tests.with_payload(settings_of(topology, SimOptions(scheme=options.scheme, rate=options.rate)))
+    cluster = Cluster(options.gpus, read_machine(options.machine), settings.links.rate_bps)
+    limit = nccl_tests.LIMIT_BYTES if options.limit is None else options.limit
+    test = nccl_tests.NcclTest(options.op, cluster, topology, settings, options.algorithm, options.protocol, limit)
+    sizes, rows = nccl_tests.sizes_of(options.sizes), list[nccl_tests.NcclRow]()
+    with bar("nccl-tests", options.json) as update, noticed() as stop:
+        for done in test.rows(sizes, stop):
+            rows.append(done)
+            update(len(rows), len(sizes), f"{done.bytes} bytes")
+    mean = sum(one.busbw_gbps for one in rows) / max(len(rows), 1)
+    result = {"op": options.op, "gpus": options.gpus, "topology": topology.spec, "rows": as_json(rows)}
+    title = f"{options.op}, {options.gpus} GPUs in {cluster.machines} machines on {topology.spec}"
+
+    def render(page: Page) -> None:
+        page.table(table(nccl_tests.NcclRow, rows, title))
+        page.print(f"average bus bandwidth: {mean / 8:.2f} GB/s")
+
+    present(result | {"average_busbw_gbps": round(mean, 4)}, options, render)
+    return INTERRUPTED if len(rows) < len(sizes) else 0

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -297,6 +297,40 @@ class _Tcp(ReproduceCommand):
         return 0
 
 
+class _Hardware(_Kept):
+    """Numbers are fitted first, by runs of the same experiment; `--quick` and `--from` take those of the last fit."""
+
+    besides = frozenset({"write", "keep", "source"})
+
+    def selected_by(self, options: argparse.Namespace) -> dict[str, Any]:
+        from detour.experiments import reproduce
+        from detour.experiments.hardware import experiment, logs
+
+        figures = logs.kept() if options.logs is None else logs.read_logs(options.logs)
+        fitted = experiment.STORED
+        if not options.quick and options.source is None and any(map(experiment.is_fitted, figures)):
+            means, fitting = self.means(options), replace(reproduce.HARDWARE, collect=list)
+
+            def evaluate(points: Sequence[experiment.HardwarePoint]) -> list[experiment.HardwareRun]:
+                with points_bar("fitting", options.json) as report:
+                    done = reproduce.reproduce(fitting, points, means, report)
+                if done.failures:
+                    raise DetourError(f"fitting failed: {done.failures[0].reason}")
+                return done.collected
+
+            fitted = experiment.fit(figures, evaluate, extent_of(options))
+        return {"figures": figures, "fitted": fitted}
+
+    def after(self, options: argparse.Namespace, reproduction: Reproduction[Any, Any]) -> None:
+        from detour.experiments.hardware import page
+
+        super().after(options, reproduction)
+        if options.write is not None:
+            source = "" if options.source is None else f" --from {options.source}"
+            command = f"detour reproduce hardware{source} --write {options.write}"
+            page.write(options.write, reproduction.collected, command)
+
+
 # -- their options ------------------------------------------------------------------------------------------
 
 
@@ -460,6 +494,13 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
         draws=CommandOption("draws of pairs (5; --quick 1, --full 10)", "K", "--seeds", draws),
         write=CommandOption("also write the page to this file (docs/rivals.md)", "FILE", kind=output_file),
         **_kept("run points that this file lacks, and add them (docs/rivals.jsonl.xz)"),
+    ),
+    _Hardware(
+        "hardware",
+        "nccl-tests on H100 clusters compared with predictions",
+        logs=CommandOption("logs of nccl-tests of one's own, instead of the figures that are kept", "DIR", kind=Path),
+        write=CommandOption("write docs/hardware.md", "FILE", kind=output_file),
+        **_kept("add finished runs to this file (docs/hardware.jsonl.xz)"),
     ),
     ReproduceCommand(
         "queues",

@@ -26,6 +26,7 @@ from detour.experiments.flat import selection as flat_selection
 from detour.experiments.fors import experiment as fors
 from detour.experiments.fors import tables as fors_tables
 from detour.experiments.fors.results import ForsBreak, ForsExchange, ForsPhases, ForsTimes
+from detour.experiments.hardware import experiment as hardware
 from detour.experiments.loss import experiment as loss
 from detour.experiments.nonshortest import ablation, deadlock, pfc_gain, tuning
 from detour.experiments.nonshortest import experiment as nonshortest
@@ -193,6 +194,12 @@ RIVALS = _declared(
     select=rival_points.select_asked,
     tables=rival_tables.all_tables,
 )
+HARDWARE = _declared(
+    "hardware",
+    "nccl-tests on H100 clusters: measured times, and predictions with two numbers fitted on one of the sets",
+    hardware,
+    results=[hardware.HardwareRun],
+)
 QUEUES = _declared(
     "queues",
     "The traffic manager compared with queueing theory: waits, priorities, shares, rates",
@@ -218,6 +225,7 @@ EXPERIMENTS: dict[str, Experiment[Any, Any, Any]] = {
             LOSS_COST,
             PLANES,
             RIVALS,
+            HARDWARE,
             QUEUES,
         ),
         TCP,
@@ -318,7 +326,7 @@ def document(outcome: Reproduction[Any, Any]) -> dict[str, Any]:
 _TELLING = (
     *("kind", "topology", "pattern", "case", "network", "scheme", "load", "message_bytes", "pairs", "connections"),
     *("threshold", "scenario", "mode", "routing", "event", "n", "s", "v", "layers", "k", "ties", "us", "sizes"),
-    *("dcqcn", "without", "transport", "senders", "loss", "reordering", "seed"),
+    *("set", "op", "gpus", "dcqcn", "without", "transport", "senders", "loss", "reordering", "seed"),
 )
 """what tells points apart, in the order in which it is said"""
 

@@ -31,6 +31,9 @@ from detour.control.placement.jobs import POINT_TO_POINT, FlowSet, job_documents
 from detour.control.placement.training import LAYOUTS, Experts, JobLayout, Rails, TrainingShape, layout_of
 from detour.fabric.workloads import collectives
 from detour.fabric.workloads.collectives import JobStep, Ranks, RankWaits, all_reduce_factor, share_factor
+from detour.fabric.workloads.nccl import operations as nccl_operations
+from detour.fabric.workloads.nccl import rules as nccl_rules
+from detour.fabric.workloads.nccl.machines import Cluster, read_machine
 from detour.fabric.workloads.tasks import TaskGraph, TaskList
 from detour.fabric.workloads.training import Overlap, StepTimes, TrainingStep
 from detour.topo import Topology
@@ -47,6 +50,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "ring": (), "tree": ("chunks",), "all-to-all": ("at_once",), "all-gather": (), "reduce-scatter": (),
     "broadcast": ("chunks",), "hierarchical": ("group",), "double-tree": ("chunks",), "rail": ("group", "nvlink"),
     "moe": ("skew", "seed", "expert"), "pipeline": ("microbatches", "forward", "backward"),
+    "nccl": ("op", "gpus", "nics", "nvlink", "nvls", "algorithm", "protocol"),
 }  # fmt: skip
 JOB_NAMES = tuple(_NAMES)
 """collectives that are known by name; each with the parameters of its own"""
@@ -138,6 +142,8 @@ def _named(text: str, name: str, values: dict[str, str], topology: Topology, ran
             group = number("group", len(topology.hosts_of[topology.hosts[0].switch]), 1)
             rate = _quantity(rate_bps_of, values.get("nvlink", NVLINK), f"{text!r}: nvlink")
             return partial(_rail, group, rate)
+        case "nccl":
+            return _nccl(text, values, topology, ranks)
         case "moe":
             return partial(_moe, values.get("skew", "uniform"), number("seed", 1, 0), time("expert"))
         case "pipeline":
@@ -162,6 +168,24 @@ def _rail(group: int, nvlink_bps: int, tasks: TaskList, ranks: Ranks, size: int)
     machines = len(ranks) // group
     each = max(1, 2 * (machines - 1) * size // max(group * machines, 1))
     return collectives.rails(tasks, ranks, Rails(len(ranks), group, each, tuple(range(group))), nvlink_bps, _any)
+
+
+def _nccl(text: str, values: dict[str, str], topology: Topology, hosts: int) -> _Collective:
+    """An operation as NCCL carries it out: hosts are the NICs of machines."""
+    with told_of(repr(text)):
+        keys = [f"{key}={values[key]}" for key in ("gpus", "nics", "nvlink", "nvls") if key in values]
+        machine = read_machine(",".join(keys))
+        if hosts % machine.nics:
+            raise DetourError(f"{hosts} hosts are no whole machines of {machine.nics} NICs")
+        nic_bps = topology.rate_bps or Cluster.nic_bps
+        cluster = Cluster(hosts // machine.nics * machine.gpus, machine, nic_bps)
+        op, asked = values.get("op", "all_reduce"), (values.get("algorithm"), values.get("protocol"))
+        nccl_rules.choose(op, 1, cluster, *asked)
+
+    def once(tasks: TaskList, ranks: Ranks, size: int) -> RankWaits:
+        return nccl_operations.run(tasks, ranks, op, size, cluster, nccl_rules.choose(op, size, cluster, *asked))
+
+    return once
 
 
 def _moe(skew: str, seed: int, expert_ps: int, tasks: TaskList, ranks: Ranks, size: int) -> RankWaits:

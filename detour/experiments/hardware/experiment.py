@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour reproduce hardware`: operations of NCCL as machines were measured, and as the simulator predicts them.
+
+Two numbers are fitted, on the all-reduce of one GPU a machine of ten: the rate of a NIC and `HostCosts.step_ps` (least
+squares of relative errors; Gauss and Newton's method with halved steps). The rest is NCCL's own rules and constants
+(`fabric.workloads.nccl.rules`). Every other row is a prediction: what is fitted, and what machines are taken for, was
+settled before any other row was looked at. Machines have a NIC for each GPU; all NICs are on one switch that blocks
+nothing, since the sets do not say what the networks are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from detour.base.errors import DetourError
+from detour.base.tables import Table
+from detour.base.times import US
+from detour.experiments.columns import row, shown, table
+from detour.experiments.hardware.logs import Series, kept
+from detour.experiments.hardware.nccl_tests import NcclTest, with_payload
+from detour.experiments.sim.settings import SimOptions, settings_of
+from detour.fabric.workloads.nccl.machines import Cluster, HostCosts, Machine
+from detour.topo import Topology, parse_topology
+
+FIT_OP = "all_reduce"
+_LIMIT = {"quick": 200_000_000, "normal": 1_000_000_000, "full": 8_000_000_000}
+_BYTES_A_SECOND = 4e8
+_STEPS = {"nic_gbps": 4.0, "step_us": 2.0}
+"""by which a number is changed to see what that does"""
+_LEAST = {"nic_gbps": 1.0, "step_us": 0.0}
+_ROUNDS, _HALVINGS = 5, 3
+_ENOUGH = 1e-3
+"""less of a better mean square is the end"""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The numbers that are fitted."""
+
+    nic_gbps: float
+    step_us: float
+
+
+STORED = Fitted(nic_gbps=410.458, step_us=27.926)
+"""what came out, for --quick and --from"""
+_START = Fitted(nic_gbps=400.0, step_us=20.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardwarePoint:
+    """One series of one set, with the numbers that it is simulated with."""
+
+    set: str
+    op: str
+    gpus: int
+    nodes: int
+    bytes: tuple[int, ...]
+    measured_us: tuple[float, ...]
+    fitted: Fitted
+    limit: int
+    experiment: str = "hardware"
+
+
+@row
+class HardwareRow:
+    """An operation that was measured. `error`: of the predicted time, relative to the measured one. `fitted`: numbers
+    were fitted on it, so it is no prediction. `simulated`: the share of it that was simulated."""
+
+    set: str = shown("set")
+    op: str = shown("operation")
+    gpus: int = shown("GPUs")
+    nodes: int = shown("nodes")
+    bytes: int = shown("bytes")
+    measured_us: float = shown("measured us", ",.1f")
+    predicted_us: float = shown("predicted us", ",.1f")
+    error: float = shown("error", "+.1%")
+    algorithm: str = shown("algorithm")
+    protocol: str = shown("protocol")
+    simulated: float = shown("simulated", ".0%")
+    fitted: bool = shown("fitted")
+
+
+@dataclass(frozen=True)
+class HardwareRun:
+    """Rows of a series, and what they were simulated with."""
+
+    rows: Sequence[HardwareRow]
+    fitted: Fitted
+
+
+@row
+class HardwareGroup:
+    """Predictions of one operation on machines of one kind."""
+
+    set: str = shown("set")
+    op: str = shown("operation")
+    gpus: int = shown("GPUs")
+    nodes: int = shown("nodes")
+    rows: int = shown("sizes")
+    geomean_error: float = shown("mean error", ".1%", means="geometric: of how far times are apart")
+    largest_error: float = shown("largest", "+.1%")
+    fitted: bool = shown("fitted")
+
+
+@dataclass(frozen=True)
+class HardwareSummary:
+    """Predictions without the rows that were fitted. `geomean_error`: e to the mean of |log(predicted / measured)|,
+    less 1; `largest_error`: |predicted / measured - 1|; `within_30`: share of rows below 30 %."""
+
+    predictions: int
+    geomean_error: float
+    largest_error: float
+    within_30: float
+
+
+@dataclass(frozen=True)
+class HardwareFindings:
+    """All rows."""
+
+    fitted: Fitted | None
+    rows: Sequence[HardwareRow]
+    groups: Sequence[HardwareGroup]
+    summary: HardwareSummary
+
+
+def select(
+    extent: str = "normal", figures: Sequence[Series] | None = None, fitted: Fitted = STORED
+) -> list[HardwarePoint]:
+    """A point for each series. `figures`: those that were measured (None: those that are kept here)."""
+    return [_point(one, fitted, _LIMIT[extent]) for one in (kept() if figures is None else figures)]
+
+
+def _point(one: Series, fitted: Fitted, limit: int) -> HardwarePoint:
+    return HardwarePoint(
+        set=one.set, op=one.op, gpus=one.gpus, nodes=one.nodes, bytes=one.bytes, measured_us=one.us,
+        fitted=fitted, limit=limit,
+    )  # fmt: skip
+
+
+def seconds(point: HardwarePoint) -> float:
+    return len(point.bytes) * (1.0 + point.limit * point.gpus / point.nodes / _BYTES_A_SECOND)
+
+
+def is_fitted(one: Series | HardwarePoint | HardwareRow) -> bool:
+    """Return whether numbers are fitted on a series: the all-reduce of one GPU a machine."""
+    return one.op == FIT_OP and one.gpus == one.nodes
+
+
+def run(point: HardwarePoint) -> HardwareRun:
+    """Simulates one series."""
+    gpus = point.gpus // point.nodes
+    topology = _switch(point.gpus)
+    settings = with_payload(settings_of(topology, SimOptions(rate=f"{point.fitted.nic_gbps:.3f}G", jitter="0")))
+    cluster = Cluster(
+        point.gpus, Machine(gpus, gpus), settings.links.rate_bps, HostCosts(round(point.fitted.step_us * US))
+    )
+    test = NcclTest(point.op, cluster, topology, settings, limit=point.limit)
+    rows = [
+        HardwareRow(
+            set=point.set, op=point.op, gpus=point.gpus, nodes=point.nodes, bytes=one.bytes, measured_us=us,
+            predicted_us=one.us, error=round(one.us / us - 1, 4), algorithm=one.algorithm, protocol=one.protocol,
+            simulated=one.simulated, fitted=is_fitted(point),
+        )
+        for one, us in zip(test.rows(point.bytes), point.measured_us, strict=True)
+    ]  # fmt: skip
+    return HardwareRun(rows, point.fitted)
+
+
+def _switch(hosts: int) -> Topology:
+    return parse_topology(f"leaf-spine:leaves=1,spines=1,hosts={hosts}")
+
+
+def collect(results: Sequence[HardwareRun]) -> HardwareFindings:
+    """All rows, and how far predictions are off."""
+    rows = [each for result in results for each in result.rows]
+    by_series: dict[tuple[Any, ...], list[HardwareRow]] = {}
+    for each in rows:
+        by_series.setdefault((each.set, each.op, each.gpus, each.nodes), []).append(each)
+    groups = [
+        HardwareGroup(
+            set=some[0].set, op=some[0].op, gpus=some[0].gpus, nodes=some[0].nodes, rows=len(some),
+            geomean_error=_geomean(some), largest_error=max(some, key=lambda one: abs(one.error)).error,
+            fitted=some[0].fitted,
+        )
+        for some in by_series.values()
+    ]  # fmt: skip
+    predicted = [each for each in rows if not each.fitted]
+    largest = max((abs(each.error) for each in predicted), default=0.0)
+    share = sum(abs(each.error) <= 0.3 for each in predicted) / max(len(predicted), 1)
+    summary = HardwareSummary(len(predicted), _geomean(predicted), largest, round(share, 4))
+    return HardwareFindings(results[0].fitted if results else None, rows, groups, summary)
+
+
+def _geomean(rows: Sequence[HardwareRow]) -> float:
+    if not rows:
+        return 0.0
+    return round(math.expm1(sum(abs(math.log1p(one.error)) for one in rows) / len(rows)), 4)
+
+
+def tables(findings: HardwareFindings) -> list[Table[Any]]:
+    """What was fitted, operations, and all rows."""
+    total, fitted = findings.summary, findings.fitted
+    text = f"{total.predictions} predictions: mean error {total.geomean_error:.1%}, largest {total.largest_error:.1%}"
+    if fitted:
+        text += f"; NICs of {fitted.nic_gbps:.1f} Gb/s, {fitted.step_us:.1f} us a step"
+    return [table(HardwareRow, findings.rows, "rows"), table(HardwareGroup, findings.groups, text)]
+
+
+# -- fitting ------------------------------------------------------------------------------------------------
+
+Evaluate = Callable[[Sequence[HardwarePoint]], Sequence[HardwareRun]]
+"""runs points; a result for each, in order"""
+
+
+def fit(figures: Sequence[Series], evaluate: Evaluate, extent: str = "normal") -> Fitted:
+    """Numbers with which the all-reduce of one GPU a machine is predicted best. Raises `DetourError`: none was
+    measured, or not on enough sizes."""
+    measured = next((one for one in figures if is_fitted(one)), None)
+    if measured is None or len(measured.bytes) < len(_STEPS):
+        raise DetourError(f"no {FIT_OP} of one GPU a node with {len(_STEPS)} sizes, which the numbers are fitted on")
+    series = measured
+
+    def logs(some: Sequence[Fitted]) -> NDArray[np.float64]:
+        results = evaluate([_point(series, each, _LIMIT[extent]) for each in some])
+        return np.array([[math.log1p(one.error) for one in result.rows] for result in results])
+
+    at, (errors,) = _START, logs([_START])
+    for _ in range(_ROUNDS):
+        beside = [replace(at, **{name: getattr(at, name) + step}) for name, step in _STEPS.items()]
+        slopes = (logs(beside) - errors).T / np.array(list(_STEPS.values()))
+        change, *_ = np.linalg.lstsq(slopes, -errors, rcond=None)
+        tried = [_changed(at, change / 2**halving) for halving in range(_HALVINGS)]
+        found = logs(tried)
+        best = int((found**2).sum(axis=1).argmin())
+        gain = float((errors**2).mean() - (found[best] ** 2).mean())
+        if gain <= 0:
+            break
+        at, errors = tried[best], found[best]
+        if gain < _ENOUGH**2:
+            break
+    return at
+
+
+def _changed(at: Fitted, change: NDArray[np.float64]) -> Fitted:
+    """The numbers after a change, none below its least value."""
+    values = zip(_STEPS, change.tolist(), strict=True)
+    return replace(at, **{name: round(max(_LEAST[name], getattr(at, name) + by), 3) for name, by in values})
