@@ -2,6 +2,6 @@
 """The papers' tables and figures: one module an experiment, and what they share (sweeps, stores, patterns)."""
 
 __all__ = [
-    "bench", "columns", "flat", "fors", "nonshortest", "placement", "reproduce", "results", "rivals", "sim", "sweep",
-    "tcp",
+    "bench", "columns", "flat", "fors", "hardware", "nonshortest", "placement", "reproduce", "results", "rivals", "sim",
+    "sweep", "tcp",
 ]  # fmt: skip
