@@ -21,7 +21,7 @@ from detour.base.errors import DetourError
 from detour.base.files import read_bytes, read_text
 from detour.experiments.sim.patterns import NAMED_WORKLOADS, DrawnFor, PatternKind, flows_of_pattern
 from detour.fabric.traffic.placed_tasks import ConnectionName
-from detour.fabric.workloads.chakra import read_chakra
+from detour.fabric.workloads.chakra import Roofline, read_chakra
 from detour.fabric.workloads.flow_files import read_flow_file
 from detour.fabric.workloads.flow_table import FlowTable, check_flows, flow_table
 from detour.fabric.workloads.goal import is_binary_goal, is_goal, read_goal
@@ -29,6 +29,7 @@ from detour.fabric.workloads.jobs import JOB_NAMES, job_by_name, read_job_run
 from detour.fabric.workloads.tasks import TaskGraph, flow_graph
 from detour.topo import Topology
 from detour.topo.paths import SwitchPath
+from detour.topo.spec import split_spec
 
 _JOB_FILES = (".yaml", ".yml", ".json")
 _S = 1e12
@@ -60,8 +61,9 @@ def open_workload(text: str, topology: Topology, rate_bps: int, seed: int) -> Si
     # A trace by the names of its files, a schedule by its first line, a job file by its ending; else a flow file.
     file = Path(text)
     hosts = len(topology.hosts)
-    if _is_trace(file):
-        return SimWorkload(text, read_chakra(file, hosts), False)
+    if _is_trace(trace := Path(text.partition(",")[0])):
+        roofline = Roofline.of(text, split_spec(f"{trace.name}:{text.partition(',')[2]}")[1] if "," in text else {})
+        return SimWorkload(text, read_chakra(trace, hosts, roofline), False)
     if file.suffix.lower() in _JOB_FILES:
         run = read_job_run(file, topology)
         return SimWorkload(text, run.graph, False, run.pinned)

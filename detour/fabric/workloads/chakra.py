@@ -3,8 +3,10 @@
 
 What nodes become:
 
-- COMP_NODE: `duration_micros` of computing. A host has one unit for what its accelerator does and one for what its
-  processor does (`is_cpu_op`); each does one thing at a time.
+- COMP_NODE: `duration_micros` of computing; without it, but with `num_ops`, as in traces of STAGE, the time of a
+  `Roofline` (Williams et al., CACM 2009), which is given with the file: `trace.0.et,peak=989,memory=3350`. A host has
+  one unit for what its accelerator does and one for what its processor does (`is_cpu_op`); each does one thing at a
+  time.
 - COMM_SEND_NODE, COMM_RECV_NODE: a message of `comm_size` bytes from `comm_src` to `comm_dst` with `comm_tag`. The k-th
   send of two NPUs and a tag belongs to their k-th receive.
 - COMM_COLL_NODE: a collective of all NPUs, or of those that have nodes with the same `pg_name`; the k-th one of a group
@@ -20,24 +22,54 @@ a model of memory, and GATHER and SCATTER are not there: they are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, told_of
+from detour.base.quantities import number_of
 from detour.base.times import US
 from detour.fabric.workloads import collectives
 from detour.fabric.workloads.chakra_nodes import COLLECTIVE_TYPES, ChakraNode, read_nodes
 from detour.fabric.workloads.collectives import Ranks, RankWaits
 from detour.fabric.workloads.tasks import MAX_MESSAGE, TaskGraph, TaskList
+from detour.topo.spec import check_keys
 
 ACCELERATOR, PROCESSOR = 0, 1
 """units of a host"""
 _LONGEST_MICROS = 1 << 40
 _MOST_STEPS = 64
 """collectives that are steps of the graph, each; of more than these none is"""
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """An accelerator: `peak` operations a second, and `memory` bytes a second of its memory (None: as fast as need
+    be)."""
+
+    peak: float
+    memory: float | None = None
+
+    @staticmethod
+    def of(text: str, values: Mapping[str, str]) -> Roofline | None:
+        """From what is behind a trace's name: TFLOP/s and GB/s. Raises DetourError: it means nothing."""
+        check_keys(text, values, ("peak",) if values else (), ("memory",))
+        rates = {}
+        for name, unit in (("peak", 1e12), ("memory", 1e9)):
+            if name in values:
+                with told_of(f"{text!r}: {name}"):
+                    rates[name] = number_of(values[name]) * unit
+                if not 0 < rates[name] < math.inf:
+                    raise DetourError(f"{text!r}: {name}={values[name]}; it must be above 0")
+        return Roofline(**rates) if rates else None
+
+    def time_ps(self, operations: int, size: int) -> int:
+        """Return the time of so many operations with so many bytes."""
+        return round(1e12 * max(operations / self.peak, size / self.memory if self.memory else 0.0))
+
 
 _Key = tuple[int, int]
 """NPU and number of a node"""
@@ -67,13 +99,13 @@ def trace_files(file: Path) -> list[Path]:
     raise DetourError(f"Chakra trace {file}: there is no {file.name.removesuffix('.0.et')}.0.et and no .0.json")
 
 
-def read_chakra(file: Path, hosts: int) -> TaskGraph:
-    """The tasks of a trace, on a fabric with so many hosts. Raises DetourError with the file, the node and what is
-    wrong or not supported."""
+def read_chakra(file: Path, hosts: int, roofline: Roofline | None = None) -> TaskGraph:
+    """The tasks of a trace, on a fabric with so many hosts. `roofline`: of nodes that do not say how long they take.
+    Raises DetourError with the file, the node and what is wrong or not supported."""
     files = trace_files(file)
     if len(files) > hosts:
         raise DetourError(f"Chakra trace {file}: {len(files)} NPUs; the topology has {hosts} hosts")
-    return _Trace(files, [read_nodes(one) for one in files], hosts).graph()
+    return _Trace(files, [read_nodes(one) for one in files], hosts, roofline).graph()
 
 
 @dataclass(frozen=True)
@@ -89,8 +121,8 @@ class _Call:
 class _Trace:
     """A trace while it becomes tasks. Every node has a first task, which waits, and a last one, which is waited for."""
 
-    def __init__(self, files: list[Path], nodes: list[list[ChakraNode]], hosts: int) -> None:
-        self._files, self._nodes = files, nodes
+    def __init__(self, files: list[Path], nodes: list[list[ChakraNode]], hosts: int, roofline: Roofline | None) -> None:
+        self._files, self._nodes, self._roofline = files, nodes, roofline
         self._tasks = TaskList(hosts)
         self._first: dict[_Key, int] = {}
         self._last: dict[_Key, int] = {}
@@ -137,9 +169,13 @@ class _Trace:
         self._first[npu, node.number] = self._last[npu, node.number] = task
 
     def _computed(self, npu: int, node: ChakraNode, unit: int) -> int:
-        if node.kind == "COMP_NODE" and not node.micros and self._number(npu, node, "num_ops", 0):
-            raise self._error(npu, node, "it has `num_ops` and no duration: a roofline model is not supported")
-        return self._tasks.compute(npu, node.micros * US, unit=unit, label=self._label(npu, node))
+        time_ps = node.micros * US
+        if node.kind == "COMP_NODE" and not time_ps and (operations := self._number(npu, node, "num_ops", 0)):
+            if self._roofline is None:
+                advice = f"give the accelerator's TFLOP/s and GB/s: {self._files[0].name},peak=989,memory=3350"
+                raise self._error(npu, node, f"it has `num_ops` and no duration; {advice}")
+            time_ps = self._roofline.time_ps(operations, self._number(npu, node, "tensor_size", 0))
+        return self._tasks.compute(npu, time_ps, unit=unit, label=self._label(npu, node))
 
     def _message(self, npu: int, node: ChakraNode) -> int:
         sends = node.kind == "COMM_SEND_NODE"

@@ -15,6 +15,7 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.base.times import MS, US
+from detour.experiments.sim.workloads import open_workload
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import SHORTEST_LERP
 from detour.fabric.traffic.tasks import TaskResult, connections_of, run_tasks
@@ -288,7 +289,7 @@ SEND = entry(1, "COMM_SEND_NODE", comm_size=5, comm_dst=1)
         ([[]], "there is no node"),
         ([[entry(1, "COMP_NODE", [9], 5)]], r"t.0.et, node 1 \(n1\): it waits for node 9, which does not exist"),
         ([[entry(1, "MEM_LOAD_NODE", tensor_size=5)]], "MEM_LOAD_NODE is not supported"),
-        ([[entry(1, "COMP_NODE", num_ops=5)]], "a roofline model is not supported"),
+        ([[entry(1, "COMP_NODE", num_ops=5)]], "give the accelerator's TFLOP/s and GB/s"),
         ([[collective(1, "GATHER", 5)]], "collective GATHER is not supported; supported: ALL_REDUCE"),
         ([[entry(1, "COMM_COLL_NODE", comm_type=44, comm_size=5)]], "collective 44 is not supported"),
         ([[entry(1, "COMM_COLL_NODE", comm_size=5)]], "it has no `comm_type`"),
@@ -329,3 +330,52 @@ def test_traces_are_found_by_name_and_by_first_file(tmp_path: Path) -> None:
     assert len(read_chakra(tmp_path / "t", 4)) == len(read_chakra(tmp_path / "t.0.et", 4)) == 3
     with pytest.raises(DetourError, match=r"there is no none.0.et and no .0.json"):
         read_chakra(tmp_path / "none", 4)
+
+
+# -- STAGE --------------------------------------------------------------------------------------------------
+
+
+def stage() -> list[list[Entry]]:
+    """Two pipeline stages of two NPUs as STAGE (symbolic_tensor_graph, 3a7f49c) writes them: operations and sizes in
+    place of durations, numbers as truth values, groups by name, sends that do not name their source, and nodes before
+    those that they wait for."""
+    npus: list[list[Entry]] = []
+    for npu in range(4):
+        peer = {"comm_dst": npu + 2} if npu < 2 else {"comm_src": npu - 2}
+        passed = entry(403 + npu, "COMM_SEND_NODE" if npu < 2 else "COMM_RECV_NODE", [79] if npu < 2 else [])
+        passed["attributes"] = {"comm_size": 65_536, "comm_tag": 339_742 + npu % 2, "is_cpu_op": 0} | peer
+        gathered = collective(8, "ALL_GATHER", 65_536, [] if npu < 2 else [403 + npu], pg_name=str(npu // 2 + 1))
+        gathered["attributes"]["is_cpu_op"] = 0
+        computed = entry(79, "COMP_NODE", [8], num_ops=20_000_000, tensor_size=100_000, op_type="M")
+        copied = entry(2, "COMP_NODE", [79], num_ops=1_000, tensor_size=4_000_000, op_type="E")
+        npus.append([copied, computed, gathered, passed])
+    return npus
+
+
+def test_traces_of_stage_take_the_time_of_a_roofline(tmp_path: Path) -> None:
+    workload = open_workload(f"{write(tmp_path, stage())},peak=2,memory=400", TOPOLOGY, 10**11, 1)
+    tasks = workload.graph.tasks
+    assert tasks["compute_ps"][tasks["compute_ps"] > 0].tolist() == [10 * US] * 8, "by operations and by memory"
+    result = run(workload.graph)
+    assert result.completed
+    assert tasks["bytes"].sum() == 4 * 65_536 + 2 * 65_536
+    # Both stages gather and compute, one after the other; the last one copies.
+    message_ps = 65_536 * 8 * 10
+    assert result.finish_ps.max() > 3 * message_ps + 3 * 10 * US
+    without = open_workload(f"{tmp_path / 't.0.et'},peak=2", TOPOLOGY, 10**11, 1).graph.tasks["compute_ps"]
+    assert sorted(set(without.tolist())) == [0, 500, 10 * US], "memory is as fast as need be"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ("peak=0", "peak=0; it must be above 0"),
+        ("peak=fast", "peak: 'fast' is not a number"),
+        ("memory=3350", "peak missing"),
+        ("speed=3", "there is no parameter speed"),
+        ("", "not of the form key=value"),
+    ],
+)
+def test_rooflines_that_mean_nothing(tmp_path: Path, values: str, message: str) -> None:
+    with pytest.raises(DetourError, match=message):
+        open_workload(f"{write(tmp_path, stage())},{values}", TOPOLOGY, 10**11, 1)
