@@ -9,6 +9,7 @@ detour's own with one line and 70. What takes time to load is loaded where an in
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib import import_module
 
 TYPE_CHECKING = False  # see `detour`
@@ -45,6 +46,7 @@ _ADDRESS_SPACE = 512 << 20
 """What any command needs. With less OpenBLAS, which SciPy loads, may ask for memory again and again for ever."""
 
 
+@cache
 def make_parser() -> Parser:
     """The whole command line."""
     from detour import __version__

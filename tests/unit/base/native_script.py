@@ -10,16 +10,22 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
+_PART = """
+from detour.base.native import Part
+TINY = Part("tiny", __name__)
+
+@TINY.entry
+def twice(count: int) -> int:
+    return 2 * count
+"""
 _SCRIPT = """
 import sys
-from detour.hosts.frames.sample import FRAMES, data_frame
-from detour.topo.spec import parse_topology
+import tiny
 
 def size():
     global in_cache
-    in_cache = FRAMES.cached
-    hosts = parse_topology("dragonfly:p=1,a=2,h=1").hosts
-    return len(data_frame(hosts[0], hosts[1]))
+    in_cache = tiny.TINY.cached
+    return tiny.twice(551)
 
 def loaded():
     return int(in_cache)
@@ -27,8 +33,9 @@ def loaded():
 
 
 def written(script: str, folder: Path) -> Path:
-    """Write a script that may call `size()`, of a frame that native code writes, and then `loaded()`: 1 if its code was
-    in the cache."""
+    """Write a script that may call `size()`, which native code of a part beside it computes, and then `loaded()`: 1 if
+    that was in the cache."""
+    (folder / "tiny.py").write_text(_PART)
     file = folder / "script.py"
     file.write_text(_SCRIPT + script)
     return file
@@ -36,9 +43,11 @@ def written(script: str, folder: Path) -> Path:
 
 def run(script: str, folder: Path, limits: Any = None, **environment: str) -> subprocess.CompletedProcess[str]:
     """Write a script and run it. `limits` is called in the new process."""
+    # Python does not notice when it writes a part of the bytecode only.
+    own = {"PYTHONPATH": f"{ROOT}:{folder}", "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
         [sys.executable, str(written(script, folder))],
-        env={name: value for name, value in (os.environ | {"PYTHONPATH": str(ROOT)} | environment).items() if value},
+        env={name: value for name, value in (os.environ | own | environment).items() if value},
         capture_output=True, text=True, check=False, timeout=1500, preexec_fn=limits,
     )  # fmt: skip
 

@@ -151,7 +151,7 @@ def test_a_full_disk_costs_one_line(tmp_path: Path) -> None:
     full = tmp_path / "full"
     full.mkdir()
     mount = f"mount -t tmpfs -o size=4k tmpfs {full}"
-    line = f"{mount} && XDG_CACHE_HOME={full} PYTHONPATH={ROOT} {sys.executable} {written(HITS, tmp_path)}"
+    line = f"{mount} && XDG_CACHE_HOME={full} PYTHONPATH={ROOT}:{tmp_path} {sys.executable} {written(HITS, tmp_path)}"
     command = ["unshare", "--mount", "sh", "-e", "-c", line]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1500)
     assert (done.returncode, done.stdout) == (0, "1102 0\n")

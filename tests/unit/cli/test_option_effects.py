@@ -6,8 +6,9 @@ import argparse
 import contextlib
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -99,6 +100,19 @@ NOT_FOR_A_TEST = {
 }
 
 
+@pytest.fixture(scope="module")
+def plain() -> Callable[..., Any]:
+    """`ask(command)`, asked once: several options are tried with the same command."""
+    answers: dict[str, Any] = {}
+
+    def once(ask: Callable[[str], Any], command: str) -> Any:
+        if command not in answers:
+            answers[command] = ask(command)
+        return answers[command]
+
+    return once
+
+
 def document(capsys: pytest.CaptureFixture[str], command: str) -> Any:
     main([*command.split(), "--json"])
     report = json.loads(capsys.readouterr().out)
@@ -113,8 +127,9 @@ def _without_seconds(answer: Any) -> Any:
 
 
 @pytest.mark.parametrize(("command", "option"), RUN, ids=lambda text: text)
-def test_an_option_changes_what_is_printed(command, option, capsys):
-    assert document(capsys, f"{command} {option}") != document(capsys, command)
+def test_an_option_changes_what_is_printed(command, option, plain, capsys):
+    ask = partial(document, capsys)
+    assert ask(f"{command} {option}") != plain(ask, command)
 
 
 TEXTS = [
@@ -157,7 +172,7 @@ def selection(monkeypatch: pytest.MonkeyPatch, command: str) -> tuple[Any, ...]:
 @pytest.mark.parametrize(
     ("experiment", "option"), [(name, option) for name, options in SELECTED.items() for option in options]
 )
-def test_an_option_changes_what_is_run(experiment, option, monkeypatch, tmp_path):
+def test_an_option_changes_what_is_run(experiment, option, plain, monkeypatch, tmp_path):
     file = tmp_path / "file"
     if "--from" in option:
         file = (
@@ -166,8 +181,8 @@ def test_an_option_changes_what_is_run(experiment, option, monkeypatch, tmp_path
             / {"rivals": "rivals.jsonl.xz", "qcn-switch": "qcn.jsonl.xz", "flat": "flat.jsonl.xz"}[experiment]
         )
     command = f"reproduce {experiment}"
-    changed = selection(monkeypatch, f"{command} {option.replace('FILE', str(file))}")
-    assert changed != selection(monkeypatch, command)
+    ask = partial(selection, monkeypatch)
+    assert ask(f"{command} {option.replace('FILE', str(file))}") != plain(ask, command)
 
 
 UP = (

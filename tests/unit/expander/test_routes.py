@@ -2,6 +2,7 @@
 """DF-KSP against an enumeration in plain Python; paths, priorities, counts, CSV."""
 
 import csv
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -18,14 +19,20 @@ from detour.topo.expander import Expander, equal_cost_clos, fc, fcplus, jellyfis
 SMALL = fcplus(24, 10, 4, hosts=2, seed=7)
 
 
-def down_ups(network: Expander, path: list[int]) -> int:
-    """T_du of a path of switches, from the layers alone: how often it goes down and then up."""
+@lru_cache(maxsize=1)
+def layers_of(network: Expander) -> dict[tuple[int, int], tuple[int, int]]:
+    """The layers at both ends of a link, in either direction."""
     layers = {}
     for (a, b), (la, lb) in zip(network.links.tolist(), network.layer.tolist(), strict=True):
         layers[a, b], layers[b, a] = (la, lb), (lb, la)
-    heights = [height for hop in pairwise(path) for height in layers[hop]]
-    moves = [np.sign(b - a) for a, b in pairwise(heights) if a != b]
-    return sum(a < 0 < b for a, b in pairwise(moves))
+    return layers
+
+
+def down_ups(network: Expander, path: list[int]) -> int:
+    """T_du of a path of switches, from the layers alone: how often it goes down and then up."""
+    heights = [height for hop in pairwise(path) for height in layers_of(network)[hop]]
+    rises = [b > a for a, b in pairwise(heights) if a != b]
+    return sum(then and not first for first, then in pairwise(rises))
 
 
 def simple_paths(network: Expander, source: int, target: int, most: int) -> list[list[int]]:
