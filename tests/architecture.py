@@ -56,12 +56,17 @@ def imported(path: Path) -> frozenset[str]:
 
 
 _MODULE = re.compile(r"detour(\.\w+)+(:\w+)?")
+_QUOTED = re.compile("[\"']detour\\.")
+"""where it begins; files without it need not be parsed"""
 
 
 @cache
 def named(path: Path) -> frozenset[str]:
     """Names like `detour.x.y` in strings of the code, as in `detour.x.y:ATTRIBUTE`; docstrings do not count."""
-    tree = ast.parse(path.read_text())
+    text = path.read_text()
+    if not _QUOTED.search(text):
+        return frozenset()
+    tree = ast.parse(text)
     alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in alone)
     found = (text for text in texts if isinstance(text, str) and _MODULE.fullmatch(text))

@@ -108,9 +108,10 @@ def test_no_other_module_uses_any() -> None:
     """All others import what the manuals describe, and no module of Numba but these."""
     wrong: list[str] = []
     for path in places.modules():
-        if path.stem == "numba_private":
+        text = path.read_text()
+        if path.stem == "numba_private" or not ("numba" in text or "llvmlite" in text):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Import):
                 modules = {alias.name: set[str]() for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
