@@ -32,6 +32,8 @@ PAYLOAD = 4096
 """of packets: the MTU of RDMA"""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LARGEST = 1 << 40
+_ITERATIONS = 20
+"""that nccl-tests take the mean of"""
 _LEAST_UNITS = 16
 """so that all levels of a tree and all slots of a message are in use before the half that is continued"""
 
@@ -133,7 +135,7 @@ class NcclTest:
         def first_us(count: int) -> float:
             name = choice, tuple(repeated[:count])
             if name not in known:
-                known[name] = self.simulate_us(size, choice, count)
+                known[name] = self._mean_us(size, choice, count)
             return known[name]
 
         fits = int(self.limit / self._on_fabric(size) * total / repeated[0])
@@ -156,12 +158,21 @@ class NcclTest:
                 return 2 * size * machines
         return size * machines
 
-    def simulate_us(self, size: int, choice: Choice, first: int) -> float:
-        """The time of the first `operations.units` of one operation, until all GPUs are done. Raises DetourError: it
-        did not come to an end."""
+    def _mean_us(self, size: int, choice: Choice, first: int) -> float:
+        """The mean time of operations that follow each other. After a broadcast or a reduction a GPU goes on before the
+        others are done; all other operations wait for everybody."""
+        once = self.simulate_us(size, choice, first)
+        if self.op not in ("broadcast", "reduce"):
+            return once
+        return (once + (_ITERATIONS - 1) * (self.simulate_us(size, choice, first, 2) - once)) / _ITERATIONS
+
+    def simulate_us(self, size: int, choice: Choice, first: int, times: int = 1) -> float:
+        """The time of the first `operations.units` of so many operations, until all GPUs are done. Raises DetourError:
+        they did not come to an end."""
         tasks = TaskList(len(self.topology.hosts))
         ranks = Ranks.fresh(range(self.cluster.hosts), self.op)
-        operations.run(tasks, ranks, self.op, size, self.cluster, choice, first)
+        for _ in range(times):
+            ranks = ranks.then(operations.run(tasks, ranks, self.op, size, self.cluster, choice, first))
         graph = tasks.graph()
         connections = connections_of(graph, LANES)
         chosen, scheme = self.settings.of_run(connections), self.settings.scheme

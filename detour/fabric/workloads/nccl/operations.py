@@ -176,6 +176,7 @@ def _chain(channel: _Channel, chunks: Sequence[int], hosts: list[int]) -> Iterat
             after = [came[host]] if place else channel.ranks.after[host]
             local_ps = channel.local_ps(size, inside)
             came[hosts[place + 1]] = channel.send(host, hosts[place + 1], size, after, local_ps, noticed=bool(place))
+    yield hosts[0], came[hosts[1]]
     for host, last in came.items():
         yield host, channel.end(host, size, [last], channel.local_ps(size, inside))
 
