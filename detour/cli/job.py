@@ -183,10 +183,10 @@ def _nccl_tests(options: argparse.Namespace) -> int:
     from detour.cli import INTERRUPTED
     from detour.cli.output import bar
     from detour.control.graph_files import open_topology
+    from detour.control.placement.nccl.machines import Cluster, read_machine
     from detour.experiments.columns import table
     from detour.experiments.hardware import nccl_tests
     from detour.experiments.sim.settings import SimOptions, settings_of
-    from detour.fabric.workloads.nccl.machines import Cluster, read_machine
 
     topology = open_topology(options.topo)
     settings = nccl_tests.with_payload(settings_of(topology, SimOptions(scheme=options.scheme, rate=options.rate)))

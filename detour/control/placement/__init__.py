@@ -5,4 +5,4 @@
 same flows, `bound` what no placement can beat. All of it is pure: no switch is talked to.
 """
 
-__all__ = ["jobs", "network", "place", "placement", "repair", "report", "training"]
+__all__ = ["jobs", "nccl", "network", "place", "placement", "repair", "report", "training"]

@@ -27,6 +27,8 @@ from xml.etree import ElementTree
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.files import read_text
+from detour.control.placement.nccl.layout import NCCL_KEYS, NcclJob, nccl_job
+from detour.control.placement.nccl.rules import double_trees
 
 _MOST = 1 << 40
 
@@ -45,26 +47,6 @@ def ring_flows(what: str, ranks: list[int], size: int, rounds: int = 2) -> Itera
     n = len(ranks)
     for place, rank in enumerate(ranks if n > 1 else ()):
         yield RankFlow(what, rank, ranks[(place + 1) % n], max(1, rounds * (n - 1) * size // n))
-
-
-def double_trees(count: int) -> tuple[list[int], list[int]]:
-    """The parent of each of `count` ranks in two binary trees, -1: it is the root. At most one rank has children in
-    both (Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009);
-    numbered as NCCL does it."""
-    first = [_in_order_parent(rank, count) for rank in range(count)]
-    if count % 2:  # the same, one rank further
-        second = [-1 if first[rank - 1] < 0 else (first[rank - 1] + 1) % count for rank in range(count)]
-    else:  # mirrored
-        second = [-1 if parent < 0 else count - 1 - parent for parent in reversed(first)]
-    return first, second
-
-
-def _in_order_parent(rank: int, count: int) -> int:
-    if not rank:
-        return -1
-    bit = rank & -rank
-    parent = (rank ^ bit) | bit << 1
-    return parent if parent < count else rank ^ bit
 
 
 @dataclass(frozen=True)
@@ -319,7 +301,19 @@ def _device(net: ElementTree.Element, file: File) -> int:
 
 # -- layouts by the keys of a job ---------------------------------------------------------------------------
 
-JobLayout = TrainingShape | Experts | Rails
+
+class NcclLayout:
+    """One operation of NCCL (`placement.nccl`); each pair of hosts is a flow."""
+
+    def __init__(self, job: NcclJob) -> None:
+        self.job = job
+
+    def flows(self) -> Iterator[RankFlow]:
+        """Yield the flows of all channels."""
+        return (RankFlow("nccl", a, b, size) for (a, b), size in self.job.pairs().items())
+
+
+JobLayout = TrainingShape | Experts | Rails | NcclLayout
 LAYOUTS = {
     "training-step": SHAPE_KEYS
     | {"forward", "backward", "head", "expert", "attention"}
@@ -327,6 +321,7 @@ LAYOUTS = {
     "moe": {"bytes", "skew", "seed", "expert"},
     "rail-all-reduce": {"bytes", "group", "graph", "nvlink"},
     "double-tree": {"bytes"},
+    "nccl": NCCL_KEYS,
 }
 """collectives, and the keys of their own"""
 
@@ -343,6 +338,8 @@ def layout_of(job: dict[str, Any], ranks: int) -> JobLayout:
     size = job.get("bytes", 1)
     if type(size) is not int or not 1 <= size <= _MOST:
         raise DetourError(f"bytes is {size!r}; it must be a whole number from 1 to 2**40")
+    if kind == "nccl":
+        return NcclLayout(nccl_job(job, ranks))
     if kind == "moe":
         return Experts(ranks, size, str(job.get("skew", "uniform")), job.get("seed", 1))
     if kind == "double-tree":

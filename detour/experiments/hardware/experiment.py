@@ -3,7 +3,7 @@
 
 Two numbers are fitted, on the all-reduce of one GPU a machine of ten: the rate of a NIC and `HostCosts.step_ps` (least
 squares of relative errors; Gauss and Newton's method with halved steps). The rest is NCCL's own rules and constants
-(`fabric.workloads.nccl.rules`). Every other row is a prediction: what is fitted, and what machines are taken for, was
+(`control.placement.nccl.rules`). Every other row is a prediction: what is fitted, and what machines are taken for, was
 settled before any other row was looked at. Machines have a NIC for each GPU; all NICs are on one switch that blocks
 nothing, since the sets do not say what the networks are.
 """
@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from detour.base.errors import DetourError
 from detour.base.tables import Table
 from detour.base.times import US
+from detour.control.placement.nccl.machines import Cluster, HostCosts, Machine
 from detour.experiments.columns import row, shown, table
 from detour.experiments.hardware.logs import Series, kept
 from detour.experiments.hardware.nccl_tests import NcclTest, with_payload
 from detour.experiments.sim.settings import SimOptions, settings_of
-from detour.fabric.workloads.nccl.machines import Cluster, HostCosts, Machine
 from detour.topo import Topology, parse_topology
 
 FIT_OP = "all_reduce"

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.base.files import read_text
-from detour.experiments.hardware.nccl_tests import bus_factor
-from detour.fabric.workloads.nccl.rules import OPERATIONS
+from detour.control.placement.nccl.rules import OPERATIONS
 
 _FILE = Path(__file__).with_name("measured.csv")
 _NAMED = re.compile(r"^# Collective test starting: (\w+)_perf", re.MULTILINE)
@@ -88,8 +87,3 @@ def _tests(text: str, file: Path) -> Iterator[tuple[str, int, int, list[tuple[in
 
 def _plain(file: Path) -> str:
     return file.name.lower().replace("_", "").replace("-", "")
-
-
-def busbw_gbps(op: str, gpus: int, size: int, us: float) -> float:
-    """Return the bus bandwidth of a measured time, in Gb/s."""
-    return size * 8 / us / 1e3 * bus_factor(op, gpus)

@@ -16,14 +16,15 @@ import numpy as np
 
 from detour.base.errors import DetourError
 from detour.base.times import MAX_TIME, US
+from detour.control.placement.nccl import rules
+from detour.control.placement.nccl.machines import Cluster
+from detour.control.placement.nccl.rules import Choice
 from detour.experiments.columns import row, shown
 from detour.experiments.sim.settings import SimSettings
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.traffic.tasks import LANES, connections_of, run_tasks
+from detour.fabric.workloads import nccl_operations as operations
 from detour.fabric.workloads.collectives import Ranks
-from detour.fabric.workloads.nccl import operations, rules
-from detour.fabric.workloads.nccl.machines import Cluster
-from detour.fabric.workloads.nccl.rules import Choice
 from detour.fabric.workloads.tasks import TaskList
 from detour.topo import Topology
 
@@ -36,13 +37,6 @@ _ITERATIONS = 20
 """that nccl-tests take the mean of"""
 _LEAST_UNITS = 16
 """so that all levels of a tree and all slots of a message are in use before the half that is continued"""
-
-
-def bus_factor(op: str, ranks: int) -> float:
-    """Return bus over algorithm bandwidth, as nccl-tests define it (doc/PERFORMANCE.md)."""
-    if op == "all_reduce":
-        return 2 * (ranks - 1) / ranks
-    return 1.0 if op in ("sendrecv", "broadcast", "reduce") else (ranks - 1) / ranks
 
 
 def size_of(text: str) -> int:
@@ -116,7 +110,7 @@ class NcclTest:
             choice = self.choice(size)
             us, share = self._time_us(size, choice, known)
             rate = size * 8 / us / 1e3
-            factor = bus_factor(self.op, self.cluster.ranks)
+            factor = rules.bus_factor(self.op, self.cluster.ranks)
             yield NcclRow(
                 bytes=size, us=round(us, 3), algbw_gbps=round(rate, 4), busbw_gbps=round(rate * factor, 4),
                 algorithm=choice.algorithm, protocol=choice.protocol.name, channels=choice.channels,

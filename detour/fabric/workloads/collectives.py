@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from detour.base.errors import DetourError
-from detour.control.placement.training import Rails, double_trees
+from detour.control.placement.nccl.rules import double_trees
+from detour.control.placement.training import Rails
 from detour.fabric.workloads.tasks import TaskList
 
 RankWaits = list[list[int]]

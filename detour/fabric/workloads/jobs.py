@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 from detour.base.errors import DetourError, told_of
 from detour.base.quantities import bytes_of, rate_bps_of, time_ps_of, whole_number_of
 from detour.control.placement.jobs import POINT_TO_POINT, FlowSet, job_documents, job_hosts, read_jobs
-from detour.control.placement.training import LAYOUTS, Experts, JobLayout, Rails, TrainingShape, layout_of
-from detour.fabric.workloads import collectives
+from detour.control.placement.nccl import rules as nccl_rules
+from detour.control.placement.nccl.layout import NcclJob
+from detour.control.placement.nccl.machines import Cluster, read_machine
+from detour.control.placement.training import LAYOUTS, Experts, JobLayout, NcclLayout, Rails, TrainingShape, layout_of
+from detour.fabric.workloads import collectives, nccl_operations
 from detour.fabric.workloads.collectives import JobStep, Ranks, RankWaits, all_reduce_factor, share_factor
-from detour.fabric.workloads.nccl import operations as nccl_operations
-from detour.fabric.workloads.nccl import rules as nccl_rules
-from detour.fabric.workloads.nccl.machines import Cluster, read_machine
 from detour.fabric.workloads.tasks import TaskGraph, TaskList
 from detour.fabric.workloads.training import Overlap, StepTimes, TrainingStep
 from detour.topo import Topology
@@ -174,11 +174,7 @@ def _nccl(text: str, values: dict[str, str], topology: Topology, hosts: int) -> 
     """An operation as NCCL carries it out: hosts are the NICs of machines."""
     with told_of(repr(text)):
         keys = [f"{key}={values[key]}" for key in ("gpus", "nics", "nvlink", "nvls") if key in values]
-        machine = read_machine(",".join(keys))
-        if hosts % machine.nics:
-            raise DetourError(f"{hosts} hosts are no whole machines of {machine.nics} NICs")
-        nic_bps = topology.rate_bps or Cluster.nic_bps
-        cluster = Cluster(hosts // machine.nics * machine.gpus, machine, nic_bps)
+        cluster = Cluster.of_hosts(hosts, read_machine(",".join(keys)), topology.rate_bps)
         op, asked = values.get("op", "all_reduce"), (values.get("algorithm"), values.get("protocol"))
         nccl_rules.choose(op, 1, cluster, *asked)
 
@@ -385,12 +381,19 @@ class _LaidOut:
             tokens, over = layout.tokens.tolist(), replace(ranks, over=self._over("expert"))
             course.run(tasks, over, partial(collectives.experts, tokens=tokens, expert_ps=self._time("expert")))
             step = JobStep(0, "moe", n, 2 * n * layout.mean, share_factor(n))
+        elif isinstance(layout, NcclLayout):
+            step = self._nccl(layout.job, tasks, replace(ranks, over=self._over("nccl")), course)
         else:
-            assert isinstance(layout, Rails)
             rate = _quantity(rate_bps_of, self._job.get("nvlink", NVLINK), f"job {self._name}: nvlink")
             course.run(tasks, ranks, partial(collectives.rails, layout=layout, nvlink_bps=rate, over=self._over))
             step = JobStep(0, self._job["collective"], n, layout.bytes, all_reduce_factor(n))
         return dict.fromkeys(course.steps(self._name), step)
+
+    def _nccl(self, job: NcclJob, tasks: TaskList, ranks: Ranks, course: _Course) -> JobStep:
+        once = partial(nccl_operations.run, op=job.op, size=job.bytes, cluster=job.cluster, choice=job.choice)
+        course.run(tasks, ranks, once)
+        gpus = job.cluster.ranks
+        return JobStep(0, job.op, gpus, job.bytes, nccl_rules.bus_factor(job.op, gpus))
 
     def _time(self, key: str) -> int:
         return _quantity(time_ps_of, self._job.get(key, 0), f"job {self._name}: {key}")

@@ -12,12 +12,13 @@ import pytest
 
 from detour.base.errors import DetourError
 from detour.cli import main
+from detour.control.placement.nccl.machines import Cluster, Machine
+from detour.control.placement.nccl.rules import bus_factor
 from detour.experiments.hardware import experiment, page
 from detour.experiments.hardware.experiment import Fitted, HardwarePoint, HardwareRow, HardwareRun
 from detour.experiments.hardware.logs import Series, kept, read_logs
-from detour.experiments.hardware.nccl_tests import NcclTest, bus_factor, sizes_of, with_payload
+from detour.experiments.hardware.nccl_tests import NcclTest, sizes_of, with_payload
 from detour.experiments.sim.settings import SimOptions, settings_of
-from detour.fabric.workloads.nccl.machines import Cluster, Machine
 from detour.topo import parse_topology
 
 MB = 1 << 20

@@ -11,7 +11,7 @@ import pytest
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
 from detour.base.times import MS, US
-from detour.control.placement.training import double_trees
+from detour.control.placement.nccl.rules import double_trees
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import SHORTEST_LERP, SPRAY_LERP, LinkSettings
 from detour.fabric.traffic.placed_tasks import PlacedTasks

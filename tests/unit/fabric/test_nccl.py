@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,14 +13,16 @@ from hypothesis import strategies as st
 
 from detour.base.errors import DetourError
 from detour.base.times import MS, US
+from detour.control.placement.jobs import read_jobs
+from detour.control.placement.nccl import rules
+from detour.control.placement.nccl.machines import Cluster, HostCosts, Machine, read_machine
+from detour.control.placement.nccl.rules import LL, LL128, SIMPLE, Choice
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import SPRAY_LERP
 from detour.fabric.traffic.tasks import connections_of, run_tasks
+from detour.fabric.workloads import nccl_operations as operations
 from detour.fabric.workloads.collectives import Ranks
-from detour.fabric.workloads.jobs import job_by_name
-from detour.fabric.workloads.nccl import operations, rules
-from detour.fabric.workloads.nccl.machines import Cluster, HostCosts, Machine, read_machine
-from detour.fabric.workloads.nccl.rules import LL, LL128, SIMPLE, Choice
+from detour.fabric.workloads.jobs import job_by_name, read_job_run
 from detour.fabric.workloads.tasks import TaskGraph, TaskList
 from detour.topo import parse_topology
 
@@ -185,3 +188,39 @@ def test_machines_and_clusters_that_cannot_be_are_told():
     ]:
         with pytest.raises(DetourError, match=text):
             wrong()
+
+
+def job_file(folder: Path, text: str) -> Path:
+    file = folder / "jobs.yaml"
+    file.write_text(f"- {{collective: nccl, hosts: all, {text}}}")
+    return file
+
+
+@pytest.mark.parametrize(("op", "more"), [
+    *((op, "") for op in rules.OPERATIONS), ("all_reduce", "algorithm: tree, protocol: ll128"),
+    ("all_reduce", "algorithm: ring, protocol: ll"), ("all_reduce", "algorithm: nvls-tree"),
+])  # fmt: skip
+def test_a_job_file_says_what_machines_are_and_flows_are_what_is_sent(tmp_path, op, more):
+    topology = parse_topology("leaf-spine:leaves=4,spines=2,hosts=4")
+    text = f"op: {op}, bytes: 40000000, machine: {{gpus: 8, nics: 4, nvlink: 1T}}, {more}"
+    run = read_job_run(job_file(tmp_path, text), topology)
+    sent = run.graph.tasks[run.graph.is_message]
+    carried: Counter[tuple[int, int]] = Counter()
+    for row in sent:
+        carried[int(row["source"]), int(row["destination"])] += int(row["bytes"])
+    flows = read_jobs(job_file(tmp_path, text), topology)
+    assert flows.bytes is not None
+    ends = zip(flows.source.tolist(), flows.target.tolist(), strict=True)
+    # Each slice of LL and LL128 is whole lines.
+    assert dict(zip(ends, flows.bytes.tolist(), strict=True)) == pytest.approx(dict(carried), rel=2e-3)
+    assert {(step.name, step.ranks, step.bytes) for step in run.operations} == {(op, 32, 40_000_000)}
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("machine: 8", "expected a mapping like"), ("machine: {gpus: 5}", "4 hosts are no whole machines of 5 NICs"),
+    ("machine: {cpus: 5}", "there is no 'cpus'"), ("op: [a]", "there is no operation"),
+    ("group: 4", "unknown key `group`"), ("machine: {gpus: 4}", "two or more whole machines"),
+])  # fmt: skip
+def test_job_files_that_are_wrong_are_told(tmp_path, text, message):
+    with pytest.raises(DetourError, match=message):
+        read_jobs(job_file(tmp_path, f"bytes: 1000, {text}"), parse_topology("leaf-spine:leaves=1,spines=1,hosts=4"))

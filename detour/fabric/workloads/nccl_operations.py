@@ -21,11 +21,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from detour.base.errors import DetourError
-from detour.control.placement.training import double_trees
+from detour.control.placement.nccl import rules
+from detour.control.placement.nccl.machines import Cluster
+from detour.control.placement.nccl.rules import PEER_OPERATIONS, SIMPLE, Choice
 from detour.fabric.workloads.collectives import MAX_TASKS, Ranks, RankWaits, joined, parts
-from detour.fabric.workloads.nccl import rules
-from detour.fabric.workloads.nccl.machines import Cluster
-from detour.fabric.workloads.nccl.rules import PEER_OPERATIONS, SIMPLE, Choice
 from detour.fabric.workloads.tasks import TaskList
 
 _COPY_LANES = 2
@@ -61,9 +60,11 @@ class _Channel:
         wait_ps = local_ps + (rules.step_ps(self.cluster, self.protocol) if noticed else 0)
         if wait_ps:
             after = [self.tasks.compute(self.ranks.hosts[a], wait_ps, after=after, step=self.ranks.step, unit=-1)]
+        named = self.ranks.over(self.ranks.hosts[a], self.ranks.hosts[b])
+        connection = self.connection if named < 0 else named
         sent = self.tasks.message(
             self.ranks.hosts[a], self.ranks.hosts[b], self.protocol.on_wire(size), after=after, step=self.ranks.step,
-            compute_ps=self.copy_ps(size), connection=self.connection, unit=self.unit, label=self.ranks.label,
+            compute_ps=self.copy_ps(size), connection=connection, unit=self.unit, label=self.ranks.label,
         )  # fmt: skip
         if (a, b) in self.last:
             self.tasks.wait(sent, self.last[a, b], on_start=True)
@@ -80,7 +81,7 @@ def units(op: str, size: int, cluster: Cluster, choice: Choice) -> list[int]:
     """Bytes of what an operation repeats, on each of its channels: of the steps of a ring, the chunks of a tree or a
     chain, the slots of a message (of the largest one)."""
     if op in PEER_OPERATIONS:
-        most = max(each for *_, each in _messages(op, size, cluster))
+        most = max(each for *_, each in rules.peer_messages(op, size, cluster))
         return list(_pieces(_peer_parts(most, choice.channels)[0], _peer_chunk(most)))
     part, protocol = -(-size // choice.channels), choice.protocol
     if choice.algorithm != "ring":
@@ -129,7 +130,7 @@ def _on_channel(
     channel = _Channel(tasks, ranks, cluster, choice.protocol, turn, _COPY_LANES * number, cluster.costs.channel_bps)
     hosts = [cluster.host(machine, nic) for machine in range(cluster.machines)]
     if choice.algorithm != "ring":
-        yield from _tree(channel, repeated, hosts, double_trees(len(hosts))[turn % 2], choice.algorithm)
+        yield from _tree(channel, repeated, hosts, rules.double_trees(len(hosts))[turn % 2], choice.algorithm)
     elif op in ("broadcast", "reduce"):
         yield from _chain(channel, repeated, hosts if op == "broadcast" else hosts[1:] + hosts[:1])
     else:
@@ -239,22 +240,6 @@ def _downward(parents: Sequence[int]) -> list[int]:
 # -- pairs --------------------------------------------------------------------------------------------------
 
 
-def _messages(op: str, size: int, cluster: Cluster) -> Iterator[tuple[int, int, int]]:
-    """(sender, receiver, bytes) of an operation between pairs, of each sender in its order."""
-    n, share = cluster.ranks, max(1, size // cluster.ranks)
-    match op:
-        case "sendrecv":
-            yield from ((rank, (rank + 1) % n, size) for rank in range(n))
-        case "gather":
-            yield from ((rank, 0, share) for rank in range(1, n))
-        case "scatter":
-            yield from ((0, rank, share) for rank in rules.peer_order(0, cluster) if rank)
-        case _:
-            yield from (
-                (rank, peer, share) for rank in range(n) for peer in rules.peer_order(rank, cluster) if peer != rank
-            )
-
-
 def _peer_chunk(size: int) -> int:
     """Return the bytes of a slot of a message: less than the slot has room for if the message is short."""
     return rules.P2P_CHUNK // (4 if size < rules.P2P_CHUNK else 2 if size < 8 * rules.P2P_CHUNK else 1)
@@ -283,7 +268,7 @@ class _Pairs:
         """Adds all messages; those inside machines take the time of NVLink."""
         cluster, inside = self._cluster, [0] * self._cluster.ranks
         waits: RankWaits = [list(after) for after in self._ranks.after]
-        for sender, receiver, each in _messages(op, size, cluster):
+        for sender, receiver, each in rules.peer_messages(op, size, cluster):
             if cluster.machine_of(sender) == cluster.machine_of(receiver):
                 inside[sender] += min(each, self._most * _peer_chunk(each) * self._of_pair)
                 continue
@@ -301,8 +286,7 @@ class _Pairs:
     def _message(self, sender: int, receiver: int, size: int) -> Iterator[tuple[int, int]]:
         """A message in parts, one on each of the pair's channels: (host, task that it waits for)."""
         cluster = self._cluster
-        nic = cluster.nic_of(receiver)
-        a, b = (cluster.host(cluster.machine_of(rank), nic) for rank in (sender, receiver))
+        a, b = cluster.rail(sender, receiver)
         first = self._next[sender]
         self._next[sender] += self._of_pair
         chunk = _peer_chunk(size)
@@ -312,7 +296,7 @@ class _Pairs:
             before = self._before[sender, name, a]
             slots = before[-rules.P2P_AT_ONCE :][:1] if len(before) >= rules.P2P_AT_ONCE else self._ranks.after[a]
             sent = list[int]()
-            local_ps = lane.local_ps(min(chunk, part), int(cluster.nic_of(sender) != nic))
+            local_ps = lane.local_ps(min(chunk, part), int(cluster.nic_of(sender) != cluster.nic_of(receiver)))
             for place, piece in enumerate(islice(_pieces(part, chunk), self._most)):
                 free = [sent[place - rules.STEPS]] if place >= rules.STEPS else slots
                 sent.append(lane.send(a, b, piece, free, 0 if place else local_ps, noticed=place >= rules.STEPS))

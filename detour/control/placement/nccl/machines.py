@@ -74,6 +74,13 @@ class Cluster:
         if self.ranks % self.machine.gpus or self.ranks == self.machine.gpus:
             raise DetourError(f"{self.ranks} GPUs; expected two or more whole machines of {self.machine.gpus}")
 
+    @staticmethod
+    def of_hosts(hosts: int, machine: Machine, nic_bps: int | None = None) -> Cluster:
+        """The machines whose NICs are so many hosts. Raises DetourError: they are no whole machines."""
+        if hosts % machine.nics:
+            raise DetourError(f"{hosts} hosts are no whole machines of {machine.nics} NICs")
+        return Cluster(hosts // machine.nics * machine.gpus, machine, nic_bps or Cluster.nic_bps)
+
     @property
     def machines(self) -> int:
         return self.ranks // self.machine.gpus
@@ -93,3 +100,8 @@ class Cluster:
 
     def machine_of(self, rank: int) -> int:
         return rank // self.machine.gpus
+
+    def rail(self, sender: int, receiver: int) -> tuple[int, int]:
+        """The hosts by which a message leaves and comes: both on the receiver's rail."""
+        nic = self.nic_of(receiver)
+        return self.host(self.machine_of(sender), nic), self.host(self.machine_of(receiver), nic)

@@ -8,12 +8,13 @@ here NCCL has PAT (small all-gathers and reduce-scatters of one GPU a machine) a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.fabric.workloads.nccl.machines import Cluster
+from detour.control.placement.nccl.machines import Cluster
 
 STEPS = 8
 """slots of a connection's buffer"""
@@ -116,6 +117,40 @@ def peer_order(rank: int, cluster: Cluster) -> list[int]:
             order += [at * group + (rank % group + place) % group for place in range(group)]
         delta = (delta + turn) & (size - 1)
     return order
+
+
+def peer_messages(op: str, size: int, cluster: Cluster) -> Iterator[tuple[int, int, int]]:
+    """(sender, receiver, bytes) of an operation between pairs, of each sender in its order."""
+    n, share = cluster.ranks, max(1, size // cluster.ranks)
+    match op:
+        case "sendrecv":
+            yield from ((rank, (rank + 1) % n, size) for rank in range(n))
+        case "gather":
+            yield from ((rank, 0, share) for rank in range(1, n))
+        case "scatter":
+            yield from ((0, rank, share) for rank in peer_order(0, cluster) if rank)
+        case _:
+            yield from ((rank, peer, share) for rank in range(n) for peer in peer_order(rank, cluster) if peer != rank)
+
+
+def double_trees(count: int) -> tuple[list[int], list[int]]:
+    """The parent of each of `count` ranks in two binary trees, -1: it is the root. At most one rank has children in
+    both (Sanders, Speck and Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009);
+    numbered as NCCL does it."""
+    first = [_in_order_parent(rank, count) for rank in range(count)]
+    if count % 2:  # the same, one rank further
+        second = [-1 if first[rank - 1] < 0 else (first[rank - 1] + 1) % count for rank in range(count)]
+    else:  # mirrored
+        second = [-1 if parent < 0 else count - 1 - parent for parent in reversed(first)]
+    return first, second
+
+
+def _in_order_parent(rank: int, count: int) -> int:
+    if not rank:
+        return -1
+    bit = rank & -rank
+    parent = (rank ^ bit) | bit << 1
+    return parent if parent < count else rank ^ bit
 
 
 # -- the tuner ----------------------------------------------------------------------------------------------
@@ -246,6 +281,13 @@ def step_ps(cluster: Cluster, protocol: Protocol) -> int:
 def launch_ps(choice: Choice) -> int:
     """Return the time of an operation's beginning and end."""
     return round(choice.protocol.base_us[choice.algorithm == "tree"] * US)
+
+
+def bus_factor(op: str, ranks: int) -> float:
+    """Return bus over algorithm bandwidth, as nccl-tests define it (doc/PERFORMANCE.md)."""
+    if op == "all_reduce":
+        return 2 * (ranks - 1) / ranks
+    return 1.0 if op in ("sendrecv", "broadcast", "reduce") else (ranks - 1) / ranks
 
 
 def local_step_ps(protocol: Protocol) -> int:
