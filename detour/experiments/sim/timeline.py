@@ -17,7 +17,7 @@ from detour.base.errors import DetourError
 from detour.base.files import write_file
 from detour.base.times import MS, US
 from detour.experiments import drawing
-from detour.fabric.traffic.exposure import Row, rows
+from detour.fabric.traffic.exposure import Row, Span, rows
 from detour.fabric.traffic.tasks import TaskResult
 from detour.fabric.workloads.jobs import JobRun
 from detour.topo import Topology
@@ -25,7 +25,10 @@ from detour.topo import Topology
 PICTURES = (".svg", ".png", ".pdf")
 _MOST_HOSTS = 64
 """in a picture"""
-_COLOURS = (drawing.ORANGE, drawing.GREEN, drawing.VERMILION, drawing.PURPLE, drawing.BLUE, drawing.YELLOW)
+_COMPUTING = {
+    "computing": drawing.GRAY, "computing forward": drawing.SKY, "computing backward": drawing.BLUE
+}  # fmt: skip
+_COLOURS = (drawing.ORANGE, drawing.GREEN, drawing.VERMILION, drawing.PURPLE, drawing.YELLOW, drawing.BLACK)
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,8 @@ def _events(run: TimedRun, number: int, named: bool) -> Iterator[dict[str, Any]]
             yield {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "args": {"name": name}}
         last = row.host
         yield {"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": {"name": row.name}}
-        for begin, end, step in row.spans:
-            event: dict[str, Any] = {
-                "ph": "X",
-                "name": row.kind or "computing",
-                "cat": "communication" if row.kind else "computing",
-            }
+        for begin, end, step, name in row.spans:
+            event: dict[str, Any] = {"ph": "X", "name": name, "cat": "communication" if row.kind else "computing"}
             event |= {"ts": begin / US, "dur": (end - begin) / US, "pid": process, "tid": thread}
             if row.kind:
                 event["args"] = {"step": run.result.graph.steps[step], "bytes": run.jobs.operations[step].bytes}
@@ -84,7 +83,7 @@ def _events(run: TimedRun, number: int, named: bool) -> Iterator[dict[str, Any]]
 def draw(file: Path, runs: Sequence[TimedRun]) -> None:
     """Write a picture: a line for each host, computing above, what comes in below."""
     plt, figure, axes = drawing.canvas(len(runs), 1, 9.0, 0.8 + 0.24 * _shown(runs))
-    kinds: dict[str | None, str] = {None: drawing.SKY}
+    kinds: dict[str, str] = {}
     for axis, run in zip(axes[:, 0], runs, strict=True):
         names: dict[int, str] = {}
         for row in rows(run.result, run.jobs):
@@ -92,16 +91,27 @@ def draw(file: Path, runs: Sequence[TimedRun]) -> None:
             if len(names) > _MOST_HOSTS:
                 del names[row.host]
                 break
-            colour = kinds.setdefault(row.kind, _COLOURS[(len(kinds) - 1) % len(_COLOURS)])
-            bars = [(begin / MS, (end - begin) / MS) for begin, end, _ in row.spans]
             place = (len(names) - 1 + (0.0 if row.kind else -0.4), 0.4)
-            axis.broken_barh(bars, place, facecolors=colour, label=row.kind or "computing")
+            for label, spans in _alike(row).items():
+                colour = _COMPUTING.get(label) or kinds.setdefault(label, _COLOURS[len(kinds) % len(_COLOURS)])
+                bars = [(span.begin / MS, (span.end - span.begin) / MS) for span in spans]
+                axis.broken_barh(bars, place, facecolors=colour, label=label)
         axis.set_yticks(range(len(names)), list(names.values()))
         axis.set(xlabel="ms", title=f"{run.scheme}, the first {len(names)} hosts" if _cut(run) else run.scheme)
         axis.invert_yaxis()
         axis.grid(visible=False, axis="y")
     drawing.legend(figure, axes[:, 0], 6)
     drawing.save(plt, figure, file)
+
+
+def _alike(row: Row) -> dict[str, list[Span]]:
+    """A row's spans by what the legend calls them: computing of a pass by its way."""
+    alike: dict[str, list[Span]] = {}
+    for span in row.spans:
+        way = span.name.split()[0]
+        label = row.kind or (way if way == "computing" else f"computing {way}")
+        alike.setdefault(label, []).append(span)
+    return alike
 
 
 def _shown(runs: Sequence[TimedRun]) -> int:

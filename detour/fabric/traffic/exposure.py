@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +24,12 @@ COMPUTING = -1
 
 @dataclass(frozen=True, eq=False)
 class Activity:
-    """Spans of time by host and begin, (n,) each; `step`: of the graph, `COMPUTING` for computations."""
+    """Spans of time by host and begin, (n,) each; `step`: of the graph, `COMPUTING` for computations; `task`: that
+    computes, or the first one of a host and step."""
 
     host: Int64Array
     step: Int64Array
+    task: Int64Array
     begin_ps: Int64Array
     end_ps: Int64Array
 
@@ -36,7 +39,8 @@ class Activity:
     def of_host(self, host: int) -> Activity:
         """Return a host's spans."""
         first, last = np.searchsorted(self.host, [host, host + 1])
-        return Activity(*(column[first:last] for column in (self.host, self.step, self.begin_ps, self.end_ps)))
+        columns = (self.host, self.step, self.task, self.begin_ps, self.end_ps)
+        return Activity(*(column[first:last] for column in columns))
 
 
 def activity(result: TaskResult, some: NDArray[np.bool_] | None = None) -> Activity:
@@ -47,7 +51,7 @@ def activity(result: TaskResult, some: NDArray[np.bool_] | None = None) -> Activ
     ends = np.where(sent, result.sent_ps, result.finish_ps)[computed]
     came = among & sent
     keys = tasks["destination"][came].astype(np.int64) << 32 | tasks["step"][came].astype(np.int64) + 1
-    names, which = np.unique(keys, return_inverse=True)
+    names, chosen, which = np.unique(keys, return_index=True, return_inverse=True)
     first, last = np.full(len(names), np.iinfo(np.int64).max), np.zeros(len(names), np.int64)
     np.minimum.at(first, which, result.sent_ps[came])
     np.maximum.at(last, which, result.finish_ps[came])
@@ -55,7 +59,8 @@ def activity(result: TaskResult, some: NDArray[np.bool_] | None = None) -> Activ
     step = np.concatenate([np.full(len(ends), COMPUTING), (names & 0xFFFFFFFF) - 1])
     begin = np.concatenate([result.start_ps[computed], first])
     order = np.lexsort((begin, host))
-    return Activity(host[order], step[order], begin[order], np.concatenate([ends, last])[order])
+    task = np.concatenate([np.flatnonzero(computed), np.flatnonzero(came)[chosen]])
+    return Activity(host[order], step[order], task[order], begin[order], np.concatenate([ends, last])[order])
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,15 @@ def _parts(spans: Activity, kind_of: Int64Array, kinds: int) -> NDArray[np.float
 # -- timelines ----------------------------------------------------------------------------------------------
 
 
+class Span(NamedTuple):
+    """A part of a row, ps; `step`: see `Activity`; `name`: a kind of communication, or a pass."""
+
+    begin: int
+    end: int
+    step: int
+    name: str
+
+
 @dataclass(frozen=True)
 class Row:
     """A row of a timeline: spans that do not overlap, of one kind, at a host. `kind` None: computing."""
@@ -111,8 +125,7 @@ class Row:
     host: int
     kind: str | None
     number: int
-    spans: list[tuple[int, int, int]]
-    """begin, end, step"""
+    spans: list[Span]
 
     @property
     def name(self) -> str:
@@ -126,13 +139,14 @@ def rows(result: TaskResult, jobs: JobRun) -> Iterator[Row]:
     for host in np.unique(spans.host).tolist():
         mine = spans.of_host(host)
         kinds: dict[str | None, list[Row]] = {None: []}
-        for begin, end, step in zip(mine.begin_ps.tolist(), mine.end_ps.tolist(), mine.step.tolist(), strict=True):
+        columns = (mine.begin_ps.tolist(), mine.end_ps.tolist(), mine.step.tolist(), jobs.names_of(mine.task))
+        for begin, end, step, name in zip(*columns, strict=True):
             kind = None if step == COMPUTING else jobs.operations[step].name
             same = kinds.setdefault(kind, [])
-            row = next((one for one in same if one.spans[-1][1] <= begin), None)
+            row = next((one for one in same if one.spans[-1].end <= begin), None)
             if row is None:
                 row = Row(host, kind, len(same) + 1, [])
                 same.append(row)
-            row.spans.append((begin, end, step))
+            row.spans.append(Span(begin, end, step, kind or name or "computing"))
         for same in kinds.values():
             yield from same

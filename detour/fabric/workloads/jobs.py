@@ -215,13 +215,14 @@ def _hosts(text: str, values: dict[str, str], topology: Topology) -> list[int]:
 @dataclass(frozen=True)
 class JobRun:
     """A job file that runs: its tasks, the paths that it demands, by source, destination and connection, what jobs are
-    called, how many iterations each has, and what the steps of the graph are."""
+    called, how many iterations each has, and what the steps of the graph are. `passes`: see `TrainingStep`."""
 
     graph: TaskGraph
     pinned: dict[tuple[int, int, int], SwitchPath]
     jobs: tuple[str, ...]
     iterations: tuple[int, ...]
     operations: tuple[JobStep, ...]
+    passes: tuple[tuple[int, str], ...] = ()
 
     @property
     def job(self) -> NDArray[np.int64]:
@@ -233,7 +234,12 @@ class JobRun:
         graph = self.graph.some(np.flatnonzero(self.job == job))
         hosts = {(int(row["source"]), int(row["destination"])) for row in graph.tasks}
         pinned = {name: path for name, path in self.pinned.items() if name[:2] in hosts}
-        return replace(self, graph=graph, pinned=pinned)
+        return replace(self, graph=graph, pinned=pinned, passes=())
+
+    def names_of(self, tasks: NDArray[np.int64]) -> list[str]:
+        """Return the pass of a training step that each of some tasks belongs to; empty: none."""
+        names = ["", *(name for _, name in self.passes)]
+        return [names[k] for k in np.searchsorted([first for first, _ in self.passes], tasks, side="right").tolist()]
 
 
 def read_job_run(file: Path, topology: Topology) -> JobRun:
@@ -246,6 +252,7 @@ def read_job_run(file: Path, topology: Topology) -> JobRun:
     tasks = TaskList(len(topology.hosts), serial=True)
     operations: dict[str, JobStep] = {}
     iterations: list[int] = []
+    passes: list[tuple[int, str]] = []
     for number, job in enumerate(job_documents(file)):
         name = flows.names[number]
         course = _Course.of(job, f"job file {file}: job {name}")
@@ -257,6 +264,7 @@ def read_job_run(file: Path, topology: Topology) -> JobRun:
                 name, job, job_hosts(job, topology).tolist(), connection[mine], f"job file {file}: job {name}"
             )
             steps |= laid.run(tasks, course)
+            passes += [*laid.passes, (len(tasks), "")]
         else:
             one = _FileJob(name, flows, mine, connection, job.get("connections", 1))
             steps |= dict.fromkeys(steps, one.run(tasks, job["collective"], course))
@@ -266,7 +274,7 @@ def read_job_run(file: Path, topology: Topology) -> JobRun:
     names = zip(flows.source.tolist(), flows.target.tolist(), connection.tolist(), strict=True)
     pinned = {name: flows.pinned[flow] for flow, name in enumerate(names) if flow in flows.pinned}
     by_step = tuple(operations[step] for step in graph.steps)
-    return JobRun(graph, pinned, flows.names, tuple(iterations), by_step)
+    return JobRun(graph, pinned, flows.names, tuple(iterations), by_step, tuple(passes))
 
 
 def _connections(flows: FlowSet) -> NDArray[np.int64]:
@@ -364,6 +372,7 @@ class _LaidOut:
         self._layout: JobLayout = layout_of(job, len(hosts))
         ends = ((flow.what, hosts[flow.source], hosts[flow.target]) for flow in self._layout.flows())
         self._connection = dict(zip(ends, connection.tolist(), strict=True))
+        self.passes: list[tuple[int, str]] = []
 
     def run(self, tasks: TaskList, course: _Course) -> dict[str, JobStep]:
         """Adds the job's tasks; steps of the graph that it has beside those of its iterations, or instead."""
@@ -376,6 +385,7 @@ class _LaidOut:
                 overlap = Overlap.of(self._job)
             training = TrainingStep(layout, times, self._over, overlap)
             course.run(tasks, ranks, training.run)
+            self.passes = training.passes
             return training.steps
         if isinstance(layout, Experts):
             tokens, over = layout.tokens.tolist(), replace(ranks, over=self._over("expert"))

@@ -59,6 +59,10 @@ class Overlap:
         for name in ("prefetch", "sequence_parallel"):
             if type(values.get(name, False)) is not bool:
                 raise DetourError(f"{name} is {values[name]!r}; it must be true or false")
+        if values.get("prefetch") and not job.get("zero"):
+            raise DetourError(
+                "prefetch gathers weights ahead; it needs zero of 1, 2 or 3, or each rank has all of them"
+            )
         share = values.get("sm_share", 0)
         if type(share) not in (int, float) or not 0 <= share < 1:
             raise DetourError(f"sm_share is {share!r}; it must be a number from 0 to below 1")
@@ -75,6 +79,8 @@ class TrainingStep:
     overlap: Overlap = Overlap()
     steps: dict[str, JobStep] = field(default_factory=dict)
     """of the graph, by name"""
+    passes: list[tuple[int, str]] = field(default_factory=list)
+    """the first task of each pass, in order, and what it is called; what is behind the last one is called nothing"""
 
     def run(self, tasks: TaskList, ranks: Ranks) -> RankWaits:
         """Adds one."""
@@ -97,6 +103,7 @@ class TrainingStep:
                         onward, onward_pass = self._onward(stage, which)
                         came[onward, onward_pass] = self._send(stage, onward, which.way)
                     ahead.popleft()
+        self.passes.append((len(tasks), ""))
         self._finish()
         return self._streams.done()
 
@@ -114,6 +121,8 @@ class TrainingStep:
     def _pass(self, stage: int, which: Pass, came: Waits) -> None:
         """A microbatch at all ranks of a stage, after what has come from the stage before."""
         streams, members, backward = self._streams, self.shape.members(stage), which.way == "backward"
+        chunk = f", chunk {which.chunk}" if self.shape.interleave > 1 else ""
+        self.passes.append((len(streams.tasks), f"{which.way} {which.microbatch}{chunk}"))
         streams.wait(came)
         head_ps = self.times.head_ps if self._ends(stage, which.chunk, False) else 0
         if backward:

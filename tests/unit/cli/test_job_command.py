@@ -20,7 +20,7 @@ CHANGES = [
     (GPT, "--layers 4"), (GPT, "--hidden 256"), (GPT, "--sequence 512"), (GPT, "--micro-batch 2"),
     (GPT, "--tflops 100"), (GPT, "--efficiency 0.5"), (GPT, "--nvlink 1T"), (GPT, "--nvlink none"),
     (GPT, "--recompute"), (GPT, "--recompute selective"), (GPT, "--context 2"), (GPT, "--interleave 2"),
-    (GPT, "--zero 2"), (GPT, "--bucket 25MB"), (GPT, "--prefetch"), (GPT, "--sequence-parallel"),
+    (GPT, "--zero 2"), (GPT, "--bucket 25MB"), ([*GPT, "--zero", "1"], "--prefetch"), (GPT, "--sequence-parallel"),
     (GPT, "--sm-share 0.1"), (MOE, "--expert-chunks 2"),
     (GPT, "--params 350M"), (GPT, "--batch 16"), (GPT, "--tp 4"), (GPT, "--pp 4"),
     (GPT, "--dp 4"), (MOE, "--experts 16"), (MOE, "--top-k 1"), (MOE, "--ep 8"), (MOE, "--skew moe:1.2"),
@@ -75,12 +75,18 @@ def test_a_timeline_of_a_written_job(tmp_path, capsys):
     assert set(run["exposed_us"]) == {"forward", "backward", "gradient", "parameter"}
     assert 0 < run["saved_us"] < run["step_us"]
     assert picture.read_text().count("<svg") == 1
+    names: set[str] = set()
     by_thread: dict[tuple[int, int], list[tuple[float, float]]] = {}
     for event in json.loads(trace.read_text())["traceEvents"]:
         if event["ph"] == "X":
             begin = event["ts"]
+            names.add(event["name"])
             by_thread.setdefault((event["pid"], event["tid"]), []).append((begin, begin + event["dur"]))
     assert {process for process, _ in by_thread} == {1, 2, 3, 4}
+    computed = {
+        f"{way} {number}, chunk {chunk}" for way in ("forward", "backward") for number in range(4) for chunk in (0, 1)
+    }
+    assert names == computed | set(run["exposed_us"])
     for spans in by_thread.values():
         assert all(end <= begin + 1e-6 for (_, end), (begin, _) in pairwise(spans)), "of a thread they do not overlap"
     assert max(end for spans in by_thread.values() for _, end in spans) == pytest.approx(run["step_us"])
@@ -94,6 +100,7 @@ def test_a_timeline_of_a_written_job(tmp_path, capsys):
         ([*GPT, "--interleave", "5"], "layers is 6; with interleave 5 it must be a multiple of 5"),
         ([*GPT, "--context", "3"], "sequence is 2048; it must be a multiple of context, 3"),
         ([*GPT, "--bucket", "some"], "'some' is not"),
+        ([*GPT, "--prefetch"], "prefetch gathers weights ahead; it needs zero of 1, 2 or 3"),
         ([*GPT, "--recompute", "half"], "--recompute"),
         (["gpt", "--params", "big", "--batch", "8"], "is not a number of parameters, like 13B"),
         ([*GPT, "--pp", "5"], "layers is 12; it must be a multiple of pp, 5"),

@@ -182,10 +182,10 @@ def test_communication_kernels_slow_what_their_host_computes() -> None:
     assert result.finish_ps[[other_unit, other_host]].tolist() == [6 * US, 6 * US]
 
 
-@pytest.mark.parametrize("more", [{"duration_ps": 5}, {"unit": -1}, {"slows": 1 << 16}])
-def test_kernels_that_mean_nothing_are_refused(more: dict[str, int]) -> None:
+@pytest.mark.parametrize(("duration_ps", "unit", "slows"), [(5, 0, 1), (0, -1, 1), (0, 0, 1 << 16)])
+def test_kernels_that_mean_nothing_are_refused(duration_ps: int, unit: int, slows: int) -> None:
     tasks = TaskList(2, serial=True)
-    tasks.compute(0, **{"duration_ps": 0, "slows": 1} | more)
+    tasks.compute(0, duration_ps, unit=unit, slows=slows)
     with pytest.raises(DetourError, match="slows a unit"):
         tasks.graph()
 
