@@ -126,6 +126,10 @@ def _place(options: argparse.Namespace) -> int:
 
 def _check_output(options: argparse.Namespace) -> None:
     """With `--format`, `--out` is a folder, otherwise a file. What is wrong is told before any work is done."""
+    for file in options.timeline or ():
+        from detour.experiments.sim import timeline
+
+        timeline.check(file)
     out = options.out
     if options.format and out is None:
         raise DetourError("--format needs a folder to write to: --out DIR")
@@ -229,8 +233,6 @@ def run_placed(options: argparse.Namespace, topology: Topology, down: Failures) 
     events = [event for when, what in options.at or () for event in events_of(topology, when, what)]
     late_ps = time_or_never_of(options.reroute_after or "1ms")
     files = options.timeline or ()
-    for file in files:
-        timeline.check(file)
     plan = JobsPlan(topology, options.jobs, names, events, down, options.rate, late_ps, [] if files else None)
     with timed_bar("place", options.json) as update, noticed() as stop:
         runs = list(run_jobs(plan, lambda what, graph: run_meter(update, graph, what), stop))

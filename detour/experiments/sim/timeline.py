@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from detour.base.errors import DetourError
+from detour.base.extras import require
 from detour.base.files import write_file
 from detour.base.times import MS, US
 from detour.experiments import drawing
@@ -46,8 +47,10 @@ class TimedRun:
 
 
 def check(file: Path) -> None:
-    """Raises DetourError: a timeline is not written to such a file."""
-    if file.suffix not in (".json", *PICTURES):
+    """Raises DetourError: a timeline is not written to such a file, or what draws it is not installed."""
+    if file.suffix in PICTURES:
+        require("matplotlib", "matplotlib", "plot", "a timeline's picture")
+    elif file.suffix != ".json":
         raise DetourError(f"--timeline {file}: expected .json, for Perfetto, or a picture: {', '.join(PICTURES)}")
 
 

@@ -48,6 +48,7 @@ def test_what_people_read(jobs, capsys):
     assert "REPS" in text
     assert "recover us" in text
     assert "ecmp" not in text
+    assert "saved by an ideal network" in text
     assert max(map(len, text.splitlines())) <= 100
 
 
@@ -56,6 +57,8 @@ def test_what_people_read(jobs, capsys):
     [
         (["--at", "1ms", "fail:s0-s2"], "--at is for --run"),
         (["--scheme", "ecmp"], "--scheme is for --run"),
+        (["--timeline", "x.json"], "--timeline is for --run"),
+        (["--run", "--timeline", "x.txt"], "--timeline x.txt: expected .json, for Perfetto, or a picture"),
         (["--run", "--scheme", "ecmp,none"], "there is no scheme 'none'"),
         (["--run", "--at", "soon", "fail:s0-s2"], "is not a time"),
         (["--run", "--reroute-after", "soon"], "is not a time"),
