@@ -152,6 +152,8 @@ def hash_of(ctx: FunctionContext, algorithm: str, inputs: Json, at: Json = None,
     if algorithm not in ALGORITHMS:
         raise refuse(f"hash algorithm '{algorithm}'", at)
     f = ctx.f
+    if ctx.trace:
+        ctx.trace.hashed = None
     if algorithm == "random":
         return f.call(64, runtime(ctx.module, "random"), ["%sw"])
     payload = _payload(ctx) if any(i["type"] == "payload" for i in inputs) else None
@@ -163,8 +165,8 @@ def hash_of(ctx: FunctionContext, algorithm: str, inputs: Json, at: Json = None,
     if payload:
         f.copy(f.at(buffer.start, count), payload[0], payload[1])
         count = f.op("add", count, payload[1])
-    if ctx.trace:
-        ctx.trace.hashed = None if payload else (buffer.start, count)
+    if ctx.trace and not payload:
+        ctx.trace.hashed = buffer.start, count
     if slot is None:
         result = f.call(64, hash_function(ctx.module, algorithm), [buffer.start, count])
     else:

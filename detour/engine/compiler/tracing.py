@@ -80,7 +80,7 @@ class RecordWriter:
     def __init__(self, module: Module) -> None:
         self.forms: list[TraceForm] = []
         self.hashed: tuple[str, Value] | None = None
-        """what the latest hash was computed of, if it is still in memory"""
+        """what the latest hash was computed of, if it is still in memory: for the choice that this hash makes"""
         self._module = module
 
     def record(
@@ -143,7 +143,7 @@ class RecordWriter:
         f.enter(on)
         f.store(f.op("add", number, const(64, 1)), f.at(control, 8 * CHOICES_MADE), 8)
         value = f.load(64, chosen, 8)
-        hashed, self.hashed = self.hashed, None
+        hashed = None if what == "random" else self.hashed
         self.record(f, "choice", [("value", value), ("size", size)], hashed, at=at, what=what, **facts)
         return value
 
