@@ -72,7 +72,7 @@ endif
 $(TOOLS): $(READY)
 ifndef PINNED
 	@echo "Installing linters, test tools and matplotlib (once)"
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,plan,plot,plugins]'
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,plan,plot,plugins,test]'
 	@$(VENV)/bin/python -m compileall -q -j 0 $(VENV)/lib
 endif
 	@touch $(TOOLS)
@@ -119,7 +119,7 @@ pins:
 	@$(PYTHON) -m venv build/pins
 	@build/pins/bin/python -m pip install --quiet --disable-pip-version-check uv
 	@build/pins/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	  --custom-compile-command "make pins" --extra dev --extra plugins --extra plan --extra plot --extra docs pyproject.toml \
+	  --custom-compile-command "make pins" --extra dev --extra plugins --extra plan --extra plot --extra test --extra docs pyproject.toml \
 	  requirements/build.in -o $(PINS)
 
 # The wheel for linux/arm64, built by cross target, under qemu-user.

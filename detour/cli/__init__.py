@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _GROUPS = (
     "lifecycle", "operations", "sim", "lab", "place", "job", "metrics", "fors", "demo",
-    "bench", "reproduce", "fcplus", "topo", "compile", "trace", "coverage", "conformance", "web.command", "runtime_cli",
-    "shell_completion",
+    "bench", "reproduce", "fcplus", "topo", "compile", "trace", "coverage", "test", "conformance", "web.command",
+    "runtime_cli", "shell_completion",
 )  # fmt: skip
 
 _HELP = {
@@ -31,7 +31,7 @@ _HELP = {
         "exec",
     ),
     "simulation": ("sim",),
-    "P4": ("compile", "lab", "switch", "cli", "trace", "coverage", "conformance"),
+    "P4": ("compile", "lab", "switch", "cli", "trace", "coverage", "test", "conformance"),
     "planning": ("topo", "place", "job", "fors", "fcplus"),
     "papers and benchmarks": ("reproduce", "bench"),
     "this machine": ("warm", "completion"),

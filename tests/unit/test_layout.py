@@ -67,7 +67,8 @@ BELOW = {
     "engine": {"base", "topo", "p4", "control", "hosts"},
     "fabric": {"base", "topo", "p4", "control", "hosts", "engine"},
     "experiments": {"base", "topo", "p4", "control", "hosts", "engine", "fabric"},
-    "cli": {"base", "topo", "p4", "control", "hosts", "engine", "fabric", "experiments", "conformance"},
+    "testgen": {"base", "engine", "fabric"},
+    "cli": {"base", "topo", "p4", "control", "hosts", "engine", "fabric", "experiments", "conformance", "testgen"},
 }
 
 

@@ -38,6 +38,7 @@ def test_pins_are_what_the_project_asks_for_on_every_python() -> None:
         *extras["dev"],
         *extras["plugins"],
         *extras["plot"],
+        *extras["test"],
         *project["build-system"]["requires"],
     ]
     for python in PYTHONS:

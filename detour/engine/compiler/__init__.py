@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from detour.engine.compiler.program import Program
 
-__all__ = ["Program", "covering", "model", "older", "program", "tracing"]
+__all__ = [
+    "Program", "context", "covering", "expressions", "ir", "layout", "load", "lookup", "model", "older", "portable",
+    "primitives", "program", "slots", "traced_steps", "tracing", "values",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

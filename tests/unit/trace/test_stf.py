@@ -165,3 +165,14 @@ def test_what_is_read() -> None:
     assert (StfNumber("0b1*0").value, StfNumber("0b1*0").mask, StfNumber("12").mask) == (4, 5, None)
     with pytest.raises(StfError, match=r"^2: "):
         parse_stf("wait\nwait wait")
+
+
+def test_a_random_number_behind_a_checksum_is_traced(tmp_path: Path, run_json: Callable[..., Any]) -> None:
+    """The record of a choice has the input of its own hash, not of one in another part of the program."""
+    program = PROGRAMS.parent / "unit" / "testgen" / "kinds.p4"
+    stf = tmp_path / "test.stf"
+    stf.write_text("add I.exact_t hdr.h.a:9 I.to(port:3)\npacket 1 0109000000000000fef6\nexpect 3 **09\n")
+    report = run_json("trace", "--program", str(program), "--stf", str(stf))
+    events = report["packets"][0]["hops"][0]["trace"]["events"]
+    assert [each["extern"] for each in events if each["kind"] == "extern_call"][-2:] == ["choice", "random"]
+    assert report["mismatches"] == []

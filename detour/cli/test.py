@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`test`: generates tests of a P4 program (docs/test-generation.md)."""
+
+from __future__ import annotations
+
+import argparse
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from detour.base.errors import DetourError
+from detour.base.files import write_file
+from detour.cli.output import Page, present, shown_progress
+from detour.cli.parser import command, counted, output_folder, seconds
+from detour.cli.trace_text import show_packet
+
+if TYPE_CHECKING:
+    from detour.testgen.generate import Generated, Plan
+    from detour.testgen.regress import Difference
+
+_TEXT = "generate tests of a P4 program, with entries, packets and expected outputs"
+_SHOWN = 20
+"""places without a test that are shown"""
+
+
+def register(commands: Any) -> None:
+    test = command(commands, "test", _TEXT, _test)
+    test.add_argument("program", type=Path, metavar="PROGRAM", help="a program NAME.p4 for v1model, or its BMv2 JSON")
+    text = "what tests must reach: branches are statements, branches and table outcomes (branches)"
+    test.option("--cover", text, choices=("statements", "branches"), default="branches")
+    test.option("--tests", "generate at most N tests", "N", counted, default=None)
+    test.option("--seconds", "longest time (60)", "S", seconds, default=60.0)
+    test.option("--seed", "the same seed makes the same tests (0)", "N", counted, default=0)
+    test.option("--fix", "value of a field of extracted headers, like ipv4.ttl=64 (repeatable)", "NAME=VALUE", _fixed,
+                action="append", default=[])  # fmt: skip
+    test.option("--out", "write the tests into DIR", "DIR", output_folder)
+    test.option("--format", "form of the tests that --out writes (stf)", choices=("stf",), default="stf")
+    test.option("--regress", "play the tests in DIR; exit code 1 if one is not as expected", "DIR", Path)
+    text = "play the tests on OTHER too; exit code 1 at the first difference, which is made as small as possible"
+    test.option("--compare", text, "OTHER", Path)
+    test.add_argument("-v", "--verbose", action="store_true", help="show every test, and assignments in traces")
+
+
+def _fixed(text: str) -> tuple[str, int]:
+    name, equals, value = text.partition("=")
+    try:
+        number = int(value, 0)
+    except ValueError:
+        number = -1
+    if not equals or "." not in name or number < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HEADER.FIELD=VALUE, like ipv4.ttl=64")
+    return name, number
+
+
+def _json_of(program: Path) -> Path:
+    if program.suffix != ".p4":
+        return program
+    from detour.p4.build import build
+
+    return build(program).json
+
+
+def _test(options: argparse.Namespace) -> int:
+    if options.regress is not None:
+        if options.compare is not None or options.out is not None:
+            raise DetourError("--regress plays tests that are there: it does not go with --compare or --out")
+        return _regress(options)
+    if find_spec("z3") is None:
+        raise DetourError("generating tests needs z3-solver: pip install 'detour-fabric[test]'")
+    from detour.testgen.generate import Plan, generate, stf_files
+
+    more = {} if options.tests is None else {"most_tests": options.tests}
+    plan = Plan(options.cover, seconds=options.seconds, seed=options.seed, fixed=dict(options.fix), **more)
+    with shown_progress(options.json) as progress:
+        source = _json_of(options.program)
+        generated = generate(source, plan, progress)
+        found = None
+        if options.compare is not None:
+            progress(f"comparing with {options.compare}")
+            found = _compare(options, source, generated)
+    if options.out is not None:
+        options.out.mkdir(exist_ok=True)
+        for file, text in stf_files(generated, options.out):
+            write_file(file, text)
+    document = generated.as_json()
+    if options.compare is not None:
+        document["difference"] = None if found is None else _document(found)
+    present(document, options, lambda page: _show(page, generated, plan, found, options))
+    return 1 if found is not None else 0
+
+
+def _compare(options: argparse.Namespace, source: Path, generated: Generated) -> Difference | None:
+    from detour.testgen.regress import compare
+
+    names = str(options.program), str(options.compare)
+    return compare((source, _json_of(options.compare)), names, generated.tests)
+
+
+def _regress(options: argparse.Namespace) -> int:
+    from detour.testgen.regress import rerun
+
+    with shown_progress(options.json) as progress:
+        progress(f"playing the tests in {options.regress}")
+        count, found = rerun(_json_of(options.program), options.regress, str(options.program))
+
+    def render(page: Page) -> None:
+        for each in found:
+            _show_difference(page, each, options.verbose)
+        page.print(f"{count} tests: {len(found) or 'none'} not as expected", style="red" if found else None)
+
+    present({"tests": count, "differences": [_document(each) for each in found]}, options, render)
+    return 1 if found else 0
+
+
+def _document(found: Difference) -> dict[str, Any]:
+    traces = {name: [packet.as_json() for packet in packets] for name, packets in found.traces.items()}
+    return {"test": found.test, "what": found.texts, "stf": found.stf, "traces": traces}
+
+
+def _show_difference(page: Page, found: Difference, verbose: bool) -> None:
+    from detour.fabric.operations.packet_tracing import document
+
+    page.print(found.test, style="bold")
+    for line in found.texts:
+        page.print(f"    {line}", style="red", whole=True)
+    page.print(found.stf, whole=True)
+    for name, packets in found.traces.items():
+        page.print(name, style="bold")
+        for packet in packets:
+            show_packet(page, document(packet.traced), verbose)
+
+
+def _show(page: Page, generated: Generated, plan: Plan, found: Difference | None, options: argparse.Namespace) -> None:
+    if options.verbose:
+        for test in generated.tests:
+            page.print(test.stf(), whole=True)
+    document = generated.as_json()["coverage"]
+    counts = [f"{document[each]['covered']}/{document[each]['reachable']} {each}" for each in _COUNTED]
+    page.print(f"{len(generated.tests)} tests in {generated.seconds:.1f} s: {', '.join(counts)}")
+    for what, places in (("unreachable", generated.unreachable), ("unknown", generated.unknown)):
+        if places:
+            page.print(f"{what}: {len(places)}", style="bold")
+        for place in places if options.verbose else places[:_SHOWN]:
+            page.print(f"    {place.where}\n        {place.reason}")
+        if len(places) > _SHOWN and not options.verbose:
+            page.print(f"    and {len(places) - _SHOWN} more: -v")
+    if found is not None:
+        _show_difference(page, found, options.verbose)
+    elif options.compare is not None:
+        page.print(f"no test differs on {options.compare}")
+
+
+_COUNTED = ("statements", "branches", "outcomes")

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a symbolic execution has in common: headers as values, variables, places that were reached, and what is assumed.
+
+`SymbolicContext` is the compiler's `FunctionContext` with fields in the memory of a `State`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from detour.base.errors import DetourError
+from detour.engine import phv
+from detour.engine.compiler.context import CompilationUnit, FunctionContext, HeaderRef, UnionRef
+from detour.engine.compiler.covering import SiteWriter
+from detour.engine.compiler.ir import TRUE, Function, Value, const
+from detour.engine.compiler.layout import Layout
+from detour.engine.compiler.load import find_field
+from detour.engine.compiler.model import ActionIr, FieldSpec, Header, Json, Model, Stack, TableIr, one_line
+from detour.engine.compiler.slots import Slots
+from detour.engine.compiler.tracing import source_of
+from detour.testgen.state import Condition, State, conjunction, merged, z3
+from detour.testgen.terms import (
+    NotModelled,
+    SymbolicFunction,
+    SymbolicModule,
+    Term,
+    from_vector,
+    term_of,
+)
+
+SiteKey = tuple[str, str, str]
+"""kind, name and outcome, as in `CoverageSite`"""
+_PADDING = "_padding"
+_FAULTS = {
+    phv.ERROR_ASSERT: "assert", phv.ERROR_DIVISION: "division by zero", phv.ERROR_INDEX: "index out of bounds",
+}  # fmt: skip
+
+
+class Assumption(NamedTuple):
+    """A term that has to hold; `reason`: what symbolic execution does not follow, "" if there is no such thing."""
+
+    term: Term
+    reason: str
+
+
+Conditions = tuple[Condition, ...]
+
+
+class Fault(NamedTuple):
+    """What an execution must not do, and when it does."""
+
+    what: str
+    conditions: Conditions
+    when: Term
+
+
+class Hash(NamedTuple):
+    """A call of a hash: its result is a variable until the inputs are known. `parts`: (is there, value)."""
+
+    result: Term
+    algorithm: str
+    parts: list[tuple[Term, Value]]
+
+
+class Lookup(NamedTuple):
+    """A table that was searched: its key, and what a test chooses. `action`: a number, of `table.actions` if there is
+    an entry (`hit`), else of `defaults`. `arguments`: by whether it hits, and that number."""
+
+    table: TableIr
+    defaults: list[ActionIr | None]
+    conditions: Conditions
+    key: list[Value]
+    hit: Term
+    action: Term
+    arguments: dict[tuple[bool, int], list[Value]]
+
+
+@dataclass
+class Findings:
+    """What an execution came across: the conditions for reaching places, variables, hashes, faults."""
+
+    reached: dict[SiteKey, list[Conditions]] = field(default_factory=dict)
+    assumptions: list[Assumption] = field(default_factory=list)
+    variables: dict[str, Term] = field(default_factory=dict)
+    free: set[str] = field(default_factory=set)
+    """names of variables whose value no test can set: time, random numbers, hashes"""
+    hashes: list[Hash] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    not_followed: set[str] = field(default_factory=set)
+    """what tests could do and these do not: without it nothing is proven"""
+    registers: list[tuple[str, Conditions, Value]] = field(default_factory=list)
+    """each read of a register: array, where, index"""
+    lookups: list[Lookup] = field(default_factory=list)
+
+    def copy(self) -> Findings:
+        """For another way on; what is found there is not found here."""
+        return Findings(
+            {key: list(states) for key, states in self.reached.items()}, list(self.assumptions), dict(self.variables),
+            set(self.free), list(self.hashes), list(self.faults), set(self.not_followed), list(self.registers),
+            list(self.lookups),
+        )  # fmt: skip
+
+
+class Sites(SiteWriter):
+    """In place of the compiler's counters: notes that a place was reached."""
+
+    def __init__(self, context: SymbolicContext) -> None:
+        super().__init__(0)
+        self._context = context
+
+    def reached(self, f: Function, kind: str, name: str, outcome: str = "", at: Json = None) -> None:
+        self._context.reach((kind, name, outcome), self._context.f.state.conditions)
+
+    def _either(self, f: Function, value: Value, kind: str, name: str, outcomes: tuple[str, str], at: Json) -> None:
+        texts = [condition_text(name, at, outcome) for outcome in outcomes]
+        for outcome, conditions in zip(outcomes, self._context.f.state.branches(*either(value), texts), strict=True):
+            self._context.reach((kind, name, outcome), conditions)
+
+
+def either(value: Value) -> tuple[Term | bool, Term | bool]:
+    """A condition and its opposite, for `State.fork`."""
+    if value.const is not None:
+        return bool(value.const), not value.const
+    return term_of(value), z3.Not(term_of(value))
+
+
+def condition_text(name: str, at: Json, outcome: str) -> str:
+    """A condition in the words of the source."""
+    source = source_of(at)
+    if source is None:
+        return f"{name} is {outcome}"
+    return f"{source['file']}:{source['line']} {one_line(source['text'])} is {outcome}"
+
+
+class SymbolicContext(FunctionContext):
+    """See the module. `findings` may be replaced when execution goes on elsewhere."""
+
+    f: SymbolicFunction
+
+    def __init__(
+        self, model: Model, layout: Layout, slots: Slots, fixed: Mapping[str, int], proves: bool = False
+    ) -> None:
+        """`fixed`: values that the user gave to fields of packets. `proves`: what is not followed may have any result,
+        so that all that cannot be reached is unreachable."""
+        module = SymbolicModule()
+        super().__init__(CompilationUnit(model, layout, slots, module), "symbolic")
+        self.cover = Sites(self)
+        self.findings = Findings()
+        self.fixed_values = dict(fixed)
+        self.proves = proves
+        for header in model.headers.values():
+            if (spec := header.type.variable) is not None:
+                place = self.f.at("%phv", layout.place(header, spec).offset)
+                self.f.variable_fields[place] = f"{header.name}.{spec.name}"
+
+    def reach(self, site: SiteKey, conditions: Conditions) -> None:
+        """Under these conditions a place is reached."""
+        self.findings.reached.setdefault(site, []).append(conditions)
+
+    # -- variables
+
+    def variable(self, name: str, bits: int, free: bool = False) -> Value:
+        """A variable; `free`: its value cannot be set by a test."""
+        unique, number = name, 2
+        while unique in self.findings.variables:
+            unique, number = f"{name}#{number}", number + 1
+        term = z3.BitVec(unique, bits)
+        self.findings.variables[unique] = term
+        if free:
+            self.findings.free.add(unique)
+        return from_vector(bits, term)
+
+    def assume(self, term: Term, reason: str = "") -> None:
+        """Where execution is, something holds."""
+        conditions = self.f.state.conditions
+        whole = z3.Implies(conjunction(c.term for c in conditions), term) if conditions else term
+        self.findings.assumptions.append(Assumption(whole, reason))
+
+    def always(self, term: Term) -> None:
+        """Something holds wherever execution is."""
+        self.findings.assumptions.append(Assumption(term, ""))
+
+    def fork_on(self, condition: Value, texts: list[str]) -> list[State]:
+        """The states in which a condition holds and does not."""
+        return self.f.state.fork(*either(condition), texts)
+
+    def give_up(self, reason: str) -> None:
+        """Tests do not come here, and nothing is known of what follows."""
+        if self.proves:
+            self.findings.not_followed.add(reason)
+        elif not self.f.state.dead:
+            self.assume(z3.BoolVal(False), reason)
+
+    @contextmanager
+    def giving_up(self) -> Iterator[None]:
+        """Gives up where something inside is not modelled."""
+        try:
+            yield
+        except NotModelled as error:
+            self.give_up(str(error))
+        except DetourError as error:
+            self.give_up(str(error))
+
+    def fail(self, error: int, when: Value = TRUE) -> None:
+        if when.const == 0 or self.f.state.dead:
+            return
+        self.note_fault(_FAULTS.get(error, "endless loop"), when)
+        self.assume(z3.Not(term_of(when)))
+
+    def note_fault(self, what: str, when: Value) -> None:
+        """Here, under a condition, the program does what it should not."""
+        self.findings.faults.append(Fault(what, self.f.state.conditions, term_of(when)))
+
+    # -- fields
+
+    def drop_port(self) -> Value:
+        return const(32, phv.DROP_PORT)
+
+    def touch(self, header: Header) -> None:
+        pass
+
+    def load_field(self, ref: HeaderRef, spec: FieldSpec) -> Value:
+        if spec.variable:
+            raise NotModelled(f"{ref.header.name}.{spec.name} has a variable length")
+        if _is_standard(ref, spec):
+            return self.f.resize(self.fixed(*_standard(spec)), spec.bits)
+        return self.f.load(spec.bits + spec.signed, f"{ref.header.name}.{spec.name}")
+
+    def store_field(self, ref: HeaderRef, spec: FieldSpec, value: Value) -> None:
+        if _is_standard(ref, spec):
+            offset, bits = _standard(spec)
+            self.set_fixed(offset, self.f.resize(self.f.resize(value, spec.bits), bits))
+        elif not spec.name.startswith(_PADDING):
+            bits = spec.bits + spec.signed
+            self.f.store(self.f.resize(value, bits, spec.signed), f"{ref.header.name}.{spec.name}")
+
+    def variable_field(self, ref: HeaderRef, spec: FieldSpec) -> Value | None:
+        """A field of variable length as it is; None: it is empty."""
+        value = self.f.state.memory.get(f"{ref.header.name}.{spec.name}")
+        if value is not None and value.bits < 0:
+            raise NotModelled(f"the length of {ref.header.name}.{spec.name} depends on conditions")
+        return value
+
+    def header_bits(self, ref: HeaderRef) -> list[Value]:
+        """The fields of a header as they are on the wire."""
+        values = []
+        for spec in ref.type.fields:
+            if spec.variable:
+                value = self.variable_field(ref, spec)
+                values += [value] if value is not None else []
+            else:
+                values.append(self.f.resize(self.load_field(ref, spec), spec.bits))
+        return values
+
+    def clear_header(self, ref: HeaderRef) -> None:
+        """All fields become zero; a field of variable length keeps its length."""
+        for spec in ref.type.fields:
+            bits = spec.bits + spec.signed
+            if spec.variable:
+                before = self.variable_field(ref, spec)
+                bits = before.bits if before else 0
+            if bits:
+                self.f.store(const(bits, 0), f"{ref.header.name}.{spec.name}")
+
+    def copy_header(self, to: HeaderRef, of: HeaderRef) -> None:
+        """Copies all fields."""
+        for spec in to.type.fields:
+            if spec.variable:
+                self.move(f"{of.header.name}.{spec.name}", f"{to.header.name}.{spec.name}")
+            else:
+                self.store_field(to, spec, self.load_field(of, find_field(of.header, spec.name)))
+
+    def move(self, of: str, to: str) -> None:
+        """Copies a place in memory, also one that has never been written."""
+        value = self.f.state.memory.get(of)
+        if value is None:
+            self.f.state.memory.pop(to, None)
+        else:
+            self.f.state.memory[to] = value
+
+    # -- validity and stacks
+
+    def is_valid(self, ref: HeaderRef) -> Value:
+        return TRUE if ref.header.metadata else self.f.load(1, f"{ref.header.name}.$valid$")
+
+    def set_valid(self, ref: HeaderRef, valid: bool) -> None:
+        if ref.header.metadata:
+            return
+        for sibling in ref.siblings if valid else ():
+            self.f.store(const(1, 0), f"{sibling.header.name}.$valid$")
+        self.f.store(const(1, valid), f"{ref.header.name}.$valid$")
+
+    def element(self, stack: Stack, index: Value) -> UnionRef:
+        if index.const is None:
+            raise NotModelled(f"an element of the stack {stack.name} that is chosen by a value")
+        if index.const >= len(stack.elements):
+            self.fail(phv.ERROR_INDEX)
+            return tuple(map(self.ref, stack.elements[0]))
+        return super().element(stack, index)
+
+    # -- control
+
+    def when(self, cond: Value, then: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
+        if cond.const is not None:
+            super().when(cond, then, otherwise)
+            return
+        yes, no = self.f.state.fork(*either(cond), ["", ""])
+        self.f.state = yes
+        then()
+        yes, self.f.state = self.f.state, no
+        if otherwise:
+            otherwise()
+        self.f.state = merged([yes, self.f.state])
+
+
+def _is_standard(ref: HeaderRef, spec: FieldSpec) -> bool:
+    return ref.header.name == "standard_metadata" and spec.name in phv.STANDARD_FIELDS
+
+
+def _standard(spec: FieldSpec) -> tuple[int, int]:
+    offset, size = phv.STANDARD_FIELDS[spec.name]
+    return offset, 8 * size

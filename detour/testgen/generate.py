@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of a program: for each place that packets have not reached yet, the question whether one can; every answer is
+played on the engine before it counts."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from detour.base.errors import DetourError
+from detour.base.progress import Progress, silent
+from detour.engine.compiler.covering import BRANCH, STATEMENT, TABLE_OUTCOME
+from detour.engine.compiler.portable import V1MODEL
+from detour.engine.compiler.program import Program
+from detour.engine.coverage.document import Point, ProgramCoverage
+from detour.testgen.context import Conditions, SiteKey
+from detour.testgen.parsing import Way
+from detour.testgen.solving import Contradiction, Question, Undecided
+from detour.testgen.state import z3
+from detour.testgen.switch import TestSwitch, differences
+from detour.testgen.switching import Execution, Shape, SymbolicSwitch
+from detour.testgen.testcase import Test
+
+COVER = ("statements", "branches")
+_KINDS = {"statements": (STATEMENT,), "branches": (STATEMENT, BRANCH, TABLE_OUTCOME)}
+_EFFORT = 20_000_000
+"""of z3 for a query, in its own units: the same on every machine; some seconds"""
+_MOST_WAYS = 400
+_WAYS_BEFORE_PROOFS = 4
+_MOST_UNDECIDED = 3
+"""ways on which a place may depend on what no test can set, before it is left alone"""
+_SEARCH = 0.75
+"""of the time: the rest is for proofs"""
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is wanted. `fixed`: values of fields of packets, by the header's and the field's names."""
+
+    cover: str = "branches"
+    most_tests: int = 10_000
+    seconds: float = 60.0
+    seed: int = 0
+    fixed: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Uncovered:
+    """A place that no test reaches, and why."""
+
+    where: str
+    reason: str
+
+
+@dataclass
+class Generated:
+    """The result. `unreachable`: proven; `unknown`: neither reached nor proven unreachable."""
+
+    tests: list[Test]
+    coverage: ProgramCoverage
+    unreachable: list[Uncovered]
+    unknown: list[Uncovered]
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """The document of `detour test --json`."""
+        totals = self.coverage.totals()
+        covered = {"statements": totals["statements"], "branches": totals["branches"], "outcomes": totals["actions"]}
+        shown = [
+            [{"where": each.where, "reason": each.reason} for each in some] for some in (self.unreachable, self.unknown)
+        ]
+        return {
+            "tests": [test.as_json() for test in self.tests],
+            "coverage": {**covered, "unreachable": shown[0], "unknown": shown[1]},
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def generate(source: Path, plan: Plan, progress: Progress = silent) -> Generated:
+    """Generate tests of a program in a file of BMv2 JSON. Raises DetourError: it is no such file, the engine cannot run
+    it, or it is not written for v1model."""
+    program = Program(Program.from_json(source).json, covered=True)
+    if program.model.architecture != V1MODEL:
+        raise DetourError(f"{source}: it is written for {program.model.architecture}; tests are for v1model only")
+    _check_fixed(program, plan.fixed)
+    return _Generator(program, plan, progress).run()
+
+
+def _check_fixed(program: Program, fixed: Mapping[str, int]) -> None:
+    """Raises DetourError for a field that the program does not have, or a value that is too large for it."""
+    fields = {
+        f"{header.name}.{spec.name}": spec.bits
+        for header in program.model.headers.values()
+        if not header.metadata
+        for spec in header.type.fields
+    }
+    for name, value in fixed.items():
+        if name not in fields:
+            raise DetourError(f"--fix {name}: no header has this field")
+        if value >> fields[name]:
+            raise DetourError(f"--fix {name}={value}: the field has {fields[name]} bits")
+
+
+class _Generator:
+    def __init__(self, program: Program, plan: Plan, progress: Progress) -> None:
+        self._program, self._plan, self._progress = program, plan, progress
+        self._start = time.monotonic()
+        self._switch = SymbolicSwitch(program.model, plan.fixed, _MOST_WAYS, _EFFORT)
+        self._tests: list[Test] = []
+        self._points: dict[SiteKey, Point] = {}
+        for site in program.coverage_sites:
+            self._points[site.kind, site.name, site.outcome] = Point.of(site, 0)
+        self._hits: dict[Key, int] = {}
+        self._reasons: dict[Key, list[tuple[str, ...]]] = {}
+        """contradictions, for each way on which a place was not reached"""
+        self._open: dict[Key, str] = {}
+        """why nothing is proven about a place"""
+        self._not_followed: set[str] = set()
+        self._skipped: list[Way] = []
+        self._undecided: Counter[Key] = Counter()
+        self._proofs: dict[Key, str] = {}
+        self._prover: _Prover | None = None
+
+    def run(self) -> Generated:
+        with TestSwitch(self._program) as switch:
+            self._engine = switch
+            complete = self._follow_ways()
+        self._not_followed |= self._switch.parser.cut_short
+        return self._result(complete)
+
+    def _follow_ways(self) -> bool:
+        """Makes tests for all ways through the parser. False: some were not followed."""
+        complete = True
+        shapes: set[Shape] = set()
+        for number, way in enumerate(self._switch.parser.ways(), 1):
+            if self._is_over:
+                return False
+            shape = self._switch.shape(way)
+            if shape in shapes and not any(self._is_open(site) for site in way.findings.reached):
+                self._skipped.append(way)
+                continue
+            self._progress(f"{len(self._tests)} tests, way {number} through the parser")
+            shapes.add(shape)
+            self._cover(self._switch.execution(way))
+            if len(shapes) == _WAYS_BEFORE_PROOFS:
+                self._prove()
+        return complete and self._follow_skipped()
+
+    def _follow_skipped(self) -> bool:
+        """Ways whose headers other ways had too, if something is still missing."""
+        for way in self._skipped:
+            if self._is_over:
+                return False
+            if not self._wanted():
+                break
+            self._cover(self._switch.execution(way))
+        return True
+
+    def _is_open(self, site: SiteKey) -> bool:
+        """Whether it is worth while to ask for packets that reach a place."""
+        point = self._points.get(site)
+        if point is None or point.kind not in _KINDS[self._plan.cover] or self._hits.get(point.key):
+            return False
+        return point.key not in self._proofs and self._undecided[point.key] < _MOST_UNDECIDED
+
+    @property
+    def _is_over(self) -> bool:
+        over = time.monotonic() - self._start > self._plan.seconds * _SEARCH
+        return over or len(self._tests) >= self._plan.most_tests
+
+    # -- covering
+
+    def _wanted(self) -> dict[Key, Point]:
+        kinds = _KINDS[self._plan.cover]
+        return {p.key: p for p in self._points.values() if p.kind in kinds and not self._hits.get(p.key)}
+
+    def _cover(self, execution: Execution) -> None:
+        """Makes tests of what can be reached this way."""
+        self._not_followed |= {a.reason for a in execution.findings.assumptions if a.reason}
+        self._not_followed |= execution.findings.not_followed
+        question = Question(execution, _EFFORT, self._plan.seed)
+        for site, ways in execution.findings.reached.items():
+            for conditions in ways if self._is_open(site) else ():
+                if self._is_over or self._try(question, self._points[site], conditions):
+                    break
+
+    def _try(self, question: Question, point: Point, conditions: Conditions) -> bool:
+        """Whether a packet reaches a point that way."""
+        answer = self._ask(question, point.title, conditions, point.key)
+        if isinstance(answer, Contradiction):
+            self._reasons.setdefault(point.key, []).append(answer.texts)
+        elif answer is not None and not self._hits.get(point.key):
+            self._open.setdefault(point.key, "packets that should come there do not on the engine")
+        return bool(self._hits.get(point.key))
+
+    def _ask(
+        self, question: Question, title: str, conditions: Conditions, key: Key = ()
+    ) -> Test | Contradiction | None:
+        try:
+            answer = question.ask(conditions)
+        except Undecided as why:
+            self._undecided[key] += 1
+            self._open.setdefault(key, f"{why} depends on time, random numbers or a hash")
+            return None
+        if answer is None:
+            self._open.setdefault(key, "the solver took too long")
+        elif isinstance(answer, Test):
+            answer.covers.append(title)
+            self._play(answer, key)
+        return answer
+
+    def _play(self, test: Test, key: Key) -> None:
+        """Plays a test and counts what it reaches; one that the engine does not confirm is thrown away."""
+        counts = self._program.coverage
+        before = counts.copy()
+        try:
+            wrong = differences(self._engine.play(test.stf()))
+        except DetourError as error:
+            wrong = [str(error)]
+        if wrong:
+            counts[:] = before
+            self._open[key] = f"the engine does not confirm the test: {wrong[0]}"
+            return
+        reached = [s for s, n in zip(self._program.coverage_sites, counts - before, strict=False) if n]
+        for site in reached:
+            point = Point.of(site, 0)
+            self._hits[point.key] = self._hits.get(point.key, 0) + 1
+        self._tests.append(test)
+
+    # -- the result
+
+    def _result(self, complete: bool) -> Generated:
+        self._prove()
+        unreachable, unknown = [], []
+        for key, point in self._wanted().items():
+            reason = self._why_unknown(key, complete)
+            proof = self._proofs.get(key) or (self._proof(point) if reason is None else None)
+            if proof is not None:
+                unreachable.append(Uncovered(point.title, proof))
+            else:
+                unknown.append(Uncovered(point.title, reason or "no test was found"))
+        points = (
+            Point.of(s, int(n)) for s, n in zip(self._program.coverage_sites, self._program.coverage, strict=False)
+        )
+        name = Path(str(self._program.json.get("program") or "program")).stem
+        coverage = ProgramCoverage.of(name, "", points)
+        return Generated(self._tests, coverage, unreachable, unknown, time.monotonic() - self._start)
+
+    def _prove(self) -> None:
+        """Looks for proofs of what was not reached so far."""
+        missed = [key for key in self._wanted() if key not in self._proofs]
+        if not missed:
+            return
+        self._prover = self._prover or _Prover(self._program, self._plan)
+        for key in missed:
+            if time.monotonic() - self._start < self._plan.seconds:
+                proof = self._prover.proof([site for site, p in self._points.items() if p.key == key])
+                if proof is not None:
+                    self._proofs[key] = proof
+
+    def _why_unknown(self, key: Key, complete: bool) -> str | None:
+        if key in self._open:
+            return self._open[key]
+        if not complete:
+            return "the time is over"
+        if self._not_followed:
+            return f"not followed: {', '.join(sorted(self._not_followed))}"
+        return None
+
+    def _proof(self, point: Point) -> str | None:
+        """The conditions that contradict each other, of the way on which they are fewest."""
+        texts = min(self._reasons.get(point.key, []) or self._dead_ends(point), key=len, default=())
+        if texts:
+            return "; ".join(texts)
+        return "no way through the parser comes there" if point.name.startswith("state ") else None
+
+    def _dead_ends(self, point: Point) -> list[tuple[str, ...]]:
+        ends = self._switch.parser.dead_ends
+        return [
+            tuple(c.text for c in conditions if c.text)
+            for site, conditions, _ in ends
+            if (p := self._points.get(site)) is not None and p.key == point.key
+        ]
+
+
+class _Prover:
+    """Shows that no packet whatever reaches places of the controls."""
+
+    def __init__(self, program: Program, plan: Plan) -> None:
+        switch = SymbolicSwitch(program.model, plan.fixed, 0, _EFFORT, proves=True)
+        self._findings = switch.any_packet()
+        self._solver = z3.Solver()
+        self._solver.set("rlimit", _EFFORT)
+        self._solver.add(*(a.term for a in self._findings.assumptions))
+
+    def proof(self, sites: list[SiteKey]) -> str | None:
+        """The conditions that contradict each other; None: there is no proof."""
+        if self._findings.not_followed or any(site[1].startswith("state ") for site in sites):
+            return None
+        reached = [self._findings.reached.get(site, []) for site in sites]
+        if not all(reached):
+            return None
+        reasons = []
+        for conditions in (each for ways in reached for each in ways):
+            marks = [z3.Bool(f"condition {number}") for number in range(len(conditions))]
+            self._solver.push()
+            self._solver.add(*(z3.Implies(m, c.term) for m, c in zip(marks, conditions, strict=True)))
+            answer = self._solver.check(*marks)
+            core = {str(each) for each in self._solver.unsat_core()} if answer == z3.unsat else set()
+            self._solver.pop()
+            if answer != z3.unsat:
+                return None
+            reasons.append(
+                "; ".join(c.text for m, c in zip(marks, conditions, strict=True) if str(m) in core and c.text)
+            )
+        return min(filter(None, reasons), key=len, default="its conditions contradict each other")
+
+
+def stf_files(generated: Generated, folder: Path) -> Iterator[tuple[Path, str]]:
+    """The files of STF that tests become, and their text."""
+    for number, test in enumerate(generated.tests, 1):
+        yield folder / f"test{number:04}.stf", test.stf()

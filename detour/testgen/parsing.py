@@ -1,0 +1,471 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ways through a parser, one at a time: on each, headers are at fixed places of the packet.
+
+What is read of a packet becomes variables as it is read; the packet's length is one more. Lengths of fields and
+advances that are computed are followed for each value that they can have.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from detour.engine import phv
+from detour.engine.compiler.context import HeaderRef
+from detour.engine.compiler.covering import BRANCH
+from detour.engine.compiler.expressions import Number, boolean, exact, low, lvalue, member_of, read
+from detour.engine.compiler.ir import FALSE, TRUE, Value, const
+from detour.engine.compiler.model import Json, find, parse_hex
+from detour.engine.compiler.primitives import assign, assign_number
+from detour.engine.compiler.traced_steps import case_of, key_name
+from detour.testgen.context import (
+    Assumption,
+    Conditions,
+    Findings,
+    SiteKey,
+    SymbolicContext,
+    condition_text,
+    either,
+)
+from detour.testgen.externs import run_call
+from detour.testgen.state import State, z3
+from detour.testgen.terms import NotModelled, concatenated, folded, from_vector, term_of, vector_of
+
+MOST_BYTES = 1500
+"""of a packet"""
+_INVALID = "ParserInvalidArgument"
+_MOST_VALUES = 16
+"""of a length that is computed"""
+_MOST_VISITS = 40
+
+
+@dataclass
+class Packet:
+    """What was read of a packet: variables one behind the other."""
+
+    parts: list[Value] = field(default_factory=list)
+    bits: int = 0
+
+    def copy(self) -> Packet:
+        return Packet(list(self.parts), self.bits)
+
+    def read(self, ctx: SymbolicContext, at: int, bits: int, name: str) -> Value:
+        """The value of `bits` bits at a bit position, not far behind what was read before."""
+        if at + bits > self.bits:
+            first = max(at, self.bits)
+            if first > self.bits:
+                self._grow(ctx, first - self.bits, "packet")
+            self._grow(ctx, at + bits - self.bits, name)
+        pieces, start = [], 0
+        for part in self.parts:
+            low_end, high_end = max(at, start), min(at + bits, start + part.bits)
+            if low_end < high_end:
+                below = start + part.bits - high_end
+                piece = part if high_end - low_end == part.bits else _cut(part, below, high_end - low_end)
+                pieces.append(piece)
+            start += part.bits
+        return pieces[0] if len(pieces) == 1 else concatenated(pieces)
+
+    def _grow(self, ctx: SymbolicContext, bits: int, name: str) -> None:
+        self.parts.append(ctx.variable(name, bits))
+        self.bits += bits
+
+
+def _cut(value: Value, below: int, bits: int) -> Value:
+    return from_vector(bits, z3.Extract(below + bits - 1, below, vector_of(value)))
+
+
+@dataclass
+class Way:
+    """A way through the parser, or as far as it has come. `at`: bytes that were consumed, of `least` that must be
+    there; `most`: the longest packet that comes this way."""
+
+    state: State
+    findings: Findings
+    packet: Packet
+    names: tuple[str, ...] = ()
+    operation: int = 0
+    at: int = 0
+    least: int = 1
+    most: int = MOST_BYTES
+    error: str = ""
+
+    def ends(self, error: str) -> Way:
+        return replace(self, error=error)
+
+
+class Parser:
+    """`ways` are all ways through the parser."""
+
+    def __init__(self, ctx: SymbolicContext, most_ways: int, effort: int) -> None:
+        self.ctx, self.f = ctx, ctx.f
+        parsers = ctx.model.json["parsers"]
+        self._states = {s["name"]: s for s in parsers[0]["parse_states"]} if parsers else {}
+        self._first = parsers[0]["init_state"] if parsers else None
+        self._most_ways = most_ways
+        self._solver = z3.Solver()
+        self._solver.set("rlimit", effort)
+        self.cut_short: set[str] = set()
+        """why there are more ways than those that were followed"""
+        self.dead_ends: list[tuple[SiteKey, Conditions, list[Assumption]]] = []
+        """transitions that no packet takes on some way, with the conditions that contradict each other"""
+
+    def ways(self) -> Iterator[Way]:
+        """Each is to be finished (`finish`) before the next one."""
+        start = Way(State(), Findings(), Packet())
+        self._enter(start)
+        self.ctx.set_fixed(phv.INGRESS_PORT, self.f.resize(self.ctx.variable("port", 9), 32))
+        self.ctx.set_fixed(phv.PACKET_LENGTH, self.ctx.variable("packet.length", 32))
+        self.ctx.set_fixed(phv.INGRESS_GLOBAL_TIMESTAMP, self.ctx.variable("time", 64, free=True))
+        self.ctx.always(z3.ULT(start.findings.variables["port"], phv.DROP_PORT))
+        waiting: list[tuple[Way, str | None]] = [(start, self._first)]
+        entered: Counter[str | None] = Counter()
+        given = 0
+        while waiting:
+            # A state that few ways have entered first: what packets have not reached may be there.
+            number = min(range(len(waiting)), key=lambda at: entered[waiting[at][1]])
+            way, name = waiting.pop(number)
+            if way.error or name is None:
+                if given >= self._most_ways:
+                    self.cut_short.add(f"the parser has more than {self._most_ways} ways")
+                    return
+                given += 1
+                yield way
+            else:
+                entered[name] += 1
+                waiting.extend(self._run_state(way, name))
+
+    def _enter(self, way: Way) -> None:
+        self.f.state, self.ctx.findings = way.state, way.findings
+
+    def finish(self, way: Way) -> None:
+        """Leaves what a control sees of the parser's result; execution is at the end of this way."""
+        self._enter(way)
+        errors = self.ctx.model.errors
+        length = self.ctx.fixed(phv.PACKET_LENGTH)
+        for how, bound in ((z3.UGE, way.least), (z3.ULE, way.most)):
+            self.ctx.always(how(term_of(length), bound))
+        self.ctx.set_fixed(phv.LENGTH_REGISTER, length)
+        self.ctx.set_fixed(phv.INGRESS_LENGTH, length)
+        self.ctx.set_fixed(phv.PARSER_ERROR, const(32, errors[way.error or "NoError"]))
+
+    # -- states
+
+    def _run_state(self, way: Way, name: str) -> list[tuple[Way, str | None]]:
+        """What comes of a way in a state: ways with the next state, or that end."""
+        if name not in self._states or way.names.count(name) > _MOST_VISITS:
+            self.cut_short.add(f"state {name} comes back more than {_MOST_VISITS} times")
+            return []
+        state = self._states[name]
+        done: list[tuple[Way, str | None]] = []
+        going = [replace(way, names=(*way.names, name), operation=0)]
+        while going:
+            one = going.pop()
+            if one.error:
+                done.append((one, None))
+            elif one.operation == len(state["parser_ops"]):
+                done += self._transition(one, state)
+            else:
+                going += self._next(one, state)
+        return done
+
+    def _next(self, way: Way, state: Json) -> list[Way]:
+        """Executes one operation of a state."""
+        self._enter(way)
+        op, where = state["parser_ops"][way.operation], f"state {state['name']}"
+        self.ctx.cover.statement(self.f, where, way.operation, op)
+        on = replace(way, operation=way.operation + 1)
+        try:
+            return self._operation(on, op, f"{where} #{way.operation}")
+        except NotModelled as error:
+            self.cut_short.add(str(error))
+            return []
+
+    def _operation(self, way: Way, op: Json, where: str) -> list[Way]:
+        args = op["parameters"]
+        match op["op"]:
+            case "extract" | "extract_VL":
+                return self._extract(way, args[0], args[1] if len(args) > 1 else None, op)
+            case "set":
+                return self._set(way, args[0], args[1], op)
+            case "verify":
+                return self._verify(way, args[0], args[1], op, where)
+            case "primitive":
+                run_call(self.ctx, args[0])
+                return [way]
+            case "shift":
+                return self._take(way, args[0])
+            case "advance":
+                return self._advance(way, args[0])
+        raise NotModelled(f"the parser operation {op['op']}")
+
+    def _fork(self, way: Way, conditions: list[Any], texts: list[str]) -> list[Way | None]:
+        """The way, once for each condition that a packet can fulfil."""
+        ways: list[Way | None] = []
+        for state in way.state.fork(*conditions, texts):
+            dead = state.dead or not self._possible(state, way.findings)
+            ways.append(
+                None if dead else replace(way, state=state, findings=way.findings.copy(), packet=way.packet.copy())
+            )
+        return ways
+
+    def _possible(self, state: State, findings: Findings) -> bool:
+        self._solver.push()
+        self._solver.add(*(c.term for c in state.conditions), *(a.term for a in findings.assumptions))
+        possible = self._solver.check() != z3.unsat
+        self._solver.pop()
+        return possible
+
+    # -- taking bytes
+
+    def _require(self, way: Way, count: int) -> tuple[Way | None, list[Way]]:
+        """The way on which `count` more bytes are there, and those that end because they are not."""
+        needed = way.at + count
+        short = []
+        if way.least < needed:
+            short = [replace(self._copied(way), most=min(way.most, needed - 1)).ends("PacketTooShort")]
+        if needed > way.most:
+            return None, short
+        return replace(way, least=max(way.least, needed)), short
+
+    def _copied(self, way: Way) -> Way:
+        return replace(way, state=way.state.copy(), findings=way.findings.copy(), packet=way.packet.copy())
+
+    def _take(self, way: Way, count: int) -> list[Way]:
+        on, short = self._require(way, count)
+        return [*short, *([replace(on, at=on.at + count)] if on else [])]
+
+    def _extract(self, way: Way, what: Json, length: Json, op: Json) -> list[Way]:
+        refs = self._target(way, what, op)
+        if refs is None:
+            return [way.ends("StackOutOfBounds")]
+        ref, stack = refs
+        ways: list[Way] = []
+        for one, bits, error in self._lengths(way, ref, length):
+            if error:
+                ways.append(one.ends(error))
+                continue
+            on, short = self._require(one, (ref.type.bits + bits) // 8)
+            ways += short
+            if on is None:
+                continue
+            ways.append(self._fill(on, ref, bits))
+            if stack is not None:
+                self.ctx.set_next(stack, self.f.op("add", self.ctx.next_index(stack), const(32, 1)))
+        return ways
+
+    def _target(self, way: Way, what: Json, op: Json) -> tuple[HeaderRef, Any] | None:
+        """The header to extract, and its stack; None: the stack is full."""
+        ctx = self.ctx
+        if what["type"] == "regular":
+            return ctx.header(what["value"], op), None
+        member, name = 0, what["value"]
+        if what["type"] == "union_stack":
+            name = what["value"][0]
+            member = member_of(find(ctx.model.union_stacks, name, "stack of header unions", op), what["value"][1], op)
+        stack = ctx.stack(name, op)
+        index = folded(ctx.next_index(stack))
+        if index.const is None:
+            raise NotModelled(f"the next element of {stack.name} depends on conditions")
+        if index.const >= len(stack.elements):
+            return None
+        return ctx.element(stack, index)[member], stack
+
+    def _lengths(self, way: Way, ref: HeaderRef, length: Json) -> list[tuple[Way, int, str]]:
+        """The way for each length in bits that the field of variable length can have, with the error that it is."""
+        if length is None:
+            return [(way, 0, "")]
+        spec, f, what = ref.type.variable, self.f, f"the length of {ref.header.name}"
+        assert spec is not None
+        if self.ctx.variable_field(ref, spec) is not None:
+            raise NotModelled(f"{ref.header.name} is extracted twice")
+        number = exact(self.ctx, length)
+        wide = max(number.value.bits + 1, 65)
+        value = f.resize(number.value, wide, number.signed)
+        fits = f.compare("ule", value, const(wide, 8 * ref.type.max_bytes - ref.type.bits))
+        ways: list[tuple[Way, int, str]] = []
+        whole, broken = self._whole_bytes(way, value)
+        ways += [(one, 0, _INVALID) for one in broken]
+        for one in whole:
+            inside, outside = self._fork(one, list(either(fits)), [f"{what} fits", f"{what} is too great"])
+            if inside is not None:
+                ways += [(each, bits, "") for each, bits in self._values(inside, value, what, _MOST_VALUES)]
+            if outside is not None:
+                ways += [(each, 0, error) for each, error in self._too_long(outside, ref, value)]
+        return ways
+
+    def _too_long(self, way: Way, ref: HeaderRef, bits: Value) -> list[tuple[Way, str]]:
+        """The ways on which a field is longer than it can be: the packet has so many bytes, or not."""
+        f = self.f
+        length = f.shl(f.resize(self.ctx.fixed(phv.PACKET_LENGTH), bits.bits), 3)
+        there = f.compare("uge", length, f.op("add", bits, const(bits.bits, 8 * way.at + ref.type.bits)))
+        yes, no = self._fork(way, list(either(there)), ["the packet is long enough", "the packet is too short"])
+        return [(each, error) for each, error in ((yes, "HeaderTooShort"), (no, "PacketTooShort")) if each is not None]
+
+    def _whole_bytes(self, way: Way, bits: Value) -> tuple[list[Way], list[Way]]:
+        """The way on which a number of bits is one of bytes, and the one on which it is not."""
+        low_bits = self.f.resize(bits, 3)
+        whole = folded(self.f.compare("eq", low_bits, const(3, 0)))
+        yes, no = self._fork(
+            way, list(either(whole)), ["a length of whole bytes", "a length that is not of whole bytes"]
+        )
+        return [yes] if yes else [], [no] if no else []
+
+    def _values(self, way: Way, value: Value, what: str, most: int) -> list[tuple[Way, int]]:
+        """The way for each value that something can have there, at most `most`."""
+        value = folded(value)
+        if value.const is not None:
+            return [(way, value.const)]
+        numbers: list[int] = []
+        self._solver.push()
+        self._solver.add(*(c.term for c in way.state.conditions), *(a.term for a in way.findings.assumptions))
+        while self._solver.check() == z3.sat:
+            if len(numbers) == most:
+                self.cut_short.add(f"{what} has more than {most} values")
+                break
+            number = self._solver.model().eval(term_of(value), model_completion=True).as_long()
+            numbers.append(number)
+            self._solver.add(term_of(value) != number)
+        self._solver.pop()
+        numbers.sort()
+        terms = [term_of(value) == number for number in numbers]
+        ways = self._fork(way, terms, [f"{what} is {number}" for number in numbers])
+        return [(one, number) for one, number in zip(ways, numbers, strict=True) if one is not None]
+
+    def _fill(self, way: Way, ref: HeaderRef, variable_bits: int) -> Way:
+        """Fills a header's fields from the packet."""
+        self._enter(way)
+        bit = 8 * way.at
+        for spec in ref.type.fields:
+            name, bits = f"{ref.header.name}.{spec.name}", variable_bits if spec.variable else spec.bits
+            if not bits:
+                continue
+            value = way.packet.read(self.ctx, bit, bits, name)
+            bit += bits
+            if name in self.ctx.fixed_values:
+                self.ctx.always(vector_of(value) == self.ctx.fixed_values[name])
+            if spec.variable:
+                self.f.store(value, name)
+            else:
+                self.ctx.store_field(ref, spec, self.f.resize(value, spec.bits + spec.signed, True))
+        self.ctx.set_valid(ref, True)
+        return replace(way, at=bit // 8)
+
+    # -- other operations
+
+    def _set(self, way: Way, target: Json, source: Json, op: Json) -> list[Way]:
+        if source["type"] != "lookahead":
+            with self.ctx.giving_up():
+                assign(self.ctx, [target, source], op)
+            return [way]
+        on, short = self._lookahead(way, source)
+        if on is None:
+            return short
+        way, value = on
+        assign_number(self.ctx, target, Number(value, False))
+        return [*short, way]
+
+    def _lookahead(self, way: Way, e: Json) -> tuple[tuple[Way, Value] | None, list[Way]]:
+        offset, bits = e["value"]
+        on, short = self._require(way, (offset + bits + 7) // 8)
+        if on is None:
+            return None, short
+        self._enter(on)
+        return (on, on.packet.read(self.ctx, 8 * on.at + offset, bits, "packet")), short
+
+    def _verify(self, way: Way, condition: Json, error: Json, op: Json, where: str) -> list[Way]:
+        holds = folded(boolean(self.ctx, condition))
+        self.ctx.cover.decided(self.f, holds, f"{where} verify", op)
+        code = error if isinstance(error, int) else folded(low(self.ctx, error, 64)).const
+        names = {number: name for name, number in self.ctx.model.errors.items()}
+        texts = [condition_text(f"{where} verify", op, outcome) for outcome in ("true", "false")]
+        good, bad = self._fork(way, list(either(holds)), texts)
+        if bad is not None and code not in names:
+            raise NotModelled("verify with an error that is computed")
+        return [*([good] if good else []), *([bad.ends(names[code])] if bad and code is not None else [])]
+
+    def _advance(self, way: Way, amount: Json) -> list[Way]:
+        value = low(self.ctx, amount, 64)
+        whole, broken = self._whole_bytes(way, value)
+        ways = [one.ends(_INVALID) for one in broken]
+        for each in whole:
+            for one, bits in self._values(each, value, "an advance", _MOST_VALUES):
+                ways += self._take(one, bits // 8)
+        return ways
+
+    # -- transitions
+
+    def _transition(self, way: Way, state: Json) -> list[tuple[Way, str | None]]:
+        self._enter(way)
+        done: list[tuple[Way, str | None]] = []
+        parts: list[Value] = []
+        try:
+            for key in state["transition_key"]:
+                if key["type"] == "lookahead":
+                    on, short = self._lookahead(way, key)
+                    done += [(each, None) for each in short]
+                    if on is None:
+                        return done
+                    way, value = on
+                else:
+                    number = read(self.ctx, *lvalue(self.ctx, key))
+                    value = self.f.resize(number.value, number.value.bits - number.signed)
+                parts.append(folded(value))
+        except NotModelled as error:
+            self.cut_short.add(str(error))
+            return done
+        return [*done, *self._leave(way, state, parts)]
+
+    def _leave(self, way: Way, state: Json, parts: list[Value]) -> list[tuple[Way, str | None]]:
+        chosen, default, conditions = [], None, []
+        before = FALSE
+        for transition in state["transitions"]:
+            if transition["type"] == "default":
+                default = transition
+            elif parts:
+                matches = (
+                    self._in_set(transition) if transition["type"] == "parse_vset" else self._matches(transition, parts)
+                )
+                chosen.append(transition)
+                conditions.append(self.f.op("and", matches, self.f.negate(before)))
+                before = self.f.op("or", before, matches)
+        key = ", ".join(key_name(each) for each in state["transition_key"])
+        chosen.append(default)
+        conditions.append(self.f.negate(before))
+        terms = [bool(c.const) if c.const is not None else term_of(c) for c in conditions]
+        texts = [f"state {state['name']}: {key} is {case_of(each)}" if key else "" for each in chosen]
+        after: list[tuple[Way, str | None]] = []
+        branches = zip(chosen, self._fork(way, terms, texts), way.state.branches(*terms, texts), strict=True)
+        for transition, one, reached in branches:
+            to = transition["next_state"] if transition else None
+            if transition is not None:
+                site = BRANCH, f"state {state['name']}", f"{case_of(transition)} -> {to or 'accept'}"
+                if one is not None:
+                    one.findings.reached.setdefault(site, []).append(reached)
+                else:
+                    self.dead_ends.append((site, reached, list(way.findings.assumptions)))
+            if one is not None:
+                after.append((one, to))
+        return after
+
+    def _matches(self, transition: Json, parts: list[Value]) -> Value:
+        """Value and mask are the components one after the other, each filled up to bytes."""
+        f, condition = self.f, TRUE
+        value = parse_hex(transition["value"])
+        mask = parse_hex(transition["mask"]) if transition.get("mask") is not None else -1
+        for part in reversed(parts):
+            size = (part.bits + 7) // 8 * 8
+            expected, m = value & ((1 << size) - 1), mask & ((1 << size) - 1)
+            if expected & m & ~((1 << part.bits) - 1):
+                condition = FALSE
+            masked = f.op("and", part, const(part.bits, m))
+            condition = f.op("and", condition, f.compare("eq", masked, const(part.bits, expected & m)))
+            value, mask = value >> size, mask >> size
+        return folded(condition)
+
+    def _in_set(self, transition: Json) -> Value:
+        """Value sets are empty here."""
+        self.ctx.findings.not_followed.add(f"members of the value set {transition['value']}")
+        return FALSE

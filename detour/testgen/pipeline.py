@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ingress and egress, executed symbolically: every node once, with all states that come to it joined."""
+
+from __future__ import annotations
+
+from graphlib import TopologicalSorter
+
+from detour.engine import phv
+from detour.engine.compiler.covering import HIT, MISS, TABLE_OUTCOME
+from detour.engine.compiler.expressions import boolean
+from detour.engine.compiler.ir import FALSE, TRUE, Value, const
+from detour.engine.compiler.load import find_field
+from detour.engine.compiler.lookup import key_value
+from detour.engine.compiler.model import ActionCall, ActionIr, ConstEntry, Json, PipelineIr, TableIr
+from detour.testgen.context import Lookup, SymbolicContext, condition_text, either
+from detour.testgen.externs import meter_colour, run_calls
+from detour.testgen.state import State, conjunction, merged, z3
+from detour.testgen.terms import Term, term_of, value_of
+
+_ARGUMENTS = "arguments"
+_NO_ACTION = "NoAction"
+
+
+class Pipeline:
+    """`run` executes one from the state where execution is, and leaves it at its end."""
+
+    def __init__(self, ctx: SymbolicContext, pipeline: PipelineIr) -> None:
+        self.ctx, self.f, self.pipeline = ctx, ctx.f, pipeline
+        edges = {
+            n: [*t.json["next_tables"].values(), t.json.get("base_default_next")] for n, t in pipeline.tables.items()
+        }
+        edges |= {n: [c.get("true_next"), c.get("false_next")] for n, c in pipeline.conditionals.items()}
+        edges |= {n: [c.get("next_node")] for n, c in pipeline.calls.items()}
+        follows = {name: [each for each in to if each] for name, to in edges.items()}
+        self._order = list(reversed(list(TopologicalSorter(follows).static_order())))
+        self._waiting: dict[str | None, list[State]] = {}
+
+    def run(self) -> None:
+        self._waiting = {self.pipeline.init: [self.f.state]}
+        for name in self._order:
+            if name not in self._waiting:
+                continue
+            self.f.state = merged(self._waiting.pop(name))
+            if name in self.pipeline.tables:
+                self._table(self.pipeline.tables[name])
+            elif name in self.pipeline.conditionals:
+                self._condition(self.pipeline.conditionals[name])
+            else:
+                self._call(self.pipeline.calls[name])
+        self.f.state = merged(self._waiting[None])
+
+    def _goes_to(self, name: str | None) -> None:
+        """Execution goes on at a node from here."""
+        memory = self.f.state.memory
+        for place in [each for each in memory if each.startswith((_ARGUMENTS, "%v"))]:
+            del memory[place]
+        self._waiting.setdefault(name, []).append(self.f.state)
+
+    def _condition(self, c: Json) -> None:
+        value = TRUE
+        if not self.f.state.dead:
+            with self.ctx.giving_up():
+                value = boolean(self.ctx, c["expression"])
+        self.ctx.cover.decided(self.f, value, c["name"], c)
+        texts = [condition_text(c["name"], c, outcome) for outcome in ("true", "false")]
+        for state, name in zip(self.ctx.fork_on(value, texts), (c.get("true_next"), c.get("false_next")), strict=True):
+            self.f.state = state
+            self._goes_to(name)
+
+    def _call(self, call: Json) -> None:
+        action = next(a for a in self.ctx.model.actions if a.id == call["action_id"])
+        self._run(action, [], call.get("next_node"))
+
+    def _run(self, action: ActionIr, arguments: list[Value], to: str | None) -> None:
+        """Runs an action and goes on, to the end if it exits."""
+        ctx = self.ctx
+        before = ctx.action, ctx.arguments
+        ctx.action, ctx.arguments = action, _ARGUMENTS
+        for param, argument in zip(action.params, arguments, strict=False):
+            self.f.store(argument, self.f.at(_ARGUMENTS, 8 * param.offset))
+        run_calls(ctx, action.json["primitives"], action.name)
+        ctx.action, ctx.arguments = before
+        if any(p["op"] == "exit" for p in action.json["primitives"]) and to is not None:
+            exited = self.f.compare("ne", ctx.fixed(phv.EXITED), const(32, 0))
+            end, self_state = ctx.fork_on(exited, [f"{action.name} exits", f"{action.name} does not exit"])
+            if exited.const != 0:
+                self.f.state = end
+                self._goes_to(None)
+            self.f.state = self_state
+        self._goes_to(to)
+
+    # -- tables
+
+    def _table(self, table: TableIr) -> None:
+        if table.is_statement:
+            assert table.default is not None
+            self._run(table.default.action, [], self._after(table, table.default.action, False))
+            return
+        ctx = self.ctx
+        start = self.f.state
+        outcomes = Outcomes(ctx, table)
+        if not start.dead:
+            with ctx.giving_up():
+                outcomes.find()
+        texts = [f"{table.name}: {each.text}" for each in outcomes.all]
+        states = start.fork(*(each.term for each in outcomes.all), texts)
+        hits = z3.Or(*(e.term for e in outcomes.all if e.hit)) if any(e.hit for e in outcomes.all) else FALSE
+        hit = value_of(1, hits) if hits is not FALSE and table.key else FALSE
+        if table.key:
+            for conditions, name in zip(
+                start.branches(*either(hit), [f"{table.name}: {HIT}", f"{table.name}: {MISS}"]),
+                (HIT, MISS),
+                strict=True,
+            ):
+                ctx.reach((TABLE_OUTCOME, table.name, name), conditions)
+        else:
+            ctx.reach((TABLE_OUTCOME, table.name, MISS), start.conditions)
+        for state, outcome in zip(states, outcomes.all, strict=True):
+            self.f.state = state
+            if outcome.hit and table.direct_meter:
+                self._colour(table, table.direct_meter)
+            if outcome.action is not None:
+                ctx.reach((TABLE_OUTCOME, table.name, outcome.action.name), state.conditions)
+                self._run(outcome.action, outcome.arguments, self._after(table, outcome.action, outcome.hit))
+            else:
+                if outcome.named:
+                    ctx.reach((TABLE_OUTCOME, table.name, outcome.named), state.conditions)
+                self._goes_to(self._after(table, None, outcome.hit))
+
+    def _colour(self, table: TableIr, meter: str) -> None:
+        target = self.ctx.model.meters[meter].target
+        assert target is not None
+        ref = self.ctx.header(target[0])
+        spec = find_field(ref.header, target[1])
+        self.ctx.store_field(ref, spec, self.f.resize(meter_colour(self.ctx, meter, const(32, 0)), spec.bits))
+
+    def _after(self, table: TableIr, action: ActionIr | None, hit: bool) -> str | None:
+        """Where the pipeline goes on after an action of the table, or none."""
+        to, otherwise = table.json["next_tables"], table.json.get("base_default_next")
+        if "__HIT__" in to or "__MISS__" in to:
+            return to.get("__HIT__" if hit else "__MISS__")
+        return to.get(action.name, otherwise) if action else otherwise
+
+
+class Outcome:
+    """One thing that a table may come to. `named`: what coverage calls it if no action runs."""
+
+    def __init__(
+        self, term: Term | bool, hit: bool, action: ActionIr | None, arguments: list[Value], named: str = ""
+    ) -> None:
+        self.term, self.hit, self.action, self.arguments, self.named = term, hit, action, arguments, named
+
+    @property
+    def text(self) -> str:
+        action = self.action.name if self.action else self.named or "no action"
+        return f"{HIT}, {action}" if self.hit else f"{MISS}, {action}"
+
+
+class Outcomes:
+    """What a table may come to: by its constant entries, or by what a test writes."""
+
+    def __init__(self, ctx: SymbolicContext, table: TableIr) -> None:
+        self.ctx, self.f, self.table = ctx, ctx.f, table
+        self.all: list[Outcome] = [
+            *(Outcome(False, True, action, []) for action in self._entry_actions()),
+            Outcome(True, False, table.default.action if table.default else None, self._declared(), self._unset()),
+        ]
+
+    def _unset(self) -> str:
+        table = self.table
+        has_it = table.profile is not None and any(a.name == _NO_ACTION for a in table.actions)
+        return _NO_ACTION if table.default is None and has_it else ""
+
+    def _entry_actions(self) -> list[ActionIr]:
+        table = self.table
+        if not table.key:
+            return []
+        return [e.call.action for e in table.entries] if table.entries is not None else list(table.actions)
+
+    def _declared(self) -> list[Value]:
+        return _constants(self.table.default) if self.table.default else []
+
+    def find(self) -> None:
+        """Sets `all` by the key that the packet has."""
+        table, ctx = self.table, self.ctx
+        key = [key_value(ctx, field) for field in table.key]
+        if table.entries is not None:
+            hits = self._constant_entries(key)
+            missed = conjunction([z3.Not(h.term) for h in hits if h.term is not False] or [z3.BoolVal(True)])
+            lookup = self._lookup(key, with_entries=False)
+        else:
+            if table.key and table.profile is not None and not ctx.proves:
+                ctx.findings.not_followed.add(f"members of the action profile {table.profile.name}")
+            follows = table.profile is None or ctx.proves
+            lookup = self._lookup(key, with_entries=bool(table.key) and follows and table.max_size > 0)
+            hits = self._chosen(lookup, True, list(table.actions))
+            missed = z3.Not(lookup.hit)
+        self.all = [*hits, *self._misses(lookup, missed)]
+
+    def _constant_entries(self, key: list[Value]) -> list[Outcome]:
+        """Of entries that match, that with the longest prefix or the highest priority wins, of those the first."""
+        before: list[Term] = []
+        outcomes = []
+        for entry in sorted(self.table.entries or (), key=self._rank, reverse=True):
+            matches = conjunction([term_of(self._matches(entry, number, v)) for number, v in enumerate(key)])
+            outcomes.append(
+                Outcome(z3.And(matches, *(z3.Not(b) for b in before)), True, entry.call.action, _constants(entry.call))
+            )
+            before.append(matches)
+        return outcomes
+
+    def _rank(self, entry: ConstEntry) -> int:
+        if self.table.match_type == "lpm":
+            return next(v[1] for v, f in zip(entry.key, self.table.key, strict=True) if f.match_type == "lpm")
+        return entry.priority if self.table.match_type != "exact" else 0
+
+    def _matches(self, entry: ConstEntry, number: int, value: Value) -> Value:
+        f, field, match = self.f, self.table.key[number], entry.key[number]
+        match field.match_type:
+            case "exact":
+                return f.compare("eq", value, const(value.bits, match))
+            case "range":
+                low, high = (const(value.bits, each) for each in match)
+                return f.op("and", f.compare("ule", low, value), f.compare("ule", value, high))
+        mask = match[1]
+        if field.match_type == "lpm":
+            mask = ((1 << match[1]) - 1) << (field.bits - match[1])
+        return f.compare("eq", f.op("and", value, const(value.bits, mask)), const(value.bits, match[0] & mask))
+
+    # -- what a test chooses
+
+    def _lookup(self, key: list[Value], with_entries: bool) -> Lookup:
+        table, ctx = self.table, self.ctx
+        hit = term_of(ctx.variable(f"{table.name} hit", 1)) if with_entries else z3.BoolVal(False)
+        action = ctx.variable(f"{table.name} action", 16)
+        defaults = self._defaults()
+        arguments: dict[tuple[bool, int], list[Value]] = {}
+        for is_hit, actions in ((True, list(table.actions) if with_entries else []), (False, defaults)):
+            for number, each in enumerate(actions):
+                if not is_hit and number == 0:
+                    continue
+                arguments[is_hit, number] = (
+                    [ctx.variable(f"{table.name} {each.name}.{p.name}", p.bits) for p in each.params]
+                    if each is not None
+                    else []
+                )
+        most_hit, most_default = len(table.actions), len(defaults)
+        number = term_of(action)
+        ctx.always(z3.If(hit, z3.ULT(number, most_hit), z3.ULT(number, most_default)))
+        lookup = Lookup(table, defaults, self.f.state.conditions, key, hit, number, arguments)
+        for earlier in ctx.findings.lookups:
+            if earlier.table is table:
+                self._same(earlier, lookup)
+        ctx.findings.lookups.append(lookup)
+        return lookup
+
+    def _defaults(self) -> list[ActionIr | None]:
+        """The declared default action, and those that a test may set."""
+        table = self.table
+        declared = table.default.action if table.default else None
+        if table.default_const or table.profile is not None:
+            return [declared]
+        others = [declared] if table.default_action_const else list(table.actions)
+        return [declared, *(each for each in others if each is not None and (each.params or each is not declared))]
+
+    def _same(self, earlier: Lookup, later: Lookup) -> None:
+        """A table that is searched again has the same default, and the same entry for the same key."""
+        both = z3.And(*(c.term for c in (*earlier.conditions, *later.conditions)))
+        pairs = zip(earlier.key, later.key, strict=True)
+        same_key = z3.And(*(term_of(self.f.compare("eq", a, b)) for a, b in pairs))
+        same = [earlier.action == later.action]
+        for index, arguments in earlier.arguments.items():
+            others = later.arguments.get(index, [])
+            same += [term_of(self.f.compare("eq", a, b)) for a, b in zip(arguments, others, strict=False)]
+        alike = z3.And(*same)
+        missed = z3.And(z3.Not(earlier.hit), z3.Not(later.hit))
+        self.ctx.always(z3.Implies(both, z3.And(
+            z3.Implies(same_key, z3.And(earlier.hit == later.hit, alike)), z3.Implies(missed, alike)
+        )))  # fmt: skip
+
+    def _chosen(self, lookup: Lookup, hit: bool, actions: list[ActionIr]) -> list[Outcome]:
+        if z3.is_false(lookup.hit):
+            return [Outcome(False, True, action, []) for action in self._entry_actions()]
+        return [
+            Outcome(z3.And(lookup.hit, lookup.action == number), hit, action, lookup.arguments[True, number])
+            for number, action in enumerate(actions)
+        ]
+
+    def _misses(self, lookup: Lookup, missed: Term) -> list[Outcome]:
+        defaults = self._defaults()
+        if len(defaults) == 1:
+            return [Outcome(missed, False, defaults[0], self._declared(), self._unset())]
+        outcomes = []
+        for number, action in enumerate(defaults):
+            arguments = self._declared() if number == 0 else lookup.arguments[False, number]
+            outcomes.append(Outcome(z3.And(missed, lookup.action == number), False, action, arguments, self._unset()))
+        return outcomes
+
+
+def _constants(call: ActionCall) -> list[Value]:
+    return [
+        const(param.bits + param.signed, argument)
+        for param, argument in zip(call.action.params, call.args, strict=True)
+    ]

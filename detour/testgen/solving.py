@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queries to z3 about an execution, and tests out of its answers."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from detour.engine.compiler.ir import Value
+from detour.engine.compiler.model import KeyField
+from detour.testgen.context import Conditions, Hash, Lookup
+from detour.testgen.hashing import ALGORITHMS
+from detour.testgen.state import z3
+from detour.testgen.switching import Execution, Output
+from detour.testgen.terms import Term, term_of, vector_of
+from detour.testgen.testcase import Default, Entry, Expected, Group, Match, Packet, Register, Test
+
+_FEW_PORTS, _SHORT = 8, 4
+_RANDOM_PHASE = 5
+"""of z3's options: values are tried at random, not from zero on"""
+
+
+class Undecided(Exception):
+    """What becomes of a packet depends on something that a test cannot set; on what."""
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Conditions that cannot hold at once, in words."""
+
+    texts: tuple[str, ...]
+
+
+class Question:
+    """Asks whether packets of an execution fulfil conditions."""
+
+    def __init__(self, execution: Execution, effort: int, seed: int) -> None:
+        self._execution, self._findings = execution, execution.findings
+        self._solver = z3.Solver()
+        self._solver.set("rlimit", effort)
+        self._solver.set("random_seed", seed)
+        self._solver.set("phase_selection", _RANDOM_PHASE)
+        self._random = random.Random(seed)
+        for assumption in self._findings.assumptions:
+            self._solver.add(assumption.term)
+        self._wishes = self._marked("wish", self._preferred())
+
+    def _preferred(self) -> list[Term]:
+        """What makes tests short and easy to read."""
+        execution = self._execution
+        wishes = [z3.ULT(term_of(execution.port), _FEW_PORTS)]
+        wishes += [z3.Or(lookup.hit, lookup.action == 0) for lookup in self._findings.lookups]
+        wishes.append(z3.ULE(term_of(execution.length), execution.payload_at + _SHORT))
+        return wishes
+
+    def _marked(self, name: str, terms: Iterable[Term]) -> list[Term]:
+        """A literal for each term, which implies it."""
+        marks = []
+        for number, term in enumerate(terms):
+            marks.append(z3.Bool(f"{name} {number}"))
+            self._solver.add(z3.Implies(marks[-1], term))
+        return marks
+
+    def ask(self, conditions: Conditions, more: Iterable[Term] = ()) -> Test | Contradiction | None:
+        """A test in which the conditions hold, or those that contradict each other; None: z3 took too long. Raises
+        Undecided: there is none whose result is known."""
+        if wrong := [c for c in conditions if c.is_false]:
+            return Contradiction((wrong[0].text,))
+        self._solver.push()
+        try:
+            marks = self._marked("condition", (c.term for c in conditions))
+            self._solver.add(*more)
+            answer, model = self._check(marks)
+            if model is not None:
+                return self._test(model, conditions)
+            if answer != z3.unsat:
+                return None
+            core = {str(each) for each in self._solver.unsat_core()}
+            pairs = zip(marks, conditions, strict=True)
+            return Contradiction(tuple(c.text for mark, c in pairs if str(mark) in core and c.text))
+        finally:
+            self._solver.pop()
+
+    def _check(self, marks: list[Term]) -> tuple[Any, Any]:
+        """Whether the conditions can hold, and a model in which they do, with as many wishes as go with them."""
+        wishes = list(self._wishes)
+        while True:
+            answer = self._solver.check(*marks, *wishes)
+            if answer == z3.sat:
+                model = self._solver.model()
+                self._solver.add(*marks, *wishes)
+                return answer, model
+            core = {str(each) for each in self._solver.unsat_core()} if answer == z3.unsat else {*map(str, wishes)}
+            fulfilled = [wish for wish in wishes if str(wish) not in core]
+            if len(fulfilled) == len(wishes):
+                return answer, None
+            wishes = fulfilled
+
+    def _test(self, model: Any, conditions: Conditions) -> Test:
+        """The test of the model that was found, once hashes have the values that they really have. They are computed
+        one after the other, as the input of one may be the result of another."""
+        for each in self._findings.hashes:
+            known = _known(each, model)
+            self._solver.add(*known)
+            if not all(z3.is_true(model.eval(term, model_completion=True)) for term in known):
+                if self._solver.check() != z3.sat:
+                    raise Undecided("a hash")
+                model = self._solver.model()
+        self._complete(model)
+        answer = Answer(self._execution, model)
+        answer.holds(conditions, "whether packets come there")
+        return answer.test()
+
+    def _complete(self, model: Any) -> None:
+        """Gives variables on which nothing depends some value: zeros would hide mistakes."""
+        constrained = {declaration.name() for declaration in model.decls()}
+        for name, term in self._findings.variables.items():
+            if name not in constrained:
+                value = z3.BitVecVal(self._random.getrandbits(term.size()), term.size())
+                model.update_value(term, value)
+
+
+def _known(each: Hash, model: Any) -> list[Term]:
+    """That the input of a hash stays as it is, and its result is what follows."""
+    known: list[Term] = []
+    bits, number = 0, 0
+    for there, value in each.parts:
+        is_there = z3.is_true(model.eval(there, model_completion=True))
+        known.append(there if is_there else z3.Not(there))
+        if is_there:
+            part = model.eval(vector_of(value), model_completion=True)
+            known.append(vector_of(value) == part)
+            bits, number = bits + value.bits, number << value.bits | part.as_long()
+    size = (bits + 7) // 8
+    data = (number << (8 * size - bits)).to_bytes(size, "big")
+    return [*known, each.result == ALGORITHMS[each.algorithm](data)]
+
+
+class Answer:
+    """A model of an execution, read as a test."""
+
+    def __init__(self, execution: Execution, model: Any) -> None:
+        self._execution, self._findings, self._model = execution, execution.findings, model
+        self._known = self._known_part()
+
+    def _known_part(self) -> Any:
+        """The model without the variables whose value nobody knows. Hashes have been computed."""
+        free = self._findings.free - {str(h.result) for h in self._findings.hashes}
+        known = z3.Model()
+        for name, term in self._findings.variables.items():
+            if name not in free:
+                known.update_value(term, self._model.eval(term, model_completion=True))
+        for name, bits in self._execution.register_bits.items():
+            array = z3.Array(name, z3.BitVecSort(32), z3.BitVecSort(bits))
+            known.update_value(array, self._model.eval(array, model_completion=True))
+        return known
+
+    def number(self, value: Value) -> int:
+        """The value, whatever it depends on."""
+        if value.const is not None:
+            return value.const
+        return self._model.eval(vector_of(value), model_completion=True).as_long()
+
+    def decided(self, value: Value, what: str) -> int:
+        """The value. Raises Undecided if it depends on what nobody knows."""
+        number, mask = self.bits(value)
+        if mask != (1 << value.bits) - 1:
+            raise Undecided(what)
+        return number
+
+    def bits(self, value: Value) -> tuple[int, int]:
+        """A value and which of its bits are known."""
+        full = (1 << value.bits) - 1
+        if value.const is not None:
+            return value.const, full
+        rest = self._known.eval(vector_of(value))
+        if z3.is_bv_value(rest):
+            return rest.as_long(), full
+        number = mask = 0
+        for bit in range(value.bits):
+            one = z3.simplify(z3.Extract(bit, bit, rest))
+            if z3.is_bv_value(one):
+                number |= one.as_long() << bit
+                mask |= 1 << bit
+        return number, mask
+
+    def holds(self, conditions: Conditions, what: str) -> bool:
+        """Whether all conditions hold. Raises Undecided if that depends on what nobody knows."""
+        return all(self.is_true(condition.term, what) for condition in conditions)
+
+    def is_true(self, term: Term, what: str) -> bool:
+        return bool(self.decided(Value(1, term), what))
+
+    # -- the test
+
+    def test(self) -> Test:
+        entries, defaults = self._tables()
+        outputs = [output for output in self._execution.outputs if self.holds(output.conditions, "whether it is sent")]
+        frame = self._frame()
+        groups = [
+            Group(self.number(output.group[0]), self.number(output.group[1]), self.decided(output.port, "its port"))
+            for output in outputs
+            if output.group is not None
+        ]
+        expected = [each for output in outputs if (each := self._expected(output, frame)) is not None]
+        packet = Packet(self.number(self._execution.port), frame)
+        return Test(self._execution.names, entries, defaults, self._registers(), groups, packet, expected)
+
+    def _frame(self) -> bytes:
+        """The packet: what was read of it, and zeros."""
+        number, bits = 0, 0
+        for part in self._execution.packet.parts:
+            number, bits = number << part.bits | self.number(part), bits + part.bits
+        number <<= -bits % 8
+        data = number.to_bytes((bits + 7) // 8, "big")
+        length = self.number(self._execution.length)
+        return data[:length] + bytes(length - len(data[:length]))
+
+    def _expected(self, output: Output, frame: bytes) -> Expected | None:
+        number = mask = bits = 0
+        for valid, values in output.headers:
+            if not self.decided(valid, "a header's validity"):
+                continue
+            for value in values:
+                n, m = self.bits(value)
+                number, mask, bits = number << value.bits | n, mask << value.bits | m, bits + value.bits
+        size = bits // 8
+        payload = frame[self._execution.payload_at :]
+        data = number.to_bytes(size, "big") + payload
+        known = mask.to_bytes(size, "big") + b"\xff" * len(payload)
+        cut = self.decided(output.truncate, "the length to which it is cut") or len(data)
+        if not data[:cut]:
+            return None
+        return Expected(self.decided(output.port, "its port"), data[:cut], known[:cut])
+
+    def _registers(self) -> list[Register]:
+        values: dict[tuple[str, int], int] = {}
+        for name, conditions, index in self._findings.registers:
+            if self.holds(conditions, "an index"):
+                at = self.decided(index, "the index of a register")
+                array = z3.Array(name, z3.BitVecSort(32), z3.BitVecSort(self._execution.register_bits[name]))
+                value = self._model.eval(z3.Select(array, z3.BitVecVal(at, 32)), model_completion=True)
+                values[name, at] = value.as_long()
+        return [Register(name, at, value) for (name, at), value in values.items() if value]
+
+    def _tables(self) -> tuple[list[Entry], list[Default]]:
+        entries: list[Entry] = []
+        defaults: list[Default] = []
+        for lookup in self._findings.lookups:
+            if not self.holds(lookup.conditions, f"whether {lookup.table.name} is searched"):
+                continue
+            number = self._model.eval(lookup.action, model_completion=True).as_long()
+            hit = z3.is_true(self._model.eval(lookup.hit, model_completion=True))
+            if hit:
+                entries.append(self._entry(lookup, number))
+            elif (False, number) in lookup.arguments:
+                action, arguments = self._call(lookup, False, number)
+                defaults.append(Default(lookup.table.name, action, arguments))
+        return list(dict.fromkeys(entries)), list(dict.fromkeys(defaults))
+
+    def _call(self, lookup: Lookup, hit: bool, number: int) -> tuple[str, tuple[tuple[str, int], ...]]:
+        actions = lookup.table.actions if hit else lookup.defaults
+        action = actions[number]
+        assert action is not None
+        arguments = [self.number(value) for value in lookup.arguments[hit, number]]
+        return action.name, tuple(zip((p.name for p in action.params), arguments, strict=True))
+
+    def _entry(self, lookup: Lookup, number: int) -> Entry:
+        name = lookup.table.name
+        key = tuple(
+            self._match(field, self.decided(value, f"a key of {name}"))
+            for field, value in zip(lookup.table.key, lookup.key, strict=True)
+        )
+        action, arguments = self._call(lookup, True, number)
+        return Entry(name, key, action, arguments, lookup.table.match_type in ("ternary", "range"))
+
+    def _match(self, field: KeyField, value: int) -> Match:
+        return Match(_stf_name(field), field.match_type, value, field.bits)
+
+
+_PLAIN = re.compile(r"[\w$]+(\.[\w$]+|\[\d+\])*")
+
+
+def _stf_name(field: KeyField) -> str:
+    """The name of a field of a key, or that of BMv2's field where the program's is an expression."""
+    return field.name if _PLAIN.fullmatch(field.name) else f"{field.header}.{field.field}"

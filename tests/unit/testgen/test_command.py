@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour test` as it is typed: what it prints and writes, and what it says of wrong input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detour import cli
+
+KINDS = Path(__file__).parent / "kinds.p4"
+PSA = Path(__file__).resolve().parents[2] / "programs" / "portable"
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("suite")
+    assert cli.main(["test", str(KINDS), "--out", str(folder / "tests")]) == 0
+    return folder / "tests"
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Path:
+    """The same program with another port's worth of difference."""
+    text = KINDS.read_text()
+    assert text.count("hdr.h.b = value") == 1
+    (tmp_path / "changed.p4").write_text(text.replace("hdr.h.b = value", "hdr.h.b = value + 1"))
+    return tmp_path / "changed.p4"
+
+
+def test_the_document_has_the_names_that_stay(run_json: Callable[..., Any]) -> None:
+    report = run_json("test", str(KINDS), "--tests", "3")
+    assert report.keys() == {"tests", "coverage", "seconds"}
+    assert report["coverage"].keys() == {"statements", "branches", "outcomes", "unreachable", "unknown"}
+    assert report["coverage"]["statements"].keys() == {"covered", "reachable"}
+    assert len(report["tests"]) == 3
+    places = [*report["coverage"]["unreachable"], *report["coverage"]["unknown"]]
+    assert places
+    assert all(each.keys() == {"where", "reason"} and all(each.values()) for each in places)
+
+
+def test_written_tests_hold_and_find_a_change(suite: Path, changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    count = len(list(suite.glob("*.stf")))
+    assert count > 5
+    assert cli.main(["test", str(KINDS), "--regress", str(suite)]) == 0
+    assert f"{count} tests: none not as expected" in capsys.readouterr().out
+    assert cli.main(["test", str(changed), "--regress", str(suite)]) == 1
+    shown = capsys.readouterr().out
+    assert "is expected" in shown or ", not " in shown
+    assert "I.set_b" in shown
+    assert cli.main(["test", str(changed), "--regress", str(suite), "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["tests"] == count
+    assert all(each["traces"][next(iter(each["traces"]))] for each in report["differences"])
+
+
+def test_the_first_difference_of_two_programs_is_made_small(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["test", str(KINDS), "--compare", str(KINDS)]) == 0
+    assert "no test differs" in capsys.readouterr().out
+    assert cli.main(["test", str(KINDS), "--compare", str(changed), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)["difference"]
+    adds = [line for line in found["stf"].splitlines() if line.startswith("add")]
+    assert sum("I.set_b" in line for line in adds) == 1
+    assert len(adds) <= 2
+    assert list(found["traces"]) == [str(KINDS), str(changed)]
+    assert cli.main(["test", str(KINDS), "--compare", str(changed)]) == 1
+    assert f"{changed}: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["nothing.json"], "nothing.json"),
+        ([str(PSA / "{psa}")], "written for psa"),
+        ([str(KINDS), "--fix", "ttl"], "is not HEADER.FIELD=VALUE"),
+        ([str(KINDS), "--fix", "h.nothing=1"], "h.nothing"),
+        ([str(KINDS), "--fix", "h.kind=256"], "h.kind"),
+        ([str(KINDS), "--seconds", "-1"], "seconds"),
+        ([str(KINDS), "--regress", "no-such-folder"], "no files of STF"),
+        ([str(KINDS), "--regress", ".", "--out", "x"], "--regress"),
+    ],
+)
+def test_wrong_input_is_one_line(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    psa = next(PSA.glob("psa*.json")).name if "{psa}" in arguments[0] else ""
+    assert cli.main(["test", *(each.replace("{psa}", str(psa)) for each in arguments)]) == 2
+    captured = capsys.readouterr()
+    assert says in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+def test_without_z3_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    find = util.find_spec
+    monkeypatch.setattr("detour.cli.test.find_spec", lambda name: None if name == "z3" else find(name))
+    assert cli.main(["test", str(KINDS)]) == 2
+    assert capsys.readouterr().err.count("detour-fabric[test]") == 1

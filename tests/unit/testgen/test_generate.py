@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generated tests: they cover a program, hold on the engine, and what they leave out is proven or named."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from detour.engine.compiler.program import Program
+from detour.fabric.tracing.stf import StfAdd, StfCommand, StfExpect, StfPacket, parse_stf
+from detour.p4.build import build
+from detour.testgen.generate import Generated, Plan, generate
+from detour.testgen.switch import TestSwitch, differences
+
+KINDS = Path(__file__).parent / "kinds.p4"
+CORPUS = Path(__file__).resolve().parents[2] / "programs" / "corpus" / "compiled"
+NOT_FOLLOWED = {
+    "action_profile", "action_profile_shared", "copies_of_copies", "meter_direct", "parser_value_set", "recirculate",
+    "resubmit", "selector_crc16", "selector_crc32", "selector_identity", "stack_runtime_index",
+}  # fmt: skip
+"""programs of the corpus with what tests do not set or follow (docs/test-generation.md)"""
+SAMPLE = [path for path in sorted(CORPUS.glob("*.json")) if path.stem != "sources"][::6]
+
+
+@pytest.fixture(scope="module")
+def kinds() -> Generated:
+    return generate(build(KINDS).json, Plan(seed=3))
+
+
+def _statements(generated: Generated, kind: type) -> list:
+    return [each for test in generated.tests for each in parse_stf(test.stf()) if isinstance(each, kind)]
+
+
+def test_everything_is_covered_or_accounted_for(kinds: Generated) -> None:
+    document = kinds.as_json()["coverage"]
+    missing = sum(document[each]["reachable"] - document[each]["covered"] for each in ("statements", "branches"))
+    assert document["outcomes"]["covered"] == document["outcomes"]["reachable"]
+    assert missing == len(document["unreachable"]) + len(document["unknown"]) == 5
+
+
+def test_what_no_packet_reaches_is_proven_with_the_conditions_that_contradict_each_other(kinds: Generated) -> None:
+    lines = {int(match[1]) for each in kinds.unreachable if (match := re.search(r"kinds\.p4:(\d+) ", each.where))}
+    assert lines == {68, 69}
+    in_controls = [each for each in kinds.unreachable if "kinds.p4" in each.where]
+    assert all("hdr.h.kind == 1 && hdr.h.kind != 1" in each.reason for each in in_controls)
+    (other,) = (each for each in kinds.unreachable if each not in in_controls)
+    assert other.where == "state reject_it: default -> accept"
+
+
+def test_what_depends_on_random_numbers_is_unknown_and_its_bits_are_not_compared(kinds: Generated) -> None:
+    assert {int(each.where.split(":")[1].split()[0]) for each in kinds.unknown} == {73, 74}
+    expects = _statements(kinds, StfExpect)
+    assert expects
+    changed = [each for each in expects if "*" in each.digits]
+    assert changed
+    assert all(each.digits.startswith("**") and set(each.digits[16:20]) == {"*"} for each in changed)
+
+
+def test_tests_set_every_match_kind_and_registers(kinds: Generated) -> None:
+    entries = _statements(kinds, StfAdd)
+    assert {each.table for each in entries} == {"I.exact_t", "I.lpm_t", "I.ternary_t", "I.range_t"}
+    assert all((each.priority is not None) == (each.table in ("I.ternary_t", "I.range_t")) for each in entries)
+    assert 0xBEEF in {int(each.words[3]) for each in _statements(kinds, StfCommand)}
+
+
+def test_packets_have_right_checksums_and_wrong_ones(kinds: Generated) -> None:
+    def is_right(frame: bytes) -> bool:
+        total = sum(int.from_bytes(frame[at : at + 2], "big") for at in range(0, 10, 2))
+        return (total & 0xFFFF) + (total >> 16) in (0xFFFF, 0x1FFFE)
+
+    sums = {is_right(each.frame) for each in _statements(kinds, StfPacket) if len(each.frame) >= 10}
+    assert sums == {True, False}
+
+
+def test_the_engine_confirms_every_test(kinds: Generated) -> None:
+    with TestSwitch(Program.from_json(build(KINDS).json)) as switch:
+        assert [differences(switch.play(test.stf())) for test in kinds.tests] == [[] for _ in kinds.tests]
+        first = next(test for test in kinds.tests if test.expected)
+        wrong = first.stf().replace(f"expect {first.expected[0].port} ", f"expect {first.expected[0].port ^ 1} ")
+        assert differences(switch.play(wrong))
+
+
+def test_the_same_seed_makes_the_same_tests() -> None:
+    def tests(seed: int) -> list[dict]:
+        command = [sys.executable, "-m", "detour", "test", str(KINDS), "--json", "--seed", str(seed)]
+        return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["tests"]
+
+    first = tests(3)
+    assert tests(3) == first
+    assert tests(4) != first
+
+
+def test_a_fixed_field_has_its_value_in_every_packet() -> None:
+    generated = generate(build(KINDS).json, Plan(fixed={"h.a": 77}))
+    frames = [each.frame for each in _statements(generated, StfPacket)]
+    assert {frame[1] for frame in frames if len(frame) >= 10} == {77}
+    assert any("hdr.h.a > 7" in each.where or "verify: false" in each.where for each in generated.unreachable)
+
+
+def test_statements_alone_take_fewer_tests(kinds: Generated) -> None:
+    fewer = generate(build(KINDS).json, Plan(cover="statements", seed=3))
+    totals = fewer.coverage.totals()["statements"]
+    assert totals["reachable"] - totals["covered"] == len(fewer.unreachable) + len(fewer.unknown) == 2
+    assert len(fewer.tests) < len(kinds.tests)
+    assert len(generate(build(KINDS).json, Plan(most_tests=2)).tests) == 2
+
+
+@pytest.mark.parametrize("program", [pytest.param(path, id=path.stem) for path in SAMPLE])
+def test_programs_of_the_corpus(program: Path) -> None:
+    generated = generate(program, Plan(seconds=30))
+    assert generated.tests
+    assert not [each for each in generated.unknown if "engine" in each.reason]
+    if program.stem not in NOT_FOLLOWED:
+        assert not generated.unknown
