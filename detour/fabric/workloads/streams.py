@@ -51,20 +51,20 @@ class Streams:
     # -- computing --------------------------------------------------------------------------------------
 
     def now(self, members: Iterable[int]) -> Waits:
-        """What members have to wait for by now."""
+        """Return a copy of what each member waits for by now."""
         return {rank: list(self._waits[rank]) for rank in members}
 
     def wait(self, waits: Waits) -> None:
-        """Wait for more."""
+        """Let ranks wait for more before they go on."""
         for rank, more in waits.items():
             self._waits[rank] += more
 
     def compute(self, members: Sequence[int], time_ps: int) -> None:
-        """Members compute."""
+        """Add a computation of the same time at each member."""
         self.compute_each(members, [time_ps] * len(members))
 
     def compute_each(self, members: Sequence[int], times_ps: Sequence[int]) -> None:
-        """Members compute, each for its time."""
+        """Add a computation at each member, of its own time."""
         if any(times_ps):
             some = self._some(members, self.ranks.step)
             self._then(members, collectives.computed(self.tasks, some, times_ps))
@@ -72,7 +72,7 @@ class Streams:
     # -- communication ----------------------------------------------------------------------------------
 
     def collective(self, groups: Iterable[Sequence[int]], operation: Operation) -> None:
-        """Groups do it each, and their ranks go on when it is over."""
+        """Add the operation to each group; its ranks go on when it is over."""
         for group in groups if operation.size else ():
             if len(group) > 1:
                 some = self._some(group, self._step(operation, len(group)))
@@ -80,37 +80,34 @@ class Streams:
                 self._then(group, done)
 
     def start(self, groups: Iterable[Sequence[int]], operation: Operation, after: Waits | None = None) -> Waits:
-        """Start it when the groups' ranks have computed all, or after something else; return what it is over with."""
+        """Add the operation beside computing, once ranks have computed all so far or after `after`; return what to wait
+        for."""
         started: Waits = {}
         for group in groups if operation.size else ():
             if len(group) > 1:
-                some = self._some(group, self._step(operation, len(group)))
-                some = replace(some, over=self.over(operation.what))
-                begun = self.now(group) if after is None else after
-                started |= self.beside(group, operation.name, some, begun, lambda ranks, operation=operation: (
-                    operation.run(self.tasks, ranks, operation.size)
-                ))  # fmt: skip
+                started |= self._beside(group, operation, self.now(group) if after is None else after)
         return started
 
-    def beside(
-        self, group: Sequence[int], name: str, some: Ranks, after: Waits, run: Callable[[Ranks], RankWaits]
-    ) -> Waits:
-        """Add what `run` does, which `group` does after something and after what it has started by this name before."""
-        tail = self._tails.setdefault(name, {})
+    def _beside(self, group: Sequence[int], operation: Operation, after: Waits) -> Waits:
+        """Add the operation of a group after those of its name that it has started before."""
+        tail = self._tails.setdefault(operation.name, {})
         begun = [list(dict.fromkeys((*after[rank], *tail.get(rank, ())))) for rank in group]
-        some = replace(some.then(self._kernels(some, begun, self.slows)), unit=COMMUNICATION)
-        done = self._kernels(some, run(some), -self.slows)
-        waits = dict(zip(group, collectives.joined(self.tasks, replace(some, step=self.ranks.step), done), strict=True))
+        some = self._some(group, self._step(operation, len(group)))
+        some = replace(some, over=self.over(operation.what), unit=COMMUNICATION)
+        done = operation.run(self.tasks, some.then(self._kernels(some, begun, self.slows)), operation.size)
+        points = replace(some, step=self.ranks.step)
+        done = collectives.joined(self.tasks, points, self._kernels(some, done, -self.slows))
+        waits = dict(zip(group, done, strict=True))
         tail |= waits
         return waits
 
     def pair(self, way: str, source: int, target: int, size: int) -> list[int]:
-        """A message from rank to rank; return what its arrival is."""
+        """Add a message from rank to rank; return what its arrival is."""
         some = self._some([source, target], self.step(way, 2, size, 1.0))
         return [replace(some, over=self.over(way)).send(self.tasks, 0, 1, size, self._waits[source])]
 
     def join(self) -> None:
-        """Wait for all that was started."""
+        """Let ranks wait for all that was started."""
         for waits in self._tails.values():
             self.wait(waits)
 
@@ -120,7 +117,7 @@ class Streams:
         return self.ranks.done(self._waits)
 
     def step(self, name: str, ranks: int, size: int, factor: float) -> str:
-        """A step of the graph."""
+        """Add a step of the graph; return its name."""
         step = f"{self.ranks.step} {name} {len(self.steps)}"
         self.steps[step] = JobStep(0, name, ranks, size, factor)
         return step
@@ -132,7 +129,8 @@ class Streams:
 
     def _some(self, members: Sequence[int], step: str | None) -> Ranks:
         """Ranks that wait for what they have to by now."""
-        return self.ranks.then(self._waits, step).some(members)
+        hosts, after = (self.ranks.hosts[rank] for rank in members), (tuple(self._waits[rank]) for rank in members)
+        return replace(self.ranks, hosts=tuple(hosts), after=tuple(after), step=step or self.ranks.step)
 
     def _then(self, members: Sequence[int], waits: RankWaits) -> None:
         points = collectives.joined(self.tasks, self._some(members, self.ranks.step), waits)
@@ -140,7 +138,7 @@ class Streams:
             self._waits[rank] = list(each)
 
     def _kernels(self, some: Ranks, after: RankWaits, slows: int) -> RankWaits:
-        """A kernel begins or ends at each rank."""
+        """Add the begin or the end of a kernel at each rank (`slows` below 0)."""
         if not slows:
             return after
         ends = zip(some.hosts, after, strict=True)

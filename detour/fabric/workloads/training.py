@@ -185,7 +185,7 @@ class TrainingStep:
         return at_all and (every or which.microbatch == shape.microbatches - 1)
 
     def _gather_first(self) -> dict[tuple[int, int, str], list[Waits]]:
-        """Weights that optimizers of other ranks have changed in the step before, by stage, chunk and kind."""
+        """Gather weights that other ranks' optimizers changed in the step before; by stage, chunk and kind."""
         gathered: dict[tuple[int, int, str], list[Waits]] = {}
         for chunk in range(self.shape.interleave):
             for stage in range(self.shape.pp):
@@ -197,7 +197,7 @@ class TrainingStep:
         return gathered
 
     def _fetch(self, stage: int, which: Pass, layer: int) -> None:
-        """Weights that a layer needs and that its ranks do not have."""
+        """Gather, and wait for, weights that a layer needs and its ranks do not have."""
         shape, streams = self.shape, self._streams
         for what, size in shape.gradients:
             buckets = self._gathered.get((stage, which.chunk, what))
@@ -209,7 +209,7 @@ class TrainingStep:
                     streams.wait(streams.start(shape.groups(what, stage), _gather(what, each), after))
 
     def _finish(self) -> None:
-        """What is not reduced yet is reduced, and weights of the next step are gathered, unless that is done ahead."""
+        """Reduce what is not reduced yet, and gather weights for the next step unless that is done ahead."""
         shape, streams = self.shape, self._streams
         for stage in range(shape.pp):
             for what, size in shape.gradients if shape.zero < 2 and not self.overlap.bucket_bytes else ():
@@ -232,7 +232,7 @@ class TrainingStep:
             self._streams.collective(groups, operation)
 
     def _attention(self, stage: int, time_ps: int, size: int) -> None:
-        """Attention to the keys and values of all ranks of a group: while a rank computes with a block, it passes it on
+        """Attend to the keys and values of all ranks of a group: while a rank computes with a block, it passes it on
         around the ring and gets the next one."""
         streams, members, blocks = self._streams, self.shape.members(stage), self.shape.context
         has = streams.now(members)
@@ -260,7 +260,7 @@ class TrainingStep:
         return lambda tasks, ranks, size: collectives.experts(tasks, ranks, tokens, expert_ps, step)
 
     def _experts_in_chunks(self, group: list[int], expert_ps: int, chunks: int) -> None:
-        """All chunks of tokens are sent one after the other; each comes back when experts have computed it."""
+        """Send all chunks of tokens one after the other; each comes back when experts have computed it."""
         streams, size = self._streams, self.shape.expert_bytes // chunks
         tokens = [[collectives.parts(each, chunks) for each in row] for row in self.shape.tokens.tolist()]
         there = [[[each[chunk] for each in row] for row in tokens] for chunk in range(chunks)]
@@ -291,7 +291,7 @@ def _to_each(sizes: list[list[int]]) -> Callable[[TaskList, Ranks, int], RankWai
 
 
 def _pass_on(tasks: TaskList, ranks: Ranks, size: int) -> RankWaits:
-    """Each rank sends to the next one; a rank is done when it has got something."""
+    """Let each rank send to the next one; a rank is done when it has got something."""
     n = len(ranks)
     sent = [ranks.send(tasks, rank, (rank + 1) % n, size, ranks.after[rank]) for rank in range(n)]
     return ranks.done([[sent[rank - 1]] for rank in range(n)])
