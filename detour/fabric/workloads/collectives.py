@@ -189,7 +189,7 @@ def _binary(count: int) -> list[int]:
     return [(rank - 1) // 2 for rank in range(count)]
 
 
-def _downward(parents: Sequence[int]) -> list[int]:
+def downward(parents: Sequence[int]) -> list[int]:
     """Ranks of a tree, each after its parent."""
     children: dict[int, list[int]] = {}
     for rank, parent in enumerate(parents):
@@ -206,7 +206,7 @@ def _up(tasks: TaskList, ranks: Ranks, sizes: list[int], parents: Sequence[int])
     sums: RankWaits = []
     for size in sizes:
         arrived: dict[int, list[int]] = {}
-        for rank in reversed(_downward(parents)):
+        for rank in reversed(downward(parents)):
             children, parent = arrived.get(rank, []), parents[rank]
             after = [*ranks.after[rank], *children]
             if parent < 0:
@@ -221,7 +221,7 @@ def _down(tasks: TaskList, ranks: Ranks, sizes: list[int], root: RankWaits, pare
     """Chunks from the root, which has each after what `root` says of it, to all."""
     check_room(tasks, len(ranks) * len(sizes))
     done: RankWaits = [[] for _ in ranks.hosts]
-    first, *others = _downward(parents)
+    first, *others = downward(parents)
     for size, has in zip(sizes, root, strict=True):
         got: dict[int, list[int]] = {first: has}
         done[first] += has

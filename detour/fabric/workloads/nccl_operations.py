@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from detour.base.errors import DetourError
 from detour.control.placement.nccl import rules
 from detour.control.placement.nccl.machines import Cluster
 from detour.control.placement.nccl.rules import PEER_OPERATIONS, SIMPLE, Choice
-from detour.fabric.workloads.collectives import MAX_TASKS, Ranks, RankWaits, joined, parts
+from detour.fabric.workloads.collectives import MAX_TASKS, Ranks, RankWaits, downward, joined, parts
 from detour.fabric.workloads.tasks import TaskList
 
 _COPY_LANES = 2
@@ -195,46 +195,30 @@ def _tree(
     channel: _Channel, chunks: Sequence[int], hosts: list[int], parents: list[int], algorithm: str
 ) -> Iterator[tuple[int, int]]:
     """Chunks up a tree of machines and down again. Inside a machine GPUs are a chain, or NVSwitches reduce and spread
-    (NVLS)."""
-    cluster = channel.cluster
-    downward = _downward(parents)
-    up, down = channel, _other_direction(channel)
+    (NVLS): all machines do that at first, so it delays only what leaves take up, and in the end what all have got."""
+    gpus = channel.cluster.machine.gpus
+    hops = min(1, gpus - 1) if algorithm == "nvls-tree" else gpus - 1
+    order = downward(parents)
+    up, down = channel, replace(channel, unit=channel.unit + 1, last={})
     came: dict[int, int] = {}
     size = 1
     for size in chunks:
-        hops = 1 if algorithm == "nvls-tree" else cluster.machine.gpus - 1
-        local_ps = channel.local_ps(size, hops if cluster.machine.gpus > 1 else 0)
         arrived: dict[int, list[int]] = defaultdict(list)
-        for machine in reversed(downward[1:]):
+        for machine in reversed(order[1:]):
             children = arrived[machine]
             after, host = children or up.ranks.after[hosts[machine]], hosts[machine]
+            local_ps = 0 if children else channel.local_ps(size, hops)
             sent = up.send(host, hosts[parents[machine]], size, after, local_ps, noticed=bool(children))
             arrived[parents[machine]].append(sent)
-        root = downward[0]
-        came = {root: up.end(hosts[root], size, arrived[root], local_ps)}
-        for machine in downward[1:]:
+        root = order[0]
+        came = {root: up.end(hosts[root], size, arrived[root])}
+        for machine in order[1:]:
             parent = parents[machine]
             noticed = parent != root
             came[machine] = down.send(hosts[parent], hosts[machine], size, [came[parent]], noticed=noticed)
+    inside_ps = channel.local_ps(size, hops)
     for machine, last in came.items():
-        inside = channel.local_ps(size, cluster.machine.gpus - 1)
-        yield hosts[machine], last if parents[machine] < 0 else down.end(hosts[machine], size, [last], inside)
-
-
-def _other_direction(channel: _Channel) -> _Channel:
-    """Return the same channel's other half."""
-    return _Channel(
-        channel.tasks, channel.ranks, channel.cluster, channel.protocol, channel.connection, channel.unit + 1,
-        channel.rate_bps,
-    )  # fmt: skip
-
-
-def _downward(parents: Sequence[int]) -> list[int]:
-    """Machines, each after its parent."""
-    ordered = [parents.index(-1)]
-    for machine in ordered:  # grows while it is gone through
-        ordered += [child for child, parent in enumerate(parents) if parent == machine]
-    return ordered
+        yield hosts[machine], last if parents[machine] < 0 else down.end(hosts[machine], size, [last], inside_ps)
 
 
 # -- pairs --------------------------------------------------------------------------------------------------
