@@ -22,7 +22,7 @@ from detour.base.errors import DetourError
 from detour.base.tables import Table
 from detour.base.times import US
 from detour.control.placement.nccl.machines import Cluster, HostCosts, Machine
-from detour.experiments.columns import row, shown, table
+from detour.experiments.columns import grouped, row, shown, table
 from detour.experiments.hardware.logs import Series, kept
 from detour.experiments.hardware.nccl_tests import NcclTest, with_payload
 from detour.experiments.sim.settings import SimOptions, settings_of
@@ -34,6 +34,7 @@ _BYTES_A_SECOND = 4e8
 _STEPS = {"nic_gbps": 4.0, "step_us": 2.0}
 """by which a number is changed to see what that does"""
 _LEAST = {"nic_gbps": 1.0, "step_us": 0.0}
+_NEAR = 0.3
 _ROUNDS, _HALVINGS = 5, 3
 _ENOUGH = 1e-3
 """less of a better mean square is the end"""
@@ -96,7 +97,7 @@ class HardwareRun:
 
 @row
 class HardwareGroup:
-    """Predictions of one operation on machines of one kind."""
+    """Predictions of one operation, or of several, on machines of one kind."""
 
     set: str = shown("set")
     op: str = shown("operation")
@@ -105,6 +106,7 @@ class HardwareGroup:
     rows: int = shown("sizes")
     geomean_error: float = shown("mean error", ".1%", means="geometric: of how far times are apart")
     largest_error: float = shown("largest", "+.1%")
+    within_30: float = shown("within 30 %", ".0%")
     fitted: bool = shown("fitted")
 
 
@@ -121,11 +123,12 @@ class HardwareSummary:
 
 @dataclass(frozen=True)
 class HardwareFindings:
-    """All rows."""
+    """All rows. `groups`: by operation; `machines`: predictions by machines."""
 
     fitted: Fitted | None
     rows: Sequence[HardwareRow]
     groups: Sequence[HardwareGroup]
+    machines: Sequence[HardwareGroup]
     summary: HardwareSummary
 
 
@@ -179,22 +182,28 @@ def _switch(hosts: int) -> Topology:
 def collect(results: Sequence[HardwareRun]) -> HardwareFindings:
     """All rows, and how far predictions are off."""
     rows = [each for result in results for each in result.rows]
-    by_series: dict[tuple[Any, ...], list[HardwareRow]] = {}
-    for each in rows:
-        by_series.setdefault((each.set, each.op, each.gpus, each.nodes), []).append(each)
-    groups = [
-        HardwareGroup(
-            set=some[0].set, op=some[0].op, gpus=some[0].gpus, nodes=some[0].nodes, rows=len(some),
-            geomean_error=_geomean(some), largest_error=max(some, key=lambda one: abs(one.error)).error,
-            fitted=some[0].fitted,
-        )
-        for some in by_series.values()
-    ]  # fmt: skip
     predicted = [each for each in rows if not each.fitted]
     largest = max((abs(each.error) for each in predicted), default=0.0)
-    share = sum(abs(each.error) <= 0.3 for each in predicted) / max(len(predicted), 1)
-    summary = HardwareSummary(len(predicted), _geomean(predicted), largest, round(share, 4))
-    return HardwareFindings(results[0].fitted if results else None, rows, groups, summary)
+    summary = HardwareSummary(len(predicted), _geomean(predicted), largest, _within(predicted))
+    machines = [
+        _group(some, ", ".join(dict.fromkeys(one.op for one in some)))
+        for some in grouped(predicted, lambda one: (one.set, one.gpus, one.nodes)).values()
+    ]
+    series = grouped(rows, lambda one: (one.set, one.op, one.gpus, one.nodes)).values()
+    groups = [_group(some, some[0].op) for some in series]
+    return HardwareFindings(results[0].fitted if results else None, rows, groups, machines, summary)
+
+
+def _group(rows: Sequence[HardwareRow], op: str) -> HardwareGroup:
+    largest = max(rows, key=lambda one: abs(one.error)).error
+    return HardwareGroup(
+        set=rows[0].set, op=op, gpus=rows[0].gpus, nodes=rows[0].nodes, rows=len(rows), geomean_error=_geomean(rows),
+        largest_error=largest, within_30=_within(rows), fitted=rows[0].fitted,
+    )  # fmt: skip
+
+
+def _within(rows: Sequence[HardwareRow]) -> float:
+    return round(sum(abs(each.error) <= _NEAR for each in rows) / max(len(rows), 1), 4)
 
 
 def _geomean(rows: Sequence[HardwareRow]) -> float:
@@ -209,7 +218,11 @@ def tables(findings: HardwareFindings) -> list[Table[Any]]:
     text = f"{total.predictions} predictions: mean error {total.geomean_error:.1%}, largest {total.largest_error:.1%}"
     if fitted:
         text += f"; NICs of {fitted.nic_gbps:.1f} Gb/s, {fitted.step_us:.1f} us a step"
-    return [table(HardwareRow, findings.rows, "rows"), table(HardwareGroup, findings.groups, text)]
+    return [
+        table(HardwareRow, findings.rows, "rows"),
+        table(HardwareGroup, findings.groups, "operations"),
+        table(HardwareGroup, findings.machines, text),
+    ]
 
 
 # -- fitting ------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ def write(file: Path, findings: HardwareFindings, command: str) -> None:
         mean=summary.geomean_error,
         largest=summary.largest_error,
         within=summary.within_30,
-        groups=markdown(table(HardwareGroup, findings.groups)),
+        machines=markdown(table(HardwareGroup, findings.machines)),
         misses=_TEXTS["misses"],
     )
     write_file(file, text)

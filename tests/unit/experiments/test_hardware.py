@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,7 @@ from detour.experiments.sim.settings import SimOptions, settings_of
 from detour.topo import parse_topology
 
 MB = 1 << 20
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 SWITCH = parse_topology("leaf-spine:leaves=1,spines=1,hosts=4")
 LOG = """# nccl-tests version 2.17.8 nccl-headers=22902 nccl-library=22902
 # Collective test starting: {op}_perf
@@ -159,9 +161,10 @@ def test_the_summary_is_of_predictions_alone(tmp_path):
         ("all_reduce", 1, 0.01),
         ("all_gather", 2, -0.5),
     ]
+    assert [(one.op, one.rows, one.within_30) for one in findings.machines] == [("all_gather", 2, 0.5)]
     page.write(tmp_path / "hardware.md", findings, "command")
     text = (tmp_path / "hardware.md").read_text()
-    assert "queues" in text
+    assert "Queues" in text
     assert "48.3%" in text
 
 
@@ -224,3 +227,11 @@ def test_a_folder_without_logs_is_told(tmp_path, capsys):
     for folder, message in ((tmp_path, "no file there"), (tmp_path / "none", "there is no such folder")):
         assert main(["reproduce", "hardware", "--logs", str(folder)]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_the_page_is_made_of_the_runs_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "hardware.jsonl.xz").symlink_to(DOCS / "hardware.jsonl.xz")
+    assert main(["reproduce", "hardware", "--from", "docs/hardware.jsonl.xz", "--write", "docs/hardware.md"]) == 0
+    assert (tmp_path / "docs" / "hardware.md").read_text() == (DOCS / "hardware.md").read_text()
