@@ -16,7 +16,7 @@ from detour.control.routes.adaptive import group_links
 from detour.control.routings import routing as chosen
 from detour.control.verifier.trace import Trace, Tracer
 from detour.control.verifier.verifier import verify
-from detour.topo import Topology, parse_failure, parse_topology
+from detour.topo import parse_failure, parse_topology
 
 D1 = parse_topology("d1")
 UGAL = Policy(routing=chosen("adaptive:threshold=7"), channels=3)
@@ -116,27 +116,35 @@ def test_all_decisions_lead_to_the_right_host(names, routing):
         assert report.longest == (4, 4 if routing == "minimal" else 6)
 
 
-def channel_of(planned: Plan, topology: Topology, trace: Trace) -> list[int]:
-    """The virtual channel that the packet leaves each switch in, from the entries."""
-    dscp, channels = 0, []
-    for hop in trace.hops:
-        for entry in entries(planned[hop.switch + 1], schema.CHANNEL):
-            into = entry.field(schema.IN_PORT)
+def next_channels(planned: Plan) -> dict[tuple[int, int, int], int]:
+    """The virtual channel that packets leave a switch in, by (switch, port that they come in by, channel), from the
+    entries."""
+    following: dict[tuple[int, int, int], int] = {}
+    for device, entities in planned.items():
+        for entry in entries(entities, schema.CHANNEL):
+            into, dscp = entry.field(schema.IN_PORT), entry.field(schema.DSCP_FIELD)
             assert isinstance(into, Ternary)
             assert into.mask == schema.PORT_MASK
-            if entry.field(schema.DSCP_FIELD) == dscp and into.value == hop.in_port:
-                assert entry.members()[0]["priority"] == entry.members()[0]["dscp"]
-                dscp = entry.members()[0]["dscp"]
-                break
-        channels.append(dscp)
-    return channels
+            assert isinstance(dscp, int)
+            (member,) = entry.members()
+            assert member["priority"] == member["dscp"]
+            assert following.setdefault((device - 1, into.value, dscp), member["dscp"]) == member["dscp"]
+    return following
+
+
+def channels_of(following: dict[tuple[int, int, int], int], trace: Trace) -> list[int]:
+    """The virtual channel that the packet leaves each switch in."""
+    levels = [0]
+    for hop in trace.hops:
+        levels.append(following.get((hop.switch, hop.in_port, levels[-1]), levels[-1]))
+    return levels[1:]
 
 
 @pytest.mark.parametrize(("routing", "channels"), [("adaptive", 3), ("random", 3), ("minimal", 2), ("ugal-local", 3)])
 def test_no_cycle_of_channels(routing, channels):
     """The channel dependency graph of all ways, one node a (switch, port, channel), has no cycle."""
     planned = plan(D1, Policy(routing=chosen(routing), channels=channels))
-    tracer = Tracer(planned, D1)
+    tracer, following = Tracer(planned, D1), next_channels(planned)
     after: dict[tuple[int, int, int], set[tuple[int, int, int]]] = {}
     most = 0
     heads = [hosts[0] for hosts in D1.hosts_of]
@@ -150,7 +158,7 @@ def test_no_cycle_of_channels(routing, channels):
                 assert trace.delivered, trace.outcome
                 groups = [D1.switches[s].group for s in trace.switches]
                 assert via is None or via in groups
-                levels = channel_of(planned, D1, trace)
+                levels = channels_of(following, trace)
                 most = max(most, *levels)
                 nodes = [(h.switch, h.out_port or 0, v) for h, v in zip(trace.hops, levels, strict=True)]
                 for one, other in pairwise(nodes):

@@ -414,8 +414,8 @@ def test_the_command_on_damaged_networks_and_with_bytes(tmp_path, run_json):
     used = {hop for row in placement["assignments"] for hop in itertools.pairwise(row["path"])}
     assert not used & {("s0", "s2"), ("s2", "s0"), ("s16", "s6"), ("s6", "s16"), ("s4", "s7"), ("s7", "s4")}
     assert report("--topo", "fat-tree:k=4", "--fail", "s0-s2", "--repair")["moved"] > 0
-    d1 = report("--topo", "d1")
-    assert report("--topo", "d1", "--detours")["busiest"] < d1["busiest"]
+    d1 = report("--topo", "dragonfly:p=2,a=4,h=1")
+    assert report("--topo", "dragonfly:p=2,a=4,h=1", "--detours")["busiest"] < d1["busiest"]
     jobs.write_text(json.dumps({"jobs": [job("ring-all-reduce", shuffle=3, bytes=7000)]}))
     placement = report("--topo", LEAVES, "--fail", "s0-s4,s0-s5")
     assert (placement["busiest"], placement["bound"], placement["unit"]) == (14000, 14000, "bytes")

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.slow
 def admitted(network: Expander, source: int, target: int, priorities: int, most: int) -> list[list[int]]:
     """All simple paths of at most so many links that the priorities admit, by length, then in the order of columns."""
     ch = network.channels
+    neighbour, leave, enter = ch.neighbour.tolist(), ch.leave.tolist(), ch.enter.tolist()
     paths: list[list[int]] = []
     stack = [([source], 0, 0)]
     while stack:
@@ -26,11 +27,13 @@ def admitted(network: Expander, source: int, target: int, priorities: int, most:
         if path[-1] == target:
             paths.append(path)
             continue
-        for c in reversed(range(ch.neighbour.shape[1])):
-            y = int(ch.neighbour[path[-1], c])
-            more = spent + int(ch.leave[path[-1], c] < position)
-            if y >= 0 and y not in path and len(path) <= most and (not priorities or more < priorities):
-                stack.append(([*path, y], int(ch.enter[path[-1], c]), more))
+        if len(path) > most:
+            continue
+        x = path[-1]
+        for c in reversed(range(len(neighbour[x]))):
+            y, more = neighbour[x][c], spent + (leave[x][c] < position)
+            if y >= 0 and y not in path and (not priorities or more < priorities):
+                stack.append(([*path, y], enter[x][c], more))
     return sorted(paths, key=len)
 
 
@@ -130,8 +133,8 @@ def test_the_command_ends_and_its_k2_is_a_number_of_paths(run_json):
 
 @pytest.mark.parametrize("disjoint", [False, True])
 def test_threads_change_nothing(monkeypatch, disjoint):
-    network, policy = fcplus(60, 14, hosts=1), PathPolicy(32, 1, disjoint=disjoint)
-    monkeypatch.setattr("detour.control.expander.routes._CHUNK_ROWS", 20_000)
+    network, policy = fcplus(24, 10, 4, hosts=1), PathPolicy(32, 1, disjoint=disjoint)
+    monkeypatch.setattr("detour.control.expander.routes._CHUNK_ROWS", 5_000)
     lists = []
     for cores in (1, 4):
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid, cores=cores: set(range(cores)))
