@@ -36,6 +36,7 @@ from detour.base.times import US
 from detour.control import schema
 from detour.control.expander import throughput
 from detour.control.expander.demand import Demand, demand_of, hop_distances
+from detour.control.expander.families import weighted_routes
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
 from detour.control.policy import Amount, Ecn, RedMarking, StepMarking
 from detour.experiments.fcplus.deadlock import SHALLOW
@@ -68,10 +69,8 @@ LOSSLESS_PRIORITIES = {
 """0: one, with no regard to deadlock"""
 SPRAYING = "SprayLERP"
 BY_SWITCHES = "UGAL-L per packet"
-UNION_LINKS = 2
-"""shortest-union's K"""
-UNION_PATHS = 1024
-"""more than a pair has of that length"""
+_PATHS_ALIKE = {"shortest-union": "shortest-union", "UGAL-L": "shortest"}
+"""families of paths of which a message draws one like any other; UGAL-L's are its first choice"""
 DETOUR_TRIES = 20
 """random switches that UGAL tries for a message, as not every way over one fits into a uSID list"""
 MOST_LINKS = 2 * schema.MAX_LINKS
@@ -239,13 +238,9 @@ def _routes(point: TransportPoint, network: Expander, demand: Demand) -> tuple[E
         policy = PathPolicy(point.k, LOSSLESS_PRIORITIES[point.routing], max_hops=FCPLUS_MAX_HOPS)
         routes = compute(network, policy, demand.pairs)
         return routes, throughput.fractions(routes, demand, GAP)
-    if point.routing not in ("shortest-union", "UGAL-L"):
+    if point.routing not in _PATHS_ALIKE:
         raise DetourError(f"routing {point.routing!r}; there are {', '.join(LOSSLESS_PRIORITIES)}")
-    every = compute(network, PathPolicy(UNION_PATHS, 0, max_hops=3), demand.pairs)
-    shortest = np.repeat(every.length[every.first[:-1]], np.diff(every.first))
-    most = np.maximum(shortest, UNION_LINKS if point.routing == "shortest-union" else 0)
-    share = (every.length <= most).astype(np.float64)
-    return every, share / np.repeat(np.add.reduceat(share, every.first[:-1]), np.diff(every.first))
+    return weighted_routes(_PATHS_ALIKE[point.routing], network, demand.pairs)
 
 
 def _with_detours(
