@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -52,6 +53,7 @@ REACTING = "LERP-reacting"
 _LIMIT = 1_000_000 * US
 _HEADERS = 192
 """bytes of a frame that are delivered: all headers; payload is elided"""
+_PORTS = struct.Struct(">HH")
 FrameKind = Literal["data", "ack", "probe"]
 
 
@@ -148,8 +150,13 @@ class GrayRun:
         for host in (0, 1):
             while host in self._ready and self._free[host] <= self.now:
                 self._send(host)
-        times = self._due + [free for free in self._free if free > self.now]
-        self.now = max(self.now, min([*times, self._under_way[0][0] if self._under_way else MAX_TIME]))
+        following = min(self._due)
+        for free in self._free:
+            if self.now < free < following:
+                following = free
+        if self._under_way and self._under_way[0][0] < following:
+            following = self._under_way[0][0]
+        self.now = max(self.now, following)
         while self._under_way and self._under_way[0][0] <= self.now:
             _, _, host, length, frame = heapq.heappop(self._under_way)
             self._bytes[: len(frame)] = frame
@@ -174,7 +181,7 @@ class GrayRun:
         self._free[host] = self.now + length * 8_000_000_000_000 // self._rate
         frame = bytes(self._bytes[: min(length, _HEADERS)])
         udp = 62 if frame[20] == 0 else 54
-        sport, dport = (int.from_bytes(frame[at : at + 2], "big") for at in (udp, udp + 2))
+        sport, dport = _PORTS.unpack_from(frame, udp)
         number = self._carried[host, sport] = self._carried.get((host, sport), 0) + 1
         if sport in self._fault.paths and self.now >= self._fault.begin_ps:
             kind: FrameKind = "probe" if dport == PORT_PROBE else "ack" if frame[udp + 8] == OP_ACK else "data"
