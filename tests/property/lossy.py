@@ -15,6 +15,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -75,11 +76,11 @@ class Network:
         self.free_at = [0] * len(self.hs.host)
         self.last_on_path: dict[tuple[int, int], int] = {}
         self.history: list[bytes] = []
-        self.host_of: dict[tuple[int, int], int] = {}
+        self.host_of: dict[bytes, int] = {}
         for host, h in enumerate(self.hs.host):
-            self.host_of[int(h["addr_hi"]), int(h["addr_lo"])] = host
+            self.host_of[_address(int(h["addr_hi"]), int(h["addr_lo"]))] = host
             if h["usid_hi"]:
-                self.host_of[int(h["usid_hi"]), int(h["usid_lo"])] = host
+                self.host_of[_address(int(h["usid_hi"]), int(h["usid_lo"]))] = host
 
     def schedule(self) -> str:
         """The last events, for the message of a failed assertion."""
@@ -124,7 +125,8 @@ class Network:
         """Decides what becomes of a frame."""
         w, draw = self.weather, self.random.random
         frame: bytes | None = through_switches(sent)
-        sport = int.from_bytes(sent[_udp(sent) : _udp(sent) + 2], "big")
+        udp = _udp(sent)
+        sport = int.from_bytes(sent[udp : udp + 2], "big")
         if self.filter is not None:
             frame = self.filter(host, frame) if frame is not None else None
         lost = w.gray is not None and w.gray(describe(sent).split()[0], sport, len(sent), self.now)
@@ -174,7 +176,7 @@ class Network:
         return bytes(damaged)
 
     def _arrive(self, _: int, frame: bytes) -> None:
-        host = self.host_of.get(to_words(int.from_bytes(frame[38:54], "big")))
+        host = self.host_of.get(frame[38:54])
         if host is not None:
             self.deliver(host, frame)
 
@@ -196,12 +198,19 @@ def _udp(frame: bytes) -> int:
 
 def through_switches(frame: bytes) -> bytes:
     """What the switches make of a uSID list by the time it ends: block and last uSID."""
-    if int.from_bytes(frame[38:42], "big") != USID_BLOCK:
-        return frame
-    usids = [int.from_bytes(frame[k : k + 2], "big") for k in range(42, 54, 2)]
-    high, low = to_words(final_address([u for u in usids if u]))
-    address = high.to_bytes(8, "big", signed=True) + low.to_bytes(8, "big", signed=True)
-    return frame[:38] + address + frame[54:]
+    return frame[:38] + _at_the_end(frame[38:54]) + frame[54:]
+
+
+@lru_cache
+def _at_the_end(address: bytes) -> bytes:
+    if int.from_bytes(address[:4], "big") != USID_BLOCK:
+        return address
+    usids = [int.from_bytes(address[k : k + 2], "big") for k in range(4, 16, 2)]
+    return _address(*to_words(final_address([u for u in usids if u])))
+
+
+def _address(high: int, low: int) -> bytes:
+    return high.to_bytes(8, "big", signed=True) + low.to_bytes(8, "big", signed=True)
 
 
 def add_delay(frame: bytes, ticks: int) -> bytes:
