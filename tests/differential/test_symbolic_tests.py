@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `detour test` generates, on simple_switch: every test holds there too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from detour.p4.build import Build, build
+from detour.testgen.generate import Plan, generate
+from tests.differential.programs import Program, programs
+from tests.differential.stf_on_bmv2 import play_all
+
+KINDS = Path(__file__).parents[1] / "unit" / "testgen" / "kinds.p4"
+RUN = programs()[::5]
+
+
+def _wrong(program: Build) -> list[str]:
+    tests = generate(program.json, Plan(seconds=20)).tests
+    assert tests
+    return play_all(program, [test.stf() for test in tests])
+
+
+@pytest.mark.bmv2
+@pytest.mark.parametrize("program", [pytest.param(each, id=each.name) for each in RUN])
+def test_tests_of_the_corpus_hold_on_bmv2(program: Program) -> None:
+    assert not _wrong(Build(program.json, program.p4info))
+
+
+@pytest.mark.bmv2
+def test_tests_of_all_match_kinds_hold_on_bmv2() -> None:
+    assert not _wrong(build(KINDS))
