@@ -38,6 +38,10 @@ def register(commands: Any) -> None:
     test.option("--regress", "play the tests in DIR; exit code 1 if one is not as expected", "DIR", Path)
     text = "play the tests on OTHER too; exit code 1 at the first difference, which is made as small as possible"
     test.option("--compare", text, "OTHER", Path)
+    text = (
+        "look for failed assertions, divisions by zero, indices out of bounds and reads of invalid headers; exit code 1"
+    )
+    test.flag("--check", text)
     test.add_argument("-v", "--verbose", action="store_true", help="show every test, and assignments in traces")
 
 
@@ -62,15 +66,19 @@ def _json_of(program: Path) -> Path:
 
 def _test(options: argparse.Namespace) -> int:
     if options.regress is not None:
-        if options.compare is not None or options.out is not None:
-            raise DetourError("--regress plays tests that are there: it does not go with --compare or --out")
+        if options.compare is not None or options.out is not None or options.check:
+            raise DetourError("--regress plays tests that are there: it does not go with --compare, --check or --out")
         return _regress(options)
+    if options.check and (options.compare is not None or options.out is not None):
+        raise DetourError("--check looks for mistakes: it does not go with --compare or --out")
     if find_spec("z3") is None:
         raise DetourError("generating tests needs z3-solver: pip install 'detour-fabric[test]'")
     from detour.testgen.generate import Plan, generate, stf_files
 
     more = {} if options.tests is None else {"most_tests": options.tests}
     plan = Plan(options.cover, seconds=options.seconds, seed=options.seed, fixed=dict(options.fix), **more)
+    if options.check:
+        return _check(options, plan)
     with shown_progress(options.json) as progress:
         source = _json_of(options.program)
         generated = generate(source, plan, progress)
@@ -110,6 +118,23 @@ def _regress(options: argparse.Namespace) -> int:
 
     present({"tests": count, "differences": [_document(each) for each in found]}, options, render)
     return 1 if found else 0
+
+
+def _check(options: argparse.Namespace, plan: Plan) -> int:
+    from detour.testgen.check import check
+
+    with shown_progress(options.json) as progress:
+        checked = check(_json_of(options.program), plan, progress)
+
+    def render(page: Page) -> None:
+        for each in checked.mistakes:
+            page.print(f"{each.what}\n    {each.where}", style="red")
+            page.print(each.stf, whole=True)
+        page.print(f"{len(checked.mistakes) or 'no'} mistakes" + ("" if checked.whole else "; not all was looked at"))
+
+    mistakes = [{"what": each.what, "where": each.where, "stf": each.stf} for each in checked.mistakes]
+    present({"mistakes": mistakes, "whole": checked.whole}, options, render)
+    return 1 if mistakes else 0
 
 
 def _document(found: Difference) -> dict[str, Any]:

@@ -50,11 +50,14 @@ Conditions = tuple[Condition, ...]
 
 
 class Fault(NamedTuple):
-    """What an execution must not do, and when it does."""
+    """What an execution must not do, where in the source, and when it does. `assumption`: the number of the assumption
+    that it does not, as it would end; -1: it goes on."""
 
     what: str
+    at: Json
     conditions: Conditions
     when: Term
+    assumption: int
 
 
 class Hash(NamedTuple):
@@ -151,6 +154,8 @@ class SymbolicContext(FunctionContext):
         self.findings = Findings()
         self.fixed_values = dict(fixed)
         self.proves = proves
+        self.at: Json = None
+        """what is executed, for places in the source"""
         for header in model.headers.values():
             if (spec := header.type.variable) is not None:
                 place = self.f.at("%phv", layout.place(header, spec).offset)
@@ -207,12 +212,16 @@ class SymbolicContext(FunctionContext):
     def fail(self, error: int, when: Value = TRUE) -> None:
         if when.const == 0 or self.f.state.dead:
             return
-        self.note_fault(_FAULTS.get(error, "endless loop"), when)
+        self.note_fault(_FAULTS.get(error, "endless loop"), when, stops=True)
         self.assume(z3.Not(term_of(when)))
 
-    def note_fault(self, what: str, when: Value) -> None:
-        """Here, under a condition, the program does what it should not."""
-        self.findings.faults.append(Fault(what, self.f.state.conditions, term_of(when)))
+    def note_fault(self, what: str, when: Value, stops: bool = False) -> None:
+        """Here, under a condition, the program does what it should not. `stops`: that is the end of the packet, and
+        `assume` is called next."""
+        if when.const == 0 or self.f.state.dead:
+            return
+        number = len(self.findings.assumptions) if stops else -1
+        self.findings.faults.append(Fault(what, self.at, self.f.state.conditions, term_of(when), number))
 
     # -- fields
 

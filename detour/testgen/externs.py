@@ -17,11 +17,13 @@ from detour.engine.compiler.model import Array, Header, Json, Stack, named, pars
 from detour.engine.compiler.primitives import PRIMITIVES, assign_number
 from detour.testgen.context import Hash, SymbolicContext, condition_text
 from detour.testgen.hashing import ALGORITHMS
+from detour.testgen.reads import note_reads
 from detour.testgen.state import merged, z3
 from detour.testgen.terms import NotModelled, concatenated, from_vector, term_of, value_of, vector_of
 
 Run = Callable[[SymbolicContext, list[Json], Json], None]
 _OWN: dict[str, Run] = {}
+_ASSIGNS = ("assign", "modify_field")
 _JUMPS = ("_jump", "_jump_if_zero")
 _HASH_BITS = 64
 _WIDTHS = {"crc16": 16, "crc32": 32, "crcCCITT": 16, "csum16": 16, "cksum16": 16, "xor16": 16, "crc16_custom": 16,
@@ -68,7 +70,9 @@ def _jump(ctx: SymbolicContext, call: Json, where: str, target: list[Any]) -> bo
         target.append(ctx.f.state)
         return False
     zero = TRUE
+    ctx.at = call
     with ctx.giving_up():
+        note_reads(ctx, call["parameters"][0])
         number = exact(ctx, call["parameters"][0]).value
         zero = ctx.f.compare("eq", number, const(number.bits, 0))
     not_zero = ctx.f.negate(zero)
@@ -84,7 +88,10 @@ def run_call(ctx: SymbolicContext, call: Json) -> None:
     """Executes one primitive, unless no packet comes here."""
     if ctx.f.state.dead:
         return
+    ctx.at = call
     with ctx.giving_up():
+        if call["op"] in _ASSIGNS:
+            note_reads(ctx, call["parameters"][1])
         run = _OWN.get(call["op"])
         if run is not None:
             run(ctx, call["parameters"], call)
@@ -226,11 +233,7 @@ def _at_index(ctx: SymbolicContext, array: Array, index: Json, then: Callable[[V
     """Runs `then` with the index, 32 bits, if it is in bounds; else nothing happens."""
     i = low(ctx, index, 32)
     inside = ctx.f.compare("ult", i, const(32, array.size))
-    if inside.const is None:
-        outside = ctx.f.negate(inside)
-        ctx.note_fault("index out of bounds", outside)
-    elif not inside.const:
-        ctx.note_fault("index out of bounds", TRUE)
+    ctx.note_fault("index out of bounds", ctx.f.negate(inside))
     ctx.when(inside, lambda: then(i))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
-from detour.engine.compiler.covering import BRANCH, STATEMENT, TABLE_OUTCOME
+from detour.engine.compiler.covering import BRANCH, COLLECTOR, STATEMENT, TABLE_OUTCOME, Collector
 from detour.engine.compiler.portable import V1MODEL
 from detour.engine.compiler.program import Program
 from detour.engine.coverage.document import Point, ProgramCoverage
@@ -27,9 +27,9 @@ from detour.testgen.testcase import Test
 
 COVER = ("statements", "branches")
 _KINDS = {"statements": (STATEMENT,), "branches": (STATEMENT, BRANCH, TABLE_OUTCOME)}
-_EFFORT = 20_000_000
+EFFORT = 20_000_000
 """of z3 for a query, in its own units: the same on every machine; some seconds"""
-_MOST_WAYS = 400
+MOST_WAYS = 400
 _WAYS_BEFORE_PROOFS = 4
 _MOST_UNDECIDED = 3
 """ways on which a place may depend on what no test can set, before it is left alone"""
@@ -84,11 +84,17 @@ class Generated:
 def generate(source: Path, plan: Plan, progress: Progress = silent) -> Generated:
     """Generate tests of a program in a file of BMv2 JSON. Raises DetourError: it is no such file, the engine cannot run
     it, or it is not written for v1model."""
-    program = Program(Program.from_json(source).json, covered=True)
+    return _Generator(load(source, plan), plan, progress).run()
+
+
+def load(source: Path, plan: Plan) -> Program:
+    """The program in a file, with counters of what packets reach. Raises DetourError: see `generate`."""
+    with COLLECTOR.set_to(Collector()):
+        program = Program.from_json(source)
     if program.model.architecture != V1MODEL:
         raise DetourError(f"{source}: it is written for {program.model.architecture}; tests are for v1model only")
     _check_fixed(program, plan.fixed)
-    return _Generator(program, plan, progress).run()
+    return program
 
 
 def _check_fixed(program: Program, fixed: Mapping[str, int]) -> None:
@@ -110,7 +116,7 @@ class _Generator:
     def __init__(self, program: Program, plan: Plan, progress: Progress) -> None:
         self._program, self._plan, self._progress = program, plan, progress
         self._start = time.monotonic()
-        self._switch = SymbolicSwitch(program.model, plan.fixed, _MOST_WAYS, _EFFORT)
+        self._switch = SymbolicSwitch(program.model, plan.fixed, MOST_WAYS, EFFORT)
         self._tests: list[Test] = []
         self._points: dict[SiteKey, Point] = {}
         for site in program.coverage_sites:
@@ -183,7 +189,7 @@ class _Generator:
         """Makes tests of what can be reached this way."""
         self._not_followed |= {a.reason for a in execution.findings.assumptions if a.reason}
         self._not_followed |= execution.findings.not_followed
-        question = Question(execution, _EFFORT, self._plan.seed)
+        question = Question(execution, EFFORT, self._plan.seed)
         for site, ways in execution.findings.reached.items():
             for conditions in ways if self._is_open(site) else ():
                 if self._is_over or self._try(question, self._points[site], conditions):
@@ -292,10 +298,10 @@ class _Prover:
     """Shows that no packet whatever reaches places of the controls."""
 
     def __init__(self, program: Program, plan: Plan) -> None:
-        switch = SymbolicSwitch(program.model, plan.fixed, 0, _EFFORT, proves=True)
+        switch = SymbolicSwitch(program.model, plan.fixed, 0, EFFORT, proves=True)
         self._findings = switch.any_packet()
         self._solver = z3.Solver()
-        self._solver.set("rlimit", _EFFORT)
+        self._solver.set("rlimit", EFFORT)
         self._solver.add(*(a.term for a in self._findings.assumptions))
 
     def proof(self, sites: list[SiteKey]) -> str | None:

@@ -14,6 +14,7 @@ from detour.engine.compiler.lookup import key_value
 from detour.engine.compiler.model import ActionCall, ActionIr, ConstEntry, Json, PipelineIr, TableIr
 from detour.testgen.context import Lookup, SymbolicContext, condition_text, either
 from detour.testgen.externs import meter_colour, run_calls
+from detour.testgen.reads import note_reads
 from detour.testgen.state import State, conjunction, merged, z3
 from detour.testgen.terms import Term, term_of, value_of
 
@@ -59,7 +60,9 @@ class Pipeline:
     def _condition(self, c: Json) -> None:
         value = TRUE
         if not self.f.state.dead:
+            self.ctx.at = c
             with self.ctx.giving_up():
+                note_reads(self.ctx, c["expression"])
                 value = boolean(self.ctx, c["expression"])
         self.ctx.cover.decided(self.f, value, c["name"], c)
         texts = [condition_text(c["name"], c, outcome) for outcome in ("true", "false")]

@@ -37,15 +37,15 @@ class Contradiction:
 class Question:
     """Asks whether packets of an execution fulfil conditions."""
 
-    def __init__(self, execution: Execution, effort: int, seed: int) -> None:
+    def __init__(self, execution: Execution, effort: int, seed: int, left_out: int = -1) -> None:
+        """`left_out`: the number of an assumption that need not hold."""
         self._execution, self._findings = execution, execution.findings
         self._solver = z3.Solver()
         self._solver.set("rlimit", effort)
         self._solver.set("random_seed", seed)
         self._solver.set("phase_selection", _RANDOM_PHASE)
         self._random = random.Random(seed)
-        for assumption in self._findings.assumptions:
-            self._solver.add(assumption.term)
+        self._solver.add(*(a.term for n, a in enumerate(self._findings.assumptions) if n != left_out))
         self._wishes = self._marked("wish", self._preferred())
 
     def _preferred(self) -> list[Term]:
@@ -64,9 +64,11 @@ class Question:
             self._solver.add(z3.Implies(marks[-1], term))
         return marks
 
-    def ask(self, conditions: Conditions, more: Iterable[Term] = ()) -> Test | Contradiction | None:
-        """A test in which the conditions hold, or those that contradict each other; None: z3 took too long. Raises
-        Undecided: there is none whose result is known."""
+    def ask(
+        self, conditions: Conditions, more: Iterable[Term] = (), expects: bool = True
+    ) -> Test | Contradiction | None:
+        """A test in which the conditions hold, or those that contradict each other; None: z3 took too long. `expects`:
+        with what comes out. Raises Undecided: there is none whose result is known."""
         if wrong := [c for c in conditions if c.is_false]:
             return Contradiction((wrong[0].text,))
         self._solver.push()
@@ -75,7 +77,7 @@ class Question:
             self._solver.add(*more)
             answer, model = self._check(marks)
             if model is not None:
-                return self._test(model, conditions)
+                return self._test(model, conditions, expects)
             if answer != z3.unsat:
                 return None
             core = {str(each) for each in self._solver.unsat_core()}
@@ -99,7 +101,7 @@ class Question:
                 return answer, None
             wishes = fulfilled
 
-    def _test(self, model: Any, conditions: Conditions) -> Test:
+    def _test(self, model: Any, conditions: Conditions, expects: bool) -> Test:
         """The test of the model that was found, once hashes have the values that they really have. They are computed
         one after the other, as the input of one may be the result of another."""
         for each in self._findings.hashes:
@@ -112,7 +114,7 @@ class Question:
         self._complete(model)
         answer = Answer(self._execution, model)
         answer.holds(conditions, "whether packets come there")
-        return answer.test()
+        return answer.test(expects)
 
     def _complete(self, model: Any) -> None:
         """Gives variables on which nothing depends some value: zeros would hide mistakes."""
@@ -196,9 +198,10 @@ class Answer:
 
     # -- the test
 
-    def test(self) -> Test:
+    def test(self, expects: bool) -> Test:
         entries, defaults = self._tables()
-        outputs = [output for output in self._execution.outputs if self.holds(output.conditions, "whether it is sent")]
+        every = self._execution.outputs if expects else []
+        outputs = [output for output in every if self.holds(output.conditions, "whether it is sent")]
         frame = self._frame()
         groups = [
             Group(self.number(output.group[0]), self.number(output.group[1]), self.decided(output.port, "its port"))

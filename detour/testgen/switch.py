@@ -59,6 +59,11 @@ class TestSwitch:
         return TracedPacket([], [Ending(1.0, [each]) for each in arrived])
 
     @property
+    def faults(self) -> int:
+        """Packets that ended because the program did what simple_switch aborts for."""
+        return int(self.network.switch_stats()["faults"].sum())
+
+    @property
     def api(self) -> BmRuntime:
         return BmRuntime(BmDevice(self.network, _DEVICE))
 

@@ -14,6 +14,7 @@ import pytest
 from detour import cli
 
 KINDS = Path(__file__).parent / "kinds.p4"
+MISTAKES = Path(__file__).parent / "mistakes.p4"
 PSA = Path(__file__).resolve().parents[2] / "programs" / "portable"
 
 
@@ -72,6 +73,26 @@ def test_the_first_difference_of_two_programs_is_made_small(changed: Path, capsy
     assert f"{changed}: " in capsys.readouterr().out
 
 
+def test_mistakes_are_found_with_packets_that_make_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["test", str(MISTAKES), "--check", "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    lines = {each["what"]: int(each["where"].split(":")[1].split()[0]) for each in report["mistakes"]}
+    assert lines == {"assert": 16, "read of an invalid header: more.b": 18, "index out of bounds": 19}
+    packets = {each["what"]: bytes.fromhex(each["stf"].split()[-1]) for each in report["mistakes"]}
+    assert packets["assert"][1] == 9
+    assert packets["read of an invalid header: more.b"][0] != 1
+    assert packets["index out of bounds"][1] > 15
+    assert report["whole"]
+
+
+def test_programs_without_mistakes_have_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = MISTAKES.read_text().replace("hdr.h.a != 9", "true").replace("(bit<32>)hdr.h.a)", "(bit<32>)hdr.h.a[3:0])")
+    text = text.replace("if (hdr.more.b == 77)", "if (hdr.more.isValid() && hdr.more.b == 77)")
+    (tmp_path / "right.p4").write_text(text)
+    assert cli.main(["test", str(tmp_path / "right.p4"), "--check"]) == 0
+    assert capsys.readouterr().out == "no mistakes\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -83,6 +104,7 @@ def test_the_first_difference_of_two_programs_is_made_small(changed: Path, capsy
         ([str(KINDS), "--seconds", "-1"], "seconds"),
         ([str(KINDS), "--regress", "no-such-folder"], "no files of STF"),
         ([str(KINDS), "--regress", ".", "--out", "x"], "--regress"),
+        ([str(KINDS), "--check", "--out", "x"], "--check"),
     ],
 )
 def test_wrong_input_is_one_line(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
