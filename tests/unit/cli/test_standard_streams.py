@@ -10,7 +10,7 @@ from detour.base.progress import silent
 from detour.cli import output
 from tests.waiting import PATIENCE_S, until
 
-COMMANDS = ["reproduce --list", "reproduce --list --json", "--help", "sim --help", "--version", "switch --help",
+COMMANDS = ["reproduce --list", "fabrics --json", "--help", "sim --help", "--version", "switch --help",
             "completion bash", "fabrics", "fcplus build --n 120"]  # fmt: skip
 
 
@@ -33,9 +33,9 @@ def test_a_reader_who_has_gone_has_had_enough():
 
 
 def test_closed_input_and_error_disturb_nothing():
-    done = shell("reproduce --list --json", "<&- 2>&-")
+    done = shell("fabrics --json", "<&- 2>&-")
     assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout == shell("reproduce --list --json", "").stdout != b""
+    assert done.stdout == shell("fabrics --json", "").stdout != b""
     wrong = shell("nonsense", "2>&-")  # not to standard output instead
     assert (wrong.returncode, wrong.stdout, wrong.stderr) == (2, b"", b"")
     assert shell("nonsense", "2> /dev/full").returncode == 2
