@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -126,8 +127,10 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """The garbage collector does not look at thousands of tests and their modules whenever a fabric is built."""
+    """The garbage collector does not look at thousands of tests and their modules whenever a fabric is built, and
+    seldom at what is new: fabrics that are over say so (`garbage.leave_cycles`)."""
     keep_all()
+    gc.set_threshold(10_000)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
