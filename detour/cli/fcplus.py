@@ -109,7 +109,7 @@ def _network(options: argparse.Namespace) -> Expander:
     """The network that the options describe, as a whole or by its parts."""
     given = [name for name in _PARTS if getattr(options, name) is not None]
     if options.topo is not None and given:
-        raise DetourError(f"--topoalready describes the network; --{given[0]} is not for it")
+        raise DetourError(f"--topo already describes the network; --{given[0]} is not for it")
     for name, value in _PARTS.items():
         if name not in given:
             setattr(options, name, value)

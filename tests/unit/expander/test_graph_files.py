@@ -204,7 +204,9 @@ def test_texts_that_name_no_network(text, reason):
 
 
 def test_a_whole_network_has_no_parts(refused, run_json):
-    assert "--n is not for it" in refused("fcplus", "build", "--topo", "jellyfish:n=12,s=4,hosts=1", "--n", "12")
+    assert "--topo already describes the network; --n is not for it" in refused(
+        "fcplus", "build", "--topo", "jellyfish:n=12,s=4,hosts=1", "--n", "12"
+    )
     assert (
         run_json("fcplus", "build", "--topo", "jellyfish:n=12,s=4,hosts=1")["spec"]
         == "jellyfish:n=12,s=4,hosts=1,seed=1"
