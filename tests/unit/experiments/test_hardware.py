@@ -204,6 +204,22 @@ def test_the_table_of_the_command_has_the_rows_of_nccl_tests(capsys):
     assert "ring" in text
 
 
+@pytest.mark.parametrize("option", [
+    "--limit 1e8", "--rate 100G", "--machine gpus=2,nvlink=400G", "--algorithm tree", "--protocol ll128",
+    "--scheme LERP-shortest --rate 200G",
+])  # fmt: skip
+def test_every_option_changes_the_row(option, capsys):
+    command = "job nccl-tests --op all_reduce --gpus 4 --sizes 96M --topo leaf-spine:leaves=1,spines=1,hosts=4 --json"
+    rows = [
+        json.loads(capsys.readouterr().out)["rows"][0]
+        for more in ("", option)
+        if not main((command + " " + more).split())
+    ]
+    assert len(rows) == 2
+    assert rows[0]["simulated"] == 1
+    assert rows[0] != rows[1]
+
+
 @pytest.mark.parametrize(("changed", "message"), [
     ({"--op": "all"}, "there is no operation 'all'"), ({"--gpus": "5"}, "has 4 hosts, one for each"),
     ({"--sizes": "8:x"}, "is not a size"), ({"--machine": "gpus=4"}, "two or more whole machines of 4"),
