@@ -30,7 +30,7 @@ from detour.topo import Topology, parse_topology
 
 FIT_OP = "all_reduce"
 _LIMIT = {"quick": 200_000_000, "normal": 1_000_000_000, "full": 8_000_000_000}
-_BYTES_A_SECOND = 4e8
+_BYTES_A_SECOND, _LEAST_BYTES = 2.5e9, 6e7
 _STEPS = {"nic_gbps": 4.0, "step_us": 2.0}
 """by which a number is changed to see what that does"""
 _LEAST = {"nic_gbps": 1.0, "step_us": 0.0}
@@ -147,7 +147,7 @@ def _point(one: Series, fitted: Fitted, limit: int) -> HardwarePoint:
 
 
 def seconds(point: HardwarePoint) -> float:
-    return len(point.bytes) * (1.0 + point.limit * point.gpus / point.nodes / _BYTES_A_SECOND)
+    return 2.0 + len(point.bytes) * (0.2 + max(point.limit, _LEAST_BYTES * point.gpus) / _BYTES_A_SECOND)
 
 
 def is_fitted(one: Series | HardwarePoint | HardwareRow) -> bool:
