@@ -60,6 +60,15 @@ class Fault(NamedTuple):
     assumption: int
 
 
+class Goal(NamedTuple):
+    """Something that a test should show where these conditions hold. `key` tells it from others."""
+
+    key: tuple[str, int]
+    title: str
+    conditions: Conditions
+    term: Term
+
+
 class Hash(NamedTuple):
     """A call of a hash: its result is a variable until the inputs are known. `parts`: (is there, value)."""
 
@@ -97,13 +106,14 @@ class Findings:
     registers: list[tuple[str, Conditions, Value]] = field(default_factory=list)
     """each read of a register: array, where, index"""
     lookups: list[Lookup] = field(default_factory=list)
+    goals: list[Goal] = field(default_factory=list)
 
     def copy(self) -> Findings:
         """For another way on; what is found there is not found here."""
         return Findings(
             {key: list(states) for key, states in self.reached.items()}, list(self.assumptions), dict(self.variables),
             set(self.free), list(self.hashes), list(self.faults), set(self.not_followed), list(self.registers),
-            list(self.lookups),
+            list(self.lookups), list(self.goals),
         )  # fmt: skip
 
 

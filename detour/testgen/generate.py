@@ -17,7 +17,7 @@ from detour.engine.compiler.covering import BRANCH, COLLECTOR, STATEMENT, TABLE_
 from detour.engine.compiler.portable import V1MODEL
 from detour.engine.compiler.program import Program
 from detour.engine.coverage.document import Point, ProgramCoverage
-from detour.testgen.context import Conditions, SiteKey
+from detour.testgen.context import Conditions, Goal, SiteKey
 from detour.testgen.parsing import Way
 from detour.testgen.solving import Contradiction, Question, Undecided
 from detour.testgen.state import z3
@@ -31,6 +31,8 @@ EFFORT = 20_000_000
 """of z3 for a query, in its own units: the same on every machine; some seconds"""
 MOST_WAYS = 400
 _WAYS_BEFORE_PROOFS = 4
+_MOST_TRIES = 3
+"""ways on which something is looked for beside coverage"""
 _MOST_UNDECIDED = 3
 """ways on which a place may depend on what no test can set, before it is left alone"""
 _SEARCH = 0.75
@@ -129,6 +131,7 @@ class _Generator:
         self._not_followed: set[str] = set()
         self._skipped: list[Way] = []
         self._undecided: Counter[Key] = Counter()
+        self._tried: Counter[tuple[str, int]] = Counter()
         self._proofs: dict[Key, str] = {}
         self._prover: _Prover | None = None
 
@@ -195,6 +198,22 @@ class _Generator:
                 if self._is_over or self._try(question, self._points[site], conditions):
                     break
 
+        for goal in execution.findings.goals if self._plan.cover == "branches" else ():
+            if not self._is_over and self._tried[goal.key] < _MOST_TRIES:
+                self._reach(question, goal)
+
+    def _reach(self, question: Question, goal: Goal) -> None:
+        """Makes a test of something that tests should show, if there is one."""
+        self._tried[goal.key] += 1
+        try:
+            answer = question.ask(goal.conditions, [goal.term])
+        except Undecided:
+            return
+        if isinstance(answer, Test):
+            answer.covers.append(goal.title)
+            if self._play(answer, ()):
+                self._tried[goal.key] = _MOST_TRIES
+
     def _try(self, question: Question, point: Point, conditions: Conditions) -> bool:
         """Whether a packet reaches a point that way."""
         answer = self._ask(question, point.title, conditions, point.key)
@@ -220,8 +239,8 @@ class _Generator:
             self._play(answer, key)
         return answer
 
-    def _play(self, test: Test, key: Key) -> None:
-        """Plays a test and counts what it reaches; one that the engine does not confirm is thrown away."""
+    def _play(self, test: Test, key: Key) -> bool:
+        """Plays a test and counts what it reaches. False: the engine does not confirm it, and it is thrown away."""
         counts = self._program.coverage
         before = counts.copy()
         try:
@@ -231,12 +250,13 @@ class _Generator:
         if wrong:
             counts[:] = before
             self._open[key] = f"the engine does not confirm the test: {wrong[0]}"
-            return
+            return False
         reached = [s for s, n in zip(self._program.coverage_sites, counts - before, strict=False) if n]
         for site in reached:
             point = Point.of(site, 0)
             self._hits[point.key] = self._hits.get(point.key, 0) + 1
         self._tests.append(test)
+        return True
 
     # -- the result
 

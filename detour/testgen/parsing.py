@@ -30,6 +30,7 @@ from detour.testgen.context import (
     either,
 )
 from detour.testgen.externs import run_call
+from detour.testgen.goals import note_goals
 from detour.testgen.state import State, z3
 from detour.testgen.terms import NotModelled, concatenated, folded, from_vector, term_of, vector_of
 
@@ -145,6 +146,8 @@ class Parser:
         self._enter(way)
         errors = self.ctx.model.errors
         length = self.ctx.fixed(phv.PACKET_LENGTH)
+        for condition in way.state.conditions:
+            self.ctx.always(condition.term)
         for how, bound in ((z3.UGE, way.least), (z3.ULE, way.most)):
             self.ctx.always(how(term_of(length), bound))
         self.ctx.set_fixed(phv.LENGTH_REGISTER, length)
@@ -377,6 +380,7 @@ class Parser:
 
     def _verify(self, way: Way, condition: Json, error: Json, op: Json, where: str) -> list[Way]:
         holds = folded(boolean(self.ctx, condition))
+        note_goals(self.ctx, f"{where} verify", condition)
         self.ctx.cover.decided(self.f, holds, f"{where} verify", op)
         code = error if isinstance(error, int) else folded(low(self.ctx, error, 64)).const
         names = {number: name for name, number in self.ctx.model.errors.items()}

@@ -14,6 +14,7 @@ from detour.engine.compiler.lookup import key_value
 from detour.engine.compiler.model import ActionCall, ActionIr, ConstEntry, Json, PipelineIr, TableIr
 from detour.testgen.context import Lookup, SymbolicContext, condition_text, either
 from detour.testgen.externs import meter_colour, run_calls
+from detour.testgen.goals import note_goals
 from detour.testgen.reads import note_reads
 from detour.testgen.state import State, conjunction, merged, z3
 from detour.testgen.terms import Term, term_of, value_of
@@ -64,6 +65,7 @@ class Pipeline:
             with self.ctx.giving_up():
                 note_reads(self.ctx, c["expression"])
                 value = boolean(self.ctx, c["expression"])
+                note_goals(self.ctx, c["name"], c["expression"])
         self.ctx.cover.decided(self.f, value, c["name"], c)
         texts = [condition_text(c["name"], c, outcome) for outcome in ("true", "false")]
         for state, name in zip(self.ctx.fork_on(value, texts), (c.get("true_next"), c.get("false_next")), strict=True):

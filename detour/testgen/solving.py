@@ -6,14 +6,15 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from detour.engine.compiler.ir import Value
 from detour.engine.compiler.model import KeyField
 from detour.testgen.context import Conditions, Hash, Lookup
 from detour.testgen.hashing import ALGORITHMS
-from detour.testgen.state import z3
+from detour.testgen.state import conjunction, z3
 from detour.testgen.switching import Execution, Output
 from detour.testgen.terms import Term, term_of, vector_of
 from detour.testgen.testcase import Default, Entry, Expected, Group, Match, Packet, Register, Test
@@ -51,7 +52,9 @@ class Question:
     def _preferred(self) -> list[Term]:
         """What makes tests short and easy to read."""
         execution = self._execution
-        wishes = [z3.ULT(term_of(execution.port), _FEW_PORTS)]
+        sent = [conjunction([z3.BoolVal(True), *(c.term for c in output.conditions)]) for output in execution.outputs]
+        wishes = [z3.Or(*sent)] if sent else []
+        wishes.append(z3.ULT(term_of(execution.port), _FEW_PORTS))
         wishes += [z3.Or(lookup.hit, lookup.action == 0) for lookup in self._findings.lookups]
         wishes.append(z3.ULE(term_of(execution.length), execution.payload_at + _SHORT))
         return wishes
@@ -251,18 +254,41 @@ class Answer:
 
     def _tables(self) -> tuple[list[Entry], list[Default]]:
         entries: list[Entry] = []
+        searched: list[Entry] = []
+        others: list[Entry] = []
         defaults: list[Default] = []
         for lookup in self._findings.lookups:
-            if not self.holds(lookup.conditions, f"whether {lookup.table.name} is searched"):
-                continue
             number = self._model.eval(lookup.action, model_completion=True).as_long()
+            if not self.holds(lookup.conditions, f"whether {lookup.table.name} is searched"):
+                with suppress(Undecided):
+                    others += [self._entry(lookup, 0)] if (True, 0) in lookup.arguments else []
+                continue
             hit = z3.is_true(self._model.eval(lookup.hit, model_completion=True))
+            if (True, 0) in lookup.arguments:
+                searched.append(self._entry(lookup, number if hit else 0))
             if hit:
-                entries.append(self._entry(lookup, number))
+                entries.append(searched[-1])
             elif (False, number) in lookup.arguments:
                 action, arguments = self._call(lookup, False, number)
                 defaults.append(Default(lookup.table.name, action, arguments))
-        return list(dict.fromkeys(entries)), list(dict.fromkeys(defaults))
+        return self._with_others(entries, searched, others), list(dict.fromkeys(defaults))
+
+    def _with_others(self, entries: list[Entry], searched: list[Entry], others: list[Entry]) -> list[Entry]:
+        """Entries, and some that no packet matches, for programs that are almost the same: those whose key differs in a
+        single field from what is searched for, and those of tables that are not searched (`others`)."""
+        keys = {(each.table, each.key) for each in searched}
+        sizes = {table.name: table.max_size for table in (lookup.table for lookup in self._findings.lookups)}
+        near = [
+            replace(each, key=(*each.key[:at], replace(match, value=match.value ^ 1), *each.key[at + 1 :]))
+            for each in searched
+            for at, match in enumerate(each.key)
+        ]
+        chosen = {(each.table, each.key): each for each in entries}
+        for each in (*near, *others):
+            place = each.table, each.key
+            if place not in keys and sum(table == each.table for table, _ in chosen) < sizes[each.table]:
+                chosen.setdefault(place, each)
+        return list(chosen.values())
 
     def _call(self, lookup: Lookup, hit: bool, number: int) -> tuple[str, tuple[tuple[str, int], ...]]:
         actions = lookup.table.actions if hit else lookup.defaults

@@ -51,7 +51,7 @@ def test_documents_are_short_enough_to_be_read() -> None:
     words = [len(line.split()) for path in DOCUMENTS for _, line in _prose(path.read_text())]
     readme = len((ROOT / "README.md").read_text().split())
     assert readme <= 800
-    assert sum(words) <= 39_910
+    assert sum(words) <= 39_960
 
 
 def _listed(nav: Any) -> Iterator[str]:

@@ -60,6 +60,26 @@ def test_written_tests_hold_and_find_a_change(suite: Path, changed: Path, capsys
     assert all(each["traces"][next(iter(each["traces"]))] for each in report["differences"])
 
 
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("hdr.h.a > 7", "hdr.h.a > 8"),
+        ("m.count == 0xbeef", "m.count != 0xbeef"),
+        ("2 &&& 0xfe", "4 &&& 0xfe"),
+        ("s.egress_spec = port", "s.egress_spec = port ^ 1"),
+        ("hdr.h.a: exact", "hdr.h.kind: exact"),
+        ("hdr.h.b: ternary", "hdr.h.sum: ternary"),
+        ("hdr.h.a[3:0]", "hdr.h.a[4:1]"),
+        ("s.checksum_error == 1", "s.checksum_error == 0"),
+    ],
+)
+def test_small_changes_are_found(text: str, other: str, suite: Path, tmp_path: Path) -> None:
+    source = KINDS.read_text()
+    assert source.count(text) == 1
+    (tmp_path / "mutant.p4").write_text(source.replace(text, other))
+    assert cli.main(["test", str(tmp_path / "mutant.p4"), "--regress", str(suite)]) == 1
+
+
 def test_the_first_difference_of_two_programs_is_made_small(changed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["test", str(KINDS), "--compare", str(KINDS)]) == 0
     assert "no test differs" in capsys.readouterr().out
