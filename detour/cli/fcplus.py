@@ -83,7 +83,9 @@ def _add(kinds: Any, name: str, text: str, run: Any) -> Parser:
 
 
 def _loaded(parser: Parser) -> Parser:
-    text = f"traffic between switches (near-worst): {', '.join(DEMAND_PATTERNS)}; F: a fraction of the switches"
+    text = (
+        f"traffic between switches (near-worst): {', '.join(DEMAND_PATTERNS)}; F: a fraction of the switches, S: skew"
+    )
     parser.option("--pattern", text, "PATTERN", default="near-worst")
     parser.option("--gap", "gap between the approximation's bounds (0.01)", "G", number, default=0.01)
     return parser

@@ -451,6 +451,7 @@ _COMMANDS: tuple[ReproduceCommand, ...] = (
         ),
         failures=CommandOption("like links:0.01 or switches:0.01,replanned (none)", "WHAT", repeatable=True),
         seeds=CommandOption("graphs of each cell (5; --quick 1, --full 10)", "K", kind=draws),
+        us=CommandOption("virtual time in us for rates; messages arrive for half of it (800)", "T", kind=draws),
         write=CommandOption("write docs/flat-fabrics.md and its figures", "FILE", kind=output_file),
         **_kept("add finished runs to this file (docs/flat.jsonl.xz)"),
     ),

@@ -8,8 +8,8 @@ __all__ = [
 
 DEMAND_PATTERNS = (
     "all-to-all", "uniform", "near-worst", "longest-matching", "random-matching", "neighbour-matching", "ring",
-    "ring-random", "clique:F", "hubs:F", "matching:F",
+    "ring-random", "clique:F", "hubs:F", "matching:F", "moe:S",
 )  # fmt: skip
-"""F: a fraction of the switches"""
+"""F: a fraction of the switches; S: skew, 0 to 1"""
 COMPARED_ROUTINGS = ("df-ksp", "ksp-lash", "lash", "dfsssp", "nue")
 """Names that the command line offers: it loads this package without its modules."""

@@ -172,6 +172,16 @@ def hubs(network: Expander, fraction: float, seed: int = 1) -> Demand:
     return Demand(np.concatenate([np.stack([a, b], axis=1), np.stack([b, a], axis=1)]), np.tile(amount, 2))
 
 
+def experts(network: Expander, skew: float, seed: int = 1) -> Demand:
+    """Tokens of a mixture of experts: every switch sends to all others, to the k-th most popular one, in an order drawn
+    at random, `k ** -skew` of what it sends to the first."""
+    tors = network.tors
+    popular = (1.0 + np.random.default_rng([seed, 0x3F]).permutation(tors.size)) ** -skew
+    a, b = (~np.eye(tors.size, dtype=np.bool_)).nonzero()
+    amount = network.hosts[tors[a]] * popular[b] / (popular.sum() - popular[a])
+    return Demand(np.stack([tors[a], tors[b]], axis=1), amount)
+
+
 _PATTERNS: dict[str, Callable[[Expander, int], Demand]] = {
     "all-to-all": lambda network, _: all_to_all(network),
     "uniform": uniform_random,
@@ -182,25 +192,25 @@ _PATTERNS: dict[str, Callable[[Expander, int], Demand]] = {
     "ring": lambda network, _: ring(network),
     "ring-random": ring_random,
 }
-_OF_A_FRACTION: dict[str, Callable[[Expander, float, int], Demand]] = {
-    "clique": clique, "hubs": hubs, "matching": matching,
+_OF_A_NUMBER: dict[str, Callable[[Expander, float, int], Demand]] = {
+    "clique": clique, "hubs": hubs, "matching": matching, "moe": experts,
 }  # fmt: skip
 
 
 def demand_of(pattern: str, network: Expander, seed: int = 1) -> Demand:
-    """The demand of that name. Raises `DetourError`: there is none, or no such fraction."""
+    """The demand of that name. Raises `DetourError`: there is none, or no such fraction or skew."""
     if pattern in _PATTERNS:
         return _PATTERNS[pattern](network, seed)
     name, _, text = pattern.partition(":")
-    if name not in _OF_A_FRACTION:
+    if name not in _OF_A_NUMBER:
         raise DetourError(f"pattern {pattern!r}; there are {', '.join(DEMAND_PATTERNS)}")
     try:
-        fraction = float(text)
+        number = float(text)
     except ValueError:
-        fraction = 0.0
-    if not 0 < fraction <= 1:
-        raise DetourError(f"pattern {pattern!r}: {text!r} is not a fraction of the switches, like {name}:0.4")
-    return _OF_A_FRACTION[name](network, fraction, seed)
+        number = 0.0
+    if not 0 < number <= 1:
+        raise DetourError(f"pattern {pattern!r}: {text!r} is not a number above 0 and up to 1, like {name}:0.4")
+    return _OF_A_NUMBER[name](network, number, seed)
 
 
 def upper_bound(network: Expander, demand: Demand) -> float:

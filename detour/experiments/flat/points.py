@@ -72,7 +72,7 @@ class FlatPoint(FlatWay):
 
     matrix: str
     failures: str = NO_FAILURES
-    us: int = 300
+    us: int = 800
     kind: Literal["matrix"] = "matrix"
 
 

@@ -128,7 +128,8 @@ class FlatFabric(ExpanderFabric):
         repeated = [pair for pair in pairs for _ in range(mine.shape[1])]
         lists = lists_of(routes, repeated, mine.ravel().tolist()).reshape(*mine.shape, 2)
         place = place.ravel()
-        self.spray(which, pairs, lists, counts[place], shortest[place], SPRAYING[point.scheme], weights[place])
+        ports = np.random.default_rng([point.seed, 0x5997]).integers(1 << 15, size=mine.shape)
+        self.spray(which, pairs, lists, counts[place], shortest[place], SPRAYING[point.scheme], weights[place], ports)
 
 
 def family_paths(point: FlatWay, family: str, network: Expander, pairs: Int32Array) -> WeightedRoutes:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ oversubscribed; `scale`, larger than the others. All but the last have about 1,0
 fat-tree: 16)"""
 MATRICES = (
     "uniform", "all-to-all", "clique:0.3", "hubs:0.3", "random-matching", "longest-matching", "neighbour-matching",
-    "ring", "ring-random", "web-search",
+    "ring", "ring-random", "web-search", "moe:0.3",
 )  # fmt: skip
 FAILURES = tuple(
     f"{failed}{known}"
@@ -131,6 +132,7 @@ def select_asked(
     ways: Sequence[str] | None = None,
     failures: Sequence[str] | None = None,
     seeds: int | None = None,
+    us: int | None = None,
     source: Path | None = None,
 ) -> list[FlatPoint | CollectivePoint | ClaimsPoint]:
     """The points that are asked for: of `source` all that it has, else of all parts or one, or a grid of what is named.
@@ -140,14 +142,28 @@ def select_asked(
     if part == "settings":
         return [*settings_points()]
     draws = seeds or draws_of(extent)
+    points = _asked(extent, part, draws, topologies, matrices, ways, failures)
+    if us is not None:
+        points = [replace(point, us=us) if isinstance(point, FlatPoint) else point for point in points]
+    return list(dict.fromkeys(points))
+
+
+def _asked(
+    extent: str,
+    part: str | None,
+    draws: int,
+    topologies: Sequence[str] | None,
+    matrices: Sequence[str] | None,
+    ways: Sequence[str] | None,
+    failures: Sequence[str] | None,
+) -> list[FlatPoint | CollectivePoint | ClaimsPoint]:
     if extent == "quick":
         return [*_points(_QUICK, (_SWITCHES_BEST, _SENDER_BEST), _FEW_MATRICES[:2], (NO_FAILURES,), draws)]
     if topologies or matrices or ways or failures:
         pairs = [_way(text) for text in ways] if ways else (_SWITCHES_BEST, _SENDER_BEST)
         return [*_points(topologies or (RNG,), pairs, matrices or MATRICES, failures or (NO_FAILURES,), draws)]
     parts = (part,) if part else PARTS[: -1 if extent == "full" else -2]
-    points = [point for name in parts for point in _part(name, draws, extent == "full")]
-    return list(dict.fromkeys(points))
+    return [point for name in parts for point in _part(name, draws, extent == "full")]
 
 
 def _way(text: str) -> tuple[str, str]:

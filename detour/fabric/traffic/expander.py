@@ -153,11 +153,13 @@ class ExpanderFabric(VirtualFabric):
         shortest: Int64Array,
         paths: str = "spray",
         weights: Int64Array | int = 1,
+        ports: Int64Array | None = None,
     ) -> None:
         """From now on every packet of the connections `which` (n,), which are those of `pairs`, takes a list of its
         own, as path scheme `paths` chooses. `lists` (n, c, 2): of the k-th the first `counts[k]` are its candidates, of
         which the first `shortest[k]` count as shortest paths; `weights` (n, c): of candidates, for schemes that have
-        them (`hosts.paths.pathset`). Raises DetourError: there are more candidates than hosts have room for."""
+        them (`hosts.paths.pathset`); `ports` (n, c): source ports, by which switches choose the paths of the answers
+        (default: one of the connection's). Raises DetourError: there are more candidates than hosts have room for."""
         rows, width, limit = self.flows.sender[which], lists.shape[1], self.hs.candidate.shape[1]
         if width > limit:
             raise DetourError(f"{width} paths of a connection; hosts have room for {limit}")
@@ -165,6 +167,8 @@ class ExpanderFabric(VirtualFabric):
         fresh["dst_hi"], fresh["dst_lo"] = lists[..., 0], lists[..., 1]
         fresh["final_hi"] = self._final_words(pairs)[:, None]
         fresh["weight"] = weights
+        if ports is not None:
+            fresh["sport"] = ports
         self.hs.candidate[rows, :width] = fresh
         self.hs.qp["n_cand"][rows], self.hs.qp["n_short"][rows] = counts, shortest
         algorithms.give_paths(self.hs, rows, path_scheme(paths))

@@ -38,7 +38,7 @@ def point(routing: str = "ksp", scheme: str = "SprayLERP", matrix: str = "random
 # -- what all schemes have in common ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("matrix", ["uniform", "all-to-all", "hubs:0.3", "clique:0.3", "ring-random"])
+@pytest.mark.parametrize("matrix", ["uniform", "all-to-all", "hubs:0.3", "clique:0.3", "ring-random", "moe:0.3"])
 def test_connections_ask_for_what_the_matrix_does(matrix: str) -> None:
     """No host is asked for more than its rate, and where all switches are alike none gets more (to within a connection
     where they are not); at the optimum none does."""
