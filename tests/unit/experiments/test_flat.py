@@ -47,7 +47,7 @@ def test_connections_ask_for_what_the_matrix_does(matrix: str) -> None:
     sent, received = (np.bincount(ends, case.share, minlength=40) for ends in (source, target))
     assert sent.max() == pytest.approx(1.0)
     alike = matrix in ("uniform", "all-to-all", "ring-random")
-    most = 1.98 if matrix == "moe:0.3" else 1.0  # the most popular of 20 switches: 20 / sum of k ** -0.3
+    most = 1.83 if matrix == "moe:0.3" else 1.0  # the most popular of 20 switches: 20 / sum of k ** -0.3
     assert received.max() <= most + (1e-9 if alike else 2 * case.share.max())
     assert case.lp * received.max() <= 1.0 + 1e-9
     assert (source // 2 != target // 2).all()
