@@ -57,7 +57,11 @@ def _beside_trees(cells: Sequence[FlatCell]) -> list[Claim]:
     if gains := _gains(cells, RNG, FAT_TREE):
         what = "RNG carries as much as a full fat-tree of 2.4 times its switches"
         verdict = "yes" if min(gains.values()) > -0.1 else "partly" if max(gains.values()) > -0.1 else "no"
-        found.append(claim(what, _RNG_PAPER, "not stated: parity with trees oversubscribed up to 3.25:1", _in_words(gains), verdict))
+        found.append(
+            claim(
+                what, _RNG_PAPER, "not stated: parity with trees oversubscribed up to 3.25:1", _in_words(gains), verdict
+            )
+        )
     return found
 
 

@@ -135,8 +135,9 @@ def select_asked(
     us: int | None = None,
     source: Path | None = None,
 ) -> list[FlatPoint | CollectivePoint | ClaimsPoint]:
-    """The points that are asked for: of `source` all that it has, else of all parts or one, or a grid of what is named.
-    `ways`: `ROUTING/SCHEME`. Raises `DetourError`: a way that is none, or a file that cannot be read."""
+    """The points that are asked for: of `source` all that it has, else of all parts or one, of this what is named, or a
+    grid of what is named. `ways`: `ROUTING/SCHEME`. Raises `DetourError`: a way that is none, a part without what is
+    named, or a file that cannot be read."""
     if source is not None:
         return points_in(source, decoder(FlatPoint, CollectivePoint, ClaimsPoint))
     if part == "settings":
@@ -159,11 +160,22 @@ def _asked(
 ) -> list[FlatPoint | CollectivePoint | ClaimsPoint]:
     if extent == "quick":
         return [*_points(_QUICK, (_SWITCHES_BEST, _SENDER_BEST), _FEW_MATRICES[:2], (NO_FAILURES,), draws)]
-    if topologies or matrices or ways or failures:
-        pairs = [_way(text) for text in ways] if ways else (_SWITCHES_BEST, _SENDER_BEST)
-        return [*_points(topologies or (RNG,), pairs, matrices or MATRICES, failures or (NO_FAILURES,), draws)]
+    pairs = [_way(text) for text in ways or ()]
+    if part is None and (topologies or matrices or ways or failures):
+        some = pairs or (_SWITCHES_BEST, _SENDER_BEST)
+        return [*_points(topologies or (RNG,), some, matrices or MATRICES, failures or (NO_FAILURES,), draws)]
     parts = (part,) if part else PARTS[: -1 if extent == "full" else -2]
-    return [point for name in parts for point in _part(name, draws, extent == "full")]
+    points = [point for name in parts for point in _part(name, draws, extent == "full")]
+    asked = {"topology": topologies, "matrix": matrices, "failures": failures}
+    found = [
+        point
+        for point in points
+        if all(getattr(point, name, None) in values for name, values in asked.items() if values)
+        and (not pairs or (getattr(point, "routing", None), getattr(point, "scheme", None)) in pairs)
+    ]
+    if not found:
+        raise DetourError(f"--part {part} has no such topology, matrix, way or failures")
+    return found
 
 
 def _way(text: str) -> tuple[str, str]:

@@ -154,6 +154,15 @@ def test_results_use_no_seed_that_settings_were_chosen_on() -> None:
     assert {one.seed for one in paths if isinstance(one, FlatPoint)} == {1, 2, 3, 4, 5}
 
 
+def test_of_a_part_what_is_named_is_run() -> None:
+    points = selection.select_asked(part="collectives", topologies=[selection.RNG], ways=["edge-disjoint/PathSet"])
+    some = [one for one in points if isinstance(one, CollectivePoint)]
+    assert len(some) == len(points) > 0
+    assert {(one.topology, one.routing) for one in some} == {(selection.RNG, "edge-disjoint")}
+    with pytest.raises(DetourError, match="--part failures has no such topology"):
+        selection.select_asked(part="failures", topologies=[selection.FAT_TREE])
+
+
 def _run(measured: float, p99: float, **more) -> FlatRun:
     given = {"routing": "ksp", "scheme": "REPS", "seed": 1} | more
     return FlatRun(
