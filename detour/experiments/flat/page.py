@@ -33,7 +33,7 @@ def write(file: Path, findings: FlatFindings, command: str) -> None:
         verdict=textwrap.fill(_verdict(findings.goals), 120),
         paths=_by_way(cells, RNG, "RNG"),
         polarfly=_by_way(cells, POLARFLY, "PolarFly"),
-        equal=markdown(_equal_table(findings.cells)),
+        equal=_equal_tables(findings.cells),
         failures=markdown(_failures_table(cells)),
         scale=_by_way(cells, SCALE_MODEL, "512 switches"),
         collectives=markdown(_collectives_table(findings.collectives)),
@@ -104,21 +104,26 @@ def _three(cell: FlatCell | None) -> str | None:
     return f"{fixed(cell.routing_lp, 3) or '-'}, {cell.measured:.3f}, {cell.p99_slowdown:.1f}"
 
 
-def _equal_table(cells: Sequence[FlatCell]) -> Table[tuple[str, str, str]]:
-    """A row for a network of an equality and a way; measured by matrix."""
-    intact = [cell for cell in cells if cell.failures == NO_FAILURES]
-    some = grouped(intact, lambda cell: (cell.equality, cell.topology, _way(cell)))
+_EQUAL = {
+    "switches": "Equal switches and ports",
+    "ratio": "Equal worst-case ratio",
+    "cost": "Equal cost of switches and optics",
+    "hosts": "Equal hosts",
+}
+
+
+def _equal_tables(cells: Sequence[FlatCell]) -> str:
+    """A table an equality: a row for a network and a way; measured by matrix."""
+    intact = [cell for cell in cells if cell.failures == NO_FAILURES and _is_compared(cell.topology, _way(cell))]
     shown = {cell.matrix for cell in intact if cell.topology not in (RNG, POLARFLY, SCALE_MODEL)}
-    rows = [key for key in some if key[0] not in ("scale", "none") and _is_compared(key[1], key[2])]
-    rows.sort(key=lambda key: key[0], reverse=True)
-    columns = [
-        left("equal", lambda key: key[0]),
-        left("network", lambda key: f"`{key[1]}`"),
-        left("paths", lambda key: key[2]),
-    ]
-    for matrix in (matrix for matrix in MATRICES if matrix in shown):
-        columns.append(right(matrix, lambda key, matrix=matrix: _measured(some[key], matrix)))
-    return Table(columns, rows)
+    texts = []
+    for equality, title in _EQUAL.items():
+        some = grouped([c for c in intact if c.equality == equality], lambda cell: (cell.topology, _way(cell)))
+        columns = [left("network", lambda key: f"`{key[0]}`"), left("paths", lambda key: key[1])]
+        for matrix in (matrix for matrix in MATRICES if matrix in shown):
+            columns.append(right(matrix, lambda key, matrix=matrix, some=some: _measured(some[key], matrix)))
+        texts.append(f"{title}:\n\n{markdown(Table(columns, list(some)))}")
+    return "\n\n".join(texts)
 
 
 def _is_compared(topology: str, way: str) -> bool:
