@@ -132,6 +132,7 @@ class _Generator:
         self._skipped: list[Way] = []
         self._undecided: Counter[Key] = Counter()
         self._tried: Counter[tuple[str, int]] = Counter()
+        self._later: list[tuple[Question, Goal]] = []
         self._proofs: dict[Key, str] = {}
         self._prover: _Prover | None = None
 
@@ -139,6 +140,7 @@ class _Generator:
         with TestSwitch(self._program) as switch:
             self._engine = switch
             complete = self._follow_ways()
+            self._reach_goals()
         self._not_followed |= self._switch.parser.cut_short
         return self._result(complete)
 
@@ -198,8 +200,15 @@ class _Generator:
                 if self._is_over or self._try(question, self._points[site], conditions):
                     break
 
-        for goal in execution.findings.goals if self._plan.cover == "branches" else ():
-            if not self._is_over and self._tried[goal.key] < _MOST_TRIES:
+        if self._plan.cover == "branches":
+            self._later += [(question, goal) for goal in execution.findings.goals]
+
+    def _reach_goals(self) -> None:
+        """Makes tests of what conditions should show, once there is nothing left to cover."""
+        for question, goal in self._later:
+            if self._is_over:
+                return
+            if self._tried[goal.key] < _MOST_TRIES:
                 self._reach(question, goal)
 
     def _reach(self, question: Question, goal: Goal) -> None:

@@ -102,6 +102,14 @@ def test_a_fixed_field_has_its_value_in_every_packet() -> None:
     assert any("hdr.h.a > 7" in each.where or "verify: false" in each.where for each in generated.unreachable)
 
 
+def test_registers_that_one_branch_alone_names(tmp_path: Path) -> None:
+    text = KINDS.read_text().replace("counts.read(", "if (hdr.h.a == 9) counts.read(")
+    (tmp_path / "branch.p4").write_text(text)
+    generated = generate(build(tmp_path / "branch.p4").json, Plan())
+    assert 0xBEEF in {int(each.words[3]) for each in _statements(generated, StfCommand)}
+    assert len(generated.unknown) == 2
+
+
 def test_statements_alone_take_fewer_tests(kinds: Generated) -> None:
     fewer = generate(build(KINDS).json, Plan(cover="statements", seed=3))
     totals = fewer.coverage.totals()["statements"]
