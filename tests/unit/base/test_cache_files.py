@@ -147,10 +147,10 @@ def test_a_user_without_a_home_costs_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.kernel
 def test_a_full_disk_costs_one_line(tmp_path: Path) -> None:
-    """A file system of one page, in a mount namespace of its own."""
+    """A file system of one page, which is taken, in a mount namespace of its own."""
     full = tmp_path / "full"
     full.mkdir()
-    mount = f"mount -t tmpfs -o size=4k tmpfs {full}"
+    mount = f"mount -t tmpfs -o size=4k tmpfs {full} && head -c 4096 /dev/zero > {full}/rest"
     line = f"{mount} && XDG_CACHE_HOME={full} PYTHONPATH={ROOT}:{tmp_path} {sys.executable} {written(HITS, tmp_path)}"
     command = ["unshare", "--mount", "sh", "-e", "-c", line]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1500)
