@@ -60,6 +60,8 @@ BEFORE = {
     ("fabrics.md", "detour capture"): "detour up --detach",
     ("monitoring.md", "detour capture"): "detour up --detach",
     ("trace.md", "detour trace h0 h71 --topo"): "detour up --detach",
+    ("test-generation.md", "detour test my.p4"): "cp docs/labs/firewall/firewall.p4 my.p4 && "
+    "sed 's/ttl < 2/ttl < 3/' my.p4 | tee changed.p4 > other.p4",
 }
 """what a block needs that an earlier one has done: by page and beginning of the block"""
 
