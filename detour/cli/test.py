@@ -130,7 +130,8 @@ def _check(options: argparse.Namespace, plan: Plan) -> int:
         for each in checked.mistakes:
             page.print(f"{each.what}\n    {each.where}", style="red")
             page.print(each.stf, whole=True)
-        page.print(f"{len(checked.mistakes) or 'no'} mistakes" + ("" if checked.whole else "; not all was looked at"))
+        found = "1 mistake" if len(checked.mistakes) == 1 else f"{len(checked.mistakes) or 'no'} mistakes"
+        page.print(found + ("" if checked.whole else "; not all was looked at"))
 
     mistakes = [{"what": each.what, "where": each.where, "stf": each.stf} for each in checked.mistakes]
     present({"mistakes": mistakes, "whole": checked.whole}, options, render)
