@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -229,16 +229,27 @@ class _Fcplus(ReproduceCommand):
         return super().variant(options)
 
 
-class _Flat(_Kept):
+class _Documented(_Kept):
+    """An experiment that `writer` makes a page of docs/ of."""
+
     besides = frozenset({"write"})
 
     def after(self, options: argparse.Namespace, reproduction: Reproduction[Any, Any]) -> None:
-        from detour.experiments.flat import page
-
         super().after(options, reproduction)
         if options.write is not None:
             source = "" if options.source is None else f" --from {options.source}"
-            page.write(options.write, reproduction.collected, f"detour reproduce flat{source} --write {options.write}")
+            command = f"detour reproduce {self.name}{source} --write {options.write}"
+            self.writer()(options.write, reproduction.collected, command)
+
+    def writer(self) -> Callable[[Path, Any, str], None]:
+        raise NotImplementedError
+
+
+class _Flat(_Documented):
+    def writer(self) -> Callable[[Path, Any, str], None]:
+        from detour.experiments.flat import page
+
+        return page.write
 
 
 class _Rivals(_Kept):
@@ -297,7 +308,7 @@ class _Tcp(ReproduceCommand):
         return 0
 
 
-class _Hardware(_Kept):
+class _Hardware(_Documented):
     """Numbers are fitted first, by runs of the same experiment; `--quick` and `--from` take those of the last fit."""
 
     besides = frozenset({"write", "keep", "source"})
@@ -321,14 +332,10 @@ class _Hardware(_Kept):
             fitted = experiment.fit(figures, evaluate, extent_of(options))
         return {"figures": figures, "fitted": fitted}
 
-    def after(self, options: argparse.Namespace, reproduction: Reproduction[Any, Any]) -> None:
+    def writer(self) -> Callable[[Path, Any, str], None]:
         from detour.experiments.hardware import page
 
-        super().after(options, reproduction)
-        if options.write is not None:
-            source = "" if options.source is None else f" --from {options.source}"
-            command = f"detour reproduce hardware{source} --write {options.write}"
-            page.write(options.write, reproduction.collected, command)
+        return page.write
 
 
 # -- their options ------------------------------------------------------------------------------------------

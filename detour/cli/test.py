@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import argparse
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
+from detour.base.extras import require
 from detour.base.files import write_file
 from detour.cli.output import Page, present, shown_progress
 from detour.cli.parser import command, counted, output_folder, seconds
@@ -71,8 +71,7 @@ def _test(options: argparse.Namespace) -> int:
         return _regress(options)
     if options.check and (options.compare is not None or options.out is not None):
         raise DetourError("--check looks for mistakes: it does not go with --compare or --out")
-    if find_spec("z3") is None:
-        raise DetourError("generating tests needs z3-solver: pip install 'detour-fabric[test]'")
+    require("z3", "z3-solver", "test", "generating tests")
     from detour.testgen.generate import Plan, generate, stf_files
 
     more = {} if options.tests is None else {"most_tests": options.tests}

@@ -11,16 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from detour.engine.compiler.ir import FALSE, TRUE, Function, Module, Value, const
+from detour.engine.compiler.ir import FALSE, FOLD, TRUE, Function, Module, Value, const
 from detour.testgen.state import UNKNOWN_WIDTH, State, z3
 
 Term = Any
 """z3 has no types for its operators"""
 
-_FOLD: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
-}  # fmt: skip
 _BOOLEAN: dict[str, Callable[[Term, Term], Term]] = {
     "add": z3.Xor, "sub": z3.Xor, "xor": z3.Xor, "and": z3.And, "mul": z3.And, "or": z3.Or,
 }  # fmt: skip
@@ -97,15 +93,12 @@ class SymbolicFunction(Function):
         """fields of variable length, by the addresses that they have for the compiler"""
 
     def op(self, name: str, a: Value, b: Value) -> Value:
-        if a.const is not None and b.const is not None:
-            return const(a.bits, _FOLD[name](a.const, b.const))
-        if b.const == 0 and name in ("add", "sub", "or", "xor"):
-            return a
-        if a.const == 0 and name in ("add", "or", "xor"):
-            return b
+        known = self.folded(name, a, b)
+        if known is not None:
+            return known
         ones = (1 << a.bits) - 1
         for one, other in ((a, b), (b, a)):
-            if (name in ("and", "mul") and one.const == 0) or (name == "or" and one.const == ones):
+            if (name == "mul" and one.const == 0) or (name == "or" and one.const == ones):
                 return one
             if name == "and" and one.const == ones:
                 return other
@@ -113,7 +106,7 @@ class SymbolicFunction(Function):
             if name == "xor" and 1 in (a.const, b.const):
                 return value_of(1, z3.Not(term_of(b if a.const else a)))
             return value_of(1, _BOOLEAN[name](term_of(a), term_of(b)))
-        return value_of(a.bits, _FOLD[name](term_of(a), term_of(b)))
+        return value_of(a.bits, FOLD[name](term_of(a), term_of(b)))
 
     def raw(self, name: str, a: Value, b: Value) -> Value:
         return folded(from_vector(a.bits, _RAW[name](vector_of(a), vector_of(b))))

@@ -7,9 +7,9 @@ optimiser. Text is all that the parser needs, and constants fold on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from detour.engine.compiler.model import refuse
 
@@ -55,7 +55,7 @@ def const(bits: int, value: int) -> Value:
 TRUE = const(1, 1)
 FALSE = const(1, 0)
 
-_FOLD = {
+FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -161,15 +161,19 @@ class Function:
     # -- integers
 
     def op(self, name: str, a: Value, b: Value) -> Value:
+        known = self.folded(name, a, b)
+        return Value(a.bits, self.value(f"{name} {a.typed}, {b.ref}")) if known is None else known
+
+    @staticmethod
+    def folded(name: str, a: Value, b: Value) -> Value | None:
+        """The result of an operation on constants, or with 0, that needs no code."""
         if a.const is not None and b.const is not None:
-            return const(a.bits, _FOLD[name](a.const, b.const))
+            return const(a.bits, FOLD[name](a.const, b.const))
         if b.const == 0 and name in ("add", "sub", "or", "xor"):
             return a
         if a.const == 0 and name in ("add", "or", "xor"):
             return b
-        if name == "and" and (a.const == 0 or b.const == 0):
-            return const(a.bits, 0)
-        return Value(a.bits, self.value(f"{name} {a.typed}, {b.ref}"))
+        return const(a.bits, 0) if name == "and" and 0 in (a.const, b.const) else None
 
     def raw(self, name: str, a: Value, b: Value) -> Value:
         """An operation without folding (shifts, divisions)."""
