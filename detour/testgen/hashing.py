@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import binascii
 import zlib
 from collections.abc import Callable
 from functools import partial, reduce
+
+from detour.engine.compiler.hashes import remainder
 
 
 def _words(data: bytes, size: int) -> list[int]:
@@ -24,22 +27,12 @@ def _xor(data: bytes, size: int) -> int:
     return reduce(lambda a, b: a ^ b, _words(data, size), 0)
 
 
-def _reflected_crc(data: bytes, polynomial: int) -> int:
-    remainder = 0
-    for byte in data:
-        remainder ^= byte
-        for _ in range(8):
-            remainder = remainder >> 1 ^ (polynomial if remainder & 1 else 0)
-    return remainder
+def _crc16(data: bytes) -> int:
+    return reduce(lambda crc, byte: remainder(crc ^ byte, 0xA001), data, 0)
 
 
 def _ccitt(data: bytes) -> int:
-    remainder = 0xFFFF
-    for byte in data:
-        remainder ^= byte << 8
-        for _ in range(8):
-            remainder = (remainder << 1 ^ (0x1021 if remainder & 0x8000 else 0)) & 0xFFFF
-    return remainder
+    return binascii.crc_hqx(data, 0xFFFF)
 
 
 def _identity(data: bytes) -> int:
@@ -49,8 +42,8 @@ def _identity(data: bytes) -> int:
 ALGORITHMS: dict[str, Callable[[bytes], int]] = {
     "crc32": zlib.crc32,
     "crc32_custom": zlib.crc32,
-    "crc16": partial(_reflected_crc, polynomial=0xA001),
-    "crc16_custom": partial(_reflected_crc, polynomial=0xA001),
+    "crc16": _crc16,
+    "crc16_custom": _crc16,
     "crcCCITT": _ccitt,
     "csum16": _checksum,
     "cksum16": _checksum,

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from detour.engine.compiler.program import Program
 
 __all__ = [
-    "Program", "context", "covering", "expressions", "ir", "layout", "load", "lookup", "model", "older", "portable",
-    "primitives", "program", "slots", "traced_steps", "tracing", "values",
+    "Program", "context", "covering", "expressions", "hashes", "ir", "layout", "load", "lookup", "model", "older",
+    "portable", "primitives", "program", "slots", "traced_steps", "tracing", "values",
 ]  # fmt: skip
 
 

@@ -53,8 +53,8 @@ def hash_function(module: Module, algorithm: str) -> str:
     return name
 
 
-def _remainder(byte: int, polynomial: int) -> int:
-    """Return the remainder of a byte, both reflected."""
+def remainder(byte: int, polynomial: int) -> int:
+    """Return the remainder of a byte, or the next one of a remainder with a byte added; all reflected."""
     for _ in range(8):
         byte = (byte >> 1) ^ (polynomial if byte & 1 else 0)
     return byte
@@ -62,7 +62,7 @@ def _remainder(byte: int, polynomial: int) -> int:
 
 def crc_table(crc: _Crc) -> list[int]:
     """T[k][b] for k in 0..7: the CRC of byte b followed by k zero bytes."""
-    first = [_remainder(byte, crc.poly) for byte in range(256)]
+    first = [remainder(byte, crc.poly) for byte in range(256)]
     rows = [first]
     for _ in range(7):
         rows.append([first[r & 0xFF] ^ (r >> 8) for r in rows[-1]])
@@ -218,7 +218,7 @@ def words(crc: CrcParameters, bits: int) -> NDArray[np.uint64]:
     polynomial = reflected(crc.polynomial, bits)
     for byte in range(256):
         block[_BYTES + byte] = byte if crc.data_reflected else reflected(byte, 8)
-        block[_TABLE + byte] = _remainder(byte, polynomial)
+        block[_TABLE + byte] = remainder(byte, polynomial)
     return block
 
 
