@@ -31,6 +31,11 @@ _COPY_LANES = 2
 """units of a channel: sending and, in trees and pairs, the other direction"""
 
 
+def _time_ps(size: int, rate_bps: int) -> int:
+    """Return the time of so many bytes at a rate."""
+    return size * 8 * 10**12 // rate_bps
+
+
 @dataclass
 class _Channel:
     """Sends slices of one channel in order. `connection`: of two hosts; `unit`: of a host; `rate_bps`: of copies."""
@@ -45,14 +50,13 @@ class _Channel:
     last: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def copy_ps(self, size: int) -> int:
-        return size * 8 * 10**12 // self.rate_bps
+        return _time_ps(size, self.rate_bps)
 
     def local_ps(self, size: int, hops: int) -> int:
         """The time of a slice over so many hops inside a machine: at the rate of the copies or of the channel's share
         of NVLink, whichever is less."""
         share = rules.local_bps(self.cluster) // rules.channels_of(self.cluster)
-        copy_ps = size * 8 * 10**12 // min(self.rate_bps, share)
-        return hops * (rules.local_step_ps(self.protocol) + copy_ps)
+        return hops * (rules.local_step_ps(self.protocol) + _time_ps(size, min(self.rate_bps, share)))
 
     def send(self, a: int, b: int, size: int, after: Sequence[int], local_ps: int = 0, noticed: bool = True) -> int:
         """A slice from host `a` to host `b`, behind those that went before it. `noticed`: `after` came over the
@@ -261,7 +265,7 @@ class _Pairs:
         for rank, each in enumerate(inside):
             if each:
                 host = cluster.host(cluster.machine_of(rank), cluster.nic_of(rank))
-                time_ps = each * 8 * 10**12 // rules.local_bps(cluster)
+                time_ps = _time_ps(each, rules.local_bps(cluster))
                 waits[host].append(
                     self._tasks.compute(self._ranks.hosts[host], time_ps, after=self._ranks.after[host], unit=-1)
                 )
