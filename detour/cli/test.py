@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
-from detour.base.extras import require
 from detour.base.files import write_file
 from detour.cli.output import Page, present, shown_progress
 from detour.cli.parser import command, counted, output_folder, seconds
@@ -71,6 +70,8 @@ def _test(options: argparse.Namespace) -> int:
         return _regress(options)
     if options.check and (options.compare is not None or options.out is not None):
         raise DetourError("--check looks for mistakes: it does not go with --compare or --out")
+    from detour.base.extras import require
+
     require("z3", "z3-solver", "test", "generating tests")
     from detour.testgen.generate import Plan, generate, stf_files
 
