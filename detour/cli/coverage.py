@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from detour.base.errors import DetourError
 from detour.base.files import write_file
 from detour.base.tables import Table, left, right
-from detour.cli.output import Page, present
+from detour.cli.output import Page, present, shown_progress
 from detour.cli.parser import command, number, output_file, output_folder
 
 if TYPE_CHECKING:
     from detour.engine.coverage.document import CoverageDocument, Point, ProgramCoverage
     from detour.engine.coverage.sources import SourceFile, SourceLine
+    from detour.testgen.suggest import Suggestion
 
 _HELD = ("statements", "actions")  # what --fail-under is about
 
@@ -29,7 +30,7 @@ def register(commands: Any) -> None:
     text = "exit code 1 if a program is below P %% of its statements or table outcomes"
     coverage.option("--fail-under", text, "P", _percent)
     coverage.option("--exceptions", "exceptions with reasons (TOML)", "FILE", Path)
-    text = "show what a packet needs to reach uncovered places, from the program or its BMv2 JSON"
+    text = "generate entries and a packet for each uncovered place of the program or its BMv2 JSON"
     coverage.option("--suggest", text, "P4|JSON", Path)
     coverage.option("--source", "a folder with P4 sources", "DIR", Path, action="append", default=[])
     coverage.add_argument("-v", "--verbose", action="store_true", help="show all lines, not only uncovered ones")
@@ -60,9 +61,7 @@ def _coverage(options: argparse.Namespace) -> int:
         write_file(options.lcov, lcov((name, files) for name, (files, _) in over.items()))
     totals = {name: document.programs[name].totals() for name in over}
     under = _under(totals, options.fail_under)
-    suggested: list[tuple[Point, list[str]]] = []
-    if options.suggest is not None:
-        suggested = _suggestions(document, options.suggest)
+    suggested = [] if options.suggest is None else _suggestions(document, options)
 
     def render(page: Page) -> None:
         page.table(_summary(document))
@@ -70,29 +69,45 @@ def _coverage(options: argparse.Namespace) -> int:
             page.print(f"line by line: {options.html / 'index.html'}")
         for name, (files, elsewhere) in over.items() if options.html is None or options.verbose else ():
             _show(page, name, files, elsewhere, options.verbose)
-        for point, needs in suggested:
-            page.print(point.title, style="bold")
-            page.print("\n".join(f"    {need}" for need in needs or ["no way there was found"]))
+        _show_suggestions(page, suggested)
         for line in under:
             page.print(line, style="red")
 
     as_json: dict[str, Any] = dict(totals)
     if options.suggest is not None:
         as_json["suggestions"] = [
-            {"point": point.title, "file": point.file, "line": point.line, "needs": needs} for point, needs in suggested
+            {"point": p.title, "file": p.file, "line": p.line, "needs": each.needs, "reason": each.reason}
+            for each in suggested
+            for p in (each.point,)
         ]
     present(as_json, options, render)
     return 1 if under else 0
 
 
-def _suggestions(document: CoverageDocument, program: Path) -> list[tuple[Point, list[str]]]:
-    from detour.engine.coverage.guards import suggestions  # loads the compiler
+def _suggestions(document: CoverageDocument, options: argparse.Namespace) -> list[Suggestion]:
+    from detour.base.extras import require
 
-    if program.suffix == ".p4":
-        from detour.p4.build import build
+    require("z3", "z3-solver", "test", "coverage --suggest")
+    from detour.testgen.suggest import suggestions
 
-        program = build(program).json
-    return suggestions(document, program)
+    program = options.suggest
+    with shown_progress(options.json) as progress:
+        if program.suffix == ".p4":
+            from detour.p4.build import build
+
+            program = build(program).json
+        return suggestions(document, program, progress)
+
+
+def _show_suggestions(page: Page, suggested: list[Suggestion]) -> None:
+    """Every test once, below all places for which it is suggested."""
+    places: dict[str, list[str]] = {}
+    for each in suggested:
+        places.setdefault("\n    ".join(each.needs or [each.reason]), []).append(each.point.title)
+    for text, titles in places.items():
+        for title in titles:
+            page.print(title, style="bold")
+        page.print(f"    {text}", whole=True)
 
 
 def _under(totals: dict[str, dict[str, dict[str, int]]], least: float | None) -> list[str]:

@@ -73,7 +73,7 @@ class _Checker:
             where = _place(fault)
             if (fault.what, where) in self._mistakes or time.monotonic() > self._end:
                 continue
-            question = Question(execution, EFFORT, self._plan.seed, fault.assumption)
+            question = Question(execution, EFFORT, self._plan.seed, fault.assumption, near_misses=False)
             try:
                 test = question.ask(fault.conditions, [fault.when], expects=False)
             except Undecided:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,32 +42,40 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is wanted. `fixed`: values of fields of packets, by the header's and the field's names."""
+    """What is wanted. `fixed`: values of fields of packets, by the header's and the field's names. `only`: the places
+    to reach, by their keys; None: all, and what tests should show beside."""
 
     cover: str = "branches"
     most_tests: int = 10_000
     seconds: float = 60.0
     seed: int = 0
     fixed: Mapping[str, int] = field(default_factory=dict)
+    only: Collection[Key] | None = None
 
 
 @dataclass(frozen=True)
 class Uncovered:
     """A place that no test reaches, and why."""
 
-    where: str
+    point: Point
     reason: str
+
+    @property
+    def where(self) -> str:
+        return self.point.title
 
 
 @dataclass
 class Generated:
-    """The result. `unreachable`: proven; `unknown`: neither reached nor proven unreachable."""
+    """The result. `unreachable`: proven; `unknown`: neither reached nor proven unreachable. `reaching`: the first test
+    that reaches a place."""
 
     tests: list[Test]
     coverage: ProgramCoverage
     unreachable: list[Uncovered]
     unknown: list[Uncovered]
     seconds: float
+    reaching: dict[Key, Test]
 
     def as_json(self) -> dict[str, Any]:
         """The document of `detour test --json`."""
@@ -122,8 +130,10 @@ class _Generator:
         self._tests: list[Test] = []
         self._points: dict[SiteKey, Point] = {}
         for site in program.coverage_sites:
-            self._points[site.kind, site.name, site.outcome] = Point.of(site, 0)
-        self._hits: dict[Key, int] = {}
+            point = Point.of(site, 0)
+            if plan.only is None or point.key in plan.only:
+                self._points[site.kind, site.name, site.outcome] = point
+        self._reaching: dict[Key, Test] = {}
         self._reasons: dict[Key, list[tuple[str, ...]]] = {}
         """contradictions, for each way on which a place was not reached"""
         self._open: dict[Key, str] = {}
@@ -175,7 +185,7 @@ class _Generator:
     def _is_open(self, site: SiteKey) -> bool:
         """Whether it is worth while to ask for packets that reach a place."""
         point = self._points.get(site)
-        if point is None or point.kind not in _KINDS[self._plan.cover] or self._hits.get(point.key):
+        if point is None or point.kind not in _KINDS[self._plan.cover] or point.key in self._reaching:
             return False
         return point.key not in self._proofs and self._undecided[point.key] < _MOST_UNDECIDED
 
@@ -188,19 +198,19 @@ class _Generator:
 
     def _wanted(self) -> dict[Key, Point]:
         kinds = _KINDS[self._plan.cover]
-        return {p.key: p for p in self._points.values() if p.kind in kinds and not self._hits.get(p.key)}
+        return {p.key: p for p in self._points.values() if p.kind in kinds and p.key not in self._reaching}
 
     def _cover(self, execution: Execution) -> None:
         """Makes tests of what can be reached this way."""
         self._not_followed |= {a.reason for a in execution.findings.assumptions if a.reason}
         self._not_followed |= execution.findings.not_followed
-        question = Question(execution, EFFORT, self._plan.seed)
+        question = Question(execution, EFFORT, self._plan.seed, near_misses=self._plan.only is None)
         for site, ways in execution.findings.reached.items():
             for conditions in ways if self._is_open(site) else ():
                 if self._is_over or self._try(question, self._points[site], conditions):
                     break
 
-        if self._plan.cover == "branches":
+        if self._plan.cover == "branches" and self._plan.only is None:
             self._later += [(question, goal) for goal in execution.findings.goals]
 
     def _reach_goals(self) -> None:
@@ -228,9 +238,9 @@ class _Generator:
         answer = self._ask(question, point.title, conditions, point.key)
         if isinstance(answer, Contradiction):
             self._reasons.setdefault(point.key, []).append(answer.texts)
-        elif answer is not None and not self._hits.get(point.key):
+        elif answer is not None and point.key not in self._reaching:
             self._open.setdefault(point.key, "packets that should come there do not on the engine")
-        return bool(self._hits.get(point.key))
+        return point.key in self._reaching
 
     def _ask(
         self, question: Question, title: str, conditions: Conditions, key: Key = ()
@@ -262,8 +272,7 @@ class _Generator:
             return False
         reached = [s for s, n in zip(self._program.coverage_sites, counts - before, strict=False) if n]
         for site in reached:
-            point = Point.of(site, 0)
-            self._hits[point.key] = self._hits.get(point.key, 0) + 1
+            self._reaching.setdefault(Point.of(site, 0).key, test)
         self._tests.append(test)
         return True
 
@@ -276,15 +285,16 @@ class _Generator:
             reason = self._why_unknown(key, complete)
             proof = self._proofs.get(key) or (self._proof(point) if reason is None else None)
             if proof is not None:
-                unreachable.append(Uncovered(point.title, proof))
+                unreachable.append(Uncovered(point, proof))
             else:
-                unknown.append(Uncovered(point.title, reason or "no test was found"))
+                unknown.append(Uncovered(point, reason or "no test was found"))
         points = (
             Point.of(s, int(n)) for s, n in zip(self._program.coverage_sites, self._program.coverage, strict=False)
         )
         name = Path(str(self._program.json.get("program") or "program")).stem
         coverage = ProgramCoverage.of(name, "", points)
-        return Generated(self._tests, coverage, unreachable, unknown, time.monotonic() - self._start)
+        seconds = time.monotonic() - self._start
+        return Generated(self._tests, coverage, unreachable, unknown, seconds, self._reaching)
 
     def _prove(self) -> None:
         """Looks for proofs of what was not reached so far."""

@@ -38,8 +38,12 @@ class Contradiction:
 class Question:
     """Asks whether packets of an execution fulfil conditions."""
 
-    def __init__(self, execution: Execution, effort: int, seed: int, left_out: int = -1) -> None:
-        """`left_out`: the number of an assumption that need not hold."""
+    def __init__(
+        self, execution: Execution, effort: int, seed: int, left_out: int = -1, near_misses: bool = True
+    ) -> None:
+        """`left_out`: the number of an assumption that need not hold. `near_misses`: tests also have entries that the
+        packet does not match."""
+        self._near_misses = near_misses
         self._execution, self._findings = execution, execution.findings
         self._solver = z3.Solver()
         self._solver.set("rlimit", effort)
@@ -115,7 +119,7 @@ class Question:
                     raise Undecided("a hash")
                 model = self._solver.model()
         self._complete(model)
-        answer = Answer(self._execution, model)
+        answer = Answer(self._execution, model, self._near_misses)
         answer.holds(conditions, "whether packets come there")
         return answer.test(expects)
 
@@ -147,7 +151,8 @@ def _known(each: Hash, model: Any) -> list[Term]:
 class Answer:
     """A model of an execution, read as a test."""
 
-    def __init__(self, execution: Execution, model: Any) -> None:
+    def __init__(self, execution: Execution, model: Any, near_misses: bool) -> None:
+        self._near_misses = near_misses
         self._execution, self._findings, self._model = execution, execution.findings, model
         self._known = self._known_part()
 
@@ -271,7 +276,9 @@ class Answer:
             elif (False, number) in lookup.arguments:
                 action, arguments = self._call(lookup, False, number)
                 defaults.append(Default(lookup.table.name, action, arguments))
-        return self._with_others(entries, searched, others), list(dict.fromkeys(defaults))
+        if self._near_misses:
+            entries = self._with_others(entries, searched, others)
+        return list(dict.fromkeys(entries)), list(dict.fromkeys(defaults))
 
     def _with_others(self, entries: list[Entry], searched: list[Entry], others: list[Entry]) -> list[Entry]:
         """Entries, and some that no packet matches, for programs that are almost the same: those whose key differs in a

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from importlib import util
 from pathlib import Path
 from typing import Any
 
@@ -136,11 +135,7 @@ def test_wrong_input_is_one_line(arguments: list[str], says: str, capsys: pytest
     assert captured.out == ""
 
 
-def test_without_z3_the_extra_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    find = util.find_spec
-    monkeypatch.setattr("detour.base.extras.find_spec", lambda name: None if name == "z3" else find(name))
-    monkeypatch.setattr("detour.base.extras.PACKAGE", tmp_path / "detour")  # installed, no checkout
+@pytest.mark.usefixtures("no_z3")
+def test_without_z3_the_extra_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["test", str(KINDS)]) == 2
     assert capsys.readouterr().err.count("detour-fabric[test]") == 1
