@@ -189,7 +189,7 @@ def _nccl_tests(options: argparse.Namespace) -> int:
     from detour.experiments.sim.settings import SimOptions, settings_of
 
     topology = open_topology(options.topo)
-    settings = nccl_tests.with_payload(settings_of(topology, SimOptions(scheme=options.scheme, rate=options.rate)))
+    settings = settings_of(topology, SimOptions(scheme=options.scheme, rate=options.rate, mtu=nccl_tests.MTU))
     cluster = Cluster(options.gpus, read_machine(options.machine), settings.links.rate_bps)
     limit = nccl_tests.LIMIT_BYTES if options.limit is None else options.limit
     test = nccl_tests.NcclTest(options.op, cluster, topology, settings, options.algorithm, options.protocol, limit)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _SHOWN = 16
 _FORMATS = ("frr", "sonic", "linux", "p4runtime", "json", "csv")
 _LISTED = 20_000  # assignments that --json prints; beyond that they need --out
-_RUN_OPTIONS = ("scheme", "at", "reroute_after", "rate", "timeline")
+_RUN_OPTIONS = ("scheme", "at", "reroute_after", "rate", "mtu", "timeline")
 
 
 def register(commands: Any) -> None:
@@ -70,6 +70,7 @@ def _add_run_options(place: Parser) -> None:
     place.add_argument("--at", nargs=2, action="append", metavar=("TIME", "EVENT"), help=text)
     place.option("--reroute-after", "with --run: time after which the controller acts on an event (1ms; never)", "TIME")
     place.option("--rate", "with --run: rate of links (100G)", "RATE")
+    place.option("--mtu", "with --run: payload of data packets (1000)", "BYTES")
     text = "with --run: what each host does when, as .json for Perfetto or as .svg, .png, .pdf; repeatable"
     place.option("--timeline", text, "FILE", output_file, action="append")
 
@@ -233,7 +234,9 @@ def run_placed(options: argparse.Namespace, topology: Topology, down: Failures) 
     events = [event for when, what in options.at or () for event in events_of(topology, when, what)]
     late_ps = time_or_never_of(options.reroute_after or "1ms")
     files = options.timeline or ()
-    plan = JobsPlan(topology, options.jobs, names, events, down, options.rate, late_ps, [] if files else None)
+    plan = JobsPlan(
+        topology, options.jobs, names, events, down, options.rate, options.mtu, late_ps, [] if files else None
+    )
     with timed_bar("place", options.json) as update, noticed() as stop:
         runs = list(run_jobs(plan, lambda what, graph: run_meter(update, graph, what), stop))
     for file in files:

@@ -47,6 +47,7 @@ def register(commands: Any) -> None:
     )
     _what(sim)
     sim.option("--rate", "of links (100G)", "RATE")
+    sim.option("--mtu", "payload of data packets (1000)", "BYTES")
     sim.option("--delay", "of links (1us)", "TIME")
     sim.option("--buffer", "packet memory per port, shared within the switch (375k)", "BYTES")
     sim.option("--loss", "fraction of frames lost between switches (0)", "FRACTION")

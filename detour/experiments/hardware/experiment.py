@@ -24,7 +24,7 @@ from detour.base.times import US
 from detour.control.placement.nccl.machines import Cluster, HostCosts, Machine
 from detour.experiments.columns import grouped, row, shown, table
 from detour.experiments.hardware.logs import Series, kept
-from detour.experiments.hardware.nccl_tests import NcclTest, with_payload
+from detour.experiments.hardware.nccl_tests import MTU, NcclTest
 from detour.experiments.sim.settings import SimOptions, settings_of
 from detour.topo import Topology, parse_topology
 
@@ -159,7 +159,7 @@ def run(point: HardwarePoint) -> HardwareRun:
     """Simulates one series."""
     gpus = point.gpus // point.nodes
     topology = _switch(point.gpus)
-    settings = with_payload(settings_of(topology, SimOptions(rate=f"{point.fitted.nic_gbps:.3f}G", jitter="0")))
+    settings = settings_of(topology, SimOptions(rate=f"{point.fitted.nic_gbps:.3f}G", jitter="0", mtu=MTU))
     cluster = Cluster(
         point.gpus, Machine(gpus, gpus), settings.links.rate_bps, HostCosts(round(point.fitted.step_us * US))
     )

@@ -10,7 +10,7 @@ what share was simulated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,8 +29,8 @@ from detour.fabric.workloads.tasks import TaskList
 from detour.topo import Topology
 
 LIMIT_BYTES = 2_000_000_000
-PAYLOAD = 4096
-"""of packets: the MTU of RDMA"""
+MTU = "4096"
+"""of RDMA, as `--mtu`"""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LARGEST = 1 << 40
 _ITERATIONS = 20
@@ -175,9 +175,3 @@ class NcclTest:
         if not result.completed:
             raise DetourError(f"{self.op} of {size} bytes did not come to an end; a connection has given up")
         return int(result.finish_ps.max()) / US
-
-
-def with_payload(settings: SimSettings) -> SimSettings:
-    """The same with packets of RDMA's MTU."""
-    hosts = (*settings.scheme.hosts, ("payload", PAYLOAD), ("mtu", PAYLOAD))
-    return replace(settings, scheme=replace(settings.scheme, hosts=hosts))

@@ -144,8 +144,8 @@ class JobsRun:
 
 @dataclass(frozen=True)
 class JobsPlan:
-    """A plan of runs: `events` in the middle of it, `down` from the beginning, `rate`: of links, as text,
-    `reroute_after_ps`: the controller's time after an event (None: it does nothing)."""
+    """A plan of runs: `events` in the middle of it, `down` from the beginning, `rate`: of links, `mtu`: of
+    hosts, as text, `reroute_after_ps`: the controller's time after an event (None: it does nothing)."""
 
     topology: Topology
     file: Path
@@ -153,6 +153,7 @@ class JobsPlan:
     events: Sequence[TimedFailure] = ()
     down: Failures = NONE
     rate: str | None = None
+    mtu: str | None = None
     reroute_after_ps: int | None = None
     timed: list[TimedRun] | None = None
     """where runs are kept for a timeline"""
@@ -162,7 +163,7 @@ class JobsPlan:
         """Raises `DetourError`: there is no such scheme."""
         for name in self.schemes:
             known, _ = _NAMED.get(name.lower(), (name, False))
-            chosen = settings_of(self.topology, SimOptions(scheme=known, rate=self.rate))
+            chosen = settings_of(self.topology, SimOptions(scheme=known, rate=self.rate, mtu=self.mtu))
             self.settings[name] = replace(
                 chosen, failures=tuple(sorted(self.events)), down=self.down, reroute_after_ps=self.reroute_after_ps
             )
@@ -200,7 +201,7 @@ def _run(
 
 
 def _result(scheme: str, run: SimRun, jobs: JobRun, alone: dict[int, float | None], recovery: RecoveryWatch) -> JobsRun:
-    wire = wire_terms(run.topology, run.settings.links)
+    wire = wire_terms(run.topology, run.settings.links, run.settings.scheme.mtu)
     ideal = group_ideals_ps(run.graph, wire, jobs.job, len(jobs.jobs)) / np.array(jobs.iterations)
     spans = collective_spans_ps(run.tasks)
     computing = group_computing_ps(run.graph, jobs.job, len(jobs.jobs)) / np.array(jobs.iterations)
@@ -235,7 +236,7 @@ def _shares(parts: Exposure | None, step: float | None, computing_ps: float) -> 
 
 
 def _collectives(scheme: str, run: SimRun, jobs: JobRun, spans: np.ndarray) -> Iterator[RunCollective]:
-    wire = wire_terms(run.topology, run.settings.links)
+    wire = wire_terms(run.topology, run.settings.links, run.settings.scheme.mtu)
     messages = np.where(run.graph.is_message, run.graph.tasks["step"], -1)
     ideal = group_ideals_ps(run.graph, wire, messages, len(jobs.operations))
     for kind in dict.fromkeys(one for one in jobs.operations if one.factor):

@@ -309,7 +309,7 @@ def _found(
         settings=settings,
         workload=workload,
         tasks=tasks,
-        ideal=ideal_ps(tasks.graph, wire_terms(fabric.topology, settings.links)),
+        ideal=ideal_ps(tasks.graph, wire_terms(fabric.topology, settings.links, settings.scheme.mtu)),
         counts=counts,
         end_ps=int(finish.max()) if tasks.completed else fabric.now_ps,
         wire_bytes=int(arrived + padding + counts.duplicates.sum() * again),

@@ -17,6 +17,7 @@ from detour.engine.jitter import AUTO, LONGEST_PS
 from detour.experiments.running import window
 from detour.fabric.backends.virtual.own_program import OwnProgram, read_program
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory, scheme
+from detour.hosts.config import MAX_PAYLOAD
 from detour.topo import Topology, parse_failure
 from detour.topo.failures import NONE, Failure, Failures, failure_name
 
@@ -61,6 +62,7 @@ class SimOptions:
     cc: str | None = None
     routing: str | None = None
     jitter: str | None = None
+    mtu: str | None = None
 
 
 class OptionError(DetourError):
@@ -114,6 +116,7 @@ def settings_of(topology: Topology, options: SimOptions) -> SimSettings:
     chosen = read_option("scheme", options.scheme or DEFAULT_SCHEME, scheme)
     chosen = read("cc", chosen.with_control, chosen)
     chosen = read("routing", chosen.with_routing, chosen)
+    chosen = read("mtu", lambda text: chosen.with_mtu(_mtu(text)), chosen)
     return SimSettings(
         scheme=read("ecn", partial(_with_ecn, chosen), chosen),
         program=read("program", read_program, None),
@@ -164,6 +167,11 @@ _delay = _checked(time_ps_of, lambda delay: 1_000 <= delay <= _LONGEST_DELAY_PS,
 _time = _checked(time_ps_of, bool, " is not a time above 0")
 seed_of = partial(whole_number_of, most=10**9 - 1, least=0)
 _connections = partial(whole_number_of, most=_MOST_CONNECTIONS)
+_mtu = _checked(
+    bytes_of,
+    lambda size: size % 4 == 0 and 256 <= size <= MAX_PAYLOAD,
+    f"; expected 256 to {MAX_PAYLOAD}, a multiple of 4",
+)
 _buffer = _checked(bytes_of, lambda size: size >= _LEAST_BUFFER, f"; a port needs {_LEAST_BUFFER} bytes, two packets")
 _loss = _checked(fraction_of, lambda loss: loss < 1, "; links that lose all carry nothing")
 jitter_of = _checked(time_ps_of, lambda jitter: jitter <= LONGEST_PS, "; expected 0 to 100ms")

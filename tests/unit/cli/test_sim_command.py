@@ -74,6 +74,7 @@ WRONG_SCENARIOS = {
     SCENARIO.replace("rate: 50G", "topo: d1"): "line 4: topo appears twice",
     SCENARIO.replace("leaves=2", "leaves=none"): "line 2: 'leaf-spine:leaves=none,spines=2,hosts=2'",
     SCENARIO.replace("bytes=50k", "bytes=0"): "line 3: workload 'permutation:bytes=0': bytes: '0'",
+    SCENARIO.replace("rate: 50G", "mtu: 4098"): "line 4: mtu: '4098'; expected 256 to 4096, a multiple of 4",
     SCENARIO.replace("@5us", "@5"): "line 5: fail: '5' is not a time",
     SCENARIO.replace("s0-s2@5us", "s0-s9@5us"): "line 5: fail: ",
     SCENARIO.replace("rate: 50G", "rate: [1, 2]"): "line 4: rate must be a text or a number",

@@ -18,7 +18,7 @@ from detour.control.placement.nccl.rules import bus_factor
 from detour.experiments.hardware import experiment, page
 from detour.experiments.hardware.experiment import Fitted, HardwarePoint, HardwareRow, HardwareRun
 from detour.experiments.hardware.logs import Series, kept, read_logs
-from detour.experiments.hardware.nccl_tests import NcclTest, sizes_of, with_payload
+from detour.experiments.hardware.nccl_tests import MTU, NcclTest, sizes_of
 from detour.experiments.sim.settings import SimOptions, settings_of
 from detour.topo import parse_topology
 
@@ -40,7 +40,7 @@ LOG = """# nccl-tests version 2.17.8 nccl-headers=22902 nccl-library=22902
 
 
 def nccl_test(op: str, cluster: Cluster, limit: int = 10**12) -> NcclTest:
-    settings = with_payload(settings_of(SWITCH, SimOptions(rate="400G")))
+    settings = settings_of(SWITCH, SimOptions(rate="400G", mtu=MTU))
     return NcclTest(op, cluster, SWITCH, settings, limit=limit)
 
 

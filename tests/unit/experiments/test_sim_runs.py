@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from hypothesis import strategies as st
 from detour.base.errors import DetourError
 from detour.base.records import as_json
 from detour.base.times import US
+from detour.control.policy import NoMarking
 from detour.experiments.sim import figures, report
 from detour.experiments.sim.patterns import NAMED_WORKLOADS
 from detour.experiments.sim.results import by_size, result_of
 from detour.experiments.sim.run import SimRun, run_workload
 from detour.experiments.sim.settings import SimOptions, settings_of
 from detour.experiments.sim.workloads import open_workload, workload_of_rows
+from detour.fabric.backends.virtual.scheme import Scheme
 from detour.topo import Topology, parse_topology
 
 LEAF_SPINE = parse_topology("leaf-spine:leaves=2,spines=2,hosts=4")
@@ -32,6 +35,23 @@ RATE = 100_000_000_000
 def simulated(workload: str, topology: Topology = LEAF_SPINE, name: str = "LERP-shortest", **options: object) -> SimRun:
     chosen = settings_of(topology, SimOptions(scheme=name, **options))  # type: ignore[arg-type]
     return run_workload(topology, open_workload(workload, topology, chosen.links.rate_bps, chosen.seed), chosen)
+
+
+@pytest.mark.parametrize("size", ["1", "4096", "4097", "200k"])
+def test_a_flow_alone_has_no_slowdown_with_packets_of_another_size(size: str) -> None:
+    run = simulated(f"incast:senders=1,bytes={size}", jitter="0", mtu="4096")
+    assert run.tasks.flow_completion_ps().tolist() == run.ideal.task_ps.tolist()
+    assert run.counts.packets.sum() == -(-int(run.graph.tasks["bytes"][0]) // 4096)
+
+
+def test_headroom_holds_packets_of_another_size() -> None:
+    """With that of packets of 1,000 bytes 32 of these were lost behind pauses."""
+    topology = parse_topology("leaf-spine:leaves=2,spines=1,hosts=16")
+    chosen = settings_of(topology, SimOptions(jitter="0", mtu="4096"))
+    pausing = Scheme("paused", "lerp", "fixed", "shortest", NoMarking(), pfc=True, hosts=chosen.scheme.hosts)
+    workload = open_workload("incast:bytes=1e6", topology, RATE, 1)
+    run = run_workload(topology, workload, replace(chosen, scheme=pausing))
+    assert (run.drops, run.ended_by) == (0, "delivered")
 
 
 @pytest.mark.parametrize("name", ["LERP-shortest", "SprayLERP", "FlowBender", "TelemetryGBN"])

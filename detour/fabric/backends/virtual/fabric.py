@@ -143,7 +143,9 @@ class VirtualFabric(NetworkFabric):
         config = self.settings.host_config(scheme)
         self.config = replace(config, line_rate_cwnd=config.line_rate_cwnd * topology.planes)
         if self._choice.sprays:
-            self.config = replace(self.config, bdp_packets=_bdp_packets(topology, self.settings.links))
+            self.config = replace(
+                self.config, bdp_packets=_bdp_packets(topology, self.settings.links, scheme.packet_bytes)
+            )
         terms = FabricTerms(scheme.policy, self.config, self.settings.links.rate_bps, self.settings.seed)
         hs = _make_hosts(topology, self.config, self.settings, queue_pairs)
         super().__init__(topology, terms, address_hosts(hs, topology))
@@ -220,7 +222,7 @@ class VirtualFabric(NetworkFabric):
         links = replace(links, host_delay_ps=links.host_delay_ps + jitter_ps)
         for switch in self.topology.switches:
             cabled = sum(peer is not None for peer in switch.ports)
-            buffers = settings.memory.of_switch(cabled, self.scheme.lossless, links)
+            buffers = settings.memory.of_switch(cabled, self.scheme.lossless, links, self.scheme.packet_bytes)
             self.network.set_buffers(switch.device_id, buffers)
 
     def _share_loads(self) -> None:
@@ -416,14 +418,14 @@ class VirtualFabric(NetworkFabric):
         super().check()
 
 
-def _bdp_packets(topology: Topology, links: LinkSettings) -> int:
+def _bdp_packets(topology: Topology, links: LinkSettings, packet_bytes: int) -> int:
     """Packets that a host sends in the round trip of the longest shortest path from the first switch without queues:
     delays, and a packet's time on each link. Links that say nothing count."""
     away = distances(topology)[0]
     farthest = int(away[away < FAR].max())
     globals_, locals_ = divmod(farthest, GLOBAL)
     delays_ps = 2 * (2 * links.host_delay_ps + globals_ * links.global_delay_ps + locals_ * links.local_delay_ps)
-    packets = delays_ps * links.rate_bps // (8 * PACKET_BYTES * 10**12) + 2 + globals_ + locals_
+    packets = delays_ps * links.rate_bps // (8 * packet_bytes * 10**12) + 2 + globals_ + locals_
     return max(_LEAST_BDP, packets)
 
 

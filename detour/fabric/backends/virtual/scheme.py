@@ -83,10 +83,10 @@ class SwitchMemory:
     reserve_bytes: int = 4096
     alpha: float = 1.0
 
-    def of_switch(self, ports: int, lossless: int, links: LinkSettings) -> Buffers:
-        """The memory of a switch with that many cabled ports. Raises DetourError for PFC without headroom, or headroom
-        beyond what there is."""
-        room = headroom(links.rate_bps, links.longest_ps, PACKET_BYTES, links.overhead_bytes)
+    def of_switch(self, ports: int, lossless: int, links: LinkSettings, packet_bytes: int = PACKET_BYTES) -> Buffers:
+        """The memory of a switch with that many cabled ports, for frames of at most `packet_bytes`. Raises DetourError
+        for PFC without headroom, or headroom beyond what there is."""
+        room = headroom(links.rate_bps, links.longest_ps, packet_bytes, links.overhead_bytes)
         return Buffers(
             self.port_bytes * ports,
             lossless=lossless,
@@ -142,6 +142,16 @@ class Scheme:
             )
 
     @property
+    def mtu(self) -> int:
+        """Bytes of payload of a full data packet."""
+        return dict(self.hosts).get("payload", PAYLOAD)
+
+    @property
+    def packet_bytes(self) -> int:
+        """Bytes of a full data packet, as `PACKET_BYTES`."""
+        return PACKET_BYTES - PAYLOAD + self.mtu
+
+    @property
     def lossless(self) -> int:
         """Bit mask of the priorities under PFC: those of the channels."""
         return (1 << self.channels) - 1 if self.pfc else 0
@@ -151,7 +161,7 @@ class Scheme:
         """The planner's policy under this scheme."""
         return Policy(
             ecn=self.ecn,
-            packet_bytes=PACKET_BYTES,
+            packet_bytes=self.packet_bytes,
             valiant=self.paths != "pinned",
             routing=routing(self.routing),
             channels=self.channels if self.channels > 1 or self.guarded else 0,
@@ -168,6 +178,10 @@ class Scheme:
         if routing(self.routing).values.get("threshold", packets) == packets:
             return self
         return replace(self, routing=f"{plugins.split(self.routing)[0]}:threshold={packets}")
+
+    def with_mtu(self, payload: int) -> Scheme:
+        """The same with data packets of that many bytes of payload."""
+        return replace(self, hosts=(*self.hosts, ("payload", payload), ("mtu", payload)))
 
     def with_control(self, text: str) -> Scheme:
         """The same with another congestion control (`hosts.cc.algorithm`). Raises DetourError if there is none of that
