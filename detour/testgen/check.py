@@ -15,7 +15,7 @@ from detour.engine.compiler.model import one_line
 from detour.engine.compiler.program import Program
 from detour.engine.compiler.tracing import source_of
 from detour.testgen.context import Fault
-from detour.testgen.generate import EFFORT, MOST_WAYS, Plan, load
+from detour.testgen.generate import EFFORT, Plan, load
 from detour.testgen.parsing import Way
 from detour.testgen.solving import Question, Undecided
 from detour.testgen.switch import TestSwitch
@@ -54,7 +54,7 @@ class _Checker:
         self._whole = True
 
     def run(self) -> Checked:
-        symbolic = SymbolicSwitch(self._program.model, self._plan.fixed, MOST_WAYS, EFFORT)
+        symbolic = SymbolicSwitch(self._program.model, self._plan.fixed, EFFORT)
         with TestSwitch(self._program) as switch:
             for number, way in enumerate(_new_headers_first(symbolic), 1):
                 if time.monotonic() > self._end:
@@ -89,7 +89,7 @@ def _new_headers_first(symbolic: SymbolicSwitch) -> Iterator[Way]:
     """The ways through the parser, those last that leave the headers that another one has left."""
     shapes: set[Shape] = set()
     others: list[Way] = []
-    for way in symbolic.parser.ways():
+    for way in symbolic.ways():
         shape = symbolic.shape(way)
         if shape in shapes:
             others.append(way)

@@ -22,14 +22,13 @@ from detour.testgen.parsing import Way
 from detour.testgen.solving import Contradiction, Question, Undecided
 from detour.testgen.state import z3
 from detour.testgen.switch import TestSwitch, differences
-from detour.testgen.switching import Execution, Shape, SymbolicSwitch
+from detour.testgen.switching import MOST_PASSES, Execution, Shape, SymbolicSwitch
 from detour.testgen.testcase import Test
 
 COVER = ("statements", "branches")
 _KINDS = {"statements": (STATEMENT,), "branches": (STATEMENT, BRANCH, TABLE_OUTCOME)}
 EFFORT = 20_000_000
 """of z3 for a query, in its own units: the same on every machine; some seconds"""
-MOST_WAYS = 400
 _WAYS_BEFORE_PROOFS = 4
 _MOST_TRIES = 3
 """ways on which something is looked for beside coverage"""
@@ -126,7 +125,7 @@ class _Generator:
     def __init__(self, program: Program, plan: Plan, progress: Progress) -> None:
         self._program, self._plan, self._progress = program, plan, progress
         self._start = time.monotonic()
-        self._switch = SymbolicSwitch(program.model, plan.fixed, MOST_WAYS, EFFORT)
+        self._switch = SymbolicSwitch(program.model, plan.fixed, EFFORT)
         self._tests: list[Test] = []
         self._points: dict[SiteKey, Point] = {}
         for site in program.coverage_sites:
@@ -139,7 +138,6 @@ class _Generator:
         self._open: dict[Key, str] = {}
         """why nothing is proven about a place"""
         self._not_followed: set[str] = set()
-        self._skipped: list[Way] = []
         self._undecided: Counter[Key] = Counter()
         self._tried: Counter[tuple[str, int]] = Counter()
         self._later: list[tuple[Question, Goal]] = []
@@ -149,37 +147,39 @@ class _Generator:
     def run(self) -> Generated:
         with TestSwitch(self._program) as switch:
             self._engine = switch
-            complete = self._follow_ways()
+            complete = self._follow_ways(0)
+            if self._switch.goes_round and self._wanted():
+                self._not_followed.clear()
+                self._reasons.clear()
+                complete = self._follow_ways(MOST_PASSES)
             self._reach_goals()
         self._not_followed |= self._switch.parser.cut_short
         return self._result(complete)
 
-    def _follow_ways(self) -> bool:
-        """Makes tests for all ways through the parser. False: some were not followed."""
-        complete = True
+    def _follow_ways(self, passes: int) -> bool:
+        """Makes tests for all ways through the parser. `passes`: see `SymbolicSwitch.execution`. False: some were not
+        followed."""
         shapes: set[Shape] = set()
-        for number, way in enumerate(self._switch.parser.ways(), 1):
+        skipped: list[Way] = []
+        """whose headers other ways had too: followed if something is still missing"""
+        for number, way in enumerate(self._switch.ways(), 1):
             if self._is_over:
                 return False
             shape = self._switch.shape(way)
             if shape in shapes and not any(self._is_open(site) for site in way.findings.reached):
-                self._skipped.append(way)
+                skipped.append(way)
                 continue
             self._progress(f"{len(self._tests)} tests, way {number} through the parser")
             shapes.add(shape)
-            self._cover(self._switch.execution(way))
+            self._cover(self._switch.execution(way, passes))
             if len(shapes) == _WAYS_BEFORE_PROOFS:
                 self._prove()
-        return complete and self._follow_skipped()
-
-    def _follow_skipped(self) -> bool:
-        """Ways whose headers other ways had too, if something is still missing."""
-        for way in self._skipped:
+        for way in skipped:
             if self._is_over:
                 return False
             if not self._wanted():
                 break
-            self._cover(self._switch.execution(way))
+            self._cover(self._switch.execution(way, passes))
         return True
 
     def _is_open(self, site: SiteKey) -> bool:
@@ -337,7 +337,7 @@ class _Prover:
     """Shows that no packet whatever reaches places of the controls."""
 
     def __init__(self, program: Program, plan: Plan) -> None:
-        switch = SymbolicSwitch(program.model, plan.fixed, 0, EFFORT, proves=True)
+        switch = SymbolicSwitch(program.model, plan.fixed, EFFORT, proves=True)
         self._findings = switch.any_packet()
         self._solver = z3.Solver()
         self._solver.set("rlimit", EFFORT)

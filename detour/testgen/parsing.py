@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ways through a parser, one at a time: on each, headers are at fixed places of the packet.
 
-What is read of a packet becomes variables as it is read; the packet's length is one more. Lengths of fields and
+What is read of a packet becomes variables (`Packet`); its length is one more. Lengths of fields and
 advances that are computed are followed for each value that they can have.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from detour.engine import phv
@@ -31,8 +31,9 @@ from detour.testgen.context import (
 )
 from detour.testgen.externs import run_call
 from detour.testgen.goals import note_goals
+from detour.testgen.passes import Packet
 from detour.testgen.state import State, z3
-from detour.testgen.terms import NotModelled, concatenated, folded, from_vector, term_of, vector_of
+from detour.testgen.terms import NotModelled, folded, term_of, value_of, vector_of
 
 MOST_BYTES = 1500
 """of a packet"""
@@ -43,45 +44,10 @@ _MOST_VISITS = 40
 
 
 @dataclass
-class Packet:
-    """What was read of a packet: variables one behind the other."""
-
-    parts: list[Value] = field(default_factory=list)
-    bits: int = 0
-
-    def copy(self) -> Packet:
-        return Packet(list(self.parts), self.bits)
-
-    def read(self, ctx: SymbolicContext, at: int, bits: int, name: str) -> Value:
-        """The value of `bits` bits at a bit position, not far behind what was read before."""
-        if at + bits > self.bits:
-            first = max(at, self.bits)
-            if first > self.bits:
-                self._grow(ctx, first - self.bits, "packet")
-            self._grow(ctx, at + bits - self.bits, name)
-        pieces, start = [], 0
-        for part in self.parts:
-            low_end, high_end = max(at, start), min(at + bits, start + part.bits)
-            if low_end < high_end:
-                below = start + part.bits - high_end
-                piece = part if high_end - low_end == part.bits else _cut(part, below, high_end - low_end)
-                pieces.append(piece)
-            start += part.bits
-        return pieces[0] if len(pieces) == 1 else concatenated(pieces)
-
-    def _grow(self, ctx: SymbolicContext, bits: int, name: str) -> None:
-        self.parts.append(ctx.variable(name, bits))
-        self.bits += bits
-
-
-def _cut(value: Value, below: int, bits: int) -> Value:
-    return from_vector(bits, z3.Extract(below + bits - 1, below, vector_of(value)))
-
-
-@dataclass
 class Way:
     """A way through the parser, or as far as it has come. `at`: bytes that were consumed, of `least` that must be
-    there; `most`: the longest packet that comes this way."""
+    there; `most`: the longest packet that comes this way. `passes`: how often the packet had been copied or parsed
+    before; then its ways share what is found."""
 
     state: State
     findings: Findings
@@ -92,20 +58,25 @@ class Way:
     least: int = 1
     most: int = MOST_BYTES
     error: str = ""
+    passes: int = 0
 
     def ends(self, error: str) -> Way:
         return replace(self, error=error)
+
+    def branch(self, state: State) -> Way:
+        """The way on in another state, which goes on apart from this one."""
+        findings = self.findings if self.passes else self.findings.copy()
+        return replace(self, state=state, findings=findings, packet=self.packet.copy())
 
 
 class Parser:
     """`ways` are all ways through the parser."""
 
-    def __init__(self, ctx: SymbolicContext, most_ways: int, effort: int) -> None:
+    def __init__(self, ctx: SymbolicContext, effort: int) -> None:
         self.ctx, self.f = ctx, ctx.f
         parsers = ctx.model.json["parsers"]
         self._states = {s["name"]: s for s in parsers[0]["parse_states"]} if parsers else {}
         self._first = parsers[0]["init_state"] if parsers else None
-        self._most_ways = most_ways
         self._solver = z3.Solver()
         self._solver.set("rlimit", effort)
         self.cut_short: set[str] = set()
@@ -113,14 +84,18 @@ class Parser:
         self.dead_ends: list[tuple[SiteKey, Conditions, list[Assumption]]] = []
         """transitions that no packet takes on some way, with the conditions that contradict each other"""
 
-    def ways(self) -> Iterator[Way]:
-        """Each is to be finished (`finish`) before the next one."""
+    def first(self) -> Way:
+        """A packet that comes in."""
         start = Way(State(), Findings(), Packet())
-        self._enter(start)
+        self.enter(start)
         self.ctx.set_fixed(phv.INGRESS_PORT, self.f.resize(self.ctx.variable("port", 9), 32))
         self.ctx.set_fixed(phv.PACKET_LENGTH, self.ctx.variable("packet.length", 32))
         self.ctx.set_fixed(phv.INGRESS_GLOBAL_TIMESTAMP, self.ctx.variable("time", 64, free=True))
         self.ctx.always(z3.ULT(start.findings.variables["port"], phv.DROP_PORT))
+        return start
+
+    def ways(self, start: Way, most: int) -> Iterator[Way]:
+        """The ways on from the parser's start, at most so many. Each is to be finished (`finish`) before the next."""
         waiting: list[tuple[Way, str | None]] = [(start, self._first)]
         entered: Counter[str | None] = Counter()
         given = 0
@@ -129,8 +104,8 @@ class Parser:
             number = min(range(len(waiting)), key=lambda at: entered[waiting[at][1]])
             way, name = waiting.pop(number)
             if way.error or name is None:
-                if given >= self._most_ways:
-                    self.cut_short.add(f"the parser has more than {self._most_ways} ways")
+                if given >= most:
+                    self.cut_short.add(f"the parser has more than {most} ways")
                     return
                 given += 1
                 yield way
@@ -138,21 +113,25 @@ class Parser:
                 entered[name] += 1
                 waiting.extend(self._run_state(way, name))
 
-    def _enter(self, way: Way) -> None:
+    def enter(self, way: Way) -> None:
         self.f.state, self.ctx.findings = way.state, way.findings
 
-    def finish(self, way: Way) -> None:
-        """Leaves what a control sees of the parser's result; execution is at the end of this way."""
-        self._enter(way)
+    def finish(self, way: Way) -> Way:
+        """Leaves what a control sees of the parser's result; execution is at the end of this way, which is returned as
+        it is there."""
+        self.enter(way)
         errors = self.ctx.model.errors
         length = self.ctx.fixed(phv.PACKET_LENGTH)
-        for condition in way.state.conditions:
-            self.ctx.always(condition.term)
-        for how, bound in ((z3.UGE, way.least), (z3.ULE, way.most)):
-            self.ctx.always(how(term_of(length), bound))
+        terms = [z3.UGE(term_of(length), way.least), z3.ULE(term_of(length), way.most)]
+        if way.passes:
+            self.f.state = self.ctx.fork_on(value_of(1, z3.And(*terms)), ["a length that comes this way", ""])[0]
+        else:
+            for term in [*(c.term for c in way.state.conditions), *terms]:
+                self.ctx.always(term)
         self.ctx.set_fixed(phv.LENGTH_REGISTER, length)
         self.ctx.set_fixed(phv.INGRESS_LENGTH, length)
         self.ctx.set_fixed(phv.PARSER_ERROR, const(32, errors[way.error or "NoError"]))
+        return replace(way, state=self.f.state.copy())
 
     # -- states
 
@@ -176,7 +155,7 @@ class Parser:
 
     def _next(self, way: Way, state: Json) -> list[Way]:
         """Executes one operation of a state."""
-        self._enter(way)
+        self.enter(way)
         op, where = state["parser_ops"][way.operation], f"state {state['name']}"
         self.ctx.cover.statement(self.f, where, way.operation, op)
         on = replace(way, operation=way.operation + 1)
@@ -208,13 +187,11 @@ class Parser:
         """The way, once for each condition that a packet can fulfil."""
         ways: list[Way | None] = []
         for state in way.state.fork(*conditions, texts):
-            dead = state.dead or not self._possible(state, way.findings)
-            ways.append(
-                None if dead else replace(way, state=state, findings=way.findings.copy(), packet=way.packet.copy())
-            )
+            dead = state.dead or not self.possible(state, way.findings)
+            ways.append(None if dead else way.branch(state))
         return ways
 
-    def _possible(self, state: State, findings: Findings) -> bool:
+    def possible(self, state: State, findings: Findings) -> bool:
         self._solver.push()
         self._solver.add(*(c.term for c in state.conditions), *(a.term for a in findings.assumptions))
         possible = self._solver.check() != z3.unsat
@@ -228,13 +205,10 @@ class Parser:
         needed = way.at + count
         short = []
         if way.least < needed:
-            short = [replace(self._copied(way), most=min(way.most, needed - 1)).ends("PacketTooShort")]
+            short = [replace(way.branch(way.state.copy()), most=min(way.most, needed - 1)).ends("PacketTooShort")]
         if needed > way.most:
             return None, short
         return replace(way, least=max(way.least, needed)), short
-
-    def _copied(self, way: Way) -> Way:
-        return replace(way, state=way.state.copy(), findings=way.findings.copy(), packet=way.packet.copy())
 
     def _take(self, way: Way, count: int) -> list[Way]:
         on, short = self._require(way, count)
@@ -294,7 +268,7 @@ class Parser:
         for one in whole:
             inside, outside = self._fork(one, list(either(fits)), [f"{what} fits", f"{what} is too great"])
             if inside is not None:
-                ways += [(each, bits, "") for each, bits in self._values(inside, value, what, _MOST_VALUES)]
+                ways += [(each, bits, "") for each, bits in self.values(inside, value, what, _MOST_VALUES)]
             if outside is not None:
                 ways += [(each, 0, error) for each, error in self._too_long(outside, ref, value)]
         return ways
@@ -316,7 +290,7 @@ class Parser:
         )
         return [yes] if yes else [], [no] if no else []
 
-    def _values(self, way: Way, value: Value, what: str, most: int) -> list[tuple[Way, int]]:
+    def values(self, way: Way, value: Value, what: str, most: int) -> list[tuple[Way, int]]:
         """The way for each value that something can have there, at most `most`."""
         value = folded(value)
         if value.const is not None:
@@ -339,7 +313,7 @@ class Parser:
 
     def _fill(self, way: Way, ref: HeaderRef, variable_bits: int) -> Way:
         """Fills a header's fields from the packet."""
-        self._enter(way)
+        self.enter(way)
         bit = 8 * way.at
         for spec in ref.type.fields:
             name, bits = f"{ref.header.name}.{spec.name}", variable_bits if spec.variable else spec.bits
@@ -347,7 +321,7 @@ class Parser:
                 continue
             value = way.packet.read(self.ctx, bit, bits, name)
             bit += bits
-            if name in self.ctx.fixed_values:
+            if name in self.ctx.fixed_values and not way.passes:
                 self.ctx.always(vector_of(value) == self.ctx.fixed_values[name])
             if spec.variable:
                 self.f.store(value, name)
@@ -375,7 +349,7 @@ class Parser:
         on, short = self._require(way, (offset + bits + 7) // 8)
         if on is None:
             return None, short
-        self._enter(on)
+        self.enter(on)
         return (on, on.packet.read(self.ctx, 8 * on.at + offset, bits, "packet")), short
 
     def _verify(self, way: Way, condition: Json, error: Json, op: Json, where: str) -> list[Way]:
@@ -395,14 +369,14 @@ class Parser:
         whole, broken = self._whole_bytes(way, value)
         ways = [one.ends(_INVALID) for one in broken]
         for each in whole:
-            for one, bits in self._values(each, value, "an advance", _MOST_VALUES):
+            for one, bits in self.values(each, value, "an advance", _MOST_VALUES):
                 ways += self._take(one, bits // 8)
         return ways
 
     # -- transitions
 
     def _transition(self, way: Way, state: Json) -> list[tuple[Way, str | None]]:
-        self._enter(way)
+        self.enter(way)
         done: list[tuple[Way, str | None]] = []
         parts: list[Value] = []
         try:

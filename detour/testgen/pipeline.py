@@ -194,10 +194,7 @@ class Outcomes:
             missed = conjunction([z3.Not(h.term) for h in hits if h.term is not False] or [z3.BoolVal(True)])
             lookup = self._lookup(key, with_entries=False)
         else:
-            if table.key and table.profile is not None and not ctx.proves:
-                ctx.findings.not_followed.add(f"members of the action profile {table.profile.name}")
-            follows = table.profile is None or ctx.proves
-            lookup = self._lookup(key, with_entries=bool(table.key) and follows and table.max_size > 0)
+            lookup = self._lookup(key, with_entries=bool(table.key) and table.max_size > 0)
             hits = self._chosen(lookup, True, list(table.actions))
             missed = z3.Not(lookup.hit)
         self.all = [*hits, *self._misses(lookup, missed)]

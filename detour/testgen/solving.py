@@ -17,9 +17,11 @@ from detour.testgen.hashing import ALGORITHMS
 from detour.testgen.state import conjunction, z3
 from detour.testgen.switching import Execution, Output
 from detour.testgen.terms import Term, term_of, vector_of
-from detour.testgen.testcase import Default, Entry, Expected, Group, Match, Packet, Register, Test
+from detour.testgen.testcase import Copy, Default, Entry, Expected, Match, Packet, Register, Test
 
 _FEW_PORTS, _SHORT = 8, 4
+_APART = 4
+"""outputs that should leave by different ports, as the order of copies is not defined"""
 _RANDOM_PHASE = 5
 """of z3's options: values are tried at random, not from zero on"""
 
@@ -58,6 +60,8 @@ class Question:
         execution = self._execution
         sent = [conjunction([z3.BoolVal(True), *(c.term for c in output.conditions)]) for output in execution.outputs]
         wishes = [z3.Or(*sent)] if sent else []
+        ports = [term_of(output.port) for output in execution.outputs[:_APART]]
+        wishes += [a != b for number, a in enumerate(ports) for b in ports[:number]]
         wishes.append(z3.ULT(term_of(execution.port), _FEW_PORTS))
         wishes += [z3.Or(lookup.hit, lookup.action == 0) for lookup in self._findings.lookups]
         wishes.append(z3.ULE(term_of(execution.length), execution.payload_at + _SHORT))
@@ -211,14 +215,18 @@ class Answer:
         every = self._execution.outputs if expects else []
         outputs = [output for output in every if self.holds(output.conditions, "whether it is sent")]
         frame = self._frame()
-        groups = [
-            Group(self.number(output.group[0]), self.number(output.group[1]), self.decided(output.port, "its port"))
-            for output in outputs
-            if output.group is not None
+        replicas = [
+            Copy(each.of, self.number(each.number), self.number(each.copy), self.decided(each.port, "its port"))
+            for each in self._execution.replicas
+            if self.holds(each.conditions, "whether there is a copy")
         ]
         expected = [each for output in outputs if (each := self._expected(output, frame)) is not None]
+        if len({each.port for each in expected}) < len(set(expected)):
+            raise Undecided("the order in which copies leave")
         packet = Packet(self.number(self._execution.port), frame)
-        return Test(self._execution.names, entries, defaults, self._registers(), groups, packet, expected)
+        return Test(
+            self._execution.names, entries, defaults, self._registers(), list(dict.fromkeys(replicas)), packet, expected
+        )
 
     def _frame(self) -> bytes:
         """The packet: what was read of it, and zeros."""
@@ -236,16 +244,23 @@ class Answer:
             if not self.decided(valid, "a header's validity"):
                 continue
             for value in values:
-                n, m = self.bits(value)
-                number, mask, bits = number << value.bits | n, mask << value.bits | m, bits + value.bits
+                number, mask, bits = self._behind(value, number, mask, bits)
+        values, start = output.rest
+        for value in values:
+            number, mask, bits = self._behind(value, number, mask, bits)
         size = bits // 8
-        payload = frame[self._execution.payload_at :]
+        payload = frame[start:]
         data = number.to_bytes(size, "big") + payload
         known = mask.to_bytes(size, "big") + b"\xff" * len(payload)
         cut = self.decided(output.truncate, "the length to which it is cut") or len(data)
         if not data[:cut]:
             return None
         return Expected(self.decided(output.port, "its port"), data[:cut], known[:cut])
+
+    def _behind(self, value: Value, number: int, mask: int, bits: int) -> tuple[int, int, int]:
+        """Bits, which of them are known, and how many they are, with those of a value behind them."""
+        more, known = self.bits(value)
+        return number << value.bits | more, mask << value.bits | known, bits + value.bits
 
     def _registers(self) -> list[Register]:
         values: dict[tuple[str, int], int] = {}

@@ -5,7 +5,7 @@ the deparser."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from detour.engine import phv
@@ -20,22 +20,29 @@ from detour.engine.compiler.values import store
 from detour.testgen.anything import anything, operations
 from detour.testgen.context import Conditions, Findings, SymbolicContext, either
 from detour.testgen.externs import hashed, run_calls
-from detour.testgen.parsing import Packet, Parser, Way
+from detour.testgen.parsing import Parser, Way
+from detour.testgen.passes import Packet, Replica, keep, replicated
 from detour.testgen.pipeline import Pipeline
-from detour.testgen.state import State, z3
-from detour.testgen.terms import term_of
+from detour.testgen.state import State
+from detour.testgen.terms import concatenated
+
+MOST_WAYS = 400
+MOST_PASSES = 3
+"""how often a packet may be copied or start over"""
+_MOST_SHAPES = 16
+"""of packets that start over: headers that are valid, and ways through the parser"""
 
 
 @dataclass
 class Output:
-    """A frame that leaves, if its conditions hold. `headers`: whether each is there, and its fields; `truncate`: the
-    length to which it is cut, 0: not at all. `group`: of multicast, with the copy's number."""
+    """A frame that leaves, if its conditions hold. `headers`: whether each is there, and its fields; `rest`: what
+    follows (`Packet.rest`); `truncate`: the length to which it is cut, 0: not at all."""
 
     conditions: Conditions
     port: Value
     headers: list[tuple[Value, list[Value]]]
+    rest: tuple[list[Value], int]
     truncate: Value
-    group: tuple[Value, Value] | None = None
 
 
 @dataclass
@@ -50,6 +57,7 @@ class Execution:
     port: Value
     register_bits: dict[str, int]
     outputs: list[Output] = field(default_factory=list)
+    replicas: list[Replica] = field(default_factory=list)
 
 
 Shape = tuple[frozenset[str], str]
@@ -58,14 +66,18 @@ Shape = tuple[frozenset[str], str]
 class SymbolicSwitch:
     """Executes a program for v1model. `proves`: see `SymbolicContext`."""
 
-    def __init__(
-        self, model: Model, fixed: Mapping[str, int], most_ways: int, effort: int, proves: bool = False
-    ) -> None:
+    def __init__(self, model: Model, fixed: Mapping[str, int], effort: int, proves: bool = False) -> None:
         self.model = model
         self.ctx = SymbolicContext(model, Layout(model), assign_slots(model), fixed, proves)
         self.f = self.ctx.f
-        self.parser = Parser(self.ctx, most_ways, effort)
+        self.parser = Parser(self.ctx, effort)
+        self.goes_round = not operations(model).isdisjoint(("resubmit", "recirculate"))
         self._ingress, self._egress = (Pipeline(self.ctx, model.pipelines[name]) for name in ("ingress", "egress"))
+        self._most_passes = 0
+
+    def ways(self) -> Iterator[Way]:
+        """All ways through the parser of a packet that comes in."""
+        return self.parser.ways(self.parser.first(), MOST_WAYS)
 
     def shape(self, way: Way) -> Shape:
         """What controls can tell of a way beside the values of fields."""
@@ -73,35 +85,38 @@ class SymbolicSwitch:
         valid = frozenset(name for name, value in memory.items() if name.endswith("$valid$") and value.const != 0)
         return (frozenset() if way.error else valid), way.error
 
-    def execution(self, way: Way) -> Execution:
-        """What becomes of packets that come a way through the parser."""
-        self.parser.finish(way)
-        ctx = self.ctx
-        length, port = ctx.fixed(phv.PACKET_LENGTH), ctx.fixed(phv.INGRESS_PORT)
+    def execution(self, way: Way, passes: int = MOST_PASSES) -> Execution:
+        """What becomes of packets that come a way through the parser. `passes`: how often they may start over."""
+        self.parser.enter(way)
+        length, port = self.ctx.fixed(phv.PACKET_LENGTH), self.ctx.fixed(phv.INGRESS_PORT)
         bits = {name: array.bits for name, array in self.model.registers.items()}
         result = Execution(way.findings, way.packet, way.names, way.at, length, port, bits)
-        self._verify()
-        ctx.set_fixed(phv.EXITED, const(32, 0))
-        self._ingress.run()
-        self._after_ingress(result)
+        self._most_passes = passes
+        self._run(result, way)
         return result
+
+    def _run(self, result: Execution, way: Way) -> None:
+        parsed = self.parser.finish(way)
+        self._verify()
+        self.ctx.set_fixed(phv.EXITED, const(32, 0))
+        self._ingress.run()
+        self._after_ingress(result, parsed)
 
     def any_packet(self) -> Findings:
         """All that can become of packets, whatever the parser makes of them: what this does not reach no packet does.
         `not_followed` of the result says what may have been left out."""
         ctx = self.ctx
         ctx.findings, self.f.state = Findings(), State()
-        uses = operations(self.model)
-        again = bool(uses & {"resubmit", "recirculate"})
-        anything(ctx, again)
+        anything(ctx, self.goes_round)
         result = Execution(ctx.findings, Packet(), (), 0, ctx.fixed(phv.PACKET_LENGTH), ctx.fixed(phv.INGRESS_PORT), {})
+        way = Way(State(), ctx.findings, result.packet)
         self._verify()
         self._ingress.run()
-        self._after_ingress(result)
-        if any(name.startswith("clone_") for name in uses):
+        self._after_ingress(result, way)
+        if any(name.startswith("clone_") for name in operations(self.model)):
             self.f.state = State()
             anything(ctx, True, all_headers=True)
-            self._run_egress(result, self.f.resize(ctx.variable("clone port", 9), 32), None)
+            self._run_egress(result, way, self.f.resize(ctx.variable("clone port", 9), 32))
         return result.findings
 
     # -- between ingress and egress
@@ -114,36 +129,84 @@ class SymbolicSwitch:
     def _is_set(self, place: int) -> Value:
         return self.f.compare("ne", self.ctx.fixed(place), const(32, 0))
 
-    def _stop(self, place: int, what: str) -> None:
-        """Packets of which the program wants something that is not followed."""
-        other = self._fork(self._is_set(place), what)
-        if self.ctx.proves:
-            return
-        on, self.f.state = self.f.state, other
-        self.ctx.give_up(f"{what} is not followed")
-        self.f.state = on
-
-    def _after_ingress(self, result: Execution) -> None:
+    def _after_ingress(self, result: Execution, way: Way) -> None:
         ctx, f = self.ctx, self.f
-        if self._is_set(phv.CLONE_SESSION).const != 0 and not ctx.proves:
-            ctx.findings.not_followed.add("clones")
-        self._stop(phv.RESUBMIT, "resubmit")
+        self._clone(result, way, way.state, phv.TYPE_INGRESS_CLONE)
+        again = self._fork(self._is_set(phv.RESUBMIT), "resubmit")
         group = self._fork(self._is_set(phv.MCAST_GRP), "multicast")
         self._fork(f.compare("eq", ctx.fixed(phv.EGRESS_SPEC), const(32, phv.DROP_PORT)), "drop")
         if not self.f.state.dead:
-            self._run_egress(result, f.resize(f.resize(ctx.fixed(phv.EGRESS_SPEC), 9), 32), None)
+            self._run_egress(result, way, f.resize(f.resize(ctx.fixed(phv.EGRESS_SPEC), 9), 32))
         if not group.dead:
             self.f.state = group
-            copy, port = ctx.variable("copy", 16), ctx.variable("copy port", 9)
-            ctx.always(z3.ULT(term_of(port), phv.DROP_PORT))
-            number = f.resize(copy, 32)
-            ctx.set_fixed(phv.EGRESS_RID, number)
+            copy = replicated(ctx, result.replicas, "group", ctx.fixed(phv.MCAST_GRP))
+            ctx.set_fixed(phv.EGRESS_RID, copy.copy)
             ctx.set_fixed(phv.INSTANCE_TYPE, const(32, phv.TYPE_REPLICATION))
             for place in (phv.CLONE_SESSION, phv.CLONE_FIELDS, phv.RECIRCULATE, phv.TRUNCATE):
                 ctx.set_fixed(place, const(32, 0))
-            self._run_egress(result, f.resize(port, 32), (ctx.fixed(phv.MCAST_GRP), number))
+            self._run_egress(result, way, copy.port)
+        self._start_over(result, way, again, (phv.RESUBMIT, phv.TYPE_RESUBMIT, 0, []))
 
-    def _run_egress(self, result: Execution, port: Value, group: tuple[Value, Value] | None) -> None:
+    # -- copies and packets that start over
+
+    def _clone(self, result: Execution, way: Way, parsed: State | None, kind: int) -> None:
+        """Follows a clone: of the packet as it was parsed, or as it is. Execution goes on with the packet itself."""
+        ctx, on = self.ctx, self.f.state
+        before, _ = ctx.fork_on(self._is_set(phv.CLONE_SESSION), ["clone", "no clone"])
+        if not ctx.proves and self._may_go_on(way, before, "clones of clones"):
+            session, fields = ctx.fixed(phv.CLONE_SESSION), ctx.fixed(phv.CLONE_FIELDS)
+            self.f.state = State(before.conditions, dict((parsed or before).memory), dict(before.arrays))
+            with ctx.giving_up():
+                keep(ctx, before, fields)
+            ctx.set_fixed(phv.INSTANCE_TYPE, const(32, kind))
+            copy = replicated(ctx, result.replicas, "session", self.f.op("sub", session, const(32, 1)))
+            self._run_egress(result, replace(way, passes=way.passes + 1), copy.port)
+        self.f.state = on
+        ctx.set_fixed(phv.CLONE_SESSION, const(32, 0))
+
+    def _may_go_on(self, way: Way, state: State, what: str, most: int = MOST_PASSES) -> bool:
+        """Whether packets come to a state in which they are copied or start over, and not too often."""
+        if state.dead or not self.parser.possible(state, way.findings):
+            return False
+        if way.passes < most:
+            return True
+        on, self.f.state = self.f.state, state
+        self.ctx.give_up(f"{what} are not followed" + (f" more than {most} times" if most else ""))
+        self.f.state = on
+        return False
+
+    def _start_over(
+        self, result: Execution, way: Way, before: State, how: tuple[int, int, int, list[tuple[Value, list[Value]]]]
+    ) -> None:
+        """Follows packets that come to the parser again. `how`: where the number of the list of fields is, the type of
+        instance, how many bytes of what was parsed are gone, and the headers that stand there in their place."""
+        place, kind, gone, headers = how
+        what = "packets that are resubmitted" if place == phv.RESUBMIT else "packets that recirculate"
+        if self.ctx.proves or not self._may_go_on(way, before, what, self._most_passes):
+            return
+        ctx, f = self.ctx, self.f
+        there = concatenated([const(1, 0), *(valid for valid, _ in headers), const(1, 0)])
+        base = replace(way, state=before)
+        for one, number in self.parser.values(base, there, "the headers of a packet that recirculates", _MOST_SHAPES):
+            chosen = [values for at, (_, values) in enumerate(headers) if number >> (len(headers) - at) & 1]
+            packet = Packet([value for values in chosen for value in values], way.packet, 8 * gone)
+            size = packet.bits // 8
+            start = Way(State(one.state.conditions, {}, dict(before.arrays)), way.findings, packet, way.names,
+                        least=size + max(way.least - gone, 0), most=size + way.most - gone,
+                        passes=way.passes + 1)  # fmt: skip
+            f.state = before
+            fields = ctx.fixed(place)
+            f.state = way.state
+            length = f.op("add", ctx.fixed(phv.PACKET_LENGTH), const(32, size - gone & 0xFFFFFFFF))
+            f.state = start.state
+            with ctx.giving_up():
+                keep(ctx, before, fields)
+            ctx.set_fixed(phv.INSTANCE_TYPE, const(32, kind))
+            ctx.set_fixed(phv.PACKET_LENGTH, length)
+            for each in list(self.parser.ways(start, _MOST_SHAPES)):
+                self._run(result, each)
+
+    def _run_egress(self, result: Execution, way: Way, port: Value) -> None:
         ctx, f = self.ctx, self.f
         for place, bits in ((phv.EGRESS_GLOBAL_TIMESTAMP, 64), (phv.ENQ_TIMESTAMP, 32), (phv.DEQ_TIMEDELTA, 32),
                             (phv.ENQ_QDEPTH, 32), (phv.DEQ_QDEPTH, 32)):  # fmt: skip
@@ -154,13 +217,12 @@ class SymbolicSwitch:
         for place in (phv.EGRESS_SPEC, phv.CLONE_SESSION, phv.CLONE_FIELDS):
             ctx.set_fixed(place, const(32, 0))
         self._egress.run()
-        if self._is_set(phv.CLONE_SESSION).const != 0 and not ctx.proves:
-            ctx.findings.not_followed.add("clones")
+        self._clone(result, way, None, phv.TYPE_EGRESS_CLONE)
         nothing = f.compare("ne", f.load(8, f.at("%phv", ctx.layout.drop_flag)), const(8, 0))
         ctx.when(nothing, lambda: ctx.set_fixed(phv.EGRESS_SPEC, ctx.drop_port()))
         self._fork(f.compare("eq", ctx.fixed(phv.EGRESS_SPEC), const(32, phv.DROP_PORT)), "drop")
         if not self.f.state.dead:
-            result.outputs.append(self._deparse(port, group))
+            self._deparse(result, way, port)
 
     # -- checksums and the deparser
 
@@ -200,7 +262,7 @@ class SymbolicSwitch:
         ref = self.ctx.header(c["target"][0])
         store(self.ctx, ref, find_field(ref.header, c["target"][1]), self._computed(c))
 
-    def _deparse(self, port: Value, group: tuple[Value, Value] | None) -> Output:
+    def _deparse(self, result: Execution, way: Way, port: Value) -> None:
         ctx = self.ctx
         self._for_each("update", self._update)
         deparsers = self.model.json.get("deparsers") or []
@@ -217,5 +279,7 @@ class SymbolicSwitch:
             if valid.const != 0 and not ctx.proves:
                 with ctx.giving_up():
                     headers.append((valid, ctx.header_bits(ref)))
-        self._stop(phv.RECIRCULATE, "recirculate")
-        return Output(self.f.state.conditions, port, headers, ctx.fixed(phv.TRUNCATE), group)
+        again = self._fork(self._is_set(phv.RECIRCULATE), "recirculate")
+        rest, truncate = way.packet.rest(8 * way.at), ctx.fixed(phv.TRUNCATE)
+        result.outputs.append(Output(self.f.state.conditions, port, headers, rest, truncate))
+        self._start_over(result, way, again, (phv.RECIRCULATE, phv.TYPE_RECIRCULATION, way.at, headers))

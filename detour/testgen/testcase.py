@@ -47,9 +47,10 @@ class Register:
 
 
 @dataclass(frozen=True)
-class Group:
-    """A multicast group with one copy."""
+class Copy:
+    """What the switch makes a copy for: a multicast group or a clone session. `of`: "group" or "session"."""
 
+    of: str
     number: int
     copy: int
     port: int
@@ -80,10 +81,13 @@ class Test:
     entries: list[Entry]
     defaults: list[Default]
     registers: list[Register]
-    groups: list[Group]
+    copies: list[Copy]
     packet: Packet
     expected: list[Expected]
     covers: list[str] = field(default_factory=list)
+
+    def _of(self, what: str) -> list[Copy]:
+        return [each for each in self.copies if each.of == what]
 
     def as_json(self) -> dict[str, Any]:
         """As `detour test --json` prints it."""
@@ -92,7 +96,8 @@ class Test:
             "entries": [_call(e) | {"key": {m.field: hex(m.value) for m in e.key}} for e in self.entries],
             "defaults": [_call(each) for each in self.defaults],
             "registers": [{"name": r.array, "index": r.index, "value": hex(r.value)} for r in self.registers],
-            "groups": [{"group": g.number, "copy": g.copy, "port": g.port} for g in self.groups],
+            "groups": [{"group": c.number, "copy": c.copy, "port": c.port} for c in self._of("group")],
+            "sessions": [{"session": c.number, "port": c.port} for c in self._of("session")],
             "packets": [{"port": self.packet.port, "hex": self.packet.frame.hex()}],
             "expected": [{"port": e.port, "hex": masked_digits(e)} for e in self.expected],
         }
@@ -103,7 +108,8 @@ class Test:
         lines += [_add(entry) for entry in self.entries]
         lines += [f"setdefault {each.table} {_action(each)}" for each in self.defaults]
         lines += [f"register_write {r.array} {r.index} {r.value}" for r in self.registers]
-        for number, group in enumerate(self.groups):
+        lines += [f"mirroring_add {c.number} {c.port}" for c in self._of("session")]
+        for number, group in enumerate(self._of("group")):
             lines.append(f"mc_mgrp_create {group.number}")
             lines.append(f"mc_node_create {group.copy} {group.port}")
             lines.append(f"mc_node_associate {group.number} {number}")

@@ -13,7 +13,13 @@ from tests.differential.programs import Program, programs
 from tests.differential.stf_on_bmv2 import play_all
 
 KINDS = Path(__file__).parents[1] / "unit" / "testgen" / "kinds.p4"
-RUN = programs()[::5]
+COPIES = {"action_profile_shared", "clone_egress", "clone_ingress", "copies_of_copies", "recirculate", "resubmit"}
+RUN = [
+    program
+    for number, program in enumerate(programs())
+    if (number % 5 == 0 and not program.name.startswith("selector_")) or program.name in COPIES
+]
+"""without groups of action profiles, at which simple_switch_grpc crashes over Thrift"""
 
 
 def _wrong(program: Build) -> list[str]:

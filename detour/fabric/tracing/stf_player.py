@@ -19,6 +19,7 @@ from detour.base.errors import DetourError
 from detour.base.records import as_json
 from detour.engine.bmv2api.commands.errors import CommandError, error_line
 from detour.engine.bmv2api.commands.interpreter import program_of
+from detour.engine.bmv2api.commands.program import NamedProfile
 from detour.engine.bmv2api.commands.registry import COMMANDS, CommandScope
 from detour.engine.bmv2api.interface import Api
 from detour.engine.bmv2api.types import CounterValue
@@ -168,10 +169,30 @@ class _Player:
         if statement.name in self._entries:
             raise DetourError(f"there is an entry {statement.name} already")
         words = add_command(statement, self._program)
-        lines = self._command(words)
-        handle = next(line.rsplit(" ", 1)[-1] for line in lines if line.startswith("Entry has been added"))
+        profile = self._program.tables[words[1]].profile
+        if profile is not None:
+            words = self._pointing(words, profile)
+        handle = self._handle(words)
         if statement.name is not None:
             self._entries[statement.name] = words[1], int(handle)
+
+    def _handle(self, words: Sequence[str]) -> str:
+        """Carries a command out that makes something, and returns its handle."""
+        return next(line.rsplit(" ", 1)[-1] for line in self._command(words) if " with handle " in line)
+
+    def _pointing(self, words: list[str], profile: NamedProfile) -> list[str]:
+        """The command for an entry of a table with an action profile: makes the member that it points to, and a group
+        of that one if the profile has groups."""
+        arrow = words.index("=>")
+        _, table, action, *key = words[:arrow]
+        params = len(profile.actions[action].params)
+        arguments, priority = words[arrow + 1 : arrow + 1 + params], words[arrow + 1 + params :]
+        member = self._handle(["act_prof_create_member", profile.name, action, *arguments])
+        if not profile.with_selection:
+            return ["table_indirect_add", table, *key, "=>", member, *priority]
+        group = self._handle(["act_prof_create_group", profile.name])
+        self._command(["act_prof_add_member_to_group", profile.name, member, group])
+        return ["table_indirect_add_with_group", table, *key, "=>", group, *priority]
 
     def _remove(self, name: str | None) -> None:
         if name is None:
