@@ -17,7 +17,7 @@ PINS := requirements/ci.txt
 PYTEST_ARGS ?= -n auto --dist loadfile --no-loadscope-reorder
 # Tests start hundreds of processes: without bytecode on disk each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
-FAST_TESTS := tests/unit/topo tests/unit/expander tests/unit/test_layout.py
+FAST_TESTS := tests/unit/topo tests/unit/expander tests/unit/testgen/test_stored.py tests/unit/test_layout.py
 
 .PHONY: run test test-long check fast native venv tools lint wheel arm64 newest docs p4 coverage rivals results fuzz pins clean
 
@@ -35,7 +35,7 @@ test-long: native
 native: tools
 	@$(VENV)/bin/detour warm
 
-# Lint and the fast unit tests, side by side.
+# Lint and the fast unit tests, with those generated of fabric.p4, side by side.
 check: native
 	@$(MAKE) --jobs --output-sync lint fast
 

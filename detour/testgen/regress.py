@@ -36,12 +36,12 @@ def rerun(source: Path, folder: Path, name: str) -> tuple[int, list[Difference]]
         raise DetourError(f"{folder}: there are no files of STF (*.stf)")
     program = Program.from_json(source)
     found: list[Difference] = []
-    with TestSwitch(program) as switch:
+    with TestSwitch(program) as switch, TracingSwitch(program) as tracing:
         for file in files:
             text = read_text(file)
             wrong = _played(switch, text, file)
             if wrong:
-                found.append(Difference(file.name, wrong, text, {name: traces(program, text)}))
+                found.append(Difference(file.name, wrong, text, {name: _traces(tracing, text)}))
     return len(files), found
 
 
@@ -53,13 +53,12 @@ def _played(switch: TestSwitch, text: str, path: Path) -> list[str]:
         return [str(error)]
 
 
-def traces(program: Program, stf: str) -> list[StfPlayed]:
+def _traces(switch: TracingSwitch, stf: str) -> list[StfPlayed]:
     """The traces of a test's packets; none if the program does not take the test."""
-    with TracingSwitch(program) as switch:
-        try:
-            return switch.play(stf).packets
-        except DetourError:
-            return []
+    try:
+        return switch.play(stf).packets
+    except DetourError:
+        return []
 
 
 def compare(sources: tuple[Path, Path], names: tuple[str, str], tests: Iterable[Test]) -> Difference | None:
@@ -72,7 +71,10 @@ def compare(sources: tuple[Path, Path], names: tuple[str, str], tests: Iterable[
                 continue
             small = _smallest(one, two, test)
             stf = small.stf(expect=False)
-            shown = {name: traces(program, stf) for name, program in zip(names, programs, strict=True)}
+            shown = {}
+            for name, program in zip(names, programs, strict=True):
+                with TracingSwitch(program) as tracing:
+                    shown[name] = _traces(tracing, stf)
             texts = [f"{name}: {_outcome(s, small)[1]}" for name, s in zip(names, (one, two), strict=True)]
             return Difference(f"test {number}", texts, stf, shown)
     return None

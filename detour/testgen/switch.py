@@ -84,12 +84,13 @@ class TracingSwitch:
     """Plays STF as `TestSwitch` does, and leaves traces. A context manager."""
 
     def __init__(self, program: Program) -> None:
-        self._traces = TraceNetwork()
+        self._program, self._traces = program, TraceNetwork()
         self._traces.add_switch(_DEVICE, range(HIGHEST_PORT + 1), name=_NAME, cpu_port=0)
-        self._traces.set_pipeline(_DEVICE, program, SwitchState(program, 0))
 
     def play(self, text: str, path: Path = Path("test.stf")) -> StfRun:
-        """Plays one test. Raises DetourError: see `play_stf`."""
+        """Plays a test on a switch without entries. Raises DetourError: see `play_stf`."""
+        self._traces.set_pipeline(_DEVICE, self._program, SwitchState(self._program, 0))
+        self._traces.network.clear_replication(_DEVICE)
         return play_stf(path, parse_stf(text), self)
 
     def trace(self, frame: bytes, port: int) -> TracedPacket:
