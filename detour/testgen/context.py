@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from detour.base.errors import DetourError
 from detour.engine import phv
@@ -90,6 +91,18 @@ class Lookup(NamedTuple):
     arguments: dict[tuple[bool, int], list[Value]]
 
 
+class Setting(NamedTuple):
+    """What a test sets beforehand where these conditions hold. `of`: "register", "meter", "member" of a value set, or
+    what the switch copies for: "group", "session". `at`: an index, a number, or the member; `value`: of a register, a
+    meter's colour, whether it is a member, or copy and port."""
+
+    of: str
+    name: str
+    conditions: Conditions
+    at: Value
+    value: Value
+
+
 @dataclass
 class Findings:
     """What an execution came across: the conditions for reaching places, variables, hashes, faults."""
@@ -103,8 +116,7 @@ class Findings:
     faults: list[Fault] = field(default_factory=list)
     not_followed: set[str] = field(default_factory=set)
     """what tests could do and these do not: without it nothing is proven"""
-    registers: list[tuple[str, Conditions, Value]] = field(default_factory=list)
-    """each read of a register: array, where, index"""
+    settings: list[Setting] = field(default_factory=list)
     lookups: list[Lookup] = field(default_factory=list)
     goals: list[Goal] = field(default_factory=list)
 
@@ -112,7 +124,7 @@ class Findings:
         """For another way on; what is found there is not found here."""
         return Findings(
             {key: list(states) for key, states in self.reached.items()}, list(self.assumptions), dict(self.variables),
-            set(self.free), list(self.hashes), list(self.faults), set(self.not_followed), list(self.registers),
+            set(self.free), list(self.hashes), list(self.faults), set(self.not_followed), list(self.settings),
             list(self.lookups), list(self.goals),
         )  # fmt: skip
 
@@ -146,6 +158,34 @@ def condition_text(name: str, at: Json, outcome: str) -> str:
     if source is None:
         return f"{name} is {outcome}"
     return f"{source['file']}:{source['line']} {one_line(source['text'])} is {outcome}"
+
+
+def _reads_chosen(read: Callable[..., Value]) -> Callable[..., Value]:
+    """Reads the element of a stack that a value chooses, of all elements."""
+
+    def of_any(self: SymbolicContext, ref: HeaderRef, *args: Any) -> Value:
+        if ref.index is None:
+            return read(self, ref, *args)
+        *others, (_, last) = self.elements(ref)
+        value = read(self, last, *args)
+        for chosen, each in others:
+            value = self.f.select(chosen, read(self, each, *args), value)
+        return value
+
+    return of_any
+
+
+def _writes_chosen(write: Callable[..., None]) -> Callable[..., None]:
+    """Writes the element of a stack that a value chooses, whichever it is."""
+
+    def to_any(self: SymbolicContext, ref: HeaderRef, *args: Any) -> None:
+        if ref.index is None:
+            write(self, ref, *args)
+            return
+        for chosen, each in self.elements(ref):
+            self.when(chosen, partial(write, self, each, *args))
+
+    return to_any
 
 
 class SymbolicContext(FunctionContext):
@@ -187,6 +227,18 @@ class SymbolicContext(FunctionContext):
         if free:
             self.findings.free.add(unique)
         return from_vector(bits, term)
+
+    def setting(self, of: str, name: str, at: Value, bits: int) -> Value:
+        """What a test sets: the same each time that something is used."""
+        value = self.variable(f"{of} {name}", bits)
+        new = Setting(of, name, self.f.state.conditions, at, value)
+        for other in self.findings.settings:
+            if (other.of, other.name) == (of, name):
+                same = [c.term for c in (*other.conditions, *new.conditions)]
+                same.append(term_of(self.f.compare("eq", other.at, at)))
+                self.always(z3.Implies(z3.And(*same), term_of(self.f.compare("eq", other.value, value))))
+        self.findings.settings.append(new)
+        return value
 
     def assume(self, term: Term, reason: str = "") -> None:
         """Where execution is, something holds."""
@@ -241,6 +293,7 @@ class SymbolicContext(FunctionContext):
     def touch(self, header: Header) -> None:
         pass
 
+    @_reads_chosen
     def load_field(self, ref: HeaderRef, spec: FieldSpec) -> Value:
         if spec.variable:
             raise NotModelled(f"{ref.header.name}.{spec.name} has a variable length")
@@ -248,6 +301,7 @@ class SymbolicContext(FunctionContext):
             return self.f.resize(self.fixed(*_standard(spec)), spec.bits)
         return self.f.load(spec.bits + spec.signed, f"{ref.header.name}.{spec.name}")
 
+    @_writes_chosen
     def store_field(self, ref: HeaderRef, spec: FieldSpec, value: Value) -> None:
         if _is_standard(ref, spec):
             offset, bits = _standard(spec)
@@ -258,6 +312,8 @@ class SymbolicContext(FunctionContext):
 
     def variable_field(self, ref: HeaderRef, spec: FieldSpec) -> Value | None:
         """A field of variable length as it is; None: it is empty."""
+        if ref.index is not None:
+            raise NotModelled(f"the length of an element of {ref.header.name}'s stack that is chosen by a value")
         value = self.f.state.memory.get(f"{ref.header.name}.{spec.name}")
         if value is not None and value.bits < 0:
             raise NotModelled(f"the length of {ref.header.name}.{spec.name} depends on conditions")
@@ -274,6 +330,7 @@ class SymbolicContext(FunctionContext):
                 values.append(self.f.resize(self.load_field(ref, spec), spec.bits))
         return values
 
+    @_writes_chosen
     def clear_header(self, ref: HeaderRef) -> None:
         """All fields become zero; a field of variable length keeps its length."""
         for spec in ref.type.fields:
@@ -284,10 +341,12 @@ class SymbolicContext(FunctionContext):
             if bits:
                 self.f.store(const(bits, 0), f"{ref.header.name}.{spec.name}")
 
+    @_writes_chosen
     def copy_header(self, to: HeaderRef, of: HeaderRef) -> None:
         """Copies all fields."""
         for spec in to.type.fields:
             if spec.variable:
+                self.variable_field(of, spec)
                 self.move(f"{of.header.name}.{spec.name}", f"{to.header.name}.{spec.name}")
             else:
                 self.store_field(to, spec, self.load_field(of, find_field(of.header, spec.name)))
@@ -302,9 +361,11 @@ class SymbolicContext(FunctionContext):
 
     # -- validity and stacks
 
+    @_reads_chosen
     def is_valid(self, ref: HeaderRef) -> Value:
         return TRUE if ref.header.metadata else self.f.load(1, f"{ref.header.name}.$valid$")
 
+    @_writes_chosen
     def set_valid(self, ref: HeaderRef, valid: bool) -> None:
         if ref.header.metadata:
             return
@@ -313,12 +374,19 @@ class SymbolicContext(FunctionContext):
         self.f.store(const(1, valid), f"{ref.header.name}.$valid$")
 
     def element(self, stack: Stack, index: Value) -> UnionRef:
-        if index.const is None:
-            raise NotModelled(f"an element of the stack {stack.name} that is chosen by a value")
-        if index.const >= len(stack.elements):
+        if index.const is not None and index.const >= len(stack.elements):
             self.fail(phv.ERROR_INDEX)
             return tuple(map(self.ref, stack.elements[0]))
         return super().element(stack, index)
+
+    def elements(self, ref: HeaderRef) -> list[tuple[Value, HeaderRef]]:
+        """All elements of a stack of which a value chooses one, and whether it chooses them."""
+        assert ref.index is not None
+        name = ref.header.name
+        stacks = (*self.model.stacks.values(), *self.model.union_stacks.values())
+        same = next(each for s in stacks for each in zip(*s.elements, strict=True) if each[0].name == name)
+        bits = ref.index.bits
+        return [(self.f.compare("eq", ref.index, const(bits, at)), self.ref(h)) for at, h in enumerate(same)]
 
     # -- control
 

@@ -15,7 +15,7 @@ from detour.engine.compiler.ir import TRUE, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import Array, Header, Json, Stack, named, parse_hex
 from detour.engine.compiler.primitives import PRIMITIVES, assign_number
-from detour.testgen.context import Hash, SymbolicContext, condition_text
+from detour.testgen.context import Hash, Setting, SymbolicContext, condition_text
 from detour.testgen.hashing import ALGORITHMS
 from detour.testgen.reads import note_reads
 from detour.testgen.state import merged, z3
@@ -249,10 +249,11 @@ def _log(ctx: SymbolicContext, args: list[Json], call: Json) -> None:
 
 def register_array(ctx: SymbolicContext, array: Array) -> Any:
     """The contents of a register as they are; at first, what the test sets."""
-    state = ctx.f.state
-    if array.name not in state.arrays:
-        state.arrays[array.name] = z3.Array(array.name, z3.BitVecSort(32), z3.BitVecSort(array.bits))
-    return state.arrays[array.name]
+    return ctx.f.state.arrays.setdefault(array.name, _set_before(array))
+
+
+def _set_before(array: Array) -> Any:
+    return z3.Array(array.name, z3.BitVecSort(32), z3.BitVecSort(array.bits))
 
 
 @_own("register_read")
@@ -260,9 +261,12 @@ def _register_read(ctx: SymbolicContext, args: list[Json], call: Json) -> None:
     array = named(ctx.model.registers, args[1], "register", call)
 
     def read(index: Value) -> None:
-        ctx.findings.registers.append((array.name, ctx.f.state.conditions, index))
-        value = z3.Select(register_array(ctx, array), vector_of(index))
-        assign_number(ctx, args[0], Number(from_vector(array.bits, value), False))
+        before, value = (
+            from_vector(array.bits, z3.Select(each, vector_of(index)))
+            for each in (_set_before(array), register_array(ctx, array))
+        )
+        ctx.findings.settings.append(Setting("register", array.name, ctx.f.state.conditions, index, before))
+        assign_number(ctx, args[0], Number(value, False))
 
     register_array(ctx, array)
     _at_index(ctx, array, args[2], read)
@@ -293,14 +297,10 @@ def _meter(ctx: SymbolicContext, args: list[Json], call: Json) -> None:
 
 
 def meter_colour(ctx: SymbolicContext, name: str, index: Value) -> Value:
-    """Green, for a meter without rates. That a test may set rates is not followed."""
-    if ctx.proves:
-        colour = ctx.variable(f"{name} colour", 32)
-        ctx.always(z3.ULE(term_of(colour), 2))
-        return colour
-    if not ctx.f.state.dead:
-        ctx.findings.not_followed.add(f"rates of the meter {name}")
-    return const(32, 0)
+    """The colour, which a test chooses by rates that packets exceed. `index`: for a direct meter, of one bit."""
+    colour = ctx.setting("meter", name, index, 2)
+    ctx.always(z3.ULE(term_of(colour), 2))
+    return ctx.f.resize(colour, 32)
 
 
 # -- hashes and random numbers

@@ -33,7 +33,7 @@ from detour.testgen.externs import run_call
 from detour.testgen.goals import note_goals
 from detour.testgen.passes import Packet
 from detour.testgen.state import State, z3
-from detour.testgen.terms import NotModelled, folded, term_of, value_of, vector_of
+from detour.testgen.terms import NotModelled, concatenated, folded, term_of, value_of, vector_of
 
 MOST_BYTES = 1500
 """of a packet"""
@@ -391,10 +391,10 @@ class Parser:
                     number = read(self.ctx, *lvalue(self.ctx, key))
                     value = self.f.resize(number.value, number.value.bits - number.signed)
                 parts.append(folded(value))
+            return [*done, *self._leave(way, state, parts)]
         except NotModelled as error:
             self.cut_short.add(str(error))
             return done
-        return [*done, *self._leave(way, state, parts)]
 
     def _leave(self, way: Way, state: Json, parts: list[Value]) -> list[tuple[Way, str | None]]:
         chosen, default, conditions = [], None, []
@@ -404,7 +404,9 @@ class Parser:
                 default = transition
             elif parts:
                 matches = (
-                    self._in_set(transition) if transition["type"] == "parse_vset" else self._matches(transition, parts)
+                    self._in_set(transition, parts)
+                    if transition["type"] == "parse_vset"
+                    else self._matches(transition, parts)
                 )
                 chosen.append(transition)
                 conditions.append(self.f.op("and", matches, self.f.negate(before)))
@@ -443,7 +445,10 @@ class Parser:
             value, mask = value >> size, mask >> size
         return folded(condition)
 
-    def _in_set(self, transition: Json) -> Value:
-        """Value sets are empty here."""
-        self.ctx.findings.not_followed.add(f"members of the value set {transition['value']}")
-        return FALSE
+    def _in_set(self, transition: Json, parts: list[Value]) -> Value:
+        """A test chooses what is in a value set: its members are the components without gaps."""
+        bits = self.ctx.model.value_sets[transition["value"]]["compressed_bitwidth"]
+        value = concatenated(parts)
+        if value.bits != bits or transition.get("mask") is not None:
+            raise NotModelled(f"a mask for the value set {transition['value']}")
+        return self.ctx.setting("member", transition["value"], value, 1)

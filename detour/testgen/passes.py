@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from detour.base.structs import offsets
 from detour.engine import phv
 from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.load import find_field
-from detour.testgen.context import Conditions, SymbolicContext
-from detour.testgen.state import State, conjunction, z3
+from detour.testgen.context import SymbolicContext
+from detour.testgen.state import State, z3
 from detour.testgen.terms import concatenated, from_vector, term_of, vector_of
 
 _STAY = (phv.LENGTH_REGISTER, phv.INGRESS_LENGTH)
@@ -72,30 +71,12 @@ def _cut(value: Value, below: int, bits: int) -> Value:
     return from_vector(bits, z3.Extract(below + bits - 1, below, vector_of(value)))
 
 
-class Replica(NamedTuple):
-    """A copy that the switch makes under some conditions. `of`: what `number` is of, "group" or "session"."""
-
-    of: str
-    conditions: Conditions
-    number: Value
-    copy: Value
-    port: Value
-
-
-def replicated(ctx: SymbolicContext, others: list[Replica], of: str, number: Value) -> Replica:
-    """One more copy, by a port that the test chooses; a group or session has the same one each time."""
-    copy = ctx.f.resize(ctx.variable("copy", 16), 32) if of == "group" else const(32, 0)
-    port = ctx.variable("copy port", 9)
+def replicated(ctx: SymbolicContext, of: str, number: Value) -> tuple[Value, Value]:
+    """Number and port of a copy for a multicast "group" or a clone "session", which the test chooses."""
+    f, both = ctx.f, ctx.setting(of, "", number, 25 if of == "group" else 9)
+    port = f.resize(both, 9)
     ctx.always(z3.ULT(term_of(port), phv.DROP_PORT))
-    new = Replica(of, ctx.f.state.conditions, number, copy, ctx.f.resize(port, 32))
-    for other in others:
-        if other.of == of:
-            both = conjunction(c.term for c in (*other.conditions, *new.conditions))
-            same = ctx.f.compare("eq", other.number, number)
-            alike = [ctx.f.compare("eq", *pair) for pair in ((other.copy, copy), (other.port, new.port))]
-            ctx.always(z3.Implies(z3.And(both, term_of(same)), z3.And(*map(term_of, alike))))
-    others.append(new)
-    return new
+    return f.resize(f.lshr(f.resize(both, 32), 9), 32), f.resize(port, 32)
 
 
 def keep(ctx: SymbolicContext, before: State, fields: Value) -> None:

@@ -137,7 +137,7 @@ class Pipeline:
         assert target is not None
         ref = self.ctx.header(target[0])
         spec = find_field(ref.header, target[1])
-        self.ctx.store_field(ref, spec, self.f.resize(meter_colour(self.ctx, meter, const(32, 0)), spec.bits))
+        self.ctx.store_field(ref, spec, self.f.resize(meter_colour(self.ctx, meter, TRUE), spec.bits))
 
     def _after(self, table: TableIr, action: ActionIr | None, hit: bool) -> str | None:
         """Where the pipeline goes on after an action of the table, or none."""

@@ -110,7 +110,7 @@ def _smallest(one: TestSwitch, two: TestSwitch, test: Test) -> Test:
 
 def _smaller(test: Test) -> Iterator[Test]:
     """The same test without one of its parts, or with a byte of the packet that is zero."""
-    for name in ("entries", "defaults", "registers", "copies"):
+    for name in ("entries", "defaults", "settings"):
         parts = getattr(test, name)
         for at in range(len(parts)):
             yield replace(test, **{name: parts[:at] + parts[at + 1 :]})

@@ -17,7 +17,7 @@ from detour.testgen.hashing import ALGORITHMS
 from detour.testgen.state import conjunction, z3
 from detour.testgen.switching import Execution, Output
 from detour.testgen.terms import Term, term_of, vector_of
-from detour.testgen.testcase import Copy, Default, Entry, Expected, Match, Packet, Register, Test
+from detour.testgen.testcase import Default, Entry, Expected, Match, Packet, Setting, Test
 
 _FEW_PORTS, _SHORT = 8, 4
 _APART = 4
@@ -167,9 +167,10 @@ class Answer:
         for name, term in self._findings.variables.items():
             if name not in free:
                 known.update_value(term, self._model.eval(term, model_completion=True))
-        for name, bits in self._execution.register_bits.items():
-            array = z3.Array(name, z3.BitVecSort(32), z3.BitVecSort(bits))
-            known.update_value(array, self._model.eval(array, model_completion=True))
+        for setting in self._findings.settings:
+            if setting.of == "register":
+                array = z3.Array(setting.name, z3.BitVecSort(32), z3.BitVecSort(setting.value.bits))
+                known.update_value(array, self._model.eval(array, model_completion=True))
         return known
 
     def number(self, value: Value) -> int:
@@ -215,18 +216,11 @@ class Answer:
         every = self._execution.outputs if expects else []
         outputs = [output for output in every if self.holds(output.conditions, "whether it is sent")]
         frame = self._frame()
-        replicas = [
-            Copy(each.of, self.number(each.number), self.number(each.copy), self.decided(each.port, "its port"))
-            for each in self._execution.replicas
-            if self.holds(each.conditions, "whether there is a copy")
-        ]
         expected = [each for output in outputs if (each := self._expected(output, frame)) is not None]
         if len({each.port for each in expected}) < len(set(expected)):
             raise Undecided("the order in which copies leave")
         packet = Packet(self.number(self._execution.port), frame)
-        return Test(
-            self._execution.names, entries, defaults, self._registers(), list(dict.fromkeys(replicas)), packet, expected
-        )
+        return Test(self._execution.names, entries, defaults, self._settings(entries), packet, expected)
 
     def _frame(self) -> bytes:
         """The packet: what was read of it, and zeros."""
@@ -262,15 +256,20 @@ class Answer:
         more, known = self.bits(value)
         return number << value.bits | more, mask << value.bits | known, bits + value.bits
 
-    def _registers(self) -> list[Register]:
-        values: dict[tuple[str, int], int] = {}
-        for name, conditions, index in self._findings.registers:
-            if self.holds(conditions, "an index"):
-                at = self.decided(index, "the index of a register")
-                array = z3.Array(name, z3.BitVecSort(32), z3.BitVecSort(self._execution.register_bits[name]))
-                value = self._model.eval(z3.Select(array, z3.BitVecVal(at, 32)), model_completion=True)
-                values[name, at] = value.as_long()
-        return [Register(name, at, value) for (name, at), value in values.items() if value]
+    def _settings(self, entries: list[Entry]) -> list[Setting]:
+        settings: list[Setting] = []
+        for each in self._findings.settings:
+            if self.holds(each.conditions, f"whether a {each.of} counts"):
+                at, value = self.decided(each.at, f"the number of a {each.of}"), self.number(each.value)
+                if value or each.of in ("group", "session"):
+                    places = [at] if each.at.bits > 1 else range(self._entries_with(each.name, entries))
+                    settings += [Setting(each.of, each.name, place, value) for place in places]
+        return list(dict.fromkeys(settings))
+
+    def _entries_with(self, meter: str, entries: list[Entry]) -> int:
+        """How many entries have a direct meter; their handles are counted from zero."""
+        table = next(each.table.name for each in self._findings.lookups if each.table.direct_meter == meter)
+        return sum(each.table == table for each in entries)
 
     def _tables(self) -> tuple[list[Entry], list[Default]]:
         entries: list[Entry] = []

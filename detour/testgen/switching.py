@@ -21,7 +21,7 @@ from detour.testgen.anything import anything, operations
 from detour.testgen.context import Conditions, Findings, SymbolicContext, either
 from detour.testgen.externs import hashed, run_calls
 from detour.testgen.parsing import Parser, Way
-from detour.testgen.passes import Packet, Replica, keep, replicated
+from detour.testgen.passes import Packet, keep, replicated
 from detour.testgen.pipeline import Pipeline
 from detour.testgen.state import State
 from detour.testgen.terms import concatenated
@@ -55,9 +55,7 @@ class Execution:
     payload_at: int
     length: Value
     port: Value
-    register_bits: dict[str, int]
     outputs: list[Output] = field(default_factory=list)
-    replicas: list[Replica] = field(default_factory=list)
 
 
 Shape = tuple[frozenset[str], str]
@@ -89,8 +87,7 @@ class SymbolicSwitch:
         """What becomes of packets that come a way through the parser. `passes`: how often they may start over."""
         self.parser.enter(way)
         length, port = self.ctx.fixed(phv.PACKET_LENGTH), self.ctx.fixed(phv.INGRESS_PORT)
-        bits = {name: array.bits for name, array in self.model.registers.items()}
-        result = Execution(way.findings, way.packet, way.names, way.at, length, port, bits)
+        result = Execution(way.findings, way.packet, way.names, way.at, length, port)
         self._most_passes = passes
         self._run(result, way)
         return result
@@ -108,7 +105,7 @@ class SymbolicSwitch:
         ctx = self.ctx
         ctx.findings, self.f.state = Findings(), State()
         anything(ctx, self.goes_round)
-        result = Execution(ctx.findings, Packet(), (), 0, ctx.fixed(phv.PACKET_LENGTH), ctx.fixed(phv.INGRESS_PORT), {})
+        result = Execution(ctx.findings, Packet(), (), 0, ctx.fixed(phv.PACKET_LENGTH), ctx.fixed(phv.INGRESS_PORT))
         way = Way(State(), ctx.findings, result.packet)
         self._verify()
         self._ingress.run()
@@ -139,12 +136,12 @@ class SymbolicSwitch:
             self._run_egress(result, way, f.resize(f.resize(ctx.fixed(phv.EGRESS_SPEC), 9), 32))
         if not group.dead:
             self.f.state = group
-            copy = replicated(ctx, result.replicas, "group", ctx.fixed(phv.MCAST_GRP))
-            ctx.set_fixed(phv.EGRESS_RID, copy.copy)
+            copy, port = replicated(ctx, "group", ctx.fixed(phv.MCAST_GRP))
+            ctx.set_fixed(phv.EGRESS_RID, copy)
             ctx.set_fixed(phv.INSTANCE_TYPE, const(32, phv.TYPE_REPLICATION))
             for place in (phv.CLONE_SESSION, phv.CLONE_FIELDS, phv.RECIRCULATE, phv.TRUNCATE):
                 ctx.set_fixed(place, const(32, 0))
-            self._run_egress(result, way, copy.port)
+            self._run_egress(result, way, port)
         self._start_over(result, way, again, (phv.RESUBMIT, phv.TYPE_RESUBMIT, 0, []))
 
     # -- copies and packets that start over
@@ -159,8 +156,8 @@ class SymbolicSwitch:
             with ctx.giving_up():
                 keep(ctx, before, fields)
             ctx.set_fixed(phv.INSTANCE_TYPE, const(32, kind))
-            copy = replicated(ctx, result.replicas, "session", self.f.op("sub", session, const(32, 1)))
-            self._run_egress(result, replace(way, passes=way.passes + 1), copy.port)
+            _, port = replicated(ctx, "session", self.f.op("sub", session, const(32, 1)))
+            self._run_egress(result, replace(way, passes=way.passes + 1), port)
         self.f.state = on
         ctx.set_fixed(phv.CLONE_SESSION, const(32, 0))
 

@@ -37,23 +37,56 @@ class Default:
     arguments: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True)
-class Register:
-    """A register that is set beforehand."""
-
-    array: str
-    index: int
-    value: int
+_RATES = ("", "1:0 1:1000000", "1:0 1:0")
+"""with which a meter has each colour: tokens for nothing, or for what is not too much"""
 
 
 @dataclass(frozen=True)
-class Copy:
-    """What the switch makes a copy for: a multicast group or a clone session. `of`: "group" or "session"."""
+class Setting:
+    """What is set beforehand. `of`: "register", "meter", "member" of a value set, or what the switch copies for, a
+    multicast "group" or a clone "session". `at`: an index, a number, or the member; `value`: of a register, a meter's
+    colour, a port, or for a group the copy's number in front of the 9 bits of the port."""
 
     of: str
-    number: int
-    copy: int
-    port: int
+    name: str
+    at: int
+    value: int
+
+    @property
+    def port(self) -> int:
+        """By which a copy leaves."""
+        return self.value & 0x1FF
+
+    @property
+    def copy(self) -> int:
+        """The number of a copy of a group."""
+        return self.value >> 9
+
+    def as_json(self) -> dict[str, Any]:
+        match self.of:
+            case "group":
+                return {"group": self.at, "copy": self.copy, "port": self.port}
+            case "session":
+                return {"session": self.at, "port": self.port}
+            case "meter":
+                return {"name": self.name, "index": self.at, "rates": _RATES[self.value]}
+            case "member":
+                return {"name": self.name, "value": hex(self.at)}
+        return {"name": self.name, "index": self.at, "value": hex(self.value)}
+
+    def stf(self, number: int) -> list[str]:
+        """Statements. `number`: of groups that were set before."""
+        match self.of:
+            case "group":
+                group, node = f"mc_mgrp_create {self.at}", f"mc_node_create {self.copy} {self.port}"
+                return [group, node, f"mc_node_associate {self.at} {number}"]
+            case "session":
+                return [f"mirroring_add {self.at} {self.port}"]
+            case "meter":
+                return [f"meter_set_rates {self.name} {self.at} {_RATES[self.value]}"]
+            case "member":
+                return [f"pvs_add {self.name} {self.at}"]
+        return [f"register_write {self.name} {self.at} {self.value}"]
 
 
 @dataclass(frozen=True)
@@ -73,6 +106,9 @@ class Expected:
     mask: bytes
 
 
+_SETTINGS = ("register", "meter", "member", "group", "session")
+
+
 @dataclass
 class Test:
     """`way`: the parser states through which the packet goes. `covers`: places that it was made for."""
@@ -80,14 +116,14 @@ class Test:
     way: tuple[str, ...]
     entries: list[Entry]
     defaults: list[Default]
-    registers: list[Register]
-    copies: list[Copy]
+    settings: list[Setting]
     packet: Packet
     expected: list[Expected]
     covers: list[str] = field(default_factory=list)
 
-    def _of(self, what: str) -> list[Copy]:
-        return [each for each in self.copies if each.of == what]
+    def of(self, what: str) -> list[Setting]:
+        """The settings of one kind."""
+        return [each for each in self.settings if each.of == what]
 
     def as_json(self) -> dict[str, Any]:
         """As `detour test --json` prints it."""
@@ -95,9 +131,7 @@ class Test:
             "covers": self.covers,
             "entries": [_call(e) | {"key": {m.field: hex(m.value) for m in e.key}} for e in self.entries],
             "defaults": [_call(each) for each in self.defaults],
-            "registers": [{"name": r.array, "index": r.index, "value": hex(r.value)} for r in self.registers],
-            "groups": [{"group": c.number, "copy": c.copy, "port": c.port} for c in self._of("group")],
-            "sessions": [{"session": c.number, "port": c.port} for c in self._of("session")],
+            **{f"{of}s": [s.as_json() for s in self.of(of)] for of in _SETTINGS},
             "packets": [{"port": self.packet.port, "hex": self.packet.frame.hex()}],
             "expected": [{"port": e.port, "hex": masked_digits(e)} for e in self.expected],
         }
@@ -107,12 +141,7 @@ class Test:
         lines = [f"# {place}" for place in self.covers]
         lines += [_add(entry) for entry in self.entries]
         lines += [f"setdefault {each.table} {_action(each)}" for each in self.defaults]
-        lines += [f"register_write {r.array} {r.index} {r.value}" for r in self.registers]
-        lines += [f"mirroring_add {c.number} {c.port}" for c in self._of("session")]
-        for number, group in enumerate(self._of("group")):
-            lines.append(f"mc_mgrp_create {group.number}")
-            lines.append(f"mc_node_create {group.copy} {group.port}")
-            lines.append(f"mc_node_associate {group.number} {number}")
+        lines += [line for of in _SETTINGS for at, each in enumerate(self.of(of)) for line in each.stf(at)]
         lines.append(f"packet {self.packet.port} {self.packet.frame.hex()}")
         if expect:
             lines += [f"expect {each.port} {masked_digits(each)} $" for each in self.expected]

@@ -37,6 +37,7 @@ _PASSED = {
     "mc_mgrp_create": "n", "mc_node_create": "nN", "mc_node_update": "nN", "mc_node_associate": "nn",
     "counter_read": "qn", "counter_write": "qnnn", "register_read": "qn", "register_write": "qnn",
     "register_reset": "q", "meter_get_rates": "qn", "meter_set_rates": "qnR", "meter_array_set_rates": "qR",
+    "pvs_add": "qn",
 }  # fmt: skip
 
 

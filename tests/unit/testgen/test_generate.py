@@ -131,4 +131,4 @@ def test_copies_leave_by_ports_of_their_own_where_their_order_would_matter() -> 
     for test in generate(CORPUS / "copies_of_copies.json", Plan(seconds=30)).tests:
         frames = {(each.port, each.frame) for each in test.expected}
         assert len({port for port, _ in frames}) == len(frames)
-        assert len(test.copies) == len({(each.of, each.number) for each in test.copies})
+        assert len(test.settings) == len({(each.of, each.number) for each in test.settings})
