@@ -4,20 +4,19 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from detour.engine.compiler.ir import Value
-from detour.engine.compiler.model import KeyField
 from detour.testgen.context import Conditions, Hash, Lookup
+from detour.testgen.entries import Searched, chosen_entries, exact_match
 from detour.testgen.hashing import ALGORITHMS
 from detour.testgen.state import conjunction, z3
 from detour.testgen.switching import Execution, Output
 from detour.testgen.terms import Term, term_of, vector_of
-from detour.testgen.testcase import Default, Entry, Expected, Match, Packet, Setting, Test
+from detour.testgen.testcase import Default, Entry, Expected, Packet, Setting, Test
 
 _FEW_PORTS, _SHORT = 8, 4
 _APART = 4
@@ -123,7 +122,7 @@ class Question:
                     raise Undecided("a hash")
                 model = self._solver.model()
         self._complete(model)
-        answer = Answer(self._execution, model, self._near_misses)
+        answer = Answer(self._execution, model, self._random if self._near_misses else None)
         answer.holds(conditions, "whether packets come there")
         return answer.test(expects)
 
@@ -155,8 +154,9 @@ def _known(each: Hash, model: Any) -> list[Term]:
 class Answer:
     """A model of an execution, read as a test."""
 
-    def __init__(self, execution: Execution, model: Any, near_misses: bool) -> None:
-        self._near_misses = near_misses
+    def __init__(self, execution: Execution, model: Any, choose: random.Random | None) -> None:
+        """`choose`: for what entries may match beside the packet; None: there are no others, and they match no more."""
+        self._choose = choose
         self._execution, self._findings, self._model = execution, execution.findings, model
         self._known = self._known_part()
 
@@ -272,8 +272,7 @@ class Answer:
         return sum(each.table == table for each in entries)
 
     def _tables(self) -> tuple[list[Entry], list[Default]]:
-        entries: list[Entry] = []
-        searched: list[Entry] = []
+        searched: list[Searched] = []
         others: list[Entry] = []
         defaults: list[Default] = []
         for lookup in self._findings.lookups:
@@ -284,32 +283,11 @@ class Answer:
                 continue
             hit = z3.is_true(self._model.eval(lookup.hit, model_completion=True))
             if (True, 0) in lookup.arguments:
-                searched.append(self._entry(lookup, number if hit else 0))
-            if hit:
-                entries.append(searched[-1])
-            elif (False, number) in lookup.arguments:
+                searched.append(Searched(lookup.table, self._entry(lookup, number if hit else 0), hit))
+            if not hit and (False, number) in lookup.arguments:
                 action, arguments = self._call(lookup, False, number)
                 defaults.append(Default(lookup.table.name, action, arguments))
-        if self._near_misses:
-            entries = self._with_others(entries, searched, others)
-        return list(dict.fromkeys(entries)), list(dict.fromkeys(defaults))
-
-    def _with_others(self, entries: list[Entry], searched: list[Entry], others: list[Entry]) -> list[Entry]:
-        """Entries, and some that no packet matches, for programs that are almost the same: those whose key differs in a
-        single field from what is searched for, and those of tables that are not searched (`others`)."""
-        keys = {(each.table, each.key) for each in searched}
-        sizes = {table.name: table.max_size for table in (lookup.table for lookup in self._findings.lookups)}
-        near = [
-            replace(each, key=(*each.key[:at], replace(match, value=match.value ^ 1), *each.key[at + 1 :]))
-            for each in searched
-            for at, match in enumerate(each.key)
-        ]
-        chosen = {(each.table, each.key): each for each in entries}
-        for each in (*near, *others):
-            place = each.table, each.key
-            if place not in keys and sum(table == each.table for table, _ in chosen) < sizes[each.table]:
-                chosen.setdefault(place, each)
-        return list(chosen.values())
+        return chosen_entries(searched, others, self._choose), list(dict.fromkeys(defaults))
 
     def _call(self, lookup: Lookup, hit: bool, number: int) -> tuple[str, tuple[tuple[str, int], ...]]:
         actions = lookup.table.actions if hit else lookup.defaults
@@ -319,21 +297,9 @@ class Answer:
         return action.name, tuple(zip((p.name for p in action.params), arguments, strict=True))
 
     def _entry(self, lookup: Lookup, number: int) -> Entry:
-        name = lookup.table.name
+        table = lookup.table
         key = tuple(
-            self._match(field, self.decided(value, f"a key of {name}"))
-            for field, value in zip(lookup.table.key, lookup.key, strict=True)
+            exact_match(table, at, self.decided(value, f"a key of {table.name}")) for at, value in enumerate(lookup.key)
         )
         action, arguments = self._call(lookup, True, number)
-        return Entry(name, key, action, arguments, lookup.table.match_type in ("ternary", "range"))
-
-    def _match(self, field: KeyField, value: int) -> Match:
-        return Match(_stf_name(field), field.match_type, value, field.bits)
-
-
-_PLAIN = re.compile(r"[\w$]+(\.[\w$]+|\[\d+\])*")
-
-
-def _stf_name(field: KeyField) -> str:
-    """The name of a field of a key, or that of BMv2's field where the program's is an expression."""
-    return field.name if _PLAIN.fullmatch(field.name) else f"{field.header}.{field.field}"
+        return Entry(table.name, key, action, arguments, 1 if table.match_type in ("ternary", "range") else None)

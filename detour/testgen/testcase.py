@@ -9,23 +9,25 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Match:
-    """A component of an entry's key, which matches one value exactly. `kind`: as in BMv2 JSON."""
+    """A component of an entry's key. `kind`: as in BMv2 JSON, where optional is ternary; `extent`: the length of a
+    prefix, a mask, or the last value of a range."""
 
     field: str
     kind: str
     value: int
     bits: int
+    extent: int
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of a table. `prioritised`: its table's entries have priorities."""
+    """An entry of a table. `priority`: of those that match, the highest wins; None: the table's have none."""
 
     table: str
     key: tuple[Match, ...]
     action: str
     arguments: tuple[tuple[str, int], ...]
-    prioritised: bool
+    priority: int | None
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ class Test:
         """As `detour test --json` prints it."""
         return {
             "covers": self.covers,
-            "entries": [_call(e) | {"key": {m.field: hex(m.value) for m in e.key}} for e in self.entries],
+            "entries": [_call(e) | {"key": {m.field: _match(m).split(":")[-1] for m in e.key}} for e in self.entries],
             "defaults": [_call(each) for each in self.defaults],
             **{f"{of}s": [s.as_json() for s in self.of(of)] for of in _SETTINGS},
             "packets": [{"port": self.packet.port, "hex": self.packet.frame.hex()}],
@@ -165,10 +167,14 @@ def _action(each: Entry | Default) -> str:
 
 
 def _add(entry: Entry) -> str:
-    priority = "1 " if entry.prioritised else ""
+    priority = "" if entry.priority is None else f"{entry.priority} "
     return f"add {entry.table} {priority}{' '.join(map(_match, entry.key))} {_action(entry)}"
 
 
 def _match(match: Match) -> str:
-    digits = f"0x{match.value:0{(match.bits + 3) // 4}x}"
-    return f"{match.field}:{digits}" + (f"/{match.bits}" if match.kind == "lpm" else "")
+    digits = f"{match.value:0{(match.bits + 3) // 4}x}"
+    if match.kind == "ternary":
+        masks = f"{match.extent:0{len(digits)}x}"
+        digits = "".join("*" if mask == "0" else digit for digit, mask in zip(digits, masks, strict=True))
+    more = {"lpm": f"/{match.extent}", "range": f"..0x{match.extent:x}"}.get(match.kind, "")
+    return f"{match.field}:0x{digits}{more}"

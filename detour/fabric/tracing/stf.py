@@ -89,11 +89,12 @@ class StfNumber:
 
 @dataclass(frozen=True)
 class StfMatch:
-    """A field of a key. `prefix`: the length that was given."""
+    """A field of a key. `prefix`: the length that was given; `last`: of a range, `FIRST..LAST`."""
 
     field: str
     number: StfNumber
     prefix: int | None = None
+    last: int | None = None
 
 
 @dataclass(frozen=True)
@@ -328,10 +329,15 @@ class _Line:
             if not self._skip(":"):
                 break
             value = self._number(f"a value for {name}")
-            key.append(StfMatch(name, value, self._whole("a prefix length") if self._skip("/") else None))
+            prefix = self._whole("a prefix length") if self._skip("/") else None
+            key.append(StfMatch(name, value, prefix, self._last() if self._skip(".") else None))
         action = self._action(name)
         name_of = self._take("name", "a name for the entry") if self._skip("=") else None
         return StfAdd(self.number, self.text, table, priority, tuple(key), action, name_of)
+
+    def _last(self) -> int:
+        self._mark(".")
+        return self._whole("the last value of a range")
 
     def _action(self, name: str) -> StfAction:
         self._mark("(")

@@ -38,13 +38,13 @@ def add_command(add: StfAdd, program: ProgramNames) -> list[str]:
     """The words of `table_add`. Of two entries that match, STF takes the one with the higher priority. Raises
     DetourError: the program has no such names, or the entry does not fit its table."""
     table = by_suffix("table", add.table, program.tables)
-    given: dict[str, StfMatch] = {}
+    given: dict[NamedField, StfMatch] = {}
     for match in add.key:
         field = _field(table, match.field)
-        if field.name in given:
+        if field in given:
             raise DetourError(f"the field {field.name} appears twice")
-        given[field.name] = match
-    key = [_key_word(field, given.get(field.name)) for field in table.key]
+        given[field] = match
+    key = [_key_word(field, given.get(field)) for field in table.key]
     action = by_suffix("action", add.action.name, table.actions)
     words = ["table_add", table.name, action.name, *key, "=>", *_arguments(action, add.action)]
     if not table.prioritised:
@@ -108,6 +108,8 @@ def _key_word(field: NamedField, match: StfMatch | None) -> str:
         return {MatchType.TERNARY: "0&&&0", MatchType.LPM: "0/0", MatchType.RANGE: f"0->{most}"}.get(field.kind, "0")
     if match.prefix is not None and field.kind is not MatchType.LPM:
         raise DetourError(f"the field {field.name} is {field.kind.name.lower()}: it takes no prefix length")
+    if match.last is not None and field.kind is not MatchType.RANGE:
+        raise DetourError(f"the field {field.name} is {field.kind.name.lower()}: it takes no range")
     number = match.number
     if field.kind is MatchType.TERNARY:
         mask = most if number.mask is None else number.mask & most
@@ -116,7 +118,9 @@ def _key_word(field: NamedField, match: StfMatch | None) -> str:
         return f"{number.value}/{_prefix(field, match)}"
     if number.has_wildcards:
         raise DetourError(f"the field {field.name} is {field.kind.name.lower()}: it takes no wildcards")
-    return f"{number.value}->{number.value}" if field.kind is MatchType.RANGE else str(number.value)
+    if field.kind is MatchType.RANGE:
+        return f"{number.value}->{number.value if match.last is None else match.last}"
+    return str(number.value)
 
 
 def _prefix(field: NamedField, match: StfMatch) -> int:

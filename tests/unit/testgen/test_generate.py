@@ -68,6 +68,17 @@ def test_tests_set_every_match_kind_and_registers(kinds: Generated) -> None:
     assert 0xBEEF in {int(each.words[3]) for each in _statements(kinds, StfCommand)}
 
 
+def test_entries_match_more_than_the_packet_and_lie_above_others_that_it_must_not_take(kinds: Generated) -> None:
+    entries = _statements(kinds, StfAdd)
+    matches = [(each.table, match) for each in entries for match in each.key]
+    assert {match.prefix for table, match in matches if table == "I.lpm_t"} > {0, 32}
+    assert any(match.last > match.number.value for table, match in matches if table == "I.range_t")
+    masks = {match.number.mask for table, match in matches if table == "I.ternary_t"}
+    assert masks > {0, 0xFF, 0xFFFF}
+    assert len(masks) > 4
+    assert {each.priority for each in entries if each.table == "I.ternary_t"} == {0, 1}
+
+
 def test_packets_have_right_checksums_and_wrong_ones(kinds: Generated) -> None:
     def is_right(frame: bytes) -> bool:
         total = sum(int.from_bytes(frame[at : at + 2], "big") for at in range(0, 10, 2))
@@ -131,4 +142,4 @@ def test_copies_leave_by_ports_of_their_own_where_their_order_would_matter() -> 
     for test in generate(CORPUS / "copies_of_copies.json", Plan(seconds=30)).tests:
         frames = {(each.port, each.frame) for each in test.expected}
         assert len({port for port, _ in frames}) == len(frames)
-        assert len(test.settings) == len({(each.of, each.number) for each in test.settings})
+        assert len(test.settings) == len({(each.of, each.at) for each in test.settings})

@@ -129,6 +129,7 @@ def test_statements_that_are_none(line: str, says: str, tmp_path: Path, capsys: 
         ("add by_packet h.a:1 counted(w:1)", "has no argument w"),
         ("add by_packet h.a:0x1* counted(v:1)", "is exact: it takes no wildcards"),
         ("add by_packet h.a:1/3 counted(v:1)", "is exact: it takes no prefix length"),
+        ("add by_packet h.a:1..3 counted(v:1)", "is exact: it takes no range"),
         ("add by_packet h.a:0x101 counted(v:1)", "Parameter is too large"),
         ("setdefault by_both counted(v:1)", "has no argument v: ()"),
         ("check_counter both(X)", "no entry was added as X"),
