@@ -79,7 +79,8 @@ class FlatPoint(FlatWay):
 @dataclass(frozen=True, kw_only=True)
 class CollectivePoint(FlatWay):
     """A collective of `ranks` hosts, `size` bytes each: `ring` (all-reduce), `all-to-all` or `moe` (skewed all-to-all,
-    there and back). `placed`: ranks in the order of the switches (`by-rack`) or at `random`; routing `placed` is that
+    there and back), or messages that all begin at once, of every host to another one (`permutation`) or by few links
+    (`adversarial`). `placed`: ranks in the order of the switches (`by-rack`) or at `random`; routing `placed` is that
     order, over paths that `detour place` has chosen."""
 
     collective: str

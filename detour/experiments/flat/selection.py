@@ -54,6 +54,8 @@ _POLARFLY_MATRICES = (*_FEW_MATRICES, "neighbour-matching")
 _TREES = (CLOS, RATIO_CLOS, FAT_TREE)
 _COLLECTIVE_RANKS = (("ring", (64, 256)), ("all-to-all", (64, 256)), ("moe", (64,)))
 _COLLECTIVE_DRAWS = 2
+_AT_ONCE, _AT_ONCE_BYTES = ("permutation", "adversarial"), 4 << 20
+"""of Spritz, on its Slim Fly"""
 _CLAIMS = (
     ("disjoint", "paper", 1), ("ratios", "paper", 1), ("savings", "paper", 1), ("active", "small", 1),
     ("neighbours", "small", 1), ("older", "small", 1),
@@ -100,7 +102,7 @@ def _part(part: str, seeds: int, full: bool) -> Iterator[FlatPoint | CollectiveP
 
 
 def _collectives(draws: int) -> Iterator[CollectivePoint]:
-    """Collectives placed by rack and at random, and with their paths placed."""
+    """Collectives placed by rack and at random, and with their paths placed; messages that all begin at once."""
     for topology in (RNG, POLARFLY, CLOS, FAT_TREE):
         ways = (("ecmp", "SprayLERP"),) if topology in _TREES else (_SWITCHES_BEST, _SENDER_BEST)
         placed = [(way, order) for way in ways for order in ("by-rack", "random")]
@@ -112,6 +114,12 @@ def _collectives(draws: int) -> Iterator[CollectivePoint]:
                     topology=topology, routing=routing, scheme=scheme, collective=collective, ranks=count,
                     placed=order, seed=seed, setting=chosen(routing, scheme),
                 )  # fmt: skip
+    hosts, ways = 1134, (_SWITCHES_BEST, _SENDER_BEST, (UGAL, SINGLE_PATH))
+    for collective, (routing, scheme), seed in product(_AT_ONCE, ways, range(1, draws + 1)):
+        yield CollectivePoint(
+            topology=SLIM_FLY, routing=routing, scheme=scheme, collective=collective, ranks=hosts, placed="random",
+            size=_AT_ONCE_BYTES, seed=seed, setting=chosen(routing, scheme),
+        )  # fmt: skip
 
 
 _QUICK = ("rng:n=60,d=8,hosts=5", "polarfly:q=7,hosts=5")

@@ -14,7 +14,7 @@ from detour import cli
 from detour.base.errors import DetourError
 from detour.base.records import as_json, decoder
 from detour.experiments.flat import cells, collectives, experiment, schemes, selection, settings
-from detour.experiments.flat.cases import case_of
+from detour.experiments.flat.cases import case_of, network_of
 from detour.experiments.flat.points import (
     FAMILIES,
     WAYS,
@@ -97,6 +97,23 @@ def test_lists_avoid_failures_that_are_known() -> None:
     # Path health leaves lists that are silent; answers go by the old routes, some of which end at dead links.
     assert unknown.unfinished < unknown.messages / 3
     assert unknown.measured < run.measured
+
+
+def test_messages_at_once() -> None:
+    """Every host sends and gets one; hosts of half of the switches get theirs from two links away, by one link."""
+    network = network_of("slimfly:n=50,s=7,hosts=4", 1)
+    draw = np.random.default_rng(1)
+    source, target = np.array(collectives.permutation(network, draw)).T
+    assert sorted(source) == sorted(target) == list(range(200))
+    assert (source != target).all()
+    linked = [{int(one) for one in row if one >= 0} for row in network.channels.neighbour]
+    pairs = np.array(collectives.adversarial(network, draw))
+    assert len(np.unique(pairs[:, 0])) == len(np.unique(pairs[:, 1])) == len(pairs) == 25 * 4
+    last: dict[int, set[int]] = {}
+    for a, b in (pairs // 4).tolist():
+        assert b not in linked[a]
+        last[b] = last.get(b, linked[b]) & linked[a]
+    assert [len(via) for via in last.values()] == 25 * [1]
 
 
 @pytest.mark.parametrize("way", [("ksp", "REPS"), ("placed", "LERP"), ("spraypoint", "SprayLERP")])
