@@ -14,6 +14,7 @@ from detour.cli.parser import command, counted, output_folder, seconds
 from detour.cli.trace_text import show_packet
 
 if TYPE_CHECKING:
+    from detour.p4.build import Build
     from detour.testgen.generate import Generated, Plan
     from detour.testgen.regress import Difference
 
@@ -33,7 +34,8 @@ def register(commands: Any) -> None:
     test.option("--fix", "value of a field of extracted headers, like ipv4.ttl=64 (repeatable)", "NAME=VALUE", _fixed,
                 action="append", default=[])  # fmt: skip
     test.option("--out", "write the tests into DIR", "DIR", output_folder)
-    test.option("--format", "form of the tests that --out writes (stf)", choices=("stf",), default="stf")
+    text = "form of the tests that --out writes; ptf: for pytest, over P4Runtime; protobuf: P4Testgen's (stf)"
+    test.option("--format", text, choices=("stf", "ptf", "protobuf", "pcap"), default="stf")
     test.option("--regress", "play the tests in DIR; exit code 1 if one is not as expected", "DIR", Path)
     text = "play the tests on OTHER too; exit code 1 at the first difference, which is made as small as possible"
     test.option("--compare", text, "OTHER", Path)
@@ -55,12 +57,10 @@ def _fixed(text: str) -> tuple[str, int]:
     return name, number
 
 
-def _json_of(program: Path) -> Path:
-    if program.suffix != ".p4":
-        return program
-    from detour.p4.build import build
+def _built(program: Path) -> Build:
+    from detour.p4.build import Build, build
 
-    return build(program).json
+    return build(program) if program.suffix == ".p4" else Build(program, program.with_suffix(".p4info.txtpb"))
 
 
 def _test(options: argparse.Namespace) -> int:
@@ -68,28 +68,28 @@ def _test(options: argparse.Namespace) -> int:
         if options.compare is not None or options.out is not None or options.check:
             raise DetourError("--regress plays tests that are there: it does not go with --compare, --check or --out")
         return _regress(options)
+    if options.format != "stf" and options.out is None:
+        raise DetourError(f"--format {options.format} is for the tests that --out DIR writes")
     if options.check and (options.compare is not None or options.out is not None):
         raise DetourError("--check looks for mistakes: it does not go with --compare or --out")
     from detour.base.extras import require
 
     require("z3", "z3-solver", "test", "generating tests")
-    from detour.testgen.generate import Plan, generate, stf_files
+    from detour.testgen.generate import Plan, generate
 
     more = {} if options.tests is None else {"most_tests": options.tests}
     plan = Plan(options.cover, seconds=options.seconds, seed=options.seed, fixed=dict(options.fix), **more)
     if options.check:
         return _check(options, plan)
     with shown_progress(options.json) as progress:
-        source = _json_of(options.program)
-        generated = generate(source, plan, progress)
+        built = _built(options.program)
+        generated = generate(built.json, plan, progress)
         found = None
         if options.compare is not None:
             progress(f"comparing with {options.compare}")
-            found = _compare(options, source, generated)
+            found = _compare(options, built.json, generated)
     if options.out is not None:
-        options.out.mkdir(exist_ok=True)
-        for file, text in stf_files(generated, options.out):
-            write_file(file, text)
+        _write(options, generated, built)
     document = generated.as_json()
     if options.compare is not None:
         document["difference"] = None if found is None else _document(found)
@@ -97,11 +97,20 @@ def _test(options: argparse.Namespace) -> int:
     return 1 if found is not None else 0
 
 
+def _write(options: argparse.Namespace, generated: Generated, built: Build) -> None:
+    from detour.testgen.formats import FORMATS
+
+    files = list(FORMATS[options.format](generated.tests, built, options.program.stem))
+    options.out.mkdir(exist_ok=True)
+    for name, content in files:
+        write_file(options.out / name, content)
+
+
 def _compare(options: argparse.Namespace, source: Path, generated: Generated) -> Difference | None:
     from detour.testgen.regress import compare
 
     names = str(options.program), str(options.compare)
-    return compare((source, _json_of(options.compare)), names, generated.tests)
+    return compare((source, _built(options.compare).json), names, generated.tests)
 
 
 def _regress(options: argparse.Namespace) -> int:
@@ -109,7 +118,7 @@ def _regress(options: argparse.Namespace) -> int:
 
     with shown_progress(options.json) as progress:
         progress(f"playing the tests in {options.regress}")
-        count, found = rerun(_json_of(options.program), options.regress, str(options.program))
+        count, found = rerun(_built(options.program).json, options.regress, str(options.program))
 
     def render(page: Page) -> None:
         for each in found:
@@ -124,7 +133,7 @@ def _check(options: argparse.Namespace, plan: Plan) -> int:
     from detour.testgen.check import check
 
     with shown_progress(options.json) as progress:
-        checked = check(_json_of(options.program), plan, progress)
+        checked = check(_built(options.program).json, plan, progress)
 
     def render(page: Page) -> None:
         for each in checked.mistakes:

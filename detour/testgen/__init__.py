@@ -5,4 +5,4 @@ The engine's compiler evaluates a program's expressions and primitives through `
 both have symbolic counterparts (`context`, `terms`), so the semantics of the language are written once.
 """
 
-__all__ = ["check", "generate", "regress", "suggest"]
+__all__ = ["check", "formats", "generate", "regress", "suggest"]

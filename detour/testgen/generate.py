@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -364,9 +364,3 @@ class _Prover:
                 "; ".join(c.text for m, c in zip(marks, conditions, strict=True) if str(m) in core and c.text)
             )
         return min(filter(None, reasons), key=len, default="its conditions contradict each other")
-
-
-def stf_files(generated: Generated, folder: Path) -> Iterator[tuple[Path, str]]:
-    """The files of STF that tests become, and their text."""
-    for number, test in enumerate(generated.tests, 1):
-        yield folder / f"test{number:04}.stf", test.stf()

@@ -18,7 +18,7 @@ from detour.testgen.switching import Execution, Output
 from detour.testgen.terms import Term, term_of, vector_of
 from detour.testgen.testcase import Default, Entry, Expected, Packet, Setting, Test
 
-_FEW_PORTS, _SHORT = 8, 4
+_FEW_PORTS, _ETHERNET_BYTES, _SHORT = 8, 14, 4
 _APART = 4
 """outputs that should leave by different ports, as the order of copies is not defined"""
 _RANDOM_PHASE = 5
@@ -62,8 +62,13 @@ class Question:
         ports = [term_of(output.port) for output in execution.outputs[:_APART]]
         wishes += [a != b for number, a in enumerate(ports) for b in ports[:number]]
         wishes.append(z3.ULT(term_of(execution.port), _FEW_PORTS))
+        wishes += [
+            z3.Implies(there, z3.ULT(term_of(output.port), _FEW_PORTS))
+            for there, output in zip(sent, execution.outputs, strict=True)
+        ]
         wishes += [z3.Or(lookup.hit, lookup.action == 0) for lookup in self._findings.lookups]
-        wishes.append(z3.ULE(term_of(execution.length), execution.payload_at + _SHORT))
+        length, least = term_of(execution.length), max(execution.payload_at, _ETHERNET_BYTES)
+        wishes.append(z3.And(z3.UGE(length, _ETHERNET_BYTES), z3.ULE(length, least + _SHORT)))
         return wishes
 
     def _marked(self, name: str, terms: Iterable[Term]) -> list[Term]:

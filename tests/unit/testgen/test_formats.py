@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generated tests in other forms than STF: captures, P4Testgen's protobuf."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from finsy.proto import p4i, p4testgen
+from google.protobuf import text_format
+
+from detour import cli
+from detour.base.files import write_file
+from detour.engine.switch import pcap
+from detour.fabric.tracing.stf import StfExpect, StfPacket, read_stf
+from detour.p4.build import build
+from detour.testgen.formats import FORMATS
+from detour.testgen.generate import Plan, generate
+from tests.unit.testgen.test_command import KINDS
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same tests in each form."""
+    folder = tmp_path_factory.mktemp("forms")
+    tests = generate(build(KINDS).json, Plan(most_tests=9)).tests
+    for form in ("stf", "pcap", "protobuf"):
+        (folder / form).mkdir()
+        for name, content in FORMATS[form](tests, build(KINDS), "kinds"):
+            write_file(folder / form / name, content)
+    return folder
+
+
+def _frames(file: Path) -> list[tuple[int, str]]:
+    """The frames of a test in STF, with their ports; zeros for what is not compared."""
+    frames = []
+    for each in read_stf(file):
+        if isinstance(each, StfPacket):
+            frames.append((each.port, each.frame.hex()))
+        elif isinstance(each, StfExpect):
+            frames.append((each.port, (each.digits or "").replace("*", "0")))
+    return frames
+
+
+def test_captures_have_what_goes_in_and_what_comes_out(folders: Path) -> None:
+    for file in sorted((folders / "stf").iterdir()):
+        capture = folders / "pcap" / f"{file.stem}.pcapng"
+        assert [frame.data.hex() for frame in pcap.read(capture)] == [digits for _, digits in _frames(file)]
+        names = [f"port {port}".encode() for port, _ in _frames(file)]
+        content = capture.read_bytes()
+        assert [content.count(name) for name in names] == [names.count(name) for name in names]
+
+
+def test_protobuf_is_that_of_p4testgen(folders: Path) -> None:
+    info = text_format.Parse(build(KINDS).p4info.read_text(), p4i.P4Info())
+    tables = {table.preamble.id: table.preamble.name for table in info.tables}
+    entries = 0
+    for file in sorted((folders / "stf").iterdir()):
+        test = text_format.Parse((folders / "protobuf" / f"{file.stem}.txtpb").read_text(), p4testgen.TestCase())
+        frames = [(f.port, f.packet.hex()) for f in (test.input_packet, *test.expected_output_packet)]
+        assert frames == _frames(file)
+        expects = [each for each in read_stf(file) if isinstance(each, StfExpect)]
+        for expected, stf in zip(test.expected_output_packet, expects, strict=True):
+            assert [d == "*" for d in stf.digits or ""] == [d == "0" for d in expected.packet_mask.hex()]
+        written = [e.table_entry.table_id for e in test.entities if not e.table_entry.is_default_action]
+        adds = [line.split()[1] for line in file.read_text().splitlines() if line.startswith("add ")]
+        assert [tables.get(number, "") for number in written if number] == adds
+        entries += len(written)
+    assert entries > 20
+
+
+def test_a_program_without_p4info_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "kinds.json").write_bytes(build(KINDS).json.read_bytes())
+    arguments = ["test", str(tmp_path / "kinds.json"), "--tests", "1", "--out", str(tmp_path / "out")]
+    assert cli.main([*arguments, "--format", "protobuf"]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert f"{tmp_path}/kinds.p4info.txtpb: No such file" in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_form_needs_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["test", str(KINDS), "--format", "ptf"]) == 2
+    assert capsys.readouterr().err == "detour: --format ptf is for the tests that --out DIR writes\n"
