@@ -98,9 +98,10 @@ def _test(options: argparse.Namespace) -> int:
 
 
 def _write(options: argparse.Namespace, generated: Generated, built: Build) -> None:
-    from detour.testgen.formats import FORMATS
+    from detour.testgen.formats import FORMATS, Program
 
-    files = list(FORMATS[options.format](generated.tests, built, options.program.stem))
+    program = Program(options.program.stem, built.json, built.p4info)
+    files = list(FORMATS[options.format](generated.tests, program))
     options.out.mkdir(exist_ok=True)
     for name, content in files:
         write_file(options.out / name, content)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from finsy.proto import p4testgen
 from google.protobuf import text_format
@@ -13,7 +14,6 @@ from google.protobuf import text_format
 from detour.base.files import read_bytes, read_text
 from detour.engine.capture import INBOUND, OUTBOUND, capture_header, packet_block
 from detour.fabric.tracing.stf import StfExpect, StfPacket, StfStatement, parse_stf
-from detour.p4.build import Build
 from detour.testgen.p4runtime import Entities, update_source
 from detour.testgen.testcase import Test
 
@@ -21,12 +21,20 @@ Files = Iterator[tuple[str, str | bytes]]
 _APART_NS = 1_000_000
 
 
-def _stf(tests: Sequence[Test], build: Build, name: str) -> Files:
+class Program(NamedTuple):
+    """A compiled program: its name, and its files."""
+
+    name: str
+    json: Path
+    p4info: Path
+
+
+def _stf(tests: Sequence[Test], program: Program) -> Files:
     for number, test in enumerate(tests, 1):
         yield f"test{number:04}.stf", test.stf()
 
 
-def _pcap(tests: Sequence[Test], build: Build, name: str) -> Files:
+def _pcap(tests: Sequence[Test], program: Program) -> Files:
     """A capture for each test, with its frames in their order. A port is an interface, and so a section of the file."""
     for number, test in enumerate(tests, 1):
         content = b""
@@ -45,11 +53,11 @@ def _section(port: int, at: int, direction: int, frame: bytes) -> bytes:
 # -- P4Testgen's protobuf, in text format
 
 
-def _protobuf(tests: Sequence[Test], build: Build, name: str) -> Files:
-    entities = Entities(build)
+def _protobuf(tests: Sequence[Test], program: Program) -> Files:
+    entities = Entities(program.json, program.p4info)
     for number, test in enumerate(tests, 1):
         statements = parse_stf(test.stf())
-        case = p4testgen.TestCase(traces=test.way, metadata=[f"program: {name}", *test.covers])
+        case = p4testgen.TestCase(traces=test.way, metadata=[f"program: {program.name}", *test.covers])
         for each in statements:
             if isinstance(each, StfPacket):
                 case.input_packet.packet, case.input_packet.port = each.frame, each.port
@@ -69,19 +77,19 @@ def _zeros(digits: str | None) -> bytes:
 # -- PTF
 
 
-def _ptf(tests: Sequence[Test], build: Build, name: str) -> Files:
+def _ptf(tests: Sequence[Test], program: Program) -> Files:
     """A file of tests with its base, and the program."""
-    entities = Entities(build)
-    text = read_text(Path(__file__).with_name("ptf_base.py")) + f"\n\nGeneratedTest.program = {name!r}\n"
+    entities = Entities(program.json, program.p4info)
+    text = read_text(Path(__file__).with_name("ptf_base.py")) + f"\n\nGeneratedTest.program = {program.name!r}\n"
     for number, test in enumerate(tests, 1):
         statements = parse_stf(test.stf())
         title = "; ".join(test.covers).replace("\\", "/").replace('"', "'")
         lines = [f"class Test{number:04}(GeneratedTest):", f'    """{title}"""', ""]
         lines += ["    def runTest(self) -> None:", *(f"        {line}" for line in _body(entities, statements))]
         text += "\n\n" + "\n".join(lines) + "\n"
-    yield f"test_{re.sub(r'[^0-9A-Za-z]', '_', name)}.py", text
-    yield f"{name}.json", read_bytes(build.json)
-    yield f"{name}.p4info.txtpb", read_bytes(build.p4info)
+    yield f"test_{re.sub(r'[^0-9A-Za-z]', '_', program.name)}.py", text
+    yield f"{program.name}.json", read_bytes(program.json)
+    yield f"{program.name}.p4info.txtpb", read_bytes(program.p4info)
 
 
 def _body(entities: Entities, statements: Sequence[StfStatement]) -> Iterator[str]:
@@ -101,8 +109,8 @@ def _body(entities: Entities, statements: Sequence[StfStatement]) -> Iterator[st
         yield f"self.expect({', '.join(expected)})"
 
 
-FORMATS: dict[str, Callable[[Sequence[Test], Build, str], Files]] = {
+FORMATS: dict[str, Callable[[Sequence[Test], Program], Files]] = {
     "stf": _stf, "ptf": _ptf, "protobuf": _protobuf, "pcap": _pcap,
 }  # fmt: skip
-"""The names and contents of the files that tests of a program become, by its files and its name. DetourError is raised:
-its P4Info is needed and missing, or P4Runtime has nothing for what a test sets."""
+"""The names and contents of the files that tests of a program become. DetourError is raised: the P4Info is needed and
+missing, or P4Runtime has nothing for what a test sets."""

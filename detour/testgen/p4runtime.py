@@ -6,18 +6,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from keyword import iskeyword
+from pathlib import Path
 from typing import Any
 
 import finsy
 from finsy.p4entity import P4ValueSetMember
+from finsy.proto import p4i
+from google.protobuf import text_format
 
 from detour.base.errors import DetourError
 from detour.base.files import read_text
-from detour.control.p4runtime.pipeline import read_p4info
 from detour.engine.bmv2api.commands.program import ProgramNames
 from detour.fabric.tracing.stf import StfAdd, StfCommand, StfDefault, StfStatement
 from detour.fabric.tracing.stf_names import add_command, default_command
-from detour.p4.build import Build
 
 _MICROSECONDS = 1_000_000
 _LESS_THAN_HEX = 10
@@ -26,10 +27,13 @@ _LESS_THAN_HEX = 10
 class Entities:
     """Makes entities of statements of STF. `of` returns those of a test, in the order in which they are written."""
 
-    def __init__(self, build: Build) -> None:
+    def __init__(self, program: Path, p4info: Path) -> None:
         """Raises DetourError: a file cannot be read, or is something else."""
-        self.schema = finsy.P4Schema(read_p4info(build.p4info), build.json)
-        self._names = ProgramNames(read_text(build.json))
+        try:
+            self.schema = finsy.P4Schema(text_format.Parse(read_text(p4info), p4i.P4Info()))
+        except text_format.ParseError as error:
+            raise DetourError(f"{p4info} is not P4Info in text format: {error}") from None
+        self._names = ProgramNames(read_text(program))
 
     def of(self, statements: Iterable[StfStatement]) -> list[Any]:
         """Raises DetourError: P4Runtime has nothing for a statement."""

@@ -14,7 +14,7 @@ from detour.base.files import write_file
 from detour.engine.switch import pcap
 from detour.fabric.tracing.stf import StfExpect, StfPacket, read_stf
 from detour.p4.build import build
-from detour.testgen.formats import FORMATS
+from detour.testgen.formats import FORMATS, Program
 from detour.testgen.generate import Plan, generate
 from tests.unit.testgen.test_command import KINDS
 
@@ -23,10 +23,11 @@ from tests.unit.testgen.test_command import KINDS
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same tests in each form."""
     folder = tmp_path_factory.mktemp("forms")
-    tests = generate(build(KINDS).json, Plan(most_tests=9)).tests
+    built = build(KINDS)
+    tests = generate(built.json, Plan(most_tests=9)).tests
     for form in ("stf", "pcap", "protobuf"):
         (folder / form).mkdir()
-        for name, content in FORMATS[form](tests, build(KINDS), "kinds"):
+        for name, content in FORMATS[form](tests, Program("kinds", built.json, built.p4info)):
             write_file(folder / form / name, content)
     return folder
 
