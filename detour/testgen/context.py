@@ -28,9 +28,11 @@ from detour.testgen.terms import (
     SymbolicFunction,
     SymbolicModule,
     Term,
+    folded,
     from_vector,
     term_of,
 )
+from detour.testgen.testcase import Test
 
 SiteKey = tuple[str, str, str]
 """kind, name and outcome, as in `CoverageSite`"""
@@ -204,6 +206,11 @@ class SymbolicContext(FunctionContext):
         self.findings = Findings()
         self.fixed_values = dict(fixed)
         self.proves = proves
+        self.notes = not proves
+        """whether goals and faults are noted"""
+        self.given: Test | None = None
+        """the test whose values all that it sets has"""
+        self.payload: Callable[[], list[Value]] = list
         self.at: Json = None
         """what is executed, for places in the source"""
         for header in model.headers.values():
@@ -230,6 +237,11 @@ class SymbolicContext(FunctionContext):
 
     def setting(self, of: str, name: str, at: Value, bits: int) -> Value:
         """What a test sets: the same each time that something is used."""
+        if self.given is not None:
+            number = folded(at).const
+            if number is None:
+                raise NotModelled(f"the number of a {of}")
+            return const(bits, self.given.value_of(of, name, None if at.bits == 1 else number) or 0)
         value = self.variable(f"{of} {name}", bits)
         new = Setting(of, name, self.f.state.conditions, at, value)
         for other in self.findings.settings:
@@ -242,6 +254,8 @@ class SymbolicContext(FunctionContext):
 
     def assume(self, term: Term, reason: str = "") -> None:
         """Where execution is, something holds."""
+        if self.given is not None and z3.is_false(z3.simplify(term)):
+            raise NotModelled(reason or "an execution that ends for a fault")
         conditions = self.f.state.conditions
         whole = z3.Implies(conjunction(c.term for c in conditions), term) if conditions else term
         self.findings.assumptions.append(Assumption(whole, reason))
@@ -255,7 +269,7 @@ class SymbolicContext(FunctionContext):
         return self.f.state.fork(*either(condition), texts)
 
     def give_up(self, reason: str) -> None:
-        """Tests do not come here, and nothing is known of what follows."""
+        """Tests do not come here, and nothing is known of what follows. Raises NotModelled if one does."""
         if self.proves:
             self.findings.not_followed.add(reason)
         elif not self.f.state.dead:

@@ -19,7 +19,7 @@ from detour.testgen.context import Hash, Setting, SymbolicContext, condition_tex
 from detour.testgen.hashing import ALGORITHMS
 from detour.testgen.reads import note_reads
 from detour.testgen.state import merged, z3
-from detour.testgen.terms import NotModelled, concatenated, from_vector, term_of, value_of, vector_of
+from detour.testgen.terms import NotModelled, concatenated, folded, from_vector, term_of, value_of, vector_of
 
 Run = Callable[[SymbolicContext, list[Json], Json], None]
 _OWN: dict[str, Run] = {}
@@ -249,11 +249,17 @@ def _log(ctx: SymbolicContext, args: list[Json], call: Json) -> None:
 
 def register_array(ctx: SymbolicContext, array: Array) -> Any:
     """The contents of a register as they are; at first, what the test sets."""
-    return ctx.f.state.arrays.setdefault(array.name, _set_before(array))
+    return ctx.f.state.arrays.setdefault(array.name, _set_before(ctx, array))
 
 
-def _set_before(array: Array) -> Any:
-    return z3.Array(array.name, z3.BitVecSort(32), z3.BitVecSort(array.bits))
+def _set_before(ctx: SymbolicContext, array: Array) -> Any:
+    if ctx.given is None:
+        return z3.Array(array.name, z3.BitVecSort(32), z3.BitVecSort(array.bits))
+    contents = z3.K(z3.BitVecSort(32), z3.BitVecVal(0, array.bits))
+    for each in ctx.given.of("register"):
+        if each.name == array.name:
+            contents = z3.Store(contents, z3.BitVecVal(each.at, 32), z3.BitVecVal(each.value, array.bits))
+    return contents
 
 
 @_own("register_read")
@@ -263,10 +269,10 @@ def _register_read(ctx: SymbolicContext, args: list[Json], call: Json) -> None:
     def read(index: Value) -> None:
         before, value = (
             from_vector(array.bits, z3.Select(each, vector_of(index)))
-            for each in (_set_before(array), register_array(ctx, array))
+            for each in (_set_before(ctx, array), register_array(ctx, array))
         )
         ctx.findings.settings.append(Setting("register", array.name, ctx.f.state.conditions, index, before))
-        assign_number(ctx, args[0], Number(value, False))
+        assign_number(ctx, args[0], Number(value if ctx.given is None else folded(value), False))
 
     register_array(ctx, array)
     _at_index(ctx, array, args[2], read)
@@ -316,13 +322,28 @@ def hashed(ctx: SymbolicContext, algorithm: str, inputs: Json, at: Json) -> Valu
     value = ctx.variable(f"hash {algorithm}", _HASH_BITS, free=True)
     if algorithm in _WIDTHS:
         ctx.always(z3.ULT(term_of(value), 1 << _WIDTHS[algorithm]))
+    if parts and ctx.given is not None and algorithm in ALGORITHMS and (known := hash_of(algorithm, parts)) is not None:
+        return const(_HASH_BITS, known)
     if parts and algorithm in ALGORITHMS and not any(part["type"] == "payload" for part in inputs):
         ctx.findings.hashes.append(Hash(term_of(value), algorithm, parts))
     return value
 
 
+def hash_of(algorithm: str, parts: list[tuple[Any, Value]]) -> int | None:
+    """The hash of parts that are known; None: one is not."""
+    bits = number = 0
+    for there, value in parts:
+        part = folded(value)
+        if part.const is None or not (z3.is_true(there) or z3.is_false(there)):
+            return None
+        if z3.is_true(there):
+            bits, number = bits + part.bits, number << part.bits | part.const
+    size = (bits + 7) // 8
+    return ALGORITHMS[algorithm]((number << (8 * size - bits)).to_bytes(size, "big"))
+
+
 def hash_parts(ctx: SymbolicContext, inputs: Json) -> Iterable[tuple[Any, Value]]:
-    """The parts of a hash's input: whether each is there, and its value. The payload is zeros and comes last."""
+    """The parts of a hash's input: whether each is there, and its value. A payload of zeros is left out."""
     for part in inputs:
         if part["type"] == "hexstr":
             yield z3.BoolVal(True), const(part["bitwidth"], parse_hex(part["value"]))
@@ -332,7 +353,10 @@ def hash_parts(ctx: SymbolicContext, inputs: Json) -> Iterable[tuple[Any, Value]
             values = ctx.header_bits(ref) if part["type"] == "header" else _field_bits(ctx, ref, part["value"][1])
             for value in values:
                 yield there, value
-        elif part["type"] != "payload":
+        elif part["type"] == "payload":
+            for value in ctx.payload():
+                yield z3.BoolVal(True), value
+        else:
             raise NotModelled(f"{part['type']} as input of a hash")
 
 

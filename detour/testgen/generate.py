@@ -8,9 +8,13 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from detour.base.arrays import BoolArray
 from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.engine.compiler.covering import BRANCH, COLLECTOR, STATEMENT, TABLE_OUTCOME, Collector
@@ -18,22 +22,25 @@ from detour.engine.compiler.portable import V1MODEL
 from detour.engine.compiler.program import Program
 from detour.engine.coverage.document import Point, ProgramCoverage
 from detour.testgen.context import Conditions, Goal, SiteKey
+from detour.testgen.mutation import Mutator
 from detour.testgen.parsing import Way
-from detour.testgen.solving import Contradiction, Question, Undecided
+from detour.testgen.solving import Contradiction, Question, Undecided, replayed
 from detour.testgen.state import z3
 from detour.testgen.switch import TestSwitch, differences
 from detour.testgen.switching import MOST_PASSES, Execution, Shape, SymbolicSwitch
-from detour.testgen.testcase import Test
+from detour.testgen.terms import NotModelled
+from detour.testgen.testcase import Packet, Test
 
 COVER = ("statements", "branches")
 _KINDS = {"statements": (STATEMENT,), "branches": (STATEMENT, BRANCH, TABLE_OUTCOME)}
 EFFORT = 20_000_000
 """of z3 for a query, in its own units: the same on every machine; some seconds"""
-_WAYS_BEFORE_PROOFS = 4
+_WAYS_AT_FIRST = 4
 _MOST_TRIES = 3
 """ways on which something is looked for beside coverage"""
 _MOST_UNDECIDED = 3
 """ways on which a place may depend on what no test can set, before it is left alone"""
+_SEED_BYTES = 64
 _SEARCH = 0.75
 """of the time: the rest is for proofs"""
 Key = tuple[Any, ...]
@@ -126,10 +133,13 @@ class _Generator:
         self._program, self._plan, self._progress = program, plan, progress
         self._start = time.monotonic()
         self._switch = SymbolicSwitch(program.model, plan.fixed, EFFORT)
+        self._replay = SymbolicSwitch(program.model, {}, EFFORT)
         self._tests: list[Test] = []
+        self._seeds = [] if plan.fixed else [Test((), [], [], [], Packet(1, bytes(_SEED_BYTES)), [])]
+        """tests whose packets have not been changed at random yet"""
         self._points: dict[SiteKey, Point] = {}
-        for site in program.coverage_sites:
-            point = Point.of(site, 0)
+        self._sites = [Point.of(site, 0) for site in program.coverage_sites]
+        for site, point in zip(program.coverage_sites, self._sites, strict=True):
             if plan.only is None or point.key in plan.only:
                 self._points[site.kind, site.name, site.outcome] = point
         self._reaching: dict[Key, Test] = {}
@@ -145,10 +155,11 @@ class _Generator:
         self._prover: _Prover | None = None
 
     def run(self) -> Generated:
-        with TestSwitch(self._program) as switch:
-            self._engine = switch
+        with TestSwitch(self._program) as switch, Mutator(self._program, self._plan.seed) as mutator:
+            self._engine, self._mutator = switch, mutator
+            self._mutate()
             complete = self._follow_ways(0)
-            if self._switch.goes_round and self._wanted():
+            if self._switch.goes_round and self._is_missing:
                 self._not_followed.clear()
                 self._reasons.clear()
                 complete = self._follow_ways(MOST_PASSES)
@@ -157,30 +168,31 @@ class _Generator:
         return self._result(complete)
 
     def _follow_ways(self, passes: int) -> bool:
-        """Makes tests for all ways through the parser. `passes`: see `SymbolicSwitch.execution`. False: some were not
-        followed."""
+        """Makes tests for the ways through the parser, as long as something is missing. `passes`: see
+        `SymbolicSwitch.execution`. False: some were not followed."""
         shapes: set[Shape] = set()
-        skipped: list[Way] = []
-        """whose headers other ways had too: followed if something is still missing"""
-        for number, way in enumerate(self._switch.ways(), 1):
+        later: list[tuple[bool, Way]] = []
+        for way in self._switch.ways():
             if self._is_over:
                 return False
             shape = self._switch.shape(way)
-            if shape in shapes and not any(self._is_open(site) for site in way.findings.reached):
-                skipped.append(way)
-                continue
-            self._progress(f"{len(self._tests)} tests, way {number} through the parser")
+            if (len(shapes) < _WAYS_AT_FIRST and shape not in shapes) or any(map(self._is_open, way.findings.reached)):
+                self._cover(self._switch.execution(way, passes))
+            else:
+                later.append((shape in shapes, way))
             shapes.add(shape)
-            self._cover(self._switch.execution(way, passes))
-            if len(shapes) == _WAYS_BEFORE_PROOFS:
-                self._prove()
-        for way in skipped:
+        self._prove()
+        for _, way in sorted(later, key=itemgetter(0)):  # headers that no way had before come first
             if self._is_over:
                 return False
-            if not self._wanted():
+            if not self._is_missing:
                 break
             self._cover(self._switch.execution(way, passes))
         return True
+
+    @property
+    def _is_missing(self) -> bool:
+        return any(map(self._is_open, self._points))
 
     def _is_open(self, site: SiteKey) -> bool:
         """Whether it is worth while to ask for packets that reach a place."""
@@ -204,14 +216,31 @@ class _Generator:
         """Makes tests of what can be reached this way."""
         self._not_followed |= {a.reason for a in execution.findings.assumptions if a.reason}
         self._not_followed |= execution.findings.not_followed
+        self._progress(f"{len(self._tests)} tests, {' -> '.join(execution.names)}")
         question = Question(execution, EFFORT, self._plan.seed, near_misses=self._plan.only is None)
         for site, ways in execution.findings.reached.items():
             for conditions in ways if self._is_open(site) else ():
                 if self._is_over or self._try(question, self._points[site], conditions):
                     break
 
+        self._mutate()
         if self._plan.cover == "branches" and self._plan.only is None:
             self._later += [(question, goal) for goal in execution.findings.goals]
+
+    def _mutate(self) -> None:
+        """Looks for more by changing the packets of new tests at random."""
+        while self._seeds and not self._is_over and self._is_missing:
+            for candidate in self._mutator.like(self._seeds.pop(), self._missing):
+                try:
+                    test = replayed(self._replay, candidate)
+                except (Undecided, NotModelled):
+                    continue
+                if self._play(test, None) and self._is_over:
+                    break
+
+    def _missing(self) -> BoolArray:
+        """Which sites are still to be reached."""
+        return np.array([self._is_open((s.kind, s.name, s.outcome)) for s in self._program.coverage_sites], bool)
 
     def _reach_goals(self) -> None:
         """Makes tests of what conditions should show, once there is nothing left to cover."""
@@ -258,7 +287,7 @@ class _Generator:
             self._play(answer, key)
         return answer
 
-    def _play(self, test: Test, key: Key) -> bool:
+    def _play(self, test: Test, key: Key | None) -> bool:
         """Plays a test and counts what it reaches. False: the engine does not confirm it, and it is thrown away."""
         counts = self._program.coverage
         before = counts.copy()
@@ -268,12 +297,15 @@ class _Generator:
             wrong = [str(error)]
         if wrong:
             counts[:] = before
-            self._open[key] = f"the engine does not confirm the test: {wrong[0]}"
+            if key is not None:
+                self._open[key] = f"the engine does not confirm the test: {wrong[0]}"
             return False
-        reached = [s for s, n in zip(self._program.coverage_sites, counts - before, strict=False) if n]
-        for site in reached:
-            self._reaching.setdefault(Point.of(site, 0).key, test)
+        for point, number in zip(self._sites, counts - before, strict=False):
+            if number and point.key not in self._reaching:
+                self._reaching[point.key] = test
+                test.covers += [] if point.title in test.covers else [point.title]
         self._tests.append(test)
+        self._seeds += [] if self._plan.fixed else [test]
         return True
 
     # -- the result

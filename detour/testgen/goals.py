@@ -19,7 +19,7 @@ _ONE = {"type": "hexstr", "value": "0x1"}
 
 def note_goals(ctx: SymbolicContext, name: str, expression: Json) -> None:
     """Notes the goals of a condition; `name`: what coverage calls it."""
-    if ctx.proves or ctx.f.state.dead:
+    if not ctx.notes or ctx.f.state.dead:
         return
     for number, (part, goal) in enumerate(_goals(ctx, expression, TRUE)):
         if goal.const != 0:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from detour.engine import phv
@@ -130,8 +131,19 @@ class Parser:
                 self.ctx.always(term)
         self.ctx.set_fixed(phv.LENGTH_REGISTER, length)
         self.ctx.set_fixed(phv.INGRESS_LENGTH, length)
+        self.ctx.payload = partial(self._payload, way)
         self.ctx.set_fixed(phv.PARSER_ERROR, const(32, errors[way.error or "NoError"]))
         return replace(way, state=self.f.state.copy())
+
+    def _payload(self, way: Way) -> list[Value]:
+        """The payload behind what a packet's parser has consumed; nothing in place of zeros."""
+        if self.ctx.given is None:
+            if way.passes:
+                raise NotModelled("the payload of a packet that starts over")
+            return []
+        values, byte = way.packet.rest(8 * way.at)
+        rest = self.ctx.given.packet.frame[byte:]
+        return [*values, *([const(8 * len(rest), int.from_bytes(rest, "big"))] if rest else [])]
 
     # -- states
 

@@ -11,7 +11,7 @@ from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.load import find_field
 from detour.testgen.context import SymbolicContext
 from detour.testgen.state import State, z3
-from detour.testgen.terms import concatenated, from_vector, term_of, vector_of
+from detour.testgen.terms import concatenated, folded, from_vector, term_of, vector_of
 
 _STAY = (phv.LENGTH_REGISTER, phv.INGRESS_LENGTH)
 """what a clone keeps of the fixed part of the PHV"""
@@ -68,11 +68,16 @@ class Packet:
 
 
 def _cut(value: Value, below: int, bits: int) -> Value:
+    if value.const is not None:
+        return const(bits, value.const >> below)
     return from_vector(bits, z3.Extract(below + bits - 1, below, vector_of(value)))
 
 
-def replicated(ctx: SymbolicContext, of: str, number: Value) -> tuple[Value, Value]:
-    """Number and port of a copy for a multicast "group" or a clone "session", which the test chooses."""
+def replicated(ctx: SymbolicContext, of: str, number: Value) -> tuple[Value, Value] | None:
+    """Number and port of a copy for a multicast "group" or a clone "session", which the test chooses; None: it has no
+    such group or session."""
+    if ctx.given is not None and ctx.given.value_of(of, "", folded(number).const) is None:
+        return None
     f, both = ctx.f, ctx.setting(of, "", number, 25 if of == "group" else 9)
     port = f.resize(both, 9)
     ctx.always(z3.ULT(term_of(port), phv.DROP_PORT))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial, reduce
 from graphlib import TopologicalSorter
 
 from detour.engine import phv
@@ -16,8 +18,9 @@ from detour.testgen.context import Lookup, SymbolicContext, condition_text, eith
 from detour.testgen.externs import meter_colour, run_calls
 from detour.testgen.goals import note_goals
 from detour.testgen.reads import note_reads
-from detour.testgen.state import State, conjunction, merged, z3
-from detour.testgen.terms import Term, term_of, value_of
+from detour.testgen.state import State, merged, z3
+from detour.testgen.terms import Term, folded, term_of, value_of
+from detour.testgen.testcase import Default, Entry, Test
 
 _ARGUMENTS = "arguments"
 _NO_ACTION = "NoAction"
@@ -53,6 +56,8 @@ class Pipeline:
 
     def _goes_to(self, name: str | None) -> None:
         """Execution goes on at a node from here."""
+        if self.f.state.dead and self.ctx.given is not None:
+            return
         memory = self.f.state.memory
         for place in [each for each in memory if each.startswith((_ARGUMENTS, "%v"))]:
             del memory[place]
@@ -109,8 +114,8 @@ class Pipeline:
                 outcomes.find()
         texts = [f"{table.name}: {each.text}" for each in outcomes.all]
         states = start.fork(*(each.term for each in outcomes.all), texts)
-        hits = z3.Or(*(e.term for e in outcomes.all if e.hit)) if any(e.hit for e in outcomes.all) else FALSE
-        hit = value_of(1, hits) if hits is not FALSE and table.key else FALSE
+        hits = [e.term for e in outcomes.all if e.hit and e.term is not False]
+        hit = TRUE if True in hits else value_of(1, z3.Or(*hits)) if hits else FALSE
         if table.key:
             for conditions, name in zip(
                 start.branches(*either(hit), [f"{table.name}: {HIT}", f"{table.name}: {MISS}"]),
@@ -121,6 +126,8 @@ class Pipeline:
         else:
             ctx.reach((TABLE_OUTCOME, table.name, MISS), start.conditions)
         for state, outcome in zip(states, outcomes.all, strict=True):
+            if state.dead and ctx.given is not None:
+                continue
             self.f.state = state
             if outcome.hit and table.direct_meter:
                 self._colour(table, table.direct_meter)
@@ -189,9 +196,12 @@ class Outcomes:
         """Sets `all` by the key that the packet has."""
         table, ctx = self.table, self.ctx
         key = [key_value(ctx, field) for field in table.key]
+        if ctx.given is not None:
+            self._find_given(key, ctx.given)
+            return
         if table.entries is not None:
-            hits = self._constant_entries(key)
-            missed = conjunction([z3.Not(h.term) for h in hits if h.term is not False] or [z3.BoolVal(True)])
+            hits, none = self._constant_entries(key, table.entries)
+            missed = term_of(none)
             lookup = self._lookup(key, with_entries=False)
         else:
             lookup = self._lookup(key, with_entries=bool(table.key) and table.max_size > 0)
@@ -199,17 +209,34 @@ class Outcomes:
             missed = z3.Not(lookup.hit)
         self.all = [*hits, *self._misses(lookup, missed)]
 
-    def _constant_entries(self, key: list[Value]) -> list[Outcome]:
-        """Of entries that match, that with the longest prefix or the highest priority wins, of those the first."""
-        before: list[Term] = []
+    def _find_given(self, key: list[Value], test: Test) -> None:
+        """Sets `all` by the entries and the default action of a test."""
+        entries, default = self.table.entries, self.table.default
+        if entries is None:
+            given = [each for each in test.entries if each.table == self.table.name]
+            entries = [ConstEntry(each.match_key(), self._named(each), each.priority or 0) for each in given]
+        for each in test.defaults:
+            if each.table == self.table.name:
+                default = self._named(each)
+        hits, missed = self._constant_entries([folded(each) for each in key], entries)
+        action, arguments = (default.action, _constants(default)) if default else (None, [])
+        self.all = [*hits, Outcome(either(missed)[0], False, action, arguments, self._unset())]
+
+    def _named(self, call: Entry | Default) -> ActionCall:
+        action = next(each for each in self.table.actions if each.name == call.action)
+        return ActionCall(action, tuple(value for _, value in call.arguments))
+
+    def _constant_entries(self, key: list[Value], entries: Iterable[ConstEntry]) -> tuple[list[Outcome], Value]:
+        """What entries come to, and whether none matches. Of those that do, the one with the longest prefix or the
+        highest priority wins, of these the first."""
+        none, f = TRUE, self.f
         outcomes = []
-        for entry in sorted(self.table.entries or (), key=self._rank, reverse=True):
-            matches = conjunction([term_of(self._matches(entry, number, v)) for number, v in enumerate(key)])
-            outcomes.append(
-                Outcome(z3.And(matches, *(z3.Not(b) for b in before)), True, entry.call.action, _constants(entry.call))
-            )
-            before.append(matches)
-        return outcomes
+        for entry in sorted(entries, key=self._rank, reverse=True):
+            matches = reduce(partial(f.op, "and"), (self._matches(entry, at, v) for at, v in enumerate(key)), TRUE)
+            term = either(f.op("and", matches, none))[0]
+            outcomes.append(Outcome(term, True, entry.call.action, _constants(entry.call)))
+            none = f.op("and", none, f.negate(matches))
+        return outcomes, none
 
     def _rank(self, entry: ConstEntry) -> int:
         if self.table.match_type == "lpm":

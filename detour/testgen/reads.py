@@ -16,7 +16,7 @@ INVALID_READ = "read of an invalid header"
 def note_reads(ctx: SymbolicContext, expression: Json) -> None:
     """Notes where an expression reads a field of a header that may be invalid: the right side of `&&` and `||` is
     evaluated only where the left one leaves the result open."""
-    if not ctx.proves and not ctx.f.state.dead:
+    if ctx.notes and not ctx.f.state.dead:
         _walk(ctx, expression, TRUE)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from detour.engine.compiler.ir import Value
@@ -14,7 +14,7 @@ from detour.testgen.context import Conditions, Hash, Lookup
 from detour.testgen.entries import Searched, chosen_entries, exact_match
 from detour.testgen.hashing import ALGORITHMS
 from detour.testgen.state import conjunction, z3
-from detour.testgen.switching import Execution, Output
+from detour.testgen.switching import Execution, Output, SymbolicSwitch
 from detour.testgen.terms import Term, term_of, vector_of
 from detour.testgen.testcase import Default, Entry, Expected, Packet, Setting, Test
 
@@ -71,13 +71,17 @@ class Question:
         wishes.append(z3.And(z3.UGE(length, _ETHERNET_BYTES), z3.ULE(length, least + _SHORT)))
         return wishes
 
-    def _marked(self, name: str, terms: Iterable[Term]) -> list[Term]:
-        """A literal for each term, which implies it."""
-        marks = []
+    def _marked(self, name: str, terms: Iterable[Term]) -> dict[str, Term]:
+        """A literal for each term, which implies it, by its name."""
+        marks = {}
         for number, term in enumerate(terms):
-            marks.append(z3.Bool(f"{name} {number}"))
-            self._solver.add(z3.Implies(marks[-1], term))
+            mark = marks[f"{name} {number}"] = z3.Bool(f"{name} {number}")
+            self._solver.add(z3.Implies(mark, term))
         return marks
+
+    def _core(self) -> set[str]:
+        """The names of the literals that contradict each other."""
+        return {literal.decl().name() for literal in self._solver.unsat_core()}
 
     def ask(
         self, conditions: Conditions, more: Iterable[Term] = (), expects: bool = True
@@ -95,23 +99,25 @@ class Question:
                 return self._test(model, conditions, expects)
             if answer != z3.unsat:
                 return None
-            core = {str(each) for each in self._solver.unsat_core()}
-            pairs = zip(marks, conditions, strict=True)
-            return Contradiction(tuple(c.text for mark, c in pairs if str(mark) in core and c.text))
+            core = self._core()
+            return Contradiction(
+                tuple(c.text for name, c in zip(marks, conditions, strict=True) if name in core and c.text)
+            )
         finally:
             self._solver.pop()
 
-    def _check(self, marks: list[Term]) -> tuple[Any, Any]:
+    def _check(self, marks: dict[str, Term]) -> tuple[Any, Any]:
         """Whether the conditions can hold, and a model in which they do, with as many wishes as go with them."""
-        wishes = list(self._wishes)
+        wishes = self._wishes
         while True:
-            answer = self._solver.check(*marks, *wishes)
+            literals = *marks.values(), *wishes.values()
+            answer = self._solver.check(*literals)
             if answer == z3.sat:
                 model = self._solver.model()
-                self._solver.add(*marks, *wishes)
+                self._solver.add(*literals)
                 return answer, model
-            core = {str(each) for each in self._solver.unsat_core()} if answer == z3.unsat else {*map(str, wishes)}
-            fulfilled = [wish for wish in wishes if str(wish) not in core]
+            core = self._core() if answer == z3.unsat else wishes
+            fulfilled = {name: wish for name, wish in wishes.items() if name not in core}
             if len(fulfilled) == len(wishes):
                 return answer, None
             wishes = fulfilled
@@ -154,6 +160,13 @@ def _known(each: Hash, model: Any) -> list[Term]:
     size = (bits + 7) // 8
     data = (number << (8 * size - bits)).to_bytes(size, "big")
     return [*known, each.result == ALGORITHMS[each.algorithm](data)]
+
+
+def replayed(switch: SymbolicSwitch, test: Test) -> Test:
+    """A test with the ways through the parser and the outputs that follow from the rest of it. Raises Undecided: they
+    depend on what nobody knows, or NotModelled: something in it is not followed."""
+    execution = switch.replay(test)
+    return replace(test, way=execution.names, expected=Answer(execution, z3.Model(), None).outputs(test.packet.frame))
 
 
 class Answer:
@@ -218,14 +231,17 @@ class Answer:
 
     def test(self, expects: bool) -> Test:
         entries, defaults = self._tables()
-        every = self._execution.outputs if expects else []
-        outputs = [output for output in every if self.holds(output.conditions, "whether it is sent")]
-        frame = self._frame()
-        expected = [each for output in outputs if (each := self._expected(output, frame)) is not None]
+        packet = Packet(self.number(self._execution.port), self._frame())
+        expected = self.outputs(packet.frame) if expects else []
+        return Test(self._execution.names, entries, defaults, self._settings(entries), packet, expected)
+
+    def outputs(self, frame: bytes) -> list[Expected]:
+        """What comes out for a packet. Raises Undecided: that depends on what nobody knows."""
+        sent = [each for each in self._execution.outputs if self.holds(each.conditions, "whether it is sent")]
+        expected = [each for output in sent if (each := self._expected(output, frame)) is not None]
         if len({each.port for each in expected}) < len(set(expected)):
             raise Undecided("the order in which copies leave")
-        packet = Packet(self.number(self._execution.port), frame)
-        return Test(self._execution.names, entries, defaults, self._settings(entries), packet, expected)
+        return expected
 
     def _frame(self) -> bytes:
         """The packet: what was read of it, and zeros."""

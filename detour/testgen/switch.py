@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
 
 from detour.base.dataplane import HIGHEST_PORT
 from detour.engine import phv
@@ -19,7 +22,9 @@ from detour.fabric.tracing.stf import parse_stf
 from detour.fabric.tracing.stf_player import StfRun, play_stf
 
 _DEVICE, _NAME = 1, "switch"
-_PACKETS, _FRAME_BYTES = 256, 1 << 14
+_SIZE, _BATCHES = (256, 1 << 14), (1024, 1 << 12)
+"""packets and bytes of a frame, of a switch to which frames come one by one, and in batches"""
+_GAP_PS = 10**6
 _TICKS = 64
 
 
@@ -28,13 +33,14 @@ class TestSwitch:
 
     __test__ = False
 
-    def __init__(self, program: Program) -> None:
-        """`program`: compiled with coverage."""
+    def __init__(self, program: Program, sinks: bool = True) -> None:
+        """`program`: compiled with coverage. `sinks`: what comes out is of interest."""
         self.program = program
-        self.network = Network(Virtual(divide=False), DEFAULT_TICK_PS, 0, packets=_PACKETS, frame_bytes=_FRAME_BYTES)
+        size = _SIZE if sinks else _BATCHES
+        self.network = Network(Virtual(divide=False), DEFAULT_TICK_PS, 0, packets=size[0], frame_bytes=size[1])
         self.network.add_switch(_DEVICE, _NAME, priorities=8, cpu_port=0, drop_port=phv.DROP_PORT)
         self._frames: list[tuple[int, bytes]] = []
-        for port in range(HIGHEST_PORT + 1):
+        for port in range(HIGHEST_PORT + 1) if sinks else ():
             self.network.attach_sink((_DEVICE, port), lambda frame, time_ps, port=port: self._note(port, frame))
 
     def _note(self, port: int, frame: bytes) -> None:
@@ -45,6 +51,17 @@ class TestSwitch:
         self.network.set_pipeline(_DEVICE, self.program, SwitchState(self.program, 0))
         self.network.clear_replication(_DEVICE)
         return play_stf(path, parse_stf(text), self)
+
+    def send(self, frames: Sequence[bytes], port: int) -> None:
+        """Sends frames of one length, one after the other, and drops what goes round for ever."""
+        if not self.network.has_port((_DEVICE, port)):
+            self.network.attach_sink((_DEVICE, port), lambda frame, time_ps: None)
+        times = self.network.now_ps + _GAP_PS * np.arange(len(frames))
+        data = np.frombuffer(b"".join(frames), np.uint8).reshape(len(frames), -1)
+        self.network.inject_many((_DEVICE, port), times, data)
+        self.network.run(int(times[-1]) + _GAP_PS)
+        if self.network.loop_stats()["used"]:
+            self.network.flush(_DEVICE)
 
     def trace(self, frame: bytes, port: int) -> TracedPacket:
         self._frames.clear()

@@ -25,6 +25,7 @@ from detour.testgen.passes import Packet, keep, replicated
 from detour.testgen.pipeline import Pipeline
 from detour.testgen.state import State
 from detour.testgen.terms import concatenated
+from detour.testgen.testcase import Test
 
 MOST_WAYS = 400
 MOST_PASSES = 3
@@ -116,6 +117,19 @@ class SymbolicSwitch:
             self._run_egress(result, way, self.f.resize(ctx.variable("clone port", 9), 32))
         return result.findings
 
+    def replay(self, test: Test) -> Execution:
+        """What becomes of the packet of a test. Raises NotModelled: something in it is not followed."""
+        ctx, packet = self.ctx, test.packet
+        frame = const(8 * len(packet.frame), int.from_bytes(packet.frame, "big"))
+        ctx.given, ctx.notes = test, False
+        way = Way(State(), Findings(), Packet([frame]), least=len(packet.frame), most=len(packet.frame))
+        self.parser.enter(way)
+        ctx.set_fixed(phv.INGRESS_PORT, const(32, packet.port))
+        ctx.set_fixed(phv.PACKET_LENGTH, const(32, len(packet.frame)))
+        ctx.set_fixed(phv.INGRESS_GLOBAL_TIMESTAMP, ctx.variable("time", 64, free=True))
+        (way,) = self.parser.ways(way, MOST_WAYS)
+        return self.execution(way)
+
     # -- between ingress and egress
 
     def _fork(self, condition: Value, text: str) -> State:
@@ -136,15 +150,21 @@ class SymbolicSwitch:
             self._run_egress(result, way, f.resize(f.resize(ctx.fixed(phv.EGRESS_SPEC), 9), 32))
         if not group.dead:
             self.f.state = group
-            copy, port = replicated(ctx, "group", ctx.fixed(phv.MCAST_GRP))
-            ctx.set_fixed(phv.EGRESS_RID, copy)
-            ctx.set_fixed(phv.INSTANCE_TYPE, const(32, phv.TYPE_REPLICATION))
-            for place in (phv.CLONE_SESSION, phv.CLONE_FIELDS, phv.RECIRCULATE, phv.TRUNCATE):
-                ctx.set_fixed(place, const(32, 0))
-            self._run_egress(result, way, port)
+            self._multicast(result, way)
         self._start_over(result, way, again, (phv.RESUBMIT, phv.TYPE_RESUBMIT, 0, []))
 
     # -- copies and packets that start over
+
+    def _multicast(self, result: Execution, way: Way) -> None:
+        ctx = self.ctx
+        replica = replicated(ctx, "group", ctx.fixed(phv.MCAST_GRP))
+        if replica is None:
+            return
+        ctx.set_fixed(phv.EGRESS_RID, replica[0])
+        ctx.set_fixed(phv.INSTANCE_TYPE, const(32, phv.TYPE_REPLICATION))
+        for place in (phv.CLONE_SESSION, phv.CLONE_FIELDS, phv.RECIRCULATE, phv.TRUNCATE):
+            ctx.set_fixed(place, const(32, 0))
+        self._run_egress(result, way, replica[1])
 
     def _clone(self, result: Execution, way: Way, parsed: State | None, kind: int) -> None:
         """Follows a clone: of the packet as it was parsed, or as it is. Execution goes on with the packet itself."""
@@ -156,8 +176,9 @@ class SymbolicSwitch:
             with ctx.giving_up():
                 keep(ctx, before, fields)
             ctx.set_fixed(phv.INSTANCE_TYPE, const(32, kind))
-            _, port = replicated(ctx, "session", self.f.op("sub", session, const(32, 1)))
-            self._run_egress(result, replace(way, passes=way.passes + 1), port)
+            replica = replicated(ctx, "session", self.f.op("sub", session, const(32, 1)))
+            if replica is not None:
+                self._run_egress(result, replace(way, passes=way.passes + 1), replica[1])
         self.f.state = on
         ctx.set_fixed(phv.CLONE_SESSION, const(32, 0))
 

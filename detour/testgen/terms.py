@@ -123,6 +123,8 @@ class SymbolicFunction(Function):
 
     def compare(self, how: str, a: Value, b: Value) -> Value:
         if a.const is not None and b.const is not None:
+            if how[0] != "s":
+                return super().compare(how, a, b)
             return folded(value_of(1, _COMPARE[how](vector_of(a), vector_of(b))))
         if a.bits == 1 and how in ("eq", "ne"):
             return self.op("xor", self.op("xor", a, b), TRUE if how == "eq" else FALSE)

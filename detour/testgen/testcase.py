@@ -29,6 +29,10 @@ class Entry:
     arguments: tuple[tuple[str, int], ...]
     priority: int | None
 
+    def match_key(self) -> tuple[Any, ...]:
+        """The key as `ConstEntry` has it."""
+        return tuple(m.value if m.kind == "exact" else (m.value, m.extent) for m in self.key)
+
 
 @dataclass(frozen=True)
 class Default:
@@ -115,6 +119,8 @@ _SETTINGS = ("register", "meter", "member", "group", "session")
 class Test:
     """`way`: the parser states through which the packet goes. `covers`: places that it was made for."""
 
+    __test__ = False
+
     way: tuple[str, ...]
     entries: list[Entry]
     defaults: list[Default]
@@ -122,6 +128,13 @@ class Test:
     packet: Packet
     expected: list[Expected]
     covers: list[str] = field(default_factory=list)
+
+    def value_of(self, of: str, name: str, at: int | None) -> int | None:
+        """The value of a setting; `at` None: wherever it is."""
+        for each in self.settings:
+            if (each.of, each.name) == (of, name) and at in (None, each.at):
+                return each.value
+        return None
 
     def of(self, what: str) -> list[Setting]:
         """The settings of one kind."""
@@ -138,12 +151,16 @@ class Test:
             "expected": [{"port": e.port, "hex": masked_digits(e)} for e in self.expected],
         }
 
-    def stf(self, expect: bool = True) -> str:
-        """As a file of STF. `expect`: with what must come out."""
-        lines = [f"# {place}" for place in self.covers]
-        lines += [_add(entry) for entry in self.entries]
+    def setup(self) -> list[str]:
+        """The statements of STF in front of the packet."""
+        lines = [_add(entry) for entry in self.entries]
         lines += [f"setdefault {each.table} {_action(each)}" for each in self.defaults]
         lines += [line for of in _SETTINGS for at, each in enumerate(self.of(of)) for line in each.stf(at)]
+        return lines
+
+    def stf(self, expect: bool = True) -> str:
+        """As a file of STF. `expect`: with what must come out."""
+        lines = [*(f"# {place}" for place in self.covers), *self.setup()]
         lines.append(f"packet {self.packet.port} {self.packet.frame.hex()}")
         if expect:
             lines += [f"expect {each.port} {masked_digits(each)} $" for each in self.expected]

@@ -7,15 +7,22 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from detour.engine.compiler.covering import BRANCH
 from detour.engine.compiler.program import Program
 from detour.fabric.tracing.stf import StfAdd, StfCommand, StfExpect, StfPacket, parse_stf
 from detour.p4.build import build
-from detour.testgen.generate import Generated, Plan, generate
+from detour.testgen.generate import EFFORT, Generated, Plan, generate, load
+from detour.testgen.mutation import Mutator
+from detour.testgen.solving import replayed
 from detour.testgen.switch import TestSwitch, differences
+from detour.testgen.switching import SymbolicSwitch
+from detour.testgen.testcase import Packet, Test
 
 KINDS = Path(__file__).parent / "kinds.p4"
 CORPUS = Path(__file__).resolve().parents[2] / "programs" / "corpus" / "compiled"
@@ -136,6 +143,36 @@ def test_programs_of_the_corpus(program: Path) -> None:
     assert not [each for each in generated.unknown if "engine" in each.reason]
     if program.stem not in NOT_FOLLOWED:
         assert not generated.unknown
+
+
+REPLAYED = [
+    "checksum_ipv4", "copies_of_copies", "meter_direct", "parser_value_set", "recirculate", "register_widths",
+    "stack_runtime_index", "table_range",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REPLAYED)
+def test_a_replay_with_known_values_expects_what_the_solver_does(name: str) -> None:
+    generated = generate(CORPUS / f"{name}.json", Plan(seconds=30))
+    switch = SymbolicSwitch(load(CORPUS / f"{name}.json", Plan()).model, {}, EFFORT)
+    assert generated.tests
+    for test in generated.tests:
+        again = replayed(switch, replace(test, way=(), expected=[]))
+        assert (again.way, sorted(again.expected, key=str)) == (test.way, sorted(test.expected, key=str))
+
+
+def test_packets_that_are_changed_at_random_reach_what_an_empty_one_does_not() -> None:
+    program = load(CORPUS / "parser_select.json", Plan())
+    missing = np.ones(len(program.coverage), bool)
+    start = Test((), [], [], [], Packet(1, bytes(20)), [])
+    with Mutator(program, seed=1) as mutator, TestSwitch(program) as switch:
+        for test in mutator.like(start, missing.copy):
+            assert not program.coverage.any()
+            switch.play(test.stf(expect=False))
+            missing &= program.coverage == 0
+            program.coverage[:] = 0
+    branches = [site.kind == BRANCH for site in program.coverage_sites]
+    assert sum(~missing & branches) > 4
 
 
 def test_copies_leave_by_ports_of_their_own_where_their_order_would_matter() -> None:
