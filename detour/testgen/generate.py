@@ -176,9 +176,11 @@ class _Generator:
             if self._is_over:
                 return False
             shape = self._switch.shape(way)
-            if (len(shapes) < _WAYS_AT_FIRST and shape not in shapes) or any(map(self._is_open, way.findings.reached)):
+            if len(shapes) < _WAYS_AT_FIRST and shape not in shapes:
                 self._cover(self._switch.execution(way, passes))
             else:
+                if any(map(self._is_open, way.findings.reached)):
+                    self._cover(self._switch.parsed(way))
                 later.append((shape in shapes, way))
             shapes.add(shape)
         self._prove()
@@ -224,7 +226,7 @@ class _Generator:
                     break
 
         self._mutate()
-        if self._plan.cover == "branches" and self._plan.only is None:
+        if self._plan.cover == "branches" and self._plan.only is None and execution.whole:
             self._later += [(question, goal) for goal in execution.findings.goals]
 
     def _mutate(self) -> None:
@@ -276,7 +278,13 @@ class _Generator:
     ) -> Test | Contradiction | None:
         try:
             answer = question.ask(conditions)
+            if isinstance(answer, Test) and not question.whole:
+                answer = replayed(self._replay, answer)
+        except NotModelled:
+            return None
         except Undecided as why:
+            if not question.whole:
+                return None
             self._undecided[key] += 1
             self._open.setdefault(key, f"{why} depends on time, random numbers or a hash")
             return None

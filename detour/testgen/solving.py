@@ -44,7 +44,7 @@ class Question:
     ) -> None:
         """`left_out`: the number of an assumption that need not hold. `near_misses`: tests also have entries that the
         packet does not match."""
-        self._near_misses = near_misses
+        self._near_misses, self.whole = near_misses, execution.whole
         self._execution, self._findings = execution, execution.findings
         self._solver = z3.Solver()
         self._solver.set("rlimit", effort)
@@ -96,7 +96,7 @@ class Question:
             self._solver.add(*more)
             answer, model = self._check(marks)
             if model is not None:
-                return self._test(model, conditions, expects)
+                return self._test(model, conditions, expects and self.whole)
             if answer != z3.unsat:
                 return None
             core = self._core()

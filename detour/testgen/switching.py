@@ -48,7 +48,8 @@ class Output:
 
 @dataclass
 class Execution:
-    """All that can become of packets that come one way through the parser."""
+    """All that can become of packets that come one way through the parser; or only what the parser makes of them, if it
+    is not `whole`."""
 
     findings: Findings
     packet: Packet
@@ -57,6 +58,7 @@ class Execution:
     length: Value
     port: Value
     outputs: list[Output] = field(default_factory=list)
+    whole: bool = True
 
 
 Shape = tuple[frozenset[str], str]
@@ -86,12 +88,21 @@ class SymbolicSwitch:
 
     def execution(self, way: Way, passes: int = MOST_PASSES) -> Execution:
         """What becomes of packets that come a way through the parser. `passes`: how often they may start over."""
-        self.parser.enter(way)
-        length, port = self.ctx.fixed(phv.PACKET_LENGTH), self.ctx.fixed(phv.INGRESS_PORT)
-        result = Execution(way.findings, way.packet, way.names, way.at, length, port)
+        result = self._begun(way)
         self._most_passes = passes
         self._run(result, way)
         return result
+
+    def parsed(self, way: Way) -> Execution:
+        """What the parser makes of packets that come a way through it."""
+        result = replace(self._begun(way), whole=False)
+        self.parser.finish(way)
+        return result
+
+    def _begun(self, way: Way) -> Execution:
+        self.parser.enter(way)
+        length, port = self.ctx.fixed(phv.PACKET_LENGTH), self.ctx.fixed(phv.INGRESS_PORT)
+        return Execution(way.findings, way.packet, way.names, way.at, length, port)
 
     def _run(self, result: Execution, way: Way) -> None:
         parsed = self.parser.finish(way)
