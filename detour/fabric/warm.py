@@ -13,6 +13,7 @@ from detour.control.native import COLOURING, EXPANDER, FORS_PART, PLACEMENT, VER
 from detour.engine.loop.entry import LOOP
 from detour.engine.trace.matching import MATCHING
 from detour.fabric.monitoring.windows import FLOW_WINDOWS
+from detour.fabric.workloads.tasks import TASK_GRAPHS
 from detour.hosts.cc.built_in import CONGESTION
 from detour.hosts.driver import DRIVER
 from detour.hosts.frames.sample import FRAMES
@@ -23,7 +24,7 @@ from detour.hosts.transport.built_in import TRANSPORTS
 
 ALL_PARTS = (
     EXPANDER, RDMA, IP, FORS_PART, PLACEMENT, LOOP, PATH_SCHEMES, TRANSPORTS, CONGESTION, VERIFIER, COLOURING, FRAMES,
-    MATCHING, FLOW_WINDOWS, DRIVER,
+    MATCHING, FLOW_WINDOWS, DRIVER, TASK_GRAPHS,
 )  # fmt: skip
 """the largest ones first"""
 

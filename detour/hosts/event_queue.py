@@ -67,9 +67,9 @@ def successors_of(hs: Handle, task: Task, on: int, now: int) -> None:
 
 @inner
 def delivered(hs: Handle, q: QueuePair, now: int) -> None:
-    """The last byte of the next message from the sender in row `q.tasks_of` - 1 is in memory: of a task, unless
-    somebody else posted it."""
-    sender = q.tasks_of - 1
+    """The last byte of the next message of lane `q.tasks_of` - 1 is in memory: of a task, unless somebody else posted
+    it."""
+    sender = int64(lane_row(hs, q.tasks_of - 1).qp)  # it has its row until it knows
     w = wqe_row(hs, sender, q.rcv_msn & (cfg_row(hs).sq_depth - 1))
     if not w.flags & state.WQE_TASK:
         return
@@ -90,7 +90,7 @@ def acknowledged(hs: Handle, number: int, status: int, now: int) -> None:
         task.state = state.TASK_OVER
         task.acked = now
         successors_of(hs, task, state.ON_ACKED, now)
-    waiting = lane.head
+    waiting = int64(lane.head)
     if waiting != NIL:
         later = task_row(hs, waiting)
         lane.head = later.next

@@ -19,7 +19,7 @@ from detour.base.memory import prefetch as prefetch_line
 from detour.base.native import Part
 from detour.base.pointers import record_address
 from detour.base.structs import offsets
-from detour.hosts import draws, nic, openloop, tasks, timers
+from detour.hosts import draws, leases, nic, openloop, tasks, timers
 from detour.hosts.cc import control
 from detour.hosts.frames import dissect, wire
 from detour.hosts.frames.sizes import ETHERNET, IPV6, TRANSIT, UDP
@@ -40,6 +40,7 @@ _CC_AT, _PATH_AT = QueuePair.CC_AT, QueuePair.CC_AT + QueuePair.CC_BYTES
 _ANSWERED = 4
 """packets in flight that answers may take off a QP in a window"""
 _NEXT_HEADER = ETHERNET + 6
+_NOBODY = int64(NIL)
 _QPN = 4
 """in the BTH: the word that ends with the destination QP"""
 
@@ -54,32 +55,39 @@ def stack_of(hs: Hosts, worker: int = 0) -> tuple[np.ndarray, Any]:
 def receive(state: int, host: int, frame: int, stored: int, wire: int, now: int) -> int:
     """A frame came in."""
     hs = hosts_at(state, 0)
-    _take(hs, host, host_row(hs, host), frame, wire, now)
+    i = _take(hs, host, host_row(hs, host), frame, wire, now)
     if host_row(hs, host).events_when <= now:
         tasks.perform(hs, host, now)
+    if i != NIL:
+        leases.settle(hs, i)
     return 0
 
 
 @inner
-def _take(hs: Handle, host: int, h: RdmaHost, frame: int, length: int, now: int) -> None:
+def _take(hs: Handle, host: int, h: RdmaHost, frame: int, length: int, now: int) -> int:
+    """Returns the QP that the frame was for, or `NIL`."""
     h.now = now
     h.rx_frames += 1
     h.rx_bytes += length
     if h.open_loop and openloop.receive(hs, host, frame, length, now):
-        return
+        return _NOBODY
     kind = dissect.dissect(hs, host, frame, length)
+    i = _NOBODY
     if kind < 0:
         _count_bad(h, kind)
     elif kind == dissect.IS_PTM:
         paths.answer_ptm(hs, host)
     else:
         i = _addressed(hs, host)
+        if i == NIL and kind == dissect.IS_DATA:
+            i = leases.receiver_of(hs, host, now)
         if i == NIL:
             _count_lost(hs, h)
         elif kind == dissect.IS_DATA:
             responder.on_data(hs, i, now)
         else:
             _feedback(hs, i, qp_row(hs, i), kind, now)
+    return i
 
 
 @inner
@@ -128,6 +136,8 @@ def _addressed(hs: Handle, host: int) -> int:
 @inner
 def row_of(hs: Handle, qpn: int) -> int:
     """Row of the table of QPs to which a number belongs, whether it is in use or not; `NIL`: none."""
+    if cfg_row(hs).leased:
+        return leases.row_of(hs, qpn)
     i = (qpn - FIRST_QPN) & cfg_row(hs).qpn_mask
     return i if qpn >= FIRST_QPN and i < cfg_row(hs).n_qps else int64(NIL)
 
@@ -137,7 +147,9 @@ def _count_lost(hs: Handle, h: RdmaHost) -> None:
     """A frame for no QP of this host came in: of an earlier connection, if its number was used before in its row."""
     qpn = frame_row(hs).qpn
     i = row_of(hs, qpn)
-    if i != NIL and qpn < FIRST_QPN + i + qp_row(hs, i).generation * (cfg_row(hs).qpn_mask + 1):
+    if leases.is_known(hs, qpn) or (
+        i != NIL and qpn < FIRST_QPN + i + qp_row(hs, i).generation * (cfg_row(hs).qpn_mask + 1)
+    ):
         h.rx_old_connection += 1
     else:
         h.rx_unknown_qp += 1
@@ -170,6 +182,7 @@ def _data(hs: Handle, host: int, h: RdmaHost, frame: int, now: int) -> int:
         m = ptm_row(hs, host, nic.pop(hs, h.ptm))
         if m.kind == nic.CTL_PTM:  # it is withdrawn when its QP is destroyed
             length = paths.write_ptm(hs, frame, h, m, now)
+            leases.answered(hs, m.qp)
     while length == 0 and h.active_head != NIL:
         i = nic.take_active(hs, h)
         if h.active_head != NIL:
@@ -183,13 +196,16 @@ def _data(hs: Handle, host: int, h: RdmaHost, frame: int, now: int) -> int:
 
 @inner
 def _control(hs: Handle, frame: int, h: RdmaHost, m: ControlMessage) -> int:
-    if m.kind == nic.CTL_ACK:
-        return responder.write_ack(hs, frame, m)
-    if m.kind == nic.CTL_CNP:
-        return wire.write_cnp(hs, frame, qp_row(hs, m.qp), m)
     if m.kind == nic.CTL_PTR:
         return wire.write_probe(hs, frame, h, m, wire.PTR)
-    return 0  # withdrawn when its QP was destroyed
+    if m.kind == nic.CTL_NONE:
+        return 0  # withdrawn when its QP was destroyed
+    if m.kind == nic.CTL_ACK:
+        length = responder.write_ack(hs, frame, m)
+    else:
+        length = wire.write_cnp(hs, frame, qp_row(hs, m.qp), m)
+    leases.answered(hs, m.qp)
+    return length
 
 
 @RDMA.entry
@@ -286,11 +302,7 @@ def prefetch(state: int, host: int, frame: int, step: int) -> int:
 def _qp_of(hs: Handle, bth: int) -> int:
     """The QP that a BTH names, -1 if it does not look like one for any."""
     word = load32(bth + _QPN)
-    number = ((word >> 8) & 0xFF) << 16 | ((word >> 16) & 0xFF) << 8 | ((word >> 24) & 0xFF)
-    row = (number - FIRST_QPN) & cfg_row(hs).qpn_mask
-    if number < FIRST_QPN or row >= cfg_row(hs).n_qps:
-        return -1
-    return row
+    return row_of(hs, ((word >> 8) & 0xFF) << 16 | ((word >> 16) & 0xFF) << 8 | ((word >> 24) & 0xFF))
 
 
 @inner()

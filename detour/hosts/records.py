@@ -29,6 +29,7 @@ class Sizes(NativeRecord):
     control_depth: Int64
     qpn_mask: Int64
     mr_mask: Int64
+    leased: Int64  # connections of tasks that have QPs only while they carry something (`leases`); 0: none
 
 
 class _Options(NativeRecord):
@@ -100,7 +101,7 @@ class RdmaHost(ScheduledHost):
     control_dropped: Int64
     ptm_answered: Int64
     rx_old_connection: Int64
-    unused: Int64  # else a row has 256 bytes, a power of two (`state._apart`)
+    rx_payload: Int64  # bytes that arrived for the first time: the sum of its QPs' st_rx_bytes
 
 
 HOST_COUNTERS = RdmaHost.dtype.names[RdmaHost.dtype.names.index("rx_frames") : -1] if RdmaHost.dtype.names else ()
@@ -204,13 +205,14 @@ class QueuePair(Sender):
     st_rx_delay_sum: Int64  # of data packets in queues, with `HostConfig.monitor`
     st_rx_delay_samples: Int64
     st_rx_delivered: Int64  # bytes in order
+    answers: Int64  # ACKs, CNPs and PTMs of it that wait to be sent
 
     # -- rarely used
     generation: Int64  # how often the row was used before (`qp_numbers`)
     send_cq: Int64
     recv_cq: Int64
     in_order: Int64  # the receiver drops what comes early (not `selective`, without reordering)
-    tasks_of: Int64  # tasks: the peer's row and 1 if it sends messages of tasks, else 0
+    tasks_of: Int64  # 1 and the lane whose messages it receives; of a lease, too, whose messages it sends; 0: none
 
     # -- requester
     nak_end: Int64
@@ -514,12 +516,49 @@ class Late(NativeRecord):
 class TaskLane(NativeRecord):
     """A connection that takes messages of tasks."""
 
-    qp: Int64  # its sender
-    rkey: Int64  # key of the receiver's memory
-    head: Int64  # tasks that found its send queue full: first, last, how many
-    tail: Int64
-    waiting: Int64
-    turn: Int64  # in the first lane of two hosts: who is next
+    qp: Int32  # its sender and its receiver; NIL: it has none now (`leases`, which alone know the receiver)
+    receiver: Int32
+    rkey: UInt32  # key of the receiver's memory
+    turn: Int32  # in the first lane of two hosts: who is next
+    head: Int32  # tasks that found its send queue full: first, last, how many
+    tail: Int32
+    waiting: Int32
+    # of leases: its hosts; of earlier QPs the next sequence numbers, messages, and sums of counters
+    source: Int32
+    destination: Int32
+    posted: Int32
+    completed: Int32
+    packets: UInt32
+    retransmitted: UInt32
+    rx_packets: UInt32
+    rx_duplicates: UInt32
+    rx_ecn_marked: UInt32
+    rx_held_peak: UInt32
+    rx_delay_samples: UInt32
+    rx_delay_sum: Int64
+    rx_bytes: Int64
+    snd_nxt: Int64
+    rcv_nxt: Int64
+    ptm_seq: Int64
+
+
+class LanePort(NativeRecord):
+    """A candidate source port of a lane."""
+
+    sport: UInt16
+
+
+class Lease(NativeRecord):
+    """QPs that lanes have by turns. Rows 0 and 1 of the table of QPs are copied for a sender and a receiver."""
+
+    taken: Int64  # rows of the table that were ever taken
+    window: Float64  # packets that a connection begins with
+
+
+class RowPool(NativeRecord):
+    """A thread's own free rows of the table of QPs: the first one, linked by `active_next`; 0: none."""
+
+    free: Int64
 
 
 class Unit(NativeRecord):

@@ -121,6 +121,9 @@ class HostTables:
     task: Annotated[HostTable, records.Task]
     successor: Annotated[HostTable, records.Successor]
     lane: Annotated[HostTable, records.TaskLane]
+    lane_port: Annotated[HostTable, records.LanePort]
+    lease: Annotated[HostTable, records.Lease]
+    pool: Annotated[HostTable, records.RowPool]
     unit: Annotated[HostTable, records.Unit]
     events: Annotated[HostTable, HeapEntry]
     region: Annotated[HostTable, records.Region]
@@ -163,11 +166,12 @@ class Hosts(HostTables):
             native[name] = table.ctypes.data
 
     def listing_of(self, worker: int) -> int:
-        """`listing` for another thread: the same tables, but a frame of its own."""
+        """`listing` for another thread: the same tables, but a frame and a pool of its own."""
         while worker >= len(self._natives):
             self._natives.append(self._natives[0].copy())
-            self._frames.append(np.zeros(1, DTYPES["frame"]))
-            self._natives[-1]["frame"] = self._frames[-1].ctypes.data
+            for name in ("frame", "pool"):
+                self._frames.append(np.zeros(1, DTYPES[name]))
+                self._natives[-1][name] = self._frames[-1].ctypes.data
         return self._natives[worker].ctypes.data
 
     def replace(self, name: str, table: np.ndarray) -> None:
@@ -268,7 +272,7 @@ def make_hosts(
     shapes |= {"wqe": (n_qps, sq_depth), "candidate": (n_qps, max_candidates), "cqe": (n_cqs, cq_depth)}
     shapes |= {"ctl": (n_hosts, control_depth), "ptm": (n_hosts, control_depth)}
     shapes |= {"heap": (n_hosts, min(n_qps, qps_per_host or n_qps)), "source": (n_hosts,)}
-    shapes |= {"task": (1,), "successor": (1,), "lane": (1,), "unit": (1,), "events": (1,)}
+    shapes |= dict.fromkeys(("task", "successor", "lane", "lane_port", "lease", "pool", "unit", "events"), (1,))
     shapes |= {"region": (n_hosts, REGIONS), "late": (n_hosts, LATE_CLASSES)}
     shapes |= {"memory": (0 if config.elide_payload else arena_bytes,)}
     hs = Hosts(shapes)

@@ -14,7 +14,7 @@ before it. If even that one's send queue is full it waits in the lane.
 from __future__ import annotations
 
 from detour.base.jit import inner, int64
-from detour.hosts import event_queue, state
+from detour.hosts import event_queue, leases, state
 from detour.hosts.records import RdmaHost, Task, TaskLane, Unit
 from detour.hosts.rows import cfg_row, host_row, lane_row, qp_row, task_row, unit_row
 from detour.hosts.state import NIL, Handle
@@ -121,8 +121,7 @@ def _choose(hs: Handle, task: Task) -> int:
     for k in range(task.lanes):
         at = task.lane + (first.turn + k) % task.lanes
         lane = lane_row(hs, at)
-        q = qp_row(hs, lane.qp)
-        before = q.sq_end - q.sq_una + lane.waiting
+        before = _queued(hs, lane) + lane.waiting
         if before < least:
             best, least = at, before
             if before == 0:
@@ -136,20 +135,24 @@ def _choose(hs: Handle, task: Task) -> int:
 def _post(hs: Handle, task: Task, number: int, now: int) -> None:
     """Posts a message, or lets it wait behind those that wait already."""
     lane = lane_row(hs, task.on)
-    full = (task.state != state.TASK_QUEUED and lane.waiting > 0) or _is_full(hs, lane.qp)
+    full = (task.state != state.TASK_QUEUED and lane.waiting > 0) or _queued(hs, lane) >= cfg_row(hs).sq_depth
     if full:
         _wait(hs, task, lane, number)
         return
     task.state = state.TASK_SENT
-    refused = queues.post_write(hs, lane.qp, number, _NOTHING, _NOTHING, lane.rkey, task.bytes, _FLAGS, _NOTHING, now)
+    i, rkey = leases.sender_of(hs, task.on, now), int64(lane.rkey)
+    refused = i == NIL or queues.post_write(hs, i, number, _NOTHING, _NOTHING, rkey, task.bytes, _FLAGS, _NOTHING, now)
     if refused:
         task.state = state.TASK_FAILED
 
 
 @inner
-def _is_full(hs: Handle, i: int) -> bool:
-    q = qp_row(hs, i)
-    return q.sq_end - q.sq_una >= cfg_row(hs).sq_depth
+def _queued(hs: Handle, lane: TaskLane) -> int:
+    """Messages in a lane's send queue."""
+    if lane.qp == NIL:
+        return int64(0)
+    q = qp_row(hs, int64(lane.qp))
+    return q.sq_end - q.sq_una
 
 
 @inner
@@ -158,6 +161,6 @@ def _wait(hs: Handle, task: Task, lane: TaskLane, number: int) -> None:
     if lane.tail == NIL:
         lane.head = number
     else:
-        task_row(hs, lane.tail).next = number
+        task_row(hs, int64(lane.tail)).next = number
     lane.tail = number
     lane.waiting += 1

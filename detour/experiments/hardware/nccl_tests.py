@@ -22,10 +22,10 @@ from detour.control.placement.nccl.rules import Choice
 from detour.experiments.columns import row, shown
 from detour.experiments.sim.settings import SimSettings
 from detour.fabric.backends.virtual.fabric import VirtualFabric
-from detour.fabric.traffic.tasks import LANES, connections_of, run_tasks
+from detour.fabric.traffic.tasks import room_of, run_tasks
 from detour.fabric.workloads import nccl_operations as operations
 from detour.fabric.workloads.collectives import Ranks
-from detour.fabric.workloads.tasks import TaskList
+from detour.fabric.workloads.tasks import TaskGraph, TaskList
 from detour.topo import Topology
 
 LIMIT_BYTES = 2_000_000_000
@@ -163,15 +163,18 @@ class NcclTest:
     def simulate_us(self, size: int, choice: Choice, first: int, times: int = 1) -> float:
         """The time of the first `operations.units` of so many operations, until all GPUs are done. Raises DetourError:
         they did not come to an end."""
-        tasks = TaskList(len(self.topology.hosts))
-        ranks = Ranks.fresh(range(self.cluster.hosts), self.op)
-        for _ in range(times):
-            ranks = ranks.then(operations.run(tasks, ranks, self.op, size, self.cluster, choice, first))
-        graph = tasks.graph()
-        connections = connections_of(graph, LANES)
+        graph = self._graph(size, choice, first, times)
+        connections, ends = room_of(graph)
         chosen, scheme = self.settings.of_run(connections), self.settings.scheme
-        with VirtualFabric(self.topology, scheme, chosen, queue_pairs=connections) as fabric:
+        with VirtualFabric(self.topology, scheme, chosen, queue_pairs=connections, host_ends=ends) as fabric:
             result = run_tasks(fabric, graph, MAX_TIME)
         if not result.completed:
             raise DetourError(f"{self.op} of {size} bytes did not come to an end; a connection has given up")
         return int(result.finish_ps.max()) / US
+
+    def _graph(self, size: int, choice: Choice, first: int, times: int) -> TaskGraph:
+        tasks = TaskList(len(self.topology.hosts))
+        ranks = Ranks.fresh(range(self.cluster.hosts), self.op)
+        for _ in range(times):
+            ranks = ranks.then(operations.run(tasks, ranks, self.op, size, self.cluster, choice, first))
+        return tasks.graph()

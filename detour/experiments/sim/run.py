@@ -28,7 +28,7 @@ from detour.experiments.sim.watching import Watcher
 from detour.experiments.sim.workloads import SimWorkload
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.traffic.placed_tasks import PlacedTasks
-from detour.fabric.traffic.tasks import TaskResult, TaskRun, connections_of
+from detour.fabric.traffic.tasks import TaskResult, TaskRun, room_of
 from detour.fabric.workloads.ideal import IdealTimes, ideal_ps, wire_terms
 from detour.fabric.workloads.tasks import TaskGraph
 from detour.hosts.frames.sizes import DATA_OVERHEAD
@@ -132,9 +132,6 @@ class Sampler:
 
 
 # -- runs ---------------------------------------------------------------------------------------------------
-
-MOST_CONNECTIONS = 400_000
-"""of one run: each has some 20 kB of state"""
 
 _PATIENCE = 4
 """times a connection's own, for which nothing arrives in a run that is stuck"""
@@ -241,21 +238,18 @@ def run_workload(
 ) -> SimRun:
     """Runs a workload until all is over, nothing can move any more, the time of the run has passed, or `stop` says so.
     `placed`: on the paths of a placement, instead of those that hashes pick. Raises `DetourError`: the scheme does not
-    fit the topology, a parameter is out of range, there are too many connections, or nothing is sent at all."""
+    fit the topology, a parameter is out of range, too many connections carry something, or nothing is sent at all."""
     if not workload.graph.is_message.any():
         tasks = len(workload.graph)
         raise DetourError(f"workload {workload.text!r}: none of its {tasks} tasks sends a message")
     lanes = len(workload.graph) if workload.flows else settings.connections
-    connections = connections_of(workload.graph, lanes)
-    if connections > MOST_CONNECTIONS:
-        raise DetourError(f"the workload needs {connections} connections; expected at most {MOST_CONNECTIONS}")
-    chosen = settings.of_run(connections)
-    pairs = max(connections, 1)
-    with VirtualFabric(topology, settings.scheme, chosen, queue_pairs=pairs, own=settings.program) as fabric:
+    connections, ends = room_of(workload.graph, lanes)
+    chosen, own = settings.of_run(connections), settings.program
+    with VirtualFabric(topology, settings.scheme, chosen, queue_pairs=connections, host_ends=ends, own=own) as fabric:
         if settings.down:
             fabric.apply_failures(settings.down)
             fabric.replan(settings.down)
-        tasks = TaskRun(fabric, workload.graph, lanes=lanes)
+        tasks = TaskRun(fabric, workload.graph, lanes=lanes, keep=placed)
         placement = PlacedTasks(tasks, workload.pinned) if placed else None
         sampler = Sampler(fabric)
         watcher = watcher or Watcher()
@@ -282,7 +276,7 @@ def _go(
             watcher.look()
         if fabric.now_ps >= sampler.due_ps:
             sampler.look()
-            before, arrived = arrived, int(fabric.column("st_rx_bytes").sum())
+            before, arrived = arrived, int(fabric.hs.host["rx_payload"].sum())
             if arrived != before or tasks.to_begin:
                 moved_ps = fabric.now_ps
             progress(float(arrived), fabric.now_ps / 1e12, tasks.share)

@@ -27,14 +27,25 @@ from detour.fabric.workloads.tasks import TaskGraph, successors
 from detour.hosts.records import Successor, Task, TaskLane, Unit
 from detour.hosts.state import MAX_TIME, NIL, ON_ACKED, ON_BEGIN, ON_DONE, TASK_FAILED, TASK_OPEN, TASK_READY
 
+MOST_AT_ONCE = 400_000
+"""connections with queue pairs: each has some 20 kB of state"""
+_MOST_KEPT = 1 << 16
+"""where each connection carries one message, it needs no queue pair before and after"""
 LANES = 4
 """connections of two hosts at most, if tasks do not say which one they take"""
 _FIRST_SLICE_PS, _SLICES = 10 * US, 32
 
 
 def connections_of(graph: TaskGraph, lanes: int = LANES) -> int:
-    """Connections that a graph needs, 1 at least: what a fabric's `queue_pairs` must be."""
-    return max(int(_pairs_of(graph, lanes).lanes.sum()), 1)
+    """Connections that a graph needs at once, 1 at least: what a fabric's `queue_pairs` should be."""
+    return max(min(int(_pairs_of(graph, lanes).lanes.sum()), MOST_AT_ONCE), 1)
+
+
+def room_of(graph: TaskGraph, lanes: int = LANES) -> tuple[int, int]:
+    """What a fabric's `queue_pairs` should be: `connections_of`, and its `host_ends`."""
+    pairs = _pairs_of(graph, lanes)
+    ends = sum(np.bincount(hosts, pairs.lanes, graph.hosts) for hosts in (pairs.source, pairs.destination))
+    return connections_of(graph, lanes), int(np.max(ends))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +125,10 @@ class TaskResult:
 def run_tasks(fabric: VirtualFabric, graph: TaskGraph, until_ps: int, *, lanes: int = LANES) -> TaskResult:
     """Executes tasks until all are over, at most until `until_ps`.
 
-    `lanes`: connections of two hosts at most, see `connections_of`. A fabric takes one graph, and no other connections.
-    Raises DetourError if the fabric has other hosts than the graph, room for fewer connections, or connections already.
+    `lanes`: connections of two hosts at most. A fabric takes one graph, and no other connections. If there are more
+    than it has room for, or very many with one message each, they have queue pairs only while they carry something
+    (`hosts.leases`). Raises DetourError if the fabric has other hosts than the graph, or connections already, or too
+    many carry something at once.
     """
     run = TaskRun(fabric, graph, lanes=lanes)
     while not run.over and fabric.now_ps < until_ps:
@@ -127,15 +140,16 @@ def run_tasks(fabric: VirtualFabric, graph: TaskGraph, until_ps: int, *, lanes: 
 class TaskRun:
     """A graph on a fabric, ready to go: `fabric.run` executes it as far as one likes."""
 
-    def __init__(self, fabric: VirtualFabric, graph: TaskGraph, *, lanes: int = LANES) -> None:
-        """See `run_tasks`."""
+    def __init__(self, fabric: VirtualFabric, graph: TaskGraph, *, lanes: int = LANES, keep: bool = False) -> None:
+        """See `run_tasks`. `keep`: all connections have queue pairs all the time."""
         hosts = len(fabric.topology.hosts)
         if graph.hosts > hosts:
             raise DetourError(f"the workload has {graph.hosts} hosts, but {fabric.topology.spec} has {hosts}")
         self.fabric, self.graph = fabric, graph
         self._pairs = _pairs_of(graph, lanes)
         self._first_lane = np.concatenate([[0], np.cumsum(self._pairs.lanes)]).astype(np.int64)
-        self._connect()
+        self._left = NIL
+        self._connect(keep)
         self._hs = fabric.hs
         fabric.network.call(self._install)
         for host in np.unique(graph.tasks["source"]).tolist():
@@ -170,7 +184,11 @@ class TaskRun:
     @property
     def over(self) -> bool:
         """Return whether all tasks were completed, or have failed."""
-        return self.share == 1 or bool(((self._task["done"] >= 0) | (self._task["state"] == TASK_FAILED)).all())
+        # One of those that were left shows it for all.
+        if self._left < 0 or self._task["done"][self._left] >= 0 or self._task["state"][self._left] == TASK_FAILED:
+            left = np.flatnonzero((self._task["done"] < 0) & (self._task["state"] != TASK_FAILED))
+            self._left = int(left[-1]) if len(left) else NIL
+        return self._left < 0
 
     @property
     def to_begin(self) -> bool:
@@ -194,23 +212,25 @@ class TaskRun:
     def _task(self) -> NDArray[np.void]:
         return self._hs.task
 
-    def _connect(self) -> None:
+    def _connect(self, keep: bool) -> None:
         ends, room = self.connections, len(self.fabric.hs.qp) // 2
-        if len(ends) > room:
-            raise DetourError(f"the workload needs {len(ends)} connections; the fabric was made for {room}")
-        if not len(ends):
-            return  # all tasks only compute
-        self.fabric.connect([(source, destination) for source, destination in ends.tolist()])
+        once = len(ends) == int(self.graph.is_message.sum())
+        if len(ends) > (min(room, _MOST_KEPT) if once and not keep else room):
+            if keep:
+                raise DetourError(f"{len(ends)} connections with paths of their own; expected at most {room}")
+            self.fabric.lease(ends)
+        elif len(ends):  # else all tasks only compute
+            self.fabric.connect(ends)
 
     def _install(self) -> None:
         """Writes the tables of tasks, and every host's event queue: what waits for its time only."""
         graph, hs, count = self.graph, self._hs, int(self._first_lane[-1])
-        lane = np.zeros(max(count, 1), TaskLane.dtype)
-        lane["head"] = lane["tail"] = NIL
-        if count:
-            flows = self.fabric.flows
+        if count and not hs.cfg[0]["leased"]:
+            flows, lane = self.fabric.flows, np.zeros(count, TaskLane.dtype)
+            lane["head"] = lane["tail"] = NIL
             lane["qp"], lane["rkey"] = flows.sender, flows.rkey
-            hs.qp["tasks_of"][flows.receiver] = flows.sender + 1
+            hs.qp["tasks_of"][flows.receiver] = np.arange(1, count + 1)
+            hs.replace("lane", lane)
         task = self._tasks()
         at_end = (graph.tasks["source"][graph.dependencies[:, 1]]) == graph.tasks["source"][graph.dependencies[:, 0]]
         sent = graph.is_message[graph.dependencies[:, 0]]
@@ -221,7 +241,6 @@ class TaskRun:
         successor["task"][: len(order)], successor["on"][: len(order)] = graph.dependencies[order, 1], on[order]
         hs.replace("task", task)
         hs.replace("successor", successor)
-        hs.replace("lane", lane)
         unit = np.zeros(int(task["unit"].max()) + 2, Unit.dtype)
         unit["busy_until"] = unit["work"] = unit["at"] = self.fabric.now_ps
         hs.replace("unit", unit)

@@ -26,7 +26,7 @@ RankWaits = list[list[int]]
 
 TREE_CHUNKS = 8
 """that follow each other along double trees, so that all levels work at once"""
-MAX_TASKS = 4_000_000
+MAX_TASKS = 16_000_000
 """of a workload: memory and time are linear in it"""
 
 

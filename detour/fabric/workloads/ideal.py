@@ -17,7 +17,7 @@ from detour.base.arrays import Int64Array
 from detour.base.dataplane import PAYLOAD
 from detour.base.errors import DetourError
 from detour.fabric.backends.virtual.scheme import LinkSettings
-from detour.fabric.workloads.tasks import TaskGraph, topological
+from detour.fabric.workloads.tasks import TaskGraph, latest
 from detour.hosts.frames.sizes import DATA_OVERHEAD
 from detour.topo import Topology
 from detour.topo.topology import Link
@@ -221,15 +221,8 @@ def _chain(
     sends = (tasks["destination"] >= 0) & (length > 0)
     same = tasks["source"][pairs[:, 0]] == tasks["source"][pairs[:, 1]]
     lag = np.where(starts, 0, length[pairs[:, 0]] + np.where(same & sends[pairs[:, 0]], back[pairs[:, 0]], 0))
-    begin = start.tolist()
-    waits: dict[int, list[tuple[int, int]]] = {}
-    for (before, then), late in zip(pairs.tolist(), lag.tolist(), strict=True):
-        waits.setdefault(before, []).append((then, late))
-    for task in topological(len(tasks), pairs):
-        for then, late in waits.get(task, ()):
-            begin[then] = max(begin[then], begin[task] + late)
-    begun = np.array(begin, np.int64)
-    return int((begun + length).max() - begun.min())
+    latest(len(tasks), pairs, lag, start)
+    return int((start + length).max() - start.min())
 
 
 def _busiest(tasks: NDArray[np.void], wire: WireTerms) -> int:

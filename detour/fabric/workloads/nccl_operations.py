@@ -107,8 +107,10 @@ def run(
     None: NCCL's own. `first`: only so many `units`. Raises DetourError: it would be too many tasks."""
     choice = choice or rules.choose(op, size, cluster)
     repeated = units(op, size, cluster, choice)[:first]
-    count = 2 * len(repeated) * cluster.machines * choice.channels * choice.protocol.slices
-    if op == "alltoall":
+    count = 2 * len(repeated) * cluster.machines * choice.channels
+    if op not in PEER_OPERATIONS:
+        count *= choice.protocol.slices
+    elif op == "alltoall":
         count *= cluster.ranks - cluster.machine.gpus
     if len(tasks) + count > MAX_TASKS:
         raise DetourError(f"{op} of {size} bytes: about {count} tasks; a workload can have at most {MAX_TASKS}")

@@ -15,6 +15,7 @@ bytes are in memory. So every dependency is met where it is waited for, and no h
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,8 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from detour.base.arrays import Int64Array
+from detour.base.arrays import Int64Array, Int64s1
 from detour.base.errors import DetourError
+from detour.base.native import Part
 from detour.base.times import MAX_TIME
 from detour.hosts.state import FULL_RATE
 
@@ -44,6 +46,8 @@ MAX_MESSAGE = 1 << 40
 MAX_NUMBER = 1 << 16
 """connections of two hosts, and units of a host"""
 _CYCLE_SHOWN = 12
+_FIELDS = len(TASK_FIELDS.names or ())
+TASK_GRAPHS = Part("graphs", __name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,10 +164,11 @@ class TaskGraph:
             )
 
     def _check_cycles(self) -> None:
-        left = np.setdiff1d(np.arange(len(self.tasks)), topological(len(self.tasks), self.dependencies))
-        if not len(left):
+        left = np.ones(len(self.tasks), np.bool_)
+        left[topological(len(self.tasks), self.dependencies)] = False
+        if not left.any():
             return
-        cycle = [self.label(task) for task in _cycle(self.dependencies, left)]
+        cycle = [self.label(task) for task in _cycle(self.dependencies, np.flatnonzero(left))]
         shown = cycle if len(cycle) <= _CYCLE_SHOWN else [*cycle[: _CYCLE_SHOWN - 1], "...", cycle[-1]]
         raise DetourError(f"tasks wait for each other in a cycle: {' -> '.join(shown)}")
 
@@ -176,21 +181,45 @@ def successors(n: int, dependencies: NDArray[np.integer]) -> tuple[Int64Array, I
     return first, order.astype(np.int64)
 
 
-def topological(n: int, dependencies: NDArray[np.integer]) -> list[int]:
+def topological(n: int, dependencies: NDArray[np.integer]) -> Int64Array:
     """Tasks in an order in which everyone comes after those that it waits for; those in cycles and behind them are
     left out (Kahn, 1962)."""
     if not len(dependencies):
-        return list(range(n))
+        return np.arange(n)
     first, order = successors(n, dependencies)
-    begin, then = first.tolist(), dependencies[order, 1].tolist()
-    open_ = np.bincount(dependencies[:, 1], minlength=n).tolist()
-    ordered = [task for task in range(n) if not open_[task]]
-    for task in ordered:  # grows while it is gone through
-        for later in then[begin[task] : begin[task + 1]]:
-            open_[later] -= 1
-            if not open_[later]:
-                ordered.append(later)
-    return ordered
+    open_ = np.bincount(dependencies[:, 1], minlength=n)
+    ordered = np.empty(n, np.int64)
+    ready = np.flatnonzero(open_ == 0)
+    ordered[: len(ready)] = ready
+    return ordered[: _order(first, dependencies[order, 1].astype(np.int64), open_, ordered, len(ready))]
+
+
+@TASK_GRAPHS.entry
+def _order(first: Int64s1, then: Int64s1, open_: Int64s1, ordered: Int64s1, count: int) -> int:
+    """Goes on with an order of which the first `count` tasks are known; returns the length of all of it."""
+    at = 0
+    while at < count:
+        for k in range(first[ordered[at]], first[ordered[at] + 1]):
+            open_[then[k]] -= 1
+            if open_[then[k]] == 0:
+                ordered[count] = then[k]
+                count += 1
+        at += 1
+    return count
+
+
+def latest(n: int, dependencies: NDArray[np.integer], lag: Int64Array, begin: Int64Array) -> None:
+    """Postpones `begin` (n,) until every task is `lag` (m,) later than those that it waits for."""
+    first, order = successors(n, dependencies)
+    then = dependencies[order, 1].astype(np.int64)
+    _postpone(topological(n, dependencies), first, then, lag[order], begin)
+
+
+@TASK_GRAPHS.entry
+def _postpone(ordered: Int64s1, first: Int64s1, then: Int64s1, lag: Int64s1, begin: Int64s1) -> None:
+    for task in ordered:
+        for k in range(first[task], first[task + 1]):
+            begin[then[k]] = max(begin[then[k]], begin[task] + lag[k])
 
 
 def _cycle(dependencies: NDArray[np.int32], left: Int64Array) -> list[int]:
@@ -218,15 +247,15 @@ class TaskList:
 
     def __init__(self, hosts: int, *, serial: bool = False) -> None:
         self._hosts, self._unit = hosts, 0 if serial else -1
-        self._rows: list[_Row] = []
-        self._first: list[int] = []
-        self._then: list[int] = []
-        self._on_start: list[bool] = []
+        # Millions of them: numbers, not objects.
+        self._rows = array("q")
+        self._waits = array("i")
+        self._on_start = bytearray()
         self._steps: dict[str, int] = {}
         self._labels: dict[int, str] = {}
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows) // _FIELDS
 
     def message(
         self,
@@ -265,27 +294,29 @@ class TaskList:
 
     def wait(self, task: int, for_: int, *, on_start: bool = False) -> None:
         """`task` waits for `for_`, or only for its beginning."""
-        self._first.append(for_)
-        self._then.append(task)
+        self._waits.extend((for_, task))
         self._on_start.append(on_start)
 
     def graph(self) -> TaskGraph:
         """Build the graph. Raises DetourError as `TaskGraph` does."""
-        pairs = np.array([self._first, self._then], np.int32).T.reshape(-1, 2)
-        labels = tuple(self._labels.get(k, f"task {k}") for k in range(len(self._rows))) if self._labels else None
-        try:
-            tasks = np.array(self._rows, TASK_FIELDS)
-        except OverflowError:
-            raise DetourError("a task has a number beyond 64 bits") from None
-        dependencies, on_start = np.ascontiguousarray(pairs), np.array(self._on_start, np.bool_)
-        return TaskGraph(self._hosts, tasks, dependencies, on_start, tuple(self._steps), labels)
+        labels = tuple(self._labels.get(k, f"task {k}") for k in range(len(self))) if self._labels else None
+        tasks, rows = np.zeros(len(self), TASK_FIELDS), np.asarray(self._rows).reshape(-1, _FIELDS)
+        for name, column in zip(TASK_FIELDS.names or (), rows.T, strict=True):
+            tasks[name] = column
+            if (tasks[name] != column).any():
+                raise DetourError(f"a task has a number beyond 32 bits: {name}")
+        pairs, on_start = np.array(self._waits).reshape(-1, 2), np.array(self._on_start).astype(np.bool_)
+        return TaskGraph(self._hosts, tasks, pairs, on_start, tuple(self._steps), labels)
 
     def _step(self, name: str | None) -> int:
         return -1 if name is None else self._steps.setdefault(name, len(self._steps))
 
     def _add(self, row: _Row, after: Iterable[int], label: str | None) -> int:
-        number = len(self._rows)
-        self._rows.append(row)
+        number = len(self)
+        try:
+            self._rows.extend(row)
+        except OverflowError:
+            raise DetourError("a task has a number beyond 64 bits") from None
         for earlier in after:
             self.wait(number, earlier)
         if label is not None:

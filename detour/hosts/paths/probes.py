@@ -33,6 +33,7 @@ def send_ptm(hs: Handle, i: int, q: QueuePair, cand: int) -> None:
     c.asked = q.ptm_seq
     q.ptm_seq = (q.ptm_seq + 1) & 0x7FFFFFFF
     q.st_ptms += 1
+    q.answers += 1
 
 
 @inner

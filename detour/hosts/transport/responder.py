@@ -141,6 +141,7 @@ def _notify(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, now: int) -> Non
     q.cnp_next = now + interval
     q.st_rx_cnps += 1
     m = ctl_row(hs, q.host, index)
+    q.answers += 1
     m.kind = CTL_CNP
     m.qp = i
     m.sport = f.sport
@@ -160,6 +161,7 @@ def _accept(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, seq: int) -> Non
     q.st_rx_packets += 1
     _count_lateness(hs, q, seq)
     q.st_rx_bytes += f.length
+    host_row(hs, q.host).rx_payload += f.length
     q.st_rx_ecn_marked += f.ce
     if f.has_delay and cfg_row(hs).monitor:
         q.st_rx_delay_sum += f.delay
@@ -236,6 +238,7 @@ def _acknowledge(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, seq: int, s
     if index == NIL:
         return
     m = ctl_row(hs, q.host, index)
+    q.answers += 1
     m.kind = CTL_ACK
     m.qp = i
     m.psn = seq

@@ -51,9 +51,9 @@ def start(hs: Hosts, rows: Int64Array, chosen: str | CongestionAlgorithm, window
     rdma.begin(hs.listing, np.ascontiguousarray(rows, np.int64), float(window or initial_window(hs, control)))
 
 
-def give_paths(hs: Hosts, rows: Int64Array, chosen: PathScheme) -> None:
+def give_paths(hs: Hosts, rows: Int64Array, chosen: PathScheme, *, begin: bool = True) -> None:
     """Candidates of rows of the table of QPs are others, among which this scheme chooses. What it has of a QP stays if
-    it has chosen there before."""
+    it has chosen there before. `begin` False: it is not told yet."""
     hs.qp["sprays"][rows] = chosen.sprays
     hs.qp["watches"][rows] = chosen.watches
     hs.qp["path_timer"][rows] = MAX_TIME
@@ -64,7 +64,8 @@ def give_paths(hs: Hosts, rows: Int64Array, chosen: PathScheme) -> None:
     new = rows[(hs.qp["path_row"][rows] == 0) | (state_of(hs, chosen)["table"][rows] != table)]
     if len(new):
         _give(hs, new, chosen, "path_row")
-    rdma.new_candidates(hs.listing, np.ascontiguousarray(rows, np.int64))
+    if begin:
+        rdma.new_candidates(hs.listing, np.ascontiguousarray(rows, np.int64))
 
 
 def give_transport(hs: Hosts, rows: Int64Array, chosen: Transport) -> None:
@@ -97,6 +98,13 @@ def _give(hs: Hosts, rows: Int64Array, chosen: Plugin, where: str) -> NDArray[An
     fields["table"][at] = bound.table.ctypes.data
     hs.qp[where][rows] = addresses
     return fields["packet"]
+
+
+def has_room(hs: Hosts, rows: Int64Array) -> bool:
+    """Return whether QPs have all that is theirs of plugins in their own rows."""
+    own = hs.qp.ctypes.data + hs.qp.itemsize * rows
+    given = ((hs.qp[where][rows], own + first) for where, (first, _) in _ROOM.items())
+    return all(bool(((at == 0) | (at == here)).all()) for at, here in given)
 
 
 def _inside(hs: Hosts, chosen: Plugin, first: int) -> NDArray[Any]:

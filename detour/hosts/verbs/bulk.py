@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.hosts import rdma
+from detour.hosts.cc import algorithm
 from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.paths import path_scheme
 from detour.hosts.paths.plugin import PathScheme
-from detour.hosts.records import QP_COUNTERS, CompletionEntry
-from detour.hosts.state import Hosts, qp_numbers
+from detour.hosts.records import QP_COUNTERS, CompletionEntry, LanePort, TaskLane
+from detour.hosts.state import FIRST_QPN, NIL, QPS_RTS, Hosts, qp_numbers
 from detour.hosts.transport import transport as transport_of
 from detour.hosts.transport.plugin import Transport
 from detour.hosts.verbs import algorithms
@@ -87,12 +88,14 @@ def connect_many(
     choice: str | PathScheme = "probing",
     initial_cwnd: float | None = None,
     seed: int = 0,
+    begin: bool = True,
 ) -> Flows:
     """Connects host `sources[k]` to host `destinations[k]` for every k, ready for `post_many`.
 
     `ports`: candidate source ports, shape (n, candidates); by default `draw_ports` draws them. A flow begins with the
     first one; `lists`: words of their uSID lists (`addresses.list_words`), one more axis. If `auto` (default: if there
     are several) the sender chooses among them as `choice` says. The other parameters are those of `verbs.QPInitAttr`.
+    `begin` False: plugins have not been told of them yet.
     Raises `DetourError` for what cannot be, and if the tables are too small."""
     hs = device.hs
     src, dst = np.asarray(sources, np.int64), np.asarray(destinations, np.int64)
@@ -117,7 +120,7 @@ def connect_many(
     rows = np.array(numbers, np.int64)
     flows = Flows(device, rows[: len(src)], rows[len(src) :], _keys(device, dst))
     values = {"telemetry": telemetry, "in_order": takes_order(sends, reordering)}
-    psn = np.random.default_rng([seed, 1]).integers(0, 1 << 24, (2, len(src)), dtype=np.int64)
+    psn = _first_psns(len(src), seed)
     how = scheme if (chosen.shape[1] > 1 if auto is None else auto) else FIXED_PATH
 
     def change() -> None:
@@ -125,13 +128,67 @@ def connect_many(
         _fill(device, flows.receiver, dst, flows.sender, src, psn[1], psn[0], values)
         algorithms.give_transport(hs, rows, sends)
         set_candidates(hs, flows.sender, chosen, how, lists)
-        algorithms.give_paths(hs, flows.sender, how)
+        algorithms.give_paths(hs, flows.sender, how, begin=begin)
         set_candidates(hs, flows.receiver, hs.candidate["sport"][flows.sender, :1], FIXED_PATH)
         algorithms.give_paths(hs, flows.receiver, FIXED_PATH)
-        algorithms.start(hs, rows, congestion_control, initial_cwnd)
+        if begin:
+            algorithms.start(hs, rows, congestion_control, initial_cwnd)
+        else:
+            algorithms.give(hs, rows, algorithm(congestion_control))
 
     device.call(change)
     return flows
+
+
+def _first_psns(n: int, seed: int) -> Int64Array:
+    """(2, n) of senders and receivers."""
+    return np.random.default_rng([seed, 1]).integers(0, 1 << 24, (2, n), dtype=np.int64)
+
+
+MOST_LEASES = (1 << 23) - FIRST_QPN
+"""connections: each has two of the 2**24 QP numbers"""
+
+
+def lease_many(
+    device: Device, ends: Int64Array, ports: NDArray[Any], control: CongestionAlgorithm, *, seed: int = 0, **how: Any
+) -> None:
+    """Lanes of connections between hosts `ends`, (n, 2), that have QPs only while they carry something
+    (`hosts.leases`): they take all rows of the table. `ports`, `control`, `seed`, `how`: as for `connect_many`. Raises
+    `DetourError`: there are too many, the table is in use, or a plugin's fields have no room in a QP's row."""
+    hs = device.hs
+    if len(ends) > MOST_LEASES:
+        raise DetourError(f"{len(ends)} connections; there are QP numbers for {MOST_LEASES}")
+    for host in np.unique(ends).tolist():
+        room_of(device, host)
+    how |= {"congestion_control": control, "begin": False}
+    first = connect_many(device, ends[:1, 0], ends[:1, 1], ports=ports[:1], seed=seed, **how)
+    rows = np.concatenate([first.sender, first.receiver])
+    if rows.tolist() != [0, 1] or not algorithms.has_room(hs, rows):
+        raise DetourError("connections that share QPs need a table of QPs of their own, and plugins with small fields")
+    hs.qp["state"][rows] = QPS_RTS
+    lane = np.zeros(len(ends), TaskLane.dtype)
+    lane["qp"] = lane["receiver"] = lane["head"] = lane["tail"] = NIL
+    lane["source"], lane["destination"] = ends[:, 0], ends[:, 1]
+    lane["rkey"] = _keys(device, ends[:, 1])
+    lane["snd_nxt"] = lane["rcv_nxt"] = _first_psns(len(ends), seed)[0]
+    if hs.qp["sprays"][0]:
+        ports = np.take_along_axis(ports, np.argsort(ports >> 15, axis=1, kind="stable"), axis=1)
+    hs.replace("lane_port", np.ascontiguousarray(ports, np.uint16).reshape(-1).view(LanePort.dtype))
+    hs.replace("lane", lane)
+    hs.lease["taken"], hs.lease["window"] = len(rows), algorithms.initial_window(hs, control)
+    hs.cfg["leased"] = len(ends)
+
+
+def lane_column(hs: Hosts, name: str) -> Int64Array:
+    """(lanes,) a field of leases: a counter of all QPs that each has had, or what it has now (0: no QP)."""
+    rows = hs.lane["receiver" if name.startswith("st_rx_") else "qp"]
+    kept = name.removeprefix("st_").replace("delivered", "bytes")  # all is in order when a QP is given back
+    column = np.zeros(len(rows), np.int64)
+    if kept != name and kept in (TaskLane.dtype.names or ()):
+        column[:] = hs.lane[kept]
+    has = np.flatnonzero(rows != NIL)
+    (np.maximum if name.endswith("_peak") else np.add).at(column, has, hs.qp[name][rows[has]])
+    return column
 
 
 def _check_ports(hs: Hosts, ports: NDArray[Any], n: int) -> None:
@@ -158,8 +215,8 @@ def room_of(device: Device, host: int) -> tuple[PD, CQ, MR]:
 
 
 def _keys(device: Device, hosts: Int64Array) -> Int64Array:
-    keys = {host: room_of(device, host)[2].rkey for host in np.unique(hosts).tolist()}
-    return np.array([keys[host] for host in hosts.tolist()], np.int64)
+    some, which = np.unique(hosts, return_inverse=True)
+    return np.array([room_of(device, host)[2].rkey for host in some.tolist()], np.int64)[which]
 
 
 def _fill(

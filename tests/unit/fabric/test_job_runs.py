@@ -214,7 +214,7 @@ def test_job_files_that_cannot_run_are_refused(tmp_path: Path, text: str, says: 
         ("ring:bytes=9,shuffle=-1", "shuffle=-1; it must be a whole number of at least 0"),
         ("tree:bytes=9,chunks=0", "chunks=0; it must be at least 1"),
         ("hierarchical:bytes=9,ranks=10", "10 ranks cannot form whole groups of 4"),
-        ("ring:bytes=9,iterations=9999", "tasks; a workload can have at most"),
+        ("tree:bytes=999,chunks=60,iterations=9999", "tasks; a workload can have at most"),
     ],
 )
 def test_names_that_mean_nothing_are_refused(text: str, says: str) -> None:

@@ -21,11 +21,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from detour.base import pages
+from detour.base.arrays import Int64Array
 from detour.base.cores import threads_for
 from detour.base.dataplane import PACKET_BYTES
 from detour.base.errors import DetourError
@@ -68,7 +69,7 @@ from detour.hosts.paths import path_scheme
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.state import Hosts, make_hosts
 from detour.hosts.verbs import Device
-from detour.hosts.verbs.bulk import Flows, connect_many, path_packets, post_many
+from detour.hosts.verbs.bulk import Flows, connect_many, lane_column, lease_many, path_packets, post_many
 from detour.topo import Topology
 from detour.topo.failures import NONE, Failures
 from detour.topo.graph import FAR, GLOBAL, distances
@@ -82,6 +83,7 @@ ENDLESS = 1 << 36
 PRIORITIES = 8
 _ARENA, _ARENA_WITH_PAYLOAD = 1 << 40, 1 << 28
 _STARTS = 64
+_PORTS_AT_ONCE = 1 << 16
 
 # Rings that wrap touch all of their memory, so they are no longer than they must be: a host sends its answers first,
 # and one answer goes out in a tenth of the time that a data packet takes to come in.
@@ -125,14 +127,16 @@ class VirtualFabric(NetworkFabric):
         settings: RunSettings | None = None,
         *,
         queue_pairs: int = 64,
+        host_ends: int = 0,
         own: OwnProgram | None = None,
         pace: TimePace | None = None,
         serving: Callable[..., Serving] | None = None,
         threads: int | None = None,
         progress: Progress = silent,
     ) -> None:
-        """`queue_pairs`: connections that will be made at most. `own`: the program of all switches, in place of
-        fabric.p4. `pace`: time passes by itself. `serving`: by what P4Runtime is served (default: it is not).
+        """`queue_pairs`: connections that will be made at most, or, with `lease`, carry something at once.
+        `host_ends`: ends of connections at a host at most (0: any number). `own`: the program of all switches, in place
+        of fabric.p4. `pace`: time passes by itself. `serving`: by what P4Runtime is served (default: it is not).
         `threads`: of runs (default: `base.cores`). Raises DetourError if the scheme does not fit the topology, a
         parameter is out of range, the program lacks what planners write, or P4Runtime cannot be served: an address
         cannot be had, or switches read registers that are shared with their neighbours' or with queues, which would be
@@ -147,7 +151,7 @@ class VirtualFabric(NetworkFabric):
                 self.config, bdp_packets=_bdp_packets(topology, self.settings.links, scheme.packet_bytes)
             )
         terms = FabricTerms(scheme.policy, self.config, self.settings.links.rate_bps, self.settings.seed)
-        hs = _make_hosts(topology, self.config, self.settings, queue_pairs)
+        hs = _make_hosts(topology, self.config, self.settings, queue_pairs, host_ends)
         super().__init__(topology, terms, address_hosts(hs, topology))
         self._rng = random.Random(f"paths {self.settings.seed}")
         seed, overhead = self.settings.seed, self.settings.links.overhead_bytes
@@ -291,24 +295,32 @@ class VirtualFabric(NetworkFabric):
 
     # -- connections ------------------------------------------------------------------------------------
 
-    def connect(self, pairs: Sequence[tuple[int, int]]) -> None:
+    def connect(self, pairs: Sequence[tuple[int, int]] | Int64Array) -> None:
         """Connections between pairs of hosts; they send nothing yet. To be called once."""
         ends = np.array(pairs, np.int64).reshape(-1, 2)
         ports, lists = self._candidates(ends)
+        control = algorithm(self.scheme.control)
         self._flows = connect_many(
-            self.device,
-            ends[:, 0],
-            ends[:, 1],
-            transport=self.scheme.transport,
-            congestion_control=algorithm(self.scheme.control),
-            reordering=self.scheme.reorder,
-            ports=ports,
-            lists=lists,
-            auto=bool(self._choice.hooks),
-            choice=self._choice,
-            seed=self.settings.seed,
+            self.device, ends[:, 0], ends[:, 1], ports=ports, lists=lists, congestion_control=control, **self._terms
         )
         self._posted_ps = np.zeros(len(ends), np.int64)
+
+    def lease(self, pairs: Int64Array) -> None:
+        """Connections for tasks, (n, 2), that have queue pairs only while they carry something (`hosts.leases`), in
+        place of `connect`. There are no `flows`; a run in which too many carry something at once is an error."""
+        ports, lists = self._candidates(pairs)
+        if lists is not None:
+            raise DetourError(f"{len(pairs)} connections on several planes; expected at most {len(self.hs.qp) // 2}")
+        lease_many(self.device, pairs, ports, algorithm(self.scheme.control), **self._terms)
+
+    @property
+    def _terms(self) -> dict[str, Any]:
+        """How connections are made."""
+        scheme, choice = self.scheme, self._choice
+        return {
+            "transport": scheme.transport, "reordering": scheme.reorder, "auto": bool(choice.hooks), "choice": choice,
+            "seed": self.settings.seed,
+        }  # fmt: skip
 
     @cached_property
     def _choice(self) -> PathScheme:
@@ -319,7 +331,10 @@ class VirtualFabric(NetworkFabric):
         """Source ports of connections, and, of senders that spray over several planes, words of uSID lists."""
         hosts = self.topology.hosts
         if self.topology.planes == 1 or not self._choice.sprays:
-            return np.array([self._source_ports(int(a), int(b)) for a, b in ends], np.uint16), None
+            # In parts: as lists ports take much more memory than as numbers.
+            parts = np.array_split(ends, len(ends) // _PORTS_AT_ONCE + 1)
+            ports = ([self._source_ports(a, b) for a, b in part.tolist()] for part in parts)
+            return np.concatenate([np.array(some, np.uint16) for some in ports]), None
         sets = [path_set(self.topology, hosts[a], hosts[b], SET_PATHS, self._rng) for a, b in ends.tolist()]
         most = max(map(len, sets), default=1)
         even = [[one[k % len(one)] for k in range(most)] for one in sets]
@@ -352,7 +367,7 @@ class VirtualFabric(NetworkFabric):
     @property
     def count(self) -> int:
         """Number of connections."""
-        return len(self.flows.sender)
+        return int(self.hs.cfg[0]["leased"]) or len(self.flows.sender)
 
     def send(self, length: int | np.ndarray, which: np.ndarray | None = None) -> None:
         """Posts an RDMA WRITE of `length` bytes (one number or one for each) on every connection, or on those whose
@@ -387,6 +402,8 @@ class VirtualFabric(NetworkFabric):
             self.network.run(until_ps)
         else:
             self._watch.run(until_ps)
+        if self.hs.lease[0]["taken"] > len(self.hs.qp):
+            raise DetourError(f"more than {len(self.hs.qp) // 2} connections carry something at once")
 
     @property
     def deadlock_found(self) -> DeadlockFound | None:
@@ -399,6 +416,8 @@ class VirtualFabric(NetworkFabric):
 
     def column(self, name: str) -> np.ndarray:
         """A field of the senders' QPs, or of the receivers' (`st_rx_...`), one element a connection."""
+        if self.hs.cfg[0]["leased"]:
+            return lane_column(self.hs, name)
         rows = self.flows.receiver if name.startswith("st_rx_") else self.flows.sender
         return self.hs.qp[name][rows]
 
@@ -429,7 +448,9 @@ def _bdp_packets(topology: Topology, links: LinkSettings, packet_bytes: int) -> 
     return max(_LEAST_BDP, packets)
 
 
-def _make_hosts(topology: Topology, config: HostConfig, settings: RunSettings, connections: int) -> Hosts:
+def _make_hosts(
+    topology: Topology, config: HostConfig, settings: RunSettings, connections: int, host_ends: int
+) -> Hosts:
     """Arrays for as many connections, or, with payload, for connections that each have memory of their own."""
     return make_hosts(
         len(topology.hosts),
@@ -444,6 +465,7 @@ def _make_hosts(topology: Topology, config: HostConfig, settings: RunSettings, c
         cq_depth=_CQ_DEPTH,
         max_candidates=max(topology.valiant_groups - 1, SET_PATHS),
         control_depth=_CONTROL_DEPTH,
+        qps_per_host=host_ends,
     )
 
 
