@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +84,8 @@ def _test(options: argparse.Namespace) -> int:
         return _check(options, plan)
     with shown_progress(options.json) as progress:
         built = _built(options.program)
-        generated = generate(built.json, plan, progress)
+        rules = built.p4info if built.p4info.is_file() else None
+        generated = generate(built.json, replace(plan, p4info=rules), progress)
         found = None
         if options.compare is not None:
             progress(f"comparing with {options.compare}")

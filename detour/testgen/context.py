@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detour.base.errors import DetourError
 from detour.engine import phv
@@ -33,6 +33,9 @@ from detour.testgen.terms import (
     term_of,
 )
 from detour.testgen.testcase import Test
+
+if TYPE_CHECKING:
+    from detour.testgen.rules import EntryRules
 
 SiteKey = tuple[str, str, str]
 """kind, name and outcome, as in `CoverageSite`"""
@@ -82,7 +85,8 @@ class Hash(NamedTuple):
 
 class Lookup(NamedTuple):
     """A table that was searched: its key, and what a test chooses. `action`: a number, of `table.actions` if there is
-    an entry (`hit`), else of `defaults`. `arguments`: by whether it hits, and that number."""
+    an entry (`hit`), else of `defaults`. `arguments`: by whether it hits, and that number. `wide`: whether each part of
+    the entry's key matches everything, where a program restricts that."""
 
     table: TableIr
     defaults: list[ActionIr | None]
@@ -91,6 +95,7 @@ class Lookup(NamedTuple):
     hit: Term
     action: Term
     arguments: dict[tuple[bool, int], list[Value]]
+    wide: tuple[Term, ...] = ()
 
 
 class Setting(NamedTuple):
@@ -211,6 +216,7 @@ class SymbolicContext(FunctionContext):
         self.given: Test | None = None
         """the test whose values all that it sets has"""
         self.payload: Callable[[], list[Value]] = list
+        self.rules: EntryRules | None = None
         self.at: Json = None
         """what is executed, for places in the source"""
         for header in model.headers.values():
@@ -263,6 +269,22 @@ class SymbolicContext(FunctionContext):
     def always(self, term: Term) -> None:
         """Something holds wherever execution is."""
         self.findings.assumptions.append(Assumption(term, ""))
+
+    def rule(self, lookup: Lookup, with_entries: bool) -> Lookup:
+        """The entry that is hit, or the default action, obeys what the program demands; see `Lookup.wide`."""
+        if self.rules is None:
+            return lookup
+        table, hit = lookup.table, lookup.hit
+        for (is_hit, number), arguments in lookup.arguments.items():
+            action = (table.actions if is_hit else lookup.defaults)[number]
+            if action is not None:
+                runs = z3.And(hit if is_hit else z3.Not(hit), lookup.action == number)
+                self.always(z3.Implies(runs, self.rules.of_action(action.name, arguments)))
+        if not with_entries or not self.rules.may_be_wide(table.name):
+            return lookup
+        wide = tuple(term_of(self.variable(f"{table.name} {field.name} is wide", 1)) for field in table.key)
+        self.always(z3.Implies(hit, self.rules.of_key(table.name, lookup.key, wide)))
+        return lookup._replace(wide=wide)
 
     def fork_on(self, condition: Value, texts: list[str]) -> list[State]:
         """The states in which a condition holds and does not."""

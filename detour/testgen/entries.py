@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from detour.engine.compiler.model import KeyField, TableIr
@@ -34,10 +34,16 @@ def exact_match(table: TableIr, number: int, value: int) -> Match:
     return Match(name, field.match_type, value, field.bits, full)
 
 
-def chosen_entries(searched: list[Searched], others: Iterable[Entry], choose: random.Random | None) -> list[Entry]:
+def chosen_entries(
+    searched: list[Searched],
+    others: Iterable[Entry],
+    choose: random.Random | None,
+    allow: Callable[[Entry], bool] = lambda entry: True,
+) -> list[Entry]:
     """Entries that hit. `choose`: random numbers for more; with it, also some that no packet matches: those that differ
     in a single field from what is searched for, and those of tables that are not searched (`others`). Where a table is
-    searched for one key, its entry then matches more than that, and lies above one that matches everything."""
+    searched for one key, its entry then matches more than that, and lies above one that matches everything. `allow`:
+    whether an entry may be."""
     if choose is None:
         return list(dict.fromkeys(each.entry for each in searched if each.hit))
     times = [each.table.name for each in searched]
@@ -48,7 +54,8 @@ def chosen_entries(searched: list[Searched], others: Iterable[Entry], choose: ra
     for each in searched:
         entry = each.entry
         if each.hit and times.count(each.table.name) == 1:
-            entry = replace(entry, key=tuple(_wider(each.table, n, m, choose) for n, m in enumerate(entry.key)))
+            wider = replace(entry, key=tuple(_wider(each.table, n, m, choose) for n, m in enumerate(entry.key)))
+            entry = wider if allow(wider) else entry
             below += _below(entry)
         if each.hit:
             chosen[entry.table, entry.key] = entry
@@ -57,7 +64,7 @@ def chosen_entries(searched: list[Searched], others: Iterable[Entry], choose: ra
     for entry in (*below, *near, *others):
         place = entry.table, entry.key
         have = sum(table == entry.table for table, _ in chosen)
-        if place not in keys and have < sizes.get(entry.table, 1):
+        if place not in keys and allow(entry) and have < sizes.get(entry.table, 1):
             chosen.setdefault(place, entry)
     return list(chosen.values())
 
@@ -105,10 +112,11 @@ def _below(entry: Entry) -> Iterator[Entry]:
     if "lpm" in kinds or "range" in kinds or "ternary" in kinds:
         arguments = tuple((name, value ^ 1) for name, value in entry.arguments)
         priority = None if entry.priority is None else entry.priority - 1
-        yield replace(entry, key=tuple(map(_everything, entry.key)), arguments=arguments, priority=priority)
+        yield replace(entry, key=tuple(map(anything_of, entry.key)), arguments=arguments, priority=priority)
 
 
-def _everything(match: Match) -> Match:
+def anything_of(match: Match) -> Match:
+    """The component that matches everything, where there is one."""
     match match.kind:
         case "lpm" | "ternary":
             return replace(match, value=0, extent=0)

@@ -24,6 +24,7 @@ from detour.engine.coverage.document import Point, ProgramCoverage
 from detour.testgen.context import Conditions, Goal, SiteKey
 from detour.testgen.mutation import Mutator
 from detour.testgen.parsing import Way
+from detour.testgen.rules import EntryRules
 from detour.testgen.solving import Contradiction, Question, Undecided, replayed
 from detour.testgen.state import z3
 from detour.testgen.switch import TestSwitch, differences
@@ -49,7 +50,7 @@ Key = tuple[Any, ...]
 @dataclass(frozen=True)
 class Plan:
     """What is wanted. `fixed`: values of fields of packets, by the header's and the field's names. `only`: the places
-    to reach, by their keys; None: all, and what tests should show beside."""
+    to reach, by their keys; None: all, and what tests should show beside. `p4info`: with what entries must obey."""
 
     cover: str = "branches"
     most_tests: int = 10_000
@@ -57,6 +58,7 @@ class Plan:
     seed: int = 0
     fixed: Mapping[str, int] = field(default_factory=dict)
     only: Collection[Key] | None = None
+    p4info: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,8 @@ class _Generator:
     def __init__(self, program: Program, plan: Plan, progress: Progress) -> None:
         self._program, self._plan, self._progress = program, plan, progress
         self._start = time.monotonic()
-        self._switch = SymbolicSwitch(program.model, plan.fixed, EFFORT)
+        rules = EntryRules(plan.p4info) if plan.p4info is not None else None
+        self._switch = SymbolicSwitch(program.model, plan.fixed, EFFORT, rules=rules)
         self._replay = SymbolicSwitch(program.model, {}, EFFORT)
         self._tests: list[Test] = []
         self._seeds = [] if plan.fixed else [Test((), [], [], [], Packet(1, bytes(_SEED_BYTES)), [])]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tests should show beside both outcomes of a condition: each part of it true and false where it is evaluated, and
-the two sides of a comparison equal and one apart."""
+the two sides of a comparison equal and one apart; and entries that are hit."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 from detour.engine.compiler.expressions import boolean
 from detour.engine.compiler.ir import TRUE, Value
-from detour.engine.compiler.model import Json
-from detour.testgen.context import Goal, SymbolicContext
-from detour.testgen.terms import term_of
+from detour.engine.compiler.model import Json, TableIr
+from detour.testgen.context import Conditions, Goal, SymbolicContext
+from detour.testgen.terms import Term, term_of
 
 _ORDER = ("<", "<=", ">", ">=")
 _ONE = {"type": "hexstr", "value": "0x1"}
@@ -25,6 +25,13 @@ def note_goals(ctx: SymbolicContext, name: str, expression: Json) -> None:
         if goal.const != 0:
             conditions = ctx.f.state.conditions
             ctx.findings.goals.append(Goal((name, number), f"{name}: {part}", conditions, term_of(goal)))
+
+
+def note_outcome(ctx: SymbolicContext, table: TableIr, text: str, conditions: Conditions, term: Term | bool) -> None:
+    """Notes that an entry of a table is hit: coverage may have seen that of packets with which it makes no difference,
+    and tests prefer packets that are sent."""
+    if ctx.notes and not ctx.f.state.dead and not isinstance(term, bool):
+        ctx.findings.goals.append(Goal((f"{table.name}: {text}", 0), f"table {table.name}: {text}", conditions, term))
 
 
 def _goals(ctx: SymbolicContext, e: Any, when: Value) -> Iterator[tuple[str, Value]]:

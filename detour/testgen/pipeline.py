@@ -16,7 +16,7 @@ from detour.engine.compiler.lookup import key_value
 from detour.engine.compiler.model import ActionCall, ActionIr, ConstEntry, Json, PipelineIr, TableIr
 from detour.testgen.context import Lookup, SymbolicContext, condition_text, either
 from detour.testgen.externs import meter_colour, run_calls
-from detour.testgen.goals import note_goals
+from detour.testgen.goals import note_goals, note_outcome
 from detour.testgen.reads import note_reads
 from detour.testgen.state import State, merged, z3
 from detour.testgen.terms import Term, folded, term_of, value_of
@@ -132,6 +132,7 @@ class Pipeline:
             if outcome.hit and table.direct_meter:
                 self._colour(table, table.direct_meter)
             if outcome.action is not None:
+                note_outcome(ctx, table, outcome.text, start.conditions, outcome.term if outcome.hit else False)
                 ctx.reach((TABLE_OUTCOME, table.name, outcome.action.name), state.conditions)
                 self._run(outcome.action, outcome.arguments, self._after(table, outcome.action, outcome.hit))
             else:
@@ -276,7 +277,8 @@ class Outcomes:
         most_hit, most_default = len(table.actions), len(defaults)
         number = term_of(action)
         ctx.always(z3.If(hit, z3.ULT(number, most_hit), z3.ULT(number, most_default)))
-        lookup = Lookup(table, defaults, self.f.state.conditions, key, hit, number, arguments)
+        conditions = self.f.state.conditions
+        lookup = ctx.rule(Lookup(table, defaults, conditions, key, hit, number, arguments), with_entries)
         for earlier in ctx.findings.lookups:
             if earlier.table is table:
                 self._same(earlier, lookup)

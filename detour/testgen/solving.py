@@ -11,7 +11,7 @@ from typing import Any
 
 from detour.engine.compiler.ir import Value
 from detour.testgen.context import Conditions, Hash, Lookup
-from detour.testgen.entries import Searched, chosen_entries, exact_match
+from detour.testgen.entries import Searched, anything_of, chosen_entries, exact_match
 from detour.testgen.hashing import ALGORITHMS
 from detour.testgen.state import conjunction, z3
 from detour.testgen.switching import Execution, Output, SymbolicSwitch
@@ -308,7 +308,10 @@ class Answer:
             if not hit and (False, number) in lookup.arguments:
                 action, arguments = self._call(lookup, False, number)
                 defaults.append(Default(lookup.table.name, action, arguments))
-        return chosen_entries(searched, others, self._choose), list(dict.fromkeys(defaults))
+        rules = self._execution.rules
+        entries = chosen_entries(searched, others, self._choose, rules.allow if rules else lambda entry: True)
+        tables = {lookup.table.name: lookup.table for lookup in self._findings.lookups}
+        return rules.with_targets(entries, tables) if rules else entries, list(dict.fromkeys(defaults))
 
     def _call(self, lookup: Lookup, hit: bool, number: int) -> tuple[str, tuple[tuple[str, int], ...]]:
         actions = lookup.table.actions if hit else lookup.defaults
@@ -322,5 +325,8 @@ class Answer:
         key = tuple(
             exact_match(table, at, self.decided(value, f"a key of {table.name}")) for at, value in enumerate(lookup.key)
         )
+        wide = [z3.is_true(self._model.eval(each, model_completion=True)) for each in lookup.wide]
+        if any(wide):
+            key = tuple(anything_of(m) if w else m for m, w in zip(key, wide, strict=True))
         action, arguments = self._call(lookup, True, number)
         return Entry(table.name, key, action, arguments, 1 if table.match_type in ("ternary", "range") else None)

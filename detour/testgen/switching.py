@@ -23,6 +23,7 @@ from detour.testgen.externs import hashed, run_calls
 from detour.testgen.parsing import Parser, Way
 from detour.testgen.passes import Packet, keep, replicated
 from detour.testgen.pipeline import Pipeline
+from detour.testgen.rules import EntryRules
 from detour.testgen.state import State
 from detour.testgen.terms import concatenated
 from detour.testgen.testcase import Test
@@ -57,6 +58,7 @@ class Execution:
     payload_at: int
     length: Value
     port: Value
+    rules: EntryRules | None = None
     outputs: list[Output] = field(default_factory=list)
     whole: bool = True
 
@@ -67,14 +69,18 @@ Shape = tuple[frozenset[str], str]
 class SymbolicSwitch:
     """Executes a program for v1model. `proves`: see `SymbolicContext`."""
 
-    def __init__(self, model: Model, fixed: Mapping[str, int], effort: int, proves: bool = False) -> None:
+    def __init__(
+        self, model: Model, fixed: Mapping[str, int], effort: int, proves: bool = False, rules: EntryRules | None = None
+    ) -> None:
         self.model = model
         self.ctx = SymbolicContext(model, Layout(model), assign_slots(model), fixed, proves)
+        self.ctx.rules = rules
         self.f = self.ctx.f
         self.parser = Parser(self.ctx, effort)
         self.goes_round = not operations(model).isdisjoint(("resubmit", "recirculate"))
         self._ingress, self._egress = (Pipeline(self.ctx, model.pipelines[name]) for name in ("ingress", "egress"))
         self._most_passes = 0
+        self._reads_depth = "_qdepth" in str(model.json["actions"]) + str(model.json["pipelines"])
 
     def ways(self) -> Iterator[Way]:
         """All ways through the parser of a packet that comes in."""
@@ -102,7 +108,7 @@ class SymbolicSwitch:
     def _begun(self, way: Way) -> Execution:
         self.parser.enter(way)
         length, port = self.ctx.fixed(phv.PACKET_LENGTH), self.ctx.fixed(phv.INGRESS_PORT)
-        return Execution(way.findings, way.packet, way.names, way.at, length, port)
+        return Execution(way.findings, way.packet, way.names, way.at, length, port, self.ctx.rules)
 
     def _run(self, result: Execution, way: Way) -> None:
         parsed = self.parser.finish(way)
@@ -237,9 +243,12 @@ class SymbolicSwitch:
 
     def _run_egress(self, result: Execution, way: Way, port: Value) -> None:
         ctx, f = self.ctx, self.f
-        for place, bits in ((phv.EGRESS_GLOBAL_TIMESTAMP, 64), (phv.ENQ_TIMESTAMP, 32), (phv.DEQ_TIMEDELTA, 32),
-                            (phv.ENQ_QDEPTH, 32), (phv.DEQ_QDEPTH, 32)):  # fmt: skip
+        for place, bits in ((phv.EGRESS_GLOBAL_TIMESTAMP, 64), (phv.ENQ_TIMESTAMP, 32), (phv.DEQ_TIMEDELTA, 32)):
             ctx.set_fixed(place, ctx.variable("time", bits, free=True))
+        for place in (phv.ENQ_QDEPTH, phv.DEQ_QDEPTH):  # 0 for a packet that comes alone
+            ctx.set_fixed(place, ctx.variable("depth", 32) if ctx.proves else const(32, 0))
+        if self._reads_depth and not ctx.proves:
+            ctx.findings.not_followed.add("packets that wait in queues")
         ctx.set_fixed(phv.EGRESS_PORT, port)
         ctx.set_fixed(phv.EXITED, const(32, 0))
         ctx.set_fixed(phv.PACKET_LENGTH, ctx.fixed(phv.LENGTH_REGISTER))

@@ -49,9 +49,18 @@ _PARTS: dict[Any, tuple[str, ...]] = {
     _Match.RANGE: ("low", "high"),
 }
 
-Values = dict[str, tuple[int, ...]]
-"""of match fields, as the parts above, parameters and attributes"""
+Values = dict[str, tuple[Any, ...]]
+"""of match fields, as the parts above, parameters and attributes: numbers, or what a `Logic` has in their place"""
 Evaluate = Callable[[Values], Any]
+
+
+class Logic(NamedTuple):
+    """How clauses are put together; other ones make terms of them. `compare`: by one of the operators' functions."""
+
+    every: Callable[[list[Any]], Any] = all
+    some: Callable[[list[Any]], Any] = any
+    no: Callable[[Any], Any] = operator.not_
+    compare: Callable[[Any, Any, Any], Any] = lambda sign, a, b: sign(a, b)
 
 
 class _Type(NamedTuple):
@@ -88,8 +97,8 @@ class _Clause(NamedTuple):
 class _Compiler:
     """From a syntax tree to types and closures; a ValueError says what is wrong."""
 
-    def __init__(self, scope: dict[str, _Type], text: str) -> None:
-        self._scope, self._text = scope, text
+    def __init__(self, scope: dict[str, _Type], text: str, logic: Logic) -> None:
+        self._scope, self._text, self._logic = scope, text, logic
         self._keys: dict[str, None] = {}
 
     def clauses(self, tree: Any) -> Iterator[_Clause]:
@@ -115,21 +124,22 @@ class _Compiler:
         return evaluate
 
     def _compile(self, tree: Any) -> tuple[_Type, Evaluate]:
+        logic = self._logic
         match tree.data, tree.children:
             case "inner", [part]:
                 return self._compile(part)
             case "clauses" | "conjunction", parts:
                 every = [self._bool(part) for part in parts]
-                return _BOOL, lambda values: all(each(values) for each in every)
+                return _BOOL, lambda values: logic.every([each(values) for each in every])
             case "disjunction", parts:
                 some = [self._bool(part) for part in parts]
-                return _BOOL, lambda values: any(each(values) for each in some)
+                return _BOOL, lambda values: logic.some([each(values) for each in some])
             case "implication", [left, right]:
                 given, follows = self._bool(left), self._bool(right)
-                return _BOOL, lambda values: not given(values) or follows(values)
+                return _BOOL, lambda values: logic.some([logic.no(given(values)), follows(values)])
             case "negation", [part]:
                 holds = self._bool(part)
-                return _BOOL, lambda values: not holds(values)
+                return _BOOL, lambda values: logic.no(holds(values))
             case "minus", [part]:
                 kind, evaluate = self._compile(part)
                 self._demand(kind == _INT, tree, "only a number of any size can be negative")
@@ -167,7 +177,7 @@ class _Compiler:
             evaluate if each.form == kind.form else lambda values, evaluate=evaluate: kind.cast(evaluate(values))
             for each, evaluate in sides
         )
-        return _BOOL, lambda values: compare(first(values), second(values))
+        return _BOOL, lambda values: self._logic.compare(compare, first(values), second(values))
 
 
 def _constant(token: str) -> int:
@@ -197,7 +207,8 @@ def _parser() -> Callable[[str], Any]:
 class Restrictions:
     """Restrictions on the entries of a program's tables and actions."""
 
-    def __init__(self, info: p4i.P4Info) -> None:
+    def __init__(self, info: p4i.P4Info, logic: Logic | None = None) -> None:
+        self._logic = logic or Logic()
         self._fields = {t.preamble.id: {f.id: f for f in t.match_fields} for t in info.tables}
         self._params = {a.preamble.id: {p.id: p.name for p in a.params} for a in info.actions}
         self._clauses: dict[int, tuple[str, list[_Clause]]] = {}
@@ -214,10 +225,14 @@ class Restrictions:
                 raise invalid(f"P4Info: {where} takes a string in quotes")
             text = annotation[1:-1].replace('" "', "\n")
             try:
-                clauses = [*_Compiler(scope, text).clauses(_parser()(text))]
+                clauses = [*_Compiler(scope, text, self._logic).clauses(_parser()(text))]
             except (ValueError, RecursionError) as e:
                 raise invalid(f"P4Info: {where}: {e}") from None
             self._clauses.setdefault(preamble.id, (where, []))[1].extend(clauses)
+
+    def terms(self, id_: int, values: Values) -> list[Any]:
+        """Whether each clause of a table or action holds."""
+        return [clause.holds(values) for clause in self._clauses.get(id_, ("", []))[1]]
 
     def check(self, update: p4r.Update) -> None:
         """INVALID_ARGUMENT names the clause that an update does not meet; it is well formed otherwise."""

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program demands of entries: `@entry_restriction` and `@action_restriction` (p4-constraints), `@refers_to`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from finsy.proto import p4i
+from google.protobuf import text_format
+
+from detour.base.errors import DetourError
+from detour.base.files import read_text
+from detour.engine.compiler.ir import Value
+from detour.engine.compiler.model import TableIr
+from detour.engine.p4runtime import annotations
+from detour.engine.p4runtime.errors import Refused
+from detour.engine.p4runtime.restrictions import Logic, Restrictions, Values
+from detour.testgen.entries import anything_of, exact_match
+from detour.testgen.state import z3
+from detour.testgen.terms import Term, vector_of
+from detour.testgen.testcase import Entry
+
+_KIND = p4i.MatchField
+_PRIORITY = 1
+_UNSIGNED = {operator.lt: z3.ULT, operator.le: z3.ULE, operator.gt: z3.UGT, operator.ge: z3.UGE}
+
+
+def _compare(sign: Any, a: Any, b: Any) -> Any:
+    if isinstance(a, tuple):
+        same = z3.And(*(x == y for x, y in zip(a, b, strict=True)))
+        return same if sign is operator.eq else z3.Not(same)
+    if sign in _UNSIGNED and (z3.is_bv(a) or z3.is_bv(b)):
+        return _UNSIGNED[sign](
+            *(x if z3.is_bv(x) else z3.BitVecVal(x, (b if z3.is_bv(b) else a).size()) for x in (a, b))
+        )
+    return sign(a, b)
+
+
+_TERMS = Logic(lambda terms: z3.And(*terms), lambda terms: z3.Or(*terms), z3.Not, _compare)
+
+
+class _Reference(NamedTuple):
+    """A value of a key's field or of an action's parameter is that of a field in another table."""
+
+    source: str
+    table: str
+    field: str
+
+
+class EntryRules:
+    """The demands of one program."""
+
+    def __init__(self, p4info: Path) -> None:
+        """Raises DetourError: the file cannot be read, or is something else."""
+        try:
+            info = text_format.Parse(read_text(p4info), p4i.P4Info())
+            self._plain, self._terms = Restrictions(info), Restrictions(info, _TERMS)
+        except (text_format.ParseError, Refused) as error:
+            raise DetourError(f"{p4info}: {error}") from None
+        self._tables = {table.preamble.name: table for table in info.tables}
+        self._actions = {action.preamble.name: action for action in info.actions}
+        full = {name: each.preamble.name for each in info.tables for name in (each.preamble.alias, each.preamble.name)}
+        self._references = {
+            name: [
+                _Reference(part.name, full[table], field)
+                for part in parts
+                for text in annotations.arguments(part.annotations, "refers_to")
+                for table, field in [annotations.names(text)]
+                if table in full
+            ]
+            for name, parts in (
+                *((name, table.match_fields) for name, table in self._tables.items()),
+                *((name, action.params) for name, action in self._actions.items()),
+            )
+        }
+
+    def may_be_wide(self, table: str) -> bool:
+        """Whether it is restricted with which masks, prefixes and ranges a table matches."""
+        there = self._tables.get(table)
+        return there is not None and any(text.startswith("@entry_restriction") for text in there.preamble.annotations)
+
+    def of_key(self, table: str, key: list[Value], wide: tuple[Term, ...]) -> Term:
+        """That an entry of exactly this key may be, but for the fields that match everything (`wide`)."""
+        values: Values = {"::priority": (_PRIORITY,)}
+        for field, value, anything in zip(self._tables[table].match_fields, key, wide, strict=True):
+            values[field.name] = _parts(field, vector_of(value), anything)
+        return z3.And(*self._terms.terms(self._tables[table].preamble.id, values))
+
+    def of_action(self, action: str, arguments: list[Value]) -> Term:
+        """That an entry with this action may be."""
+        if action not in self._actions:
+            return z3.BoolVal(True)
+        info = self._actions[action]
+        values: Values = {p.name: (vector_of(v),) for p, v in zip(info.params, arguments, strict=True)}
+        return z3.And(*self._terms.terms(info.preamble.id, values))
+
+    def allow(self, entry: Entry) -> bool:
+        """Whether an entry may be."""
+        table, action = self._tables.get(entry.table), self._actions.get(entry.action)
+        if table is None or action is None:
+            return True
+        values: Values = {"::priority": (entry.priority or 0,)}
+        for field, match in zip(table.match_fields, entry.key, strict=True):
+            values[field.name] = (match.value,) if field.match_type == _KIND.EXACT else (match.value, match.extent)
+            if field.match_type == _KIND.OPTIONAL and match.extent not in (0, (1 << match.bits) - 1):
+                return False  # BMv2 JSON may say that it is ternary
+        arguments: Values = {name: (value,) for name, value in entry.arguments}
+        terms = self._plain.terms(table.preamble.id, values) + self._plain.terms(action.preamble.id, arguments)
+        return all(terms) and (entry.priority is None or entry.priority > 0)
+
+    def with_targets(self, entries: list[Entry], tables: dict[str, TableIr]) -> list[Entry]:
+        """Entries behind those to which they refer, which are added where they are missing."""
+        result: dict[Entry, None] = {}
+
+        def place(entry: Entry, users: tuple[Entry, ...]) -> None:
+            if entry in result or entry in users:
+                return
+            for target, fields in self._targets(entry, tables):
+                alike = (e for e in (*result, *entries) if _is_target(e, target, fields))
+                place(next(alike, target), (*users, entry))
+            result[entry] = None
+
+        for entry in entries:
+            place(entry, ())
+        return list(result)
+
+    def _targets(self, entry: Entry, tables: dict[str, TableIr]) -> Iterator[tuple[Entry, list[int]]]:
+        """An entry for each that this one refers to, and which fields of its key that is about."""
+        if entry.table not in self._tables or entry.action not in self._actions:
+            return
+        names = [field.name for field in self._tables[entry.table].match_fields]
+        values = {name: match.value for name, match in zip(names, entry.key, strict=True)} | dict(entry.arguments)
+        wanted: dict[str, dict[str, int]] = {}
+        for reference in (*self._references[entry.table], *self._references[entry.action]):
+            wanted.setdefault(reference.table, {})[reference.field] = values[reference.source]
+        for name, fields in wanted.items():
+            table = tables[name]
+            named = [field.name for field in self._tables[name].match_fields]
+            key = tuple(
+                exact_match(table, at, fields[each]) if each in fields else anything_of(exact_match(table, at, 0))
+                for at, each in enumerate(named)
+            )
+            priority = 1 if table.match_type in ("ternary", "range") else None
+            choices = [
+                Entry(name, key, action.name, tuple((param.name, 0) for param in action.params), priority)
+                for action in table.actions
+            ]
+            yield next(filter(self.allow, choices), choices[0]), [named.index(each) for each in fields]
+
+
+def _parts(field: Any, value: Term, wide: Term) -> tuple[Any, ...]:
+    """A component of a key as p4-constraints has it: it matches one value, or everything."""
+    zero, full = z3.BitVecVal(0, value.size()), z3.BitVecVal(-1, value.size())
+    first = z3.If(wide, zero, value)
+    match field.match_type:
+        case _KIND.EXACT:
+            return (value,)
+        case _KIND.LPM:
+            return first, z3.If(wide, 0, value.size())
+        case _KIND.RANGE:
+            return first, z3.If(wide, full, value)
+    return first, z3.If(wide, zero, full)
+
+
+def _is_target(entry: Entry, target: Entry, fields: list[int]) -> bool:
+    """Whether an entry has the values of a target's key."""
+    return entry.table == target.table and all(entry.key[at].value == target.key[at].value for at in fields)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries of generated tests obey what the program demands of them: the engine's P4Runtime server takes all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from detour import cli
+from detour.fabric.tracing.stf import StfAdd, parse_stf
+from detour.p4.build import build
+from detour.testgen.generate import Generated, Plan, generate
+from detour.testgen.p4runtime import Entities
+from tests.ptf.p4rt import Client, Schema, WriteError
+from tests.ptf.platforms import EnginePlatform
+
+RULES = Path(__file__).parent / "rules.p4"
+BUILT = build(RULES)
+
+
+@pytest.fixture(scope="module")
+def generated() -> Generated:
+    return generate(BUILT.json, Plan(p4info=BUILT.p4info))
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    platform = EnginePlatform()
+    with Client(platform.address) as client:
+        yield client
+    platform.close()
+
+
+def _refused(client: Client, generated: Generated) -> list[str]:
+    """The tests that the server does not take, as text."""
+    entities = Entities(BUILT.json, BUILT.p4info)
+    config = Schema.load(BUILT.p4info).config(BUILT.json.read_bytes())
+    refused = []
+    for test in generated.tests:
+        client.set_pipeline(config)
+        try:
+            for each in entities.of(parse_stf(test.stf())):
+                default = getattr(each, "is_default_action", False)
+                client.write(("MODIFY" if default else "INSERT", each.encode(entities.schema)))
+        except (WriteError, ValueError) as error:  # or finsy refuses it
+            refused.append(f"{error}: {test.stf()}")
+    return refused
+
+
+def test_the_server_takes_them(client: Client, generated: Generated) -> None:
+    assert len(generated.tests) > 10
+    assert _refused(client, generated) == []
+
+
+def test_without_p4info_it_would_refuse_some(client: Client) -> None:
+    refused = _refused(client, generate(BUILT.json, Plan()))
+    rules = ("@entry_restriction is not met", "@action_restriction is not met", "@refers_to")
+    assert sum(any(rule in each for each in refused) for rule in rules) > 1
+
+
+def test_what_restrictions_exclude_is_proven_unreachable(generated: Generated) -> None:
+    assert not generated.unknown
+    excluded = [each.where for each in generated.unreachable]
+    assert any("hdr.h.id = 8" in where for where in excluded)
+    assert all("id = 8" in where or "kind == 7" in where for where in excluded)
+
+
+def test_wide_matches_are_tested_where_only_they_are_allowed(generated: Generated) -> None:
+    adds = [each for test in generated.tests for each in parse_stf(test.stf()) if isinstance(each, StfAdd)]
+    rules = [{match.field: match.number for match in each.key} for each in adds if each.table == "I.rules"]
+    assert any(key["id"].mask == 0 for key in rules)
+    assert any(key["id"].mask != 0 for key in rules)
+
+
+def test_a_p4info_that_is_none_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rules.json").write_bytes(BUILT.json.read_bytes())
+    (tmp_path / "rules.p4info.txtpb").write_text("tables { nothing: 1 }")
+    assert cli.main(["test", str(tmp_path / "rules.json")]) == 2
+    assert f"{tmp_path}/rules.p4info.txtpb: " in capsys.readouterr().err
