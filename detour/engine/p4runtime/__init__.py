@@ -24,5 +24,6 @@ from detour.engine.p4runtime.target import TargetSwitch, compile_program
 
 __all__ = [
     "Code", "Compiled", "Compiler", "EntityStore", "Note", "P4RuntimeServer", "Pipelines", "ProfileStore", "Refused",
-    "StreamClient", "TableStore", "TargetSwitch", "Tls", "compile_program", "schema", "write",
+    "StreamClient", "TableStore", "TargetSwitch", "Tls", "annotations", "compile_program", "errors", "restrictions",
+    "schema", "write",
 ]  # fmt: skip
