@@ -99,16 +99,17 @@ class Parser:
         """The ways on from the parser's start, at most so many. Each is to be finished (`finish`) before the next."""
         waiting: list[tuple[Way, str | None]] = [(start, self._first)]
         entered: Counter[str | None] = Counter()
-        given = 0
+        given, seen = 0, set[SiteKey]()
         while waiting:
-            # A state that few ways have entered first: what packets have not reached may be there.
-            number = min(range(len(waiting)), key=lambda at: entered[waiting[at][1]])
-            way, name = waiting.pop(number)
+            # First a way with a transition that none has had, then a state that few have entered.
+            order = [(way.findings.reached.keys() <= seen, entered[name]) for way, name in waiting]
+            way, name = waiting.pop(order.index(min(order)))
             if way.error or name is None:
                 if given >= most:
                     self.cut_short.add(f"the parser has more than {most} ways")
                     return
                 given += 1
+                seen.update(way.findings.reached)
                 yield way
             else:
                 entered[name] += 1
