@@ -46,13 +46,16 @@ def collect(results: Sequence[FlatRun | CollectiveRun | ClaimsRun]) -> FlatFindi
         for mine in grouped([run for run in runs if run.seed != TRAINING_SEED], _key).values()
         for equality in EQUALITIES.get(mine[0].topology, ("none",))
     ]
-    collectives = [run for run in results if isinstance(run, CollectiveRun)]
+    collective_runs = [run for run in results if isinstance(run, CollectiveRun)]
+    collectives = [
+        _collective(mine) for mine in grouped(collective_runs, lambda run: replace(_point(run), seed=0)).values()
+    ]
     claims = [claim for run in results if isinstance(run, ClaimsRun) for claim in run.claims]
     return FlatFindings(
         cells,
         goals(cells),
-        [_collective(mine) for mine in grouped(collectives, lambda run: replace(_point(run), seed=0)).values()],
-        [*claims, *packet_claims(cells)],
+        collectives,
+        [*claims, *packet_claims(cells, collectives)],
         ranked([run for run in runs if run.seed == TRAINING_SEED]),
     )
 

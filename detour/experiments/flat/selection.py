@@ -52,7 +52,7 @@ _SWITCHES_BEST, _SENDER_BEST = ("spraypoint", "REPS"), ("edge-disjoint", "PathSe
 _FEW_MATRICES = ("uniform", "random-matching", "longest-matching")
 _POLARFLY_MATRICES = (*_FEW_MATRICES, "neighbour-matching")
 _TREES = (CLOS, RATIO_CLOS, FAT_TREE)
-_COLLECTIVE_RANKS = (("ring", (64, 256)), ("all-to-all", (64, 256)), ("moe", (64,)))
+_COLLECTIVE_RANKS = (("ring", (64, 256, 1024)), ("all-to-all", (64, 256, 512)), ("moe", (64,)))
 _COLLECTIVE_DRAWS = 2
 _AT_ONCE, _AT_ONCE_BYTES = ("permutation", "adversarial"), 4 << 20
 """of Spritz, on its Slim Fly"""

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import lzma
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given
@@ -27,6 +30,7 @@ from detour.fabric.workloads.schedules import passes
 from detour.fabric.workloads.tasks import TASK_FIELDS, TaskGraph
 from detour.topo import parse_topology
 
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 LEAVES = parse_topology("leaf-spine:leaves=4,spines=4,hosts=4")
 DENSE = {
     "collective": "training-step", "hosts": "h0-h15", "tp": 2, "pp": 4, "dp": 2, "microbatches": 3, "layers": 2,
@@ -251,3 +255,20 @@ def test_experts_hold_most_weights():
 def test_models_that_do_not_divide(change, message):
     with pytest.raises(DetourError, match=message):
         ModelRun(**{"params": 13e9, "batch": 8} | change).job("gpt")
+
+
+@pytest.mark.long
+def test_the_stored_step_of_gpt_175b() -> None:
+    """The run (docs/training-step.md) took 77 minutes and is not repeated: it is of the job file's messages, none of
+    which was faster than its links."""
+    topology = parse_topology("leaf-spine:leaves=128,spines=8,hosts=8")
+    graph = read_job_run(DOCS / "jobs/gpt175b.yaml", topology).graph
+    stored = json.loads(lzma.decompress((DOCS / "gpt175b.json.xz").read_bytes()))
+    run, mtu = stored["run"], 4096
+    alone = ideal_ps(graph, wire_terms(topology, LinkSettings(), mtu)).task_ps[graph.is_message]
+    sent, finish = (np.array(stored["messages"][name]) * 1000 for name in ("sent_ns", "finish_ns"))
+    assert (finish - sent >= alone - 1000).all()
+    assert run["step_us"] == finish.max() / US
+    packets = -(-graph.tasks["bytes"][graph.is_message] // mtu)
+    assert stored["packets"] == packets.sum() + run["retransmitted"] // mtu
+    assert (run["ended_by"], run["completed"]) == ("delivered", 1.0)
