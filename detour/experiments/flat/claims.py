@@ -14,9 +14,10 @@ _RNG_PAPER, _WMP_PAPER = "RNG (arXiv 2604.15261)", "WMP-PolarFly (whitepaper v4.
 _SPRITZ = "Spritz (arXiv 2602.19567), its artefact"
 
 
-_SPRITZ_LAST_US = {"permutation": {}, "adversarial": {}}
-"""when the last of 4 MiB messages that begin at once had arrived in its artefact (Slim Fly of 1,134 hosts, 400 Gb/s,
-commit 4ea994d4 of jhlxp/eth-htsim-ocs-eps, run for this comparison): UGAL-L, and its senders at their best"""
+_SPRITZ_US = {"permutation": (267.6, 218.3, 143.6, 181.7), "adversarial": (438.0, 140.8, 225.4, 121.4)}
+"""when the last of 4 MiB messages that begin at once has arrived in its artefact (Slim Fly of 1,134 hosts, 400 Gb/s,
+SMARTT; commit 4ea994d4 of jhlxp/eth-htsim-ocs-eps, run for this comparison), with UGAL-L and with Spritz-Spray, its
+best; then the mean of all messages"""
 
 
 def packet_claims(cells: Sequence[FlatCell], collectives: Sequence[CollectiveCell] = ()) -> list[Claim]:
@@ -99,17 +100,19 @@ def _slim_fly(cells: Sequence[FlatCell]) -> list[Claim]:
 
 def _at_once(cells: Sequence[CollectiveCell]) -> list[Claim]:
     """Spritz' own workloads, beside its own simulator."""
-    theirs, ours = dict[str, float](), dict[str, float]()
-    for what, (ugal_us, sender_us) in _SPRITZ_LAST_US.items():
+    last, mean, ours = dict[str, float](), dict[str, float](), dict[str, float]()
+    for what, (ugal_us, spritz_us, mean_ugal_us, mean_spritz_us) in _SPRITZ_US.items():
         mine = {cell.routing: cell.time_us for cell in cells if (cell.topology, cell.collective) == (SLIM_FLY, what)}
         ugal, senders = mine.pop(UGAL, None), [us for way, us in mine.items() if us and way not in SWITCH_ROUTINGS]
         if ugal and senders:
-            theirs[what], ours[what] = ugal_us / sender_us - 1, ugal / min(senders) - 1
+            last[what], mean[what] = ugal_us / spritz_us - 1, mean_ugal_us / mean_spritz_us - 1
+            ours[what] = ugal / min(senders) - 1
     if not ours:
         return []
-    verdict = "yes" if all((ours[what] > 0) == (gain > 0) for what, gain in theirs.items()) else "partly"
-    what = "Messages of 4 MiB that begin at once end earlier than with UGAL-L on Slim Fly if senders choose"
-    return [claim(what, _SPRITZ, f"{_in_words(theirs)} (artefact, run here)", _in_words(ours), verdict)]
+    verdict = "yes" if all((ours[what] > 0) == (gain > 0) for what, gain in last.items()) else "partly"
+    what = "The last of 4 MiB messages that begin at once arrives earlier than with UGAL-L on Slim Fly"
+    stated = f"{_in_words(last)}; mean {_in_words(mean)} (artefact, run here)"
+    return [claim(what, _SPRITZ, stated, _in_words(ours), verdict)]
 
 
 def _switches_or_senders(cells: Sequence[FlatCell]) -> list[Claim]:
