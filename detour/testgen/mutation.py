@@ -22,6 +22,8 @@ _MOST_CHANGES = 4
 _LONGER = (0, 0, 4, 20, 40, 64, 128)
 """bytes that are put behind the packet: headers that it does not have yet"""
 _CUTS = (64, 16, 4, 1)
+_LEAST = 14
+"""bytes of a frame with an Ethernet header: interfaces send none that is shorter"""
 
 
 class Mutator:
@@ -69,7 +71,7 @@ class Mutator:
         if not self._reached([frame], port)[site]:
             return b""
         for cut in _CUTS:
-            while len(frame) > cut and self._reached([frame[:-cut]], port)[site]:
+            while len(frame) >= _LEAST + cut and self._reached([frame[:-cut]], port)[site]:
                 frame = frame[:-cut]
         return frame
 

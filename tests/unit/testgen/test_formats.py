@@ -24,7 +24,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same tests in each form."""
     folder = tmp_path_factory.mktemp("forms")
     built = build(KINDS)
-    tests = generate(built.json, Plan(most_tests=9)).tests
+    tests = generate(built.json, Plan(most_tests=9, p4info=built.p4info)).tests
     for form in ("stf", "pcap", "protobuf"):
         (folder / form).mkdir()
         for name, content in FORMATS[form](tests, Program("kinds", built.json, built.p4info)):

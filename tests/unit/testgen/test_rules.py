@@ -57,7 +57,7 @@ def test_the_server_takes_them(client: Client, generated: Generated) -> None:
 def test_without_p4info_it_would_refuse_some(client: Client) -> None:
     refused = _refused(client, generate(BUILT.json, Plan()))
     rules = ("@entry_restriction is not met", "@action_restriction is not met", "@refers_to")
-    assert sum(any(rule in each for each in refused) for rule in rules) > 1
+    assert any(rule in each for rule in rules for each in refused)
 
 
 def test_what_restrictions_exclude_is_proven_unreachable(generated: Generated) -> None:
