@@ -27,7 +27,7 @@ def _find(fault: str, keep: Path, first: int = 0, silence: float = 600.0) -> tup
     return outcome, json.loads(outcome.reproducer.read_text())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_parser_that_leaves_the_packet(tmp_path: Path) -> None:
     """Native code crashes in the child; the round alone does the same again, at the same packet."""
     outcome, kept = _find("bounds", tmp_path / "once")
@@ -57,6 +57,7 @@ def test_other_faults(fault: str, text: str, tmp_path: Path) -> None:
         assert (tmp_path / f"{outcome.reproducer.stem}.bin").read_bytes()  # type: ignore[union-attr]
 
 
+@pytest.mark.long
 def test_a_child_that_hangs(tmp_path: Path) -> None:
     """It is killed."""
     outcome, kept = _find("hang", tmp_path, silence=6.0)
@@ -77,6 +78,7 @@ def crowded() -> Iterator[None]:
     os.sched_setaffinity(0, before)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel does not tell who waits")
 def test_a_child_that_has_no_processor_does_not_hang(crowded: None, tmp_path: Path) -> None:
     """It needs 1.5 seconds of one that it has for a quarter of the time."""

@@ -29,7 +29,7 @@ from detour.experiments.placement.scenario import (
 from detour.experiments.placement.tables import ComparedRun
 from detour.experiments.reproduce import PATH_PLACEMENT, Means, reproduce
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
