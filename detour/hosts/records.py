@@ -549,7 +549,7 @@ class LanePort(NativeRecord):
 
 
 class Lease(NativeRecord):
-    """QPs that lanes have by turns. Rows 0 and 1 of the table of QPs are copied for a sender and a receiver."""
+    """QPs that lanes share (`leases`). Rows 0 and 1 of the table of QPs are copied for a sender and a receiver."""
 
     taken: Int64  # rows of the table that were ever taken
     window: Float64  # packets that a connection begins with

@@ -12,8 +12,6 @@ from detour.experiments.flat.selection import CLOS, FAT_TREE, POLARFLY, RATIO_CL
 
 _RNG_PAPER, _WMP_PAPER = "RNG (arXiv 2604.15261)", "WMP-PolarFly (whitepaper v4.0)"
 _SPRITZ = "Spritz (arXiv 2602.19567), its artefact"
-
-
 _SPRITZ_US = {"permutation": (267.6, 218.3, 143.6, 181.7), "adversarial": (438.0, 140.8, 225.4, 121.4)}
 """when the last of 4 MiB messages that begin at once has arrived in its artefact (Slim Fly of 1,134 hosts, 400 Gb/s,
 SMARTT; commit 4ea994d4 of jhlxp/eth-htsim-ocs-eps, run for this comparison), with UGAL-L and with Spritz-Spray, its

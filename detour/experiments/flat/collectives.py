@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import numpy as np
 
 from detour.base.times import US
@@ -33,7 +31,7 @@ def run(point: CollectivePoint) -> CollectiveRun:
     graph = _graph(point, network)
     ideal = ideal_ps(graph, wire_terms(network.topology, LINKS)).total_ps
     with FlatFabric(network, point, connections_of(graph, 1)) as fabric:
-        tasks = TaskRun(fabric, graph, lanes=1)
+        tasks = TaskRun(fabric, graph, lanes=1, keep=True)
         if point.routing == PLACED:
             PlacedTasks(tasks)
         while not tasks.over and fabric.now_ps < MOST_TIMES * ideal:
@@ -63,18 +61,16 @@ def permutation(network: Expander, rng: np.random.Generator) -> list[HostPair]:
 def adversarial(network: Expander, rng: np.random.Generator) -> list[HostPair]:
     """To the hosts of half of the switches each, hosts of other switches that are two links away and all by the same
     neighbour: where, as in a Slim Fly, that is the only shortest path they share its link (Spritz, "adversarial")."""
-    free: dict[int, list[int]] = defaultdict(list)
-    for host, end in enumerate(network.topology.hosts):
-        free[end.switch].append(host)
+    receivers = [[host.index for host in hosts] for hosts in network.topology.hosts_of]
+    free = [list(hosts) for hosts in receivers]
     neighbours = [{int(other) for other in row if other >= 0} for row in network.channels.neighbour]
     pairs = list[HostPair]()
     for target in rng.permutation(network.size)[: network.size // 2].tolist():
         via = int(rng.choice(sorted(neighbours[target])))
         senders = rng.permutation(sorted(neighbours[via] - neighbours[target] - {target})).tolist()
-        receivers = [host for host, end in enumerate(network.topology.hosts) if end.switch == target]
         pairs += [
             (free[sender].pop(), receiver)
-            for sender, receiver in zip(filter(free.__getitem__, senders), receivers, strict=False)
+            for sender, receiver in zip(filter(free.__getitem__, senders), receivers[target], strict=False)
         ]
     return pairs
 

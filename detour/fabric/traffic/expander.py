@@ -126,6 +126,10 @@ class ExpanderFabric(VirtualFabric):
     ) -> None:
         super().__init__(network.topology, scheme, settings, queue_pairs=queue_pairs)
 
+    def lease(self, pairs: Int64Array) -> None:
+        """Not here: connections have lists of their own, which a lease would not keep. Raises DetourError."""
+        raise DetourError(f"{len(pairs)} connections, of which each has uSID lists of its own, need queue pairs each")
+
     def connect_routed(self, pairs: Sequence[HostPair], lists: Int64Array) -> None:
         """Connections between pairs of hosts by the paths of `lists_of`; they send nothing yet. To be called once."""
         self.connect(pairs)

@@ -26,6 +26,8 @@ from detour.experiments.flat.points import (
     FlatSetting,
 )
 from detour.experiments.messages import Percentiles
+from detour.fabric.traffic import tasks
+from detour.fabric.workloads.jobs import job_by_name
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 SMALL = "rng:n=20,d=5,hosts=2"
@@ -211,3 +213,14 @@ def test_the_page_is_made_of_the_runs_beside_it(tmp_path: Path, monkeypatch: pyt
     assert (tmp_path / "docs" / "flat-fabrics.md").read_text() == (DOCS / "flat-fabrics.md").read_text()
     figures = sorted(file.name for file in (tmp_path / "docs" / "figures").iterdir())
     assert figures == ["flat-failures.svg", "flat-networks.svg", "flat-paths.svg"]
+
+
+def test_connections_with_lists_of_their_own_keep_their_queue_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are: a lease would not have the lists."""
+    asked = CollectivePoint(topology=SMALL, routing="edge-disjoint", scheme="PathSet", collective="all-to-all", ranks=8)
+    kept = collectives.run(asked)
+    monkeypatch.setattr(tasks, "_MOST_KEPT", 4)
+    assert collectives.run(asked) == kept
+    network = network_of(SMALL, 1)
+    with schemes.FlatFabric(network, asked, 64) as fabric, pytest.raises(DetourError, match="uSID lists of its own"):
+        tasks.run_tasks(fabric, job_by_name("all-to-all:bytes=1000,ranks=8", network.topology), 10**9)
