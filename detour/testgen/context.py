@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,10 +16,9 @@ from detour.base.errors import DetourError
 from detour.engine import phv
 from detour.engine.compiler.context import CompilationUnit, FunctionContext, HeaderRef, UnionRef
 from detour.engine.compiler.covering import SiteWriter
-from detour.engine.compiler.ir import TRUE, Function, Value, const
+from detour.engine.compiler.ir import FALSE, TRUE, Function, Value, const
 from detour.engine.compiler.layout import Layout
-from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import ActionIr, FieldSpec, Header, Json, Model, Stack, TableIr, one_line
+from detour.engine.compiler.model import ActionIr, Array, FieldSpec, Header, Json, Model, Stack, TableIr, one_line
 from detour.engine.compiler.slots import Slots
 from detour.engine.compiler.tracing import source_of
 from detour.testgen.state import Condition, State, conjunction, merged, z3
@@ -31,6 +30,7 @@ from detour.testgen.terms import (
     folded,
     from_vector,
     term_of,
+    vector_of,
 )
 from detour.testgen.testcase import Test
 
@@ -80,7 +80,7 @@ class Hash(NamedTuple):
 
     result: Term
     algorithm: str
-    parts: list[tuple[Term, Value]]
+    parts: list[tuple[Value, Value]]
 
 
 class Lookup(NamedTuple):
@@ -215,14 +215,10 @@ class SymbolicContext(FunctionContext):
         """whether goals and faults are noted"""
         self.given: Test | None = None
         """the test whose values all that it sets has"""
-        self.payload: Callable[[], list[Value]] = list
+        self.payload_values: Callable[[], list[Value]] = list
         self.rules: EntryRules | None = None
         self.at: Json = None
         """what is executed, for places in the source"""
-        for header in model.headers.values():
-            if (spec := header.type.variable) is not None:
-                place = self.f.at("%phv", layout.place(header, spec).offset)
-                self.f.variable_fields[place] = f"{header.name}.{spec.name}"
 
     def reach(self, site: SiteKey, conditions: Conditions) -> None:
         """Under these conditions a place is reached."""
@@ -355,10 +351,23 @@ class SymbolicContext(FunctionContext):
             raise NotModelled(f"the length of {ref.header.name}.{spec.name} depends on conditions")
         return value
 
-    def header_bits(self, ref: HeaderRef) -> list[Value]:
-        """The fields of a header as they are on the wire."""
-        values = []
-        for spec in ref.type.fields:
+    def variable_bits(self, ref: HeaderRef, spec: FieldSpec) -> Value:
+        value = self.variable_field(ref, spec)
+        return const(32, value.bits if value is not None else 0)
+
+    def copy_variable(self, dst: HeaderRef, to: FieldSpec, src: HeaderRef, of: FieldSpec) -> None:
+        self._put(f"{dst.header.name}.{to.name}", self.f.state.memory.get(f"{src.header.name}.{of.name}"))
+
+    def equal_variable(self, a: HeaderRef, of_a: FieldSpec, b: HeaderRef, of_b: FieldSpec) -> Value:
+        values = [self.variable_field(*each) or FALSE for each in ((a, of_a), (b, of_b))]
+        return self.f.compare("eq", *(self.f.resize(v, max(each.bits for each in values)) for v in values))
+
+    # -- the fields of a header together
+
+    def on_the_wire(self, ref: HeaderRef, specs: Iterable[FieldSpec]) -> list[Value]:
+        """Fields as they are in packets."""
+        values: list[Value] = []
+        for spec in specs:
             if spec.variable:
                 value = self.variable_field(ref, spec)
                 values += [value] if value is not None else []
@@ -368,32 +377,85 @@ class SymbolicContext(FunctionContext):
 
     @_writes_chosen
     def clear_header(self, ref: HeaderRef) -> None:
-        """All fields become zero; a field of variable length keeps its length."""
         for spec in ref.type.fields:
-            bits = spec.bits + spec.signed
-            if spec.variable:
-                before = self.variable_field(ref, spec)
-                bits = before.bits if before else 0
+            bits = self.variable_bits(ref, spec).const if spec.variable else spec.bits + spec.signed
             if bits:
                 self.f.store(const(bits, 0), f"{ref.header.name}.{spec.name}")
 
     @_writes_chosen
     def copy_header(self, to: HeaderRef, of: HeaderRef) -> None:
-        """Copies all fields."""
         for spec in to.type.fields:
             if spec.variable:
                 self.variable_field(of, spec)
-                self.move(f"{of.header.name}.{spec.name}", f"{to.header.name}.{spec.name}")
+                self.copy_variable(to, spec, of, spec)
             else:
-                self.store_field(to, spec, self.load_field(of, find_field(of.header, spec.name)))
+                self.store_field(to, spec, self.load_field(of, spec))
 
-    def move(self, of: str, to: str) -> None:
-        """Copies a place in memory, also one that has never been written."""
-        value = self.f.state.memory.get(of)
+    def swap_headers(self, a: Header, b: Header) -> None:
+        for spec in a.type.fields:
+            self._swap(a, b, spec.name)
+
+    def swap_validity(self, a: Header, b: Header) -> None:
+        self._swap(a, b, "$valid$")
+
+    def _swap(self, a: Header, b: Header, field: str) -> None:
+        places = f"{a.name}.{field}", f"{b.name}.{field}"
+        for place, value in zip(places, [self.f.state.memory.get(each) for each in reversed(places)], strict=True):
+            self._put(place, value)
+
+    def _put(self, place: str, value: Value | None) -> None:
+        """Sets a place in memory; None: to what it is before anything is written."""
         if value is None:
-            self.f.state.memory.pop(to, None)
+            self.f.state.memory.pop(place, None)
         else:
-            self.f.state.memory[to] = value
+            self.f.state.memory[place] = value
+
+    # -- counters, meters, registers, random numbers
+
+    def in_bounds(self, index: Value, array: Array) -> Value:
+        inside = super().in_bounds(index, array)
+        self.note_fault("index out of bounds", self.f.negate(inside))
+        return inside
+
+    def count(self, array: Array, index: Value) -> None:
+        pass
+
+    def meter(self, array: Array, index: Value) -> Value:
+        """The colour, which a test chooses by rates that packets exceed. `index`: for a direct meter, of one bit."""
+        colour = self.setting("meter", array.name, index, 2)
+        self.always(z3.ULE(term_of(colour), 2))
+        return self.f.resize(colour, 32)
+
+    def start(self) -> State:
+        """The state before anything is executed."""
+        return State(arrays={array.name: self._set_before(array) for array in self.model.registers.values()})
+
+    def _set_before(self, array: Array) -> Any:
+        """The contents of a register that the test sets."""
+        if self.given is None:
+            return register_contents(array.name, array.bits)
+        contents = z3.K(_INDEX, z3.BitVecVal(0, array.bits))
+        for each in self.given.of("register"):
+            if each.name == array.name:
+                contents = z3.Store(contents, z3.BitVecVal(each.at, _INDEX), z3.BitVecVal(each.value, array.bits))
+        return contents
+
+    def load_register(self, array: Array, index: Value) -> Value:
+        before, value = (
+            from_vector(array.bits, z3.Select(contents, term_of(index)))
+            for contents in (self._set_before(array), self.f.state.arrays[array.name])
+        )
+        self.findings.settings.append(Setting("register", array.name, self.f.state.conditions, index, before))
+        return value if self.given is None else folded(value)
+
+    def store_register(self, array: Array, index: Value, value: Value) -> None:
+        contents = self.f.state.arrays[array.name]
+        self.f.state.arrays[array.name] = z3.Store(contents, term_of(index), vector_of(value))
+
+    def random(self, low: Value, high: Value, call: Json) -> Value:
+        value = self.variable("random", 64, free=True)
+        self.assume(term_of(self.f.op("and", self.f.compare("ule", low, value), self.f.compare("ule", value, high))))
+        return value
 
     # -- validity and stacks
 
@@ -437,6 +499,14 @@ class SymbolicContext(FunctionContext):
         if otherwise:
             otherwise()
         self.f.state = merged([yes, self.f.state])
+
+
+_INDEX = z3.BitVecSort(64)
+
+
+def register_contents(name: str, bits: int) -> Any:
+    """What a register has before anything is written, as a variable."""
+    return z3.Array(name, _INDEX, z3.BitVecSort(bits))
 
 
 def _is_standard(ref: HeaderRef, spec: FieldSpec) -> bool:

@@ -365,7 +365,9 @@ class _Generator:
         texts = min(self._reasons.get(point.key, []) or self._dead_ends(point), key=len, default=())
         if texts:
             return "; ".join(texts)
-        return "no way through the parser comes there" if point.name.startswith("state ") else None
+        if point.name.startswith("state "):
+            return "no way through the parser comes there"
+        return "its condition is false on every way" if "_checksum " in point.name else None
 
     def _dead_ends(self, point: Point) -> list[tuple[str, ...]]:
         ends = self._switch.parser.dead_ends

@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""v1model's hash algorithms on bytes, as `compiler.hashes` makes native code of them."""
+"""Hashes: of bytes, as `compiler.hashes` makes native code for them, and of what z3 knows of them."""
 
 from __future__ import annotations
 
 import binascii
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial, reduce
+from itertools import groupby
+from operator import itemgetter
 
 from detour.engine.compiler.hashes import remainder
+from detour.engine.compiler.ir import TRUE, Value, const
+from detour.engine.compiler.load import find_field
+from detour.engine.compiler.model import Json, parse_hex
+from detour.testgen.context import Hash, SymbolicContext
+from detour.testgen.state import z3
+from detour.testgen.terms import NotModelled, concatenated, folded, term_of
 
 
 def _words(data: bytes, size: int) -> list[int]:
@@ -51,3 +60,76 @@ ALGORITHMS: dict[str, Callable[[bytes], int]] = {
     "xor32": partial(_xor, size=4),
     "identity": _identity,
 }
+
+
+def hash_of(algorithm: str, values: Iterable[Value]) -> int:
+    """The hash of constants, one behind the other."""
+    bits = number = 0
+    for value in values:
+        bits, number = bits + value.bits, number << value.bits | (value.const or 0)
+    size = (bits + 7) // 8
+    return ALGORITHMS[algorithm]((number << (8 * size - bits)).to_bytes(size, "big"))
+
+
+# -- in symbolic execution
+
+_BITS = 64
+_WIDTHS = {"crc16": 16, "crc32": 32, "crcCCITT": 16, "csum16": 16, "cksum16": 16, "xor16": 16, "crc16_custom": 16,
+           "crc32_custom": 32, "xor32": 32}  # fmt: skip
+Parts = list[tuple[Value, Value]]
+"""of a hash's input: whether each is there, and its value"""
+
+
+def hashed(ctx: SymbolicContext, algorithm: str, inputs: Json) -> Value:
+    """The hash of a calculation's input, 64 bits: a term for checksums, a variable for all others."""
+    parts: Parts = []
+    with suppress(NotModelled):
+        parts = [(there, value) for there, values in _inputs(ctx, inputs) for value in values]
+    if parts and algorithm in ("csum16", "cksum16") and (total := _internet_checksum(ctx, parts)) is not None:
+        return total
+    result = ctx.variable(f"hash {algorithm}", _BITS, free=True)
+    if algorithm in _WIDTHS:
+        ctx.always(z3.ULT(term_of(result), 1 << _WIDTHS[algorithm]))
+    if parts and algorithm in ALGORITHMS:
+        known = [(folded(there), folded(value)) for there, value in parts] if ctx.given is not None else []
+        if known and all(each.const is not None for part in known for each in part):
+            return const(_BITS, hash_of(algorithm, (value for there, value in known if there.const)))
+        if not any(part["type"] == "payload" for part in inputs):
+            ctx.findings.hashes.append(Hash(term_of(result), algorithm, parts))
+    return result
+
+
+def _inputs(ctx: SymbolicContext, inputs: Json) -> Iterator[tuple[Value, list[Value]]]:
+    """A payload of zeros is left out."""
+    for part in inputs:
+        match part["type"]:
+            case "hexstr":
+                yield TRUE, [const(part["bitwidth"], parse_hex(part["value"]))]
+            case "field":
+                ref = ctx.header(part["value"][0], part)
+                names = [find_field(ref.header, part["value"][1])]
+                yield TRUE if part.get("always") else ctx.is_valid(ref), ctx.on_the_wire(ref, names)
+            case "header":
+                ref = ctx.header(part["value"], part)
+                yield ctx.is_valid(ref), ctx.on_the_wire(ref, ref.type.fields)
+            case "payload":
+                yield TRUE, ctx.payload_values()
+            case other:
+                raise NotModelled(f"{other} as input of a hash")
+
+
+def _internet_checksum(ctx: SymbolicContext, parts: Parts) -> Value | None:
+    """The checksum of RFC 1071, 64 bits; None: places of parts depend on conditions in another way than by whole words
+    of 16 bits."""
+    total, f = const(32, 0), ctx.f
+    runs = [(there, [value for _, value in run]) for there, run in groupby(parts, itemgetter(0))]
+    for number, (there, values) in enumerate(runs, 1):
+        bits = sum(value.bits for value in values)
+        if bits % 16 and (number < len(runs) or bits % 8):
+            return None
+        whole = concatenated([*values, *([const(16 - bits % 16, 0)] if bits % 16 else [])])
+        words = (f.resize(f.resize(f.lshr(whole, low), 16), 32) for low in range(0, whole.bits, 16))
+        total = f.op("add", total, f.select(there, reduce(partial(f.op, "add"), words), const(32, 0)))
+    for _ in range(2):
+        total = f.op("add", f.op("and", total, const(32, 0xFFFF)), f.lshr(total, 16))
+    return f.resize(f.resize(f.op("xor", total, const(32, 0xFFFF)), 16), _BITS)

@@ -17,10 +17,12 @@ from detour.engine import phv
 from detour.engine.compiler.context import HeaderRef
 from detour.engine.compiler.covering import BRANCH
 from detour.engine.compiler.expressions import Number, boolean, exact, low, lvalue, member_of, read
-from detour.engine.compiler.ir import FALSE, TRUE, Value, const
-from detour.engine.compiler.model import Json, find, parse_hex
+from detour.engine.compiler.ir import FALSE, Value, const
+from detour.engine.compiler.model import Json, find
+from detour.engine.compiler.parser import matches, set_key
 from detour.engine.compiler.primitives import assign, assign_number
 from detour.engine.compiler.traced_steps import case_of, key_name
+from detour.testgen.calls import run_call
 from detour.testgen.context import (
     Assumption,
     Conditions,
@@ -30,11 +32,10 @@ from detour.testgen.context import (
     condition_text,
     either,
 )
-from detour.testgen.externs import run_call
 from detour.testgen.goals import note_goals
 from detour.testgen.passes import Packet
 from detour.testgen.state import State, z3
-from detour.testgen.terms import NotModelled, concatenated, folded, term_of, value_of, vector_of
+from detour.testgen.terms import NotModelled, folded, term_of, value_of, vector_of
 
 MOST_BYTES = 1500
 """of a packet"""
@@ -87,7 +88,7 @@ class Parser:
 
     def first(self) -> Way:
         """A packet that comes in."""
-        start = Way(State(), Findings(), Packet())
+        start = Way(self.ctx.start(), Findings(), Packet())
         self.enter(start)
         self.ctx.set_fixed(phv.INGRESS_PORT, self.f.resize(self.ctx.variable("port", 9), 32))
         self.ctx.set_fixed(phv.PACKET_LENGTH, self.ctx.variable("packet.length", 32))
@@ -132,7 +133,7 @@ class Parser:
                 self.ctx.always(term)
         self.ctx.set_fixed(phv.LENGTH_REGISTER, length)
         self.ctx.set_fixed(phv.INGRESS_LENGTH, length)
-        self.ctx.payload = partial(self._payload, way)
+        self.ctx.payload_values = partial(self._payload, way)
         self.ctx.set_fixed(phv.PARSER_ERROR, const(32, errors[way.error or "NoError"]))
         return replace(way, state=self.f.state.copy())
 
@@ -416,14 +417,11 @@ class Parser:
             if transition["type"] == "default":
                 default = transition
             elif parts:
-                matches = (
-                    self._in_set(transition, parts)
-                    if transition["type"] == "parse_vset"
-                    else self._matches(transition, parts)
-                )
+                in_set = transition["type"] == "parse_vset"
+                match = self._in_set(transition, parts) if in_set else folded(matches(self.f, transition, parts))
                 chosen.append(transition)
-                conditions.append(self.f.op("and", matches, self.f.negate(before)))
-                before = self.f.op("or", before, matches)
+                conditions.append(self.f.op("and", match, self.f.negate(before)))
+                before = self.f.op("or", before, match)
         key = ", ".join(key_name(each) for each in state["transition_key"])
         chosen.append(default)
         conditions.append(self.f.negate(before))
@@ -443,25 +441,9 @@ class Parser:
                 after.append((one, to))
         return after
 
-    def _matches(self, transition: Json, parts: list[Value]) -> Value:
-        """Value and mask are the components one after the other, each filled up to bytes."""
-        f, condition = self.f, TRUE
-        value = parse_hex(transition["value"])
-        mask = parse_hex(transition["mask"]) if transition.get("mask") is not None else -1
-        for part in reversed(parts):
-            size = (part.bits + 7) // 8 * 8
-            expected, m = value & ((1 << size) - 1), mask & ((1 << size) - 1)
-            if expected & m & ~((1 << part.bits) - 1):
-                condition = FALSE
-            masked = f.op("and", part, const(part.bits, m))
-            condition = f.op("and", condition, f.compare("eq", masked, const(part.bits, expected & m)))
-            value, mask = value >> size, mask >> size
-        return folded(condition)
-
     def _in_set(self, transition: Json, parts: list[Value]) -> Value:
-        """A test chooses what is in a value set: its members are the components without gaps."""
+        """A test chooses what is in a value set; of members only the bits of the mask count."""
         bits = self.ctx.model.value_sets[transition["value"]]["compressed_bitwidth"]
-        value = concatenated(parts)
-        if value.bits != bits or transition.get("mask") is not None:
-            raise NotModelled(f"a mask for the value set {transition['value']}")
-        return self.ctx.setting("member", transition["value"], value, 1)
+        key, mask = set_key(self.f, transition, parts, bits)
+        key = folded(self.f.op("and", key, const(bits, mask)))
+        return self.ctx.setting("member", transition["value"], key, 1)

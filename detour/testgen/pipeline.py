@@ -14,8 +14,9 @@ from detour.engine.compiler.ir import FALSE, TRUE, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.lookup import key_value
 from detour.engine.compiler.model import ActionCall, ActionIr, ConstEntry, Json, PipelineIr, TableIr
+from detour.engine.compiler.values import store
+from detour.testgen.calls import run_calls
 from detour.testgen.context import Lookup, SymbolicContext, condition_text, either
-from detour.testgen.externs import meter_colour, run_calls
 from detour.testgen.goals import note_goals, note_outcome
 from detour.testgen.reads import note_reads
 from detour.testgen.state import State, merged, z3
@@ -141,11 +142,10 @@ class Pipeline:
                 self._goes_to(self._after(table, None, outcome.hit))
 
     def _colour(self, table: TableIr, meter: str) -> None:
-        target = self.ctx.model.meters[meter].target
-        assert target is not None
-        ref = self.ctx.header(target[0])
-        spec = find_field(ref.header, target[1])
-        self.ctx.store_field(ref, spec, self.f.resize(meter_colour(self.ctx, meter, TRUE), spec.bits))
+        array = self.ctx.model.meters[meter]
+        assert array.target is not None
+        ref = self.ctx.header(array.target[0])
+        store(self.ctx, ref, find_field(ref.header, array.target[1]), self.ctx.meter(array, TRUE))
 
     def _after(self, table: TableIr, action: ActionIr | None, hit: bool) -> str | None:
         """Where the pipeline goes on after an action of the table, or none."""

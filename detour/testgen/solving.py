@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from detour.engine.compiler.ir import Value
-from detour.testgen.context import Conditions, Hash, Lookup
+from detour.engine.compiler.ir import Value, const
+from detour.testgen.context import Conditions, Hash, Lookup, register_contents
 from detour.testgen.entries import Searched, anything_of, chosen_entries, exact_match
-from detour.testgen.hashing import ALGORITHMS
+from detour.testgen.hashing import hash_of
 from detour.testgen.state import conjunction, z3
 from detour.testgen.switching import Execution, Output, SymbolicSwitch
 from detour.testgen.terms import Term, term_of, vector_of
@@ -149,17 +149,15 @@ class Question:
 def _known(each: Hash, model: Any) -> list[Term]:
     """That the input of a hash stays as it is, and its result is what follows."""
     known: list[Term] = []
-    bits, number = 0, 0
+    values: list[Value] = []
     for there, value in each.parts:
-        is_there = z3.is_true(model.eval(there, model_completion=True))
-        known.append(there if is_there else z3.Not(there))
+        is_there = z3.is_true(model.eval(term_of(there), model_completion=True))
+        known.append(term_of(there) if is_there else z3.Not(term_of(there)))
         if is_there:
             part = model.eval(vector_of(value), model_completion=True)
             known.append(vector_of(value) == part)
-            bits, number = bits + value.bits, number << value.bits | part.as_long()
-    size = (bits + 7) // 8
-    data = (number << (8 * size - bits)).to_bytes(size, "big")
-    return [*known, each.result == ALGORITHMS[each.algorithm](data)]
+            values.append(const(value.bits, part.as_long()))
+    return [*known, each.result == hash_of(each.algorithm, values)]
 
 
 def replayed(switch: SymbolicSwitch, test: Test) -> Test:
@@ -187,7 +185,7 @@ class Answer:
                 known.update_value(term, self._model.eval(term, model_completion=True))
         for setting in self._findings.settings:
             if setting.of == "register":
-                array = z3.Array(setting.name, z3.BitVecSort(32), z3.BitVecSort(setting.value.bits))
+                array = register_contents(setting.name, setting.value.bits)
                 known.update_value(array, self._model.eval(array, model_completion=True))
         return known
 

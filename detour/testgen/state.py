@@ -126,12 +126,10 @@ def _combined(states: list[State], terms: list[Any], conditions: tuple[Condition
             one, other = state.memory.get(name), result.memory.get(name)
             if one is not other:
                 result.memory[name] = _chosen(term, one, other)
-        for name in [*state.arrays, *(each for each in result.arrays if each not in state.arrays)]:
-            one, other = state.arrays.get(name), result.arrays.get(name)
+        for name, one in state.arrays.items():
+            other = result.arrays[name]
             if one is not other:
-                sort = (state.arrays if one is not None else result.arrays)[name].sort()
-                first = z3.Const(name, sort)  # what it is before anything is written
-                result.arrays[name] = z3.If(term, first if one is None else one, first if other is None else other)
+                result.arrays[name] = z3.If(term, one, other)
     return result
 
 

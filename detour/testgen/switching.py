@@ -4,22 +4,22 @@ the deparser."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
 
 from detour.engine import phv
+from detour.engine.compiler.calculations import update_checksums, verify_checksums
 from detour.engine.compiler.covering import STATEMENT
-from detour.engine.compiler.expressions import boolean
-from detour.engine.compiler.ir import TRUE, Value, const
+from detour.engine.compiler.deparser import deparser_of
+from detour.engine.compiler.ir import Value, const
 from detour.engine.compiler.layout import Layout
-from detour.engine.compiler.load import find_field
-from detour.engine.compiler.model import Json, Model, find
+from detour.engine.compiler.model import Model
 from detour.engine.compiler.slots import assign_slots
-from detour.engine.compiler.values import store
 from detour.testgen.anything import anything, operations
+from detour.testgen.calls import run_calls
 from detour.testgen.context import Conditions, Findings, SymbolicContext, either
-from detour.testgen.externs import hashed, run_calls
+from detour.testgen.hashing import hashed
 from detour.testgen.parsing import Parser, Way
 from detour.testgen.passes import Packet, keep, replicated
 from detour.testgen.pipeline import Pipeline
@@ -75,6 +75,7 @@ class SymbolicSwitch:
         self.model = model
         self.ctx = SymbolicContext(model, Layout(model), assign_slots(model), fixed, proves)
         self.ctx.rules = rules
+        self.ctx.hashes = partial(hashed, self.ctx)
         self.f = self.ctx.f
         self.parser = Parser(self.ctx, effort)
         self.goes_round = not operations(model).isdisjoint(("resubmit", "recirculate"))
@@ -112,24 +113,29 @@ class SymbolicSwitch:
 
     def _run(self, result: Execution, way: Way) -> None:
         parsed = self.parser.finish(way)
-        self._verify()
-        self.ctx.set_fixed(phv.EXITED, const(32, 0))
-        self._ingress.run()
+        self._run_ingress()
         self._after_ingress(result, parsed)
+
+    def _run_ingress(self) -> None:
+        """Verifies checksums and runs ingress."""
+        for place in (phv.CHECKSUM_ERROR, phv.EXITED):
+            self.ctx.set_fixed(place, const(32, 0))
+        with self.ctx.giving_up():
+            self.ctx.set_fixed(phv.CHECKSUM_ERROR, self.f.resize(verify_checksums(self.ctx), 32))
+        self._ingress.run()
 
     def any_packet(self) -> Findings:
         """All that can become of packets, whatever the parser makes of them: what this does not reach no packet does.
         `not_followed` of the result says what may have been left out."""
         ctx = self.ctx
-        ctx.findings, self.f.state = Findings(), State()
+        ctx.findings, self.f.state = Findings(), ctx.start()
         anything(ctx, self.goes_round)
         result = Execution(ctx.findings, Packet(), (), 0, ctx.fixed(phv.PACKET_LENGTH), ctx.fixed(phv.INGRESS_PORT))
         way = Way(State(), ctx.findings, result.packet)
-        self._verify()
-        self._ingress.run()
+        self._run_ingress()
         self._after_ingress(result, way)
         if any(name.startswith("clone_") for name in operations(self.model)):
-            self.f.state = State()
+            self.f.state = ctx.start()
             anything(ctx, True, all_headers=True)
             self._run_egress(result, way, self.f.resize(ctx.variable("clone port", 9), 32))
         return result.findings
@@ -139,7 +145,7 @@ class SymbolicSwitch:
         ctx, packet = self.ctx, test.packet
         frame = const(8 * len(packet.frame), int.from_bytes(packet.frame, "big"))
         ctx.given, ctx.notes = test, False
-        way = Way(State(), Findings(), Packet([frame]), least=len(packet.frame), most=len(packet.frame))
+        way = Way(ctx.start(), Findings(), Packet([frame]), least=len(packet.frame), most=len(packet.frame))
         self.parser.enter(way)
         ctx.set_fixed(phv.INGRESS_PORT, const(32, packet.port))
         ctx.set_fixed(phv.PACKET_LENGTH, const(32, len(packet.frame)))
@@ -262,61 +268,23 @@ class SymbolicSwitch:
         if not self.f.state.dead:
             self._deparse(result, way, port)
 
-    # -- checksums and the deparser
-
-    def _checksums(self, use: str) -> Iterator[Json]:
-        return (c for c in self.model.json.get("checksums") or [] if c.get(use, True))
-
-    def _computed(self, checksum: Json) -> Value:
-        calculation = find(self.model.calculations, checksum["calculation"], "calculation", checksum)
-        return hashed(self.ctx, calculation["algo"], calculation["input"], checksum)
-
-    def _for_each(self, use: str, run: Callable[[Json], None]) -> None:
-        """Runs something for each checksum whose condition holds."""
-        for c in self._checksums(use):
-            with self.ctx.giving_up():
-                condition = boolean(self.ctx, c["if_cond"]) if c.get("if_cond") is not None else TRUE
-                if use == "verify":
-                    condition = self.f.op("and", self.ctx.is_valid(self.ctx.header(c["target"][0])), condition)
-                place = f"{use}_checksum {'.'.join(c['target'])}"
-                for conditions in self.f.state.branches(*either(condition), [place, ""])[:1]:
-                    self.ctx.reach((STATEMENT, place, ""), conditions)
-                self.ctx.when(condition, lambda c=c: run(c))
-
-    def _verify(self) -> None:
-        self.ctx.set_fixed(phv.CHECKSUM_ERROR, const(32, 0))
-
-        def check(c: Json) -> None:
-            ref = self.ctx.header(c["target"][0])
-            spec = find_field(ref.header, c["target"][1])
-            have = self.f.resize(self.ctx.load_field(ref, spec), 64, spec.signed)
-            wrong = self.f.compare("ne", self._computed(c), have)
-            before = self.ctx.fixed(phv.CHECKSUM_ERROR)
-            self.ctx.set_fixed(phv.CHECKSUM_ERROR, self.f.op("or", before, self.f.resize(wrong, 32)))
-
-        self._for_each("verify", check)
-
-    def _update(self, c: Json) -> None:
-        ref = self.ctx.header(c["target"][0])
-        store(self.ctx, ref, find_field(ref.header, c["target"][1]), self._computed(c))
+    # -- the deparser
 
     def _deparse(self, result: Execution, way: Way, port: Value) -> None:
         ctx = self.ctx
-        self._for_each("update", self._update)
-        deparsers = self.model.json.get("deparsers") or []
-        chosen: dict[str, Any] = (
-            next((d for d in deparsers if d["name"] == "deparser"), deparsers[0]) if deparsers else {}
-        )
-        run_calls(ctx, chosen.get("primitives") or [], "deparser")
+        with ctx.giving_up():
+            update_checksums(ctx)
+        order, primitives = deparser_of(self.model, "deparser")
+        run_calls(ctx, primitives, "deparser")
         headers: list[tuple[Value, list[Value]]] = []
-        for name in chosen.get("order", ()):
+        for name in order:
             ref = ctx.header(name)
             valid = ctx.is_valid(ref)
             branches = self.f.state.branches(*either(valid), [f"{name} is valid", f"{name} is not valid"])
             ctx.reach((STATEMENT, f"deparser emit {name}", ""), branches[0])
             if valid.const != 0 and not ctx.proves:
                 with ctx.giving_up():
-                    headers.append((valid, ctx.header_bits(ref)))
+                    headers.append((valid, ctx.on_the_wire(ref, ref.type.fields)))
         again = self._fork(self._is_set(phv.RECIRCULATE), "recirculate")
         rest, truncate = way.packet.rest(8 * way.at), ctx.fixed(phv.TRUNCATE)
         result.outputs.append(Output(self.f.state.conditions, port, headers, rest, truncate))

@@ -89,8 +89,6 @@ class SymbolicFunction(Function):
     def __init__(self) -> None:
         super().__init__("symbolic")
         self.state = State()
-        self.variable_fields: dict[str, str] = {}
-        """fields of variable length, by the addresses that they have for the compiler"""
 
     def op(self, name: str, a: Value, b: Value) -> Value:
         known = self.folded(name, a, b)
@@ -173,15 +171,9 @@ class SymbolicFunction(Function):
     def load_pointer(self, address: str) -> str:
         raise NotModelled("memory of the switch")
 
-    def call(self, bits: int, name: str, args: Any) -> Value:
-        """Only the comparison of fields of variable length, by the addresses of their bytes."""
-        if name != "rt_variable_equal":
-            raise NotModelled(f"the function {name}")
-        values = [self.state.memory.get(self.variable_fields[at], FALSE) for at in (args[0], args[2])]
-        if any(value.bits == UNKNOWN_WIDTH for value in values):
-            raise NotModelled("a field of variable length whose length depends on conditions")
-        wide = max(value.bits for value in values)
-        return self.compare("eq", *(self.resize(value, wide) for value in values))
+    def alloca(self, kind: str, align: int = 8) -> str:
+        self._names += 1
+        return f"%v{self._names}"
 
 
 class _Everything(set[str]):

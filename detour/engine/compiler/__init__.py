@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from detour.engine.compiler.program import Program
 
 __all__ = [
-    "Program", "context", "covering", "expressions", "hashes", "ir", "layout", "load", "lookup", "model", "older",
-    "portable", "primitives", "program", "slots", "traced_steps", "tracing", "values",
+    "Program", "actions", "calculations", "context", "covering", "deparser", "expressions", "hashes", "ir", "layout",
+    "load", "lookup", "model", "older", "parser", "portable", "primitives", "program", "slots", "traced_steps",
+    "tracing", "values",
 ]  # fmt: skip
 
 

@@ -13,7 +13,6 @@ from detour.engine.compiler.context import FunctionContext, HeaderRef
 from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.model import FieldSpec
 from detour.engine.compiler.runtime import runtime
-from detour.engine.compiler.values import set_variable_bits, variable_bytes, variable_data
 
 _WORD_BITS = 64
 
@@ -74,12 +73,12 @@ def extract(ctx: FunctionContext, ref: HeaderRef, base: str, variable: Value | N
         if spec.variable:
             assert variable is not None
             count = f.lshr(f.resize(variable, 64), 3)
-            data = variable_data(ctx, ref, spec, write=True)
+            data = ctx.variable_data(ref, spec, write=True)
             if bit % 8 == 0:
                 f.copy(data, f.at(base, bit // 8), count)
             else:
                 f.call_void(runtime(ctx.module, "get_bits"), [data, base, const(64, bit), count])
-            set_variable_bits(ctx, ref, spec, variable)
+            ctx.set_variable_bits(ref, spec, variable)
             # What follows keeps its phase, because the length is a number of bytes.
             base = f.at(base, count)
         else:
@@ -97,8 +96,8 @@ def emit(ctx: FunctionContext, ref: HeaderRef, base: str) -> Value:
         return const(64, put_all(f, base, 0, (field_bits(ctx, ref, s) for s in fields)) // 8)
     at = fields.index(spec)
     bit = put_all(f, base, 0, (field_bits(ctx, ref, s) for s in fields[:at]))
-    count = variable_bytes(ctx, ref, spec)
-    put_variable(ctx, base, const(64, bit), variable_data(ctx, ref, spec), count)
+    count = ctx.variable_bytes(ref, spec)
+    put_variable(ctx, base, const(64, bit), ctx.variable_data(ref, spec), count)
     rest = f.at(base, count)
     end = put_all(f, rest, bit, (field_bits(ctx, ref, s) for s in fields[at + 1 :]))
     return f.op("add", count, const(64, end // 8))

@@ -23,7 +23,7 @@ from detour.engine.compiler.ir import FALSE, TRUE, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import FieldSpec, Json, check_width, find, parse_hex, refuse
 from detour.engine.compiler.runtime import runtime
-from detour.engine.compiler.values import store, variable_bits, variable_bytes, variable_data
+from detour.engine.compiler.values import store
 
 _MAX_INPUT_BYTES = 1 << 16  # without the payload; it lies on the stack
 
@@ -99,8 +99,8 @@ class _Buffer:
                     continue
                 bit = put_all(f, base, bit, run)
                 run = []
-                count = variable_bytes(ctx, ref, spec)
-                put_variable(ctx, base, const(64, bit), variable_data(ctx, ref, spec), count)
+                count = ctx.variable_bytes(ref, spec)
+                put_variable(ctx, base, const(64, bit), ctx.variable_data(ref, spec), count)
                 base = f.at(base, count)
                 extra = f.op("add", extra, count)
             bit = put_all(f, base, bit, run)
@@ -121,8 +121,8 @@ class _Buffer:
             for spec in specs:
                 self.loose = f.load(64, position, 8)
                 if spec.variable:
-                    bits = f.resize(variable_bits(ctx, ref, spec), 64)
-                    put_variable(ctx, self.start, self.loose, variable_data(ctx, ref, spec), f.lshr(bits, 3))
+                    bits = f.resize(ctx.variable_bits(ref, spec), 64)
+                    put_variable(ctx, self.start, self.loose, ctx.variable_data(ref, spec), f.lshr(bits, 3))
                     self.loose = f.op("add", self.loose, bits)
                 else:
                     self._put_loose(field_bits(ctx, ref, spec))
@@ -151,6 +151,8 @@ def hash_of(ctx: FunctionContext, algorithm: str, inputs: Json, at: Json = None,
     """The hash of a calculation's input, i64. `slot`: where its parameters are, if they can be set."""
     if algorithm not in ALGORITHMS:
         raise refuse(f"hash algorithm '{algorithm}'", at)
+    if ctx.hashes is not None:
+        return ctx.hashes(algorithm, inputs)
     f = ctx.f
     if ctx.trace:
         ctx.trace.hashed = None

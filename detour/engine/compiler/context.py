@@ -17,7 +17,9 @@ from detour.engine.compiler.ir import FALSE, TRUE, Module, Value, const
 from detour.engine.compiler.layout import TEMPORARY, FieldPlace, Layout
 from detour.engine.compiler.log_ring import LogFormat
 from detour.engine.compiler.model import ActionIr, FieldSpec, Header, HeaderType, Json, Model, Stack, refuse
+from detour.engine.compiler.runtime import runtime
 from detour.engine.compiler.slots import DROP_PORT_SLOT, Slots
+from detour.engine.compiler.switch_memory import SwitchMemory
 from detour.engine.compiler.tracing import RecordWriter
 
 PARSE = "(ptr noalias align 8 %sw, ptr noalias align 8 %phv, ptr noalias readonly %pkt, i64 %length) nounwind"
@@ -62,7 +64,7 @@ class CompilationUnit:
     log_formats: list[LogFormat] = field(default_factory=list)
 
 
-class FunctionContext:
+class FunctionContext(SwitchMemory):
     """A function being written, with `%sw` and `%phv` as parameters."""
 
     def __init__(self, program: CompilationUnit, head: str) -> None:
@@ -75,6 +77,7 @@ class FunctionContext:
         self.payload: tuple[str, Value] | None = None
         self.frame: str | None = None  # memory of the function's temporaries
         self.widths: dict[tuple[int, int], tuple[int, bool]] = {}  # (expression, action): bits, signed
+        self.hashes: Callable[[str, Json], Value] | None = None  # algorithm, input: the hash, where there is no code
 
     def make_frame(self, function: str) -> None:
         """Memory for the temporaries of a function, zero as metadata are for a new packet."""
@@ -83,18 +86,7 @@ class FunctionContext:
             self.frame = self.f.alloca(f"[{size} x i8]")
             self.f.clear(self.frame, size)
 
-    # -- memory of the switch and the fixed part of the PHV
-
-    def slot(self, index: int) -> str:
-        """The pointer in a slot of the state block."""
-        return self.f.load_pointer(self.f.at("%sw", 8 * index))
-
-    def word(self, index: int) -> Value:
-        """The word in a slot of the state block."""
-        return self.f.load(64, self.f.at("%sw", 8 * index), 8)
-
-    def fixed(self, offset: int, bits: int = 32) -> Value:
-        return self.f.load(bits, self.f.at("%phv", offset), 4)
+    # -- the fixed part of the PHV
 
     def set_fixed(self, offset: int, value: Value) -> None:
         self.f.store(value, self.f.at("%phv", offset), 4)
@@ -168,6 +160,78 @@ class FunctionContext:
         place = self.place(ref, spec)
         v = self.f.resize(value, 8 * place.size, spec.signed)
         self.f.store(v, self.address(ref, place.offset, write=True), place.align)
+
+    # -- fields of variable length
+
+    def variable_bits(self, ref: HeaderRef, spec: FieldSpec) -> Value:
+        """Current length in bits, i32."""
+        return self.inside(ref, self.f.load(32, self.address(ref, self.place(ref, spec).length), 4))
+
+    def variable_bytes(self, ref: HeaderRef, spec: FieldSpec) -> Value:
+        """Current length in bytes, i64."""
+        return self.f.lshr(self.f.resize(self.variable_bits(ref, spec), 64), 3)
+
+    def set_variable_bits(self, ref: HeaderRef, spec: FieldSpec, bits: Value) -> None:
+        self.f.store(self.f.resize(bits, 32), self.address(ref, self.place(ref, spec).length, write=True), 4)
+
+    def variable_data(self, ref: HeaderRef, spec: FieldSpec, write: bool = False) -> str:
+        return self.address(ref, self.place(ref, spec).offset, write)
+
+    def copy_variable(self, dst: HeaderRef, to: FieldSpec, src: HeaderRef, of: FieldSpec) -> None:
+        """Copies length and bytes, as far as they fit."""
+        bits = self.variable_bits(src, of)
+        fits = self.f.compare("ule", bits, const(32, to.bits))
+        bits = self.f.select(fits, bits, const(32, to.bits))
+        count = min(to.bits, of.bits) // 8
+        self.f.copy(self.variable_data(dst, to, True), self.variable_data(src, of), count)
+        self.set_variable_bits(dst, to, bits)
+
+    def equal_variable(self, a: HeaderRef, of_a: FieldSpec, b: HeaderRef, of_b: FieldSpec) -> Value:
+        """BMv2 compares the values as numbers, whatever the lengths."""
+        name = runtime(self.module, "variable_equal")
+        args: list[str | Value] = []
+        for ref, spec in ((a, of_a), (b, of_b)):
+            bits = self.f.resize(self.variable_bits(ref, spec), 64)
+            args += [self.variable_data(ref, spec), self.f.lshr(bits, 3)]
+        return self.f.call(1, name, args)
+
+    # -- the fields of a header together
+
+    def clear_header(self, ref: HeaderRef) -> None:
+        """All fields become zero; a field of variable length keeps its length, as in BMv2."""
+        spec = ref.type.variable
+        bits = self.variable_bits(ref, spec) if spec else None
+        base = self.address(ref, self.layout.base[ref.header.name], write=True)
+        self.f.clear(base, self.layout.shape(ref.type).size)
+        if spec and bits:
+            self.set_variable_bits(ref, spec, bits)
+
+    def copy_header(self, to: HeaderRef, of: HeaderRef) -> None:
+        """Copies all fields between headers of the same type."""
+        base_to, base_of = (self.layout.base[r.header.name] for r in (to, of))
+        size = self.layout.shape(to.type).size
+        self.f.copy(self.address(to, base_to, write=True), self.address(of, base_of), size)
+
+    def swap_headers(self, a: Header, b: Header) -> None:
+        """Exchanges all fields, without validity."""
+        base = self.layout.base
+        self._swap_bytes(base[a.name], base[b.name], self.layout.shape(a.type).size)
+
+    def swap_validity(self, a: Header, b: Header) -> None:
+        self._swap_bytes(self.layout.valid[a.name], self.layout.valid[b.name], 1)
+
+    def _swap_bytes(self, one: int, other: int, size: int) -> None:
+        f = self.f
+        a, b = f.at("%phv", one), f.at("%phv", other)
+        if size == 1:
+            x, y = f.load(8, a), f.load(8, b)
+            f.store(y, a)
+            f.store(x, b)
+        elif size:
+            spare = f.alloca(f"[{size} x i8]")
+            f.copy(spare, a, size)
+            f.copy(a, b, size)
+            f.copy(b, spare, size)
 
     # -- validity
 

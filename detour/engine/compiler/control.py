@@ -15,7 +15,6 @@ from detour.engine.compiler.ir import FALSE, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.lookup import lookup_function, pack_key
 from detour.engine.compiler.model import ActionIr, ActionProfileIr, Json, PipelineIr, TableIr, refuse
-from detour.engine.compiler.primitives import count_packet, meter_colour
 from detour.engine.compiler.slots import key_layout, record_head
 from detour.engine.compiler.values import store
 
@@ -162,12 +161,12 @@ class _Graph:
             f.store(f.load(64, f.at("%sw", 8 * slots.NOW), 8), f.at(record, 8 * slots.TOUCHED), 8)
         if table.with_counters:
             at = 8 * slots.entry_counter(table)
-            count_packet(ctx, f.at(record, at), f.at(record, at + 8))
+            ctx.count_at(f.at(record, at), f.at(record, at + 8))
         if table.direct_meter:
             array = ctx.model.meters[table.direct_meter]
             row = steps.row_of(f, table, record, base)
             meters = ctx.slot(ctx.slots.tables[table.name] + slots.METERS)
-            colour = meter_colour(ctx, f.at(meters, f.op("mul", row, const(64, 8 * slots.METER_WORDS))), array.unit)
+            colour = ctx.meter_at(f.at(meters, f.op("mul", row, const(64, 8 * slots.METER_WORDS))), array.unit)
             assert array.target is not None
             ref = ctx.header(array.target[0])
             store(ctx, ref, find_field(ref.header, array.target[1]), colour)

@@ -21,7 +21,7 @@ from detour.engine.compiler.model import Json, Model, check_width, parse_hex, re
 from detour.engine.compiler.portable import INGRESS_DEPARSER
 
 
-def _deparser(model: Model, name: str) -> tuple[list[str], list[Json]]:
+def deparser_of(model: Model, name: str) -> tuple[list[str], list[Json]]:
     """Names of headers in order, and primitives."""
     deparsers = model.json.get("deparsers") or []
     if not deparsers:
@@ -33,7 +33,7 @@ def _deparser(model: Model, name: str) -> tuple[list[str], list[Json]]:
 def max_header_bytes(model: Model) -> int:
     """The most that a deparser writes."""
     names = ("deparser", INGRESS_DEPARSER)
-    return max(sum(model.header(h).type.max_bytes for h in _deparser(model, name)[0]) for name in names)
+    return max(sum(model.header(h).type.max_bytes for h in deparser_of(model, name)[0]) for name in names)
 
 
 def write_deparser(program: CompilationUnit) -> None:
@@ -68,7 +68,7 @@ def _look_at_payload(ctx: FunctionContext) -> None:
 def _deparse(ctx: FunctionContext, name: str, end: str) -> None:
     """Runs a deparser; `end`: a variable for the number of bytes written."""
     f = ctx.f
-    order, primitives = _deparser(ctx.model, name)
+    order, primitives = deparser_of(ctx.model, name)
     run_primitives(ctx, primitives, name)
 
     def write(ref: HeaderRef) -> None:

@@ -18,7 +18,7 @@ from detour.engine.compiler.ir import FALSE, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import FieldSpec, Json, Stack, find, parse_hex, refuse
 from detour.engine.compiler.runtime import runtime
-from detour.engine.compiler.values import clamp, equal_variable
+from detour.engine.compiler.values import clamp
 
 _COMPARE = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _ARITHMETIC = {"+": "add", "-": "sub", "*": "mul"}
@@ -189,7 +189,7 @@ def _equal(ctx: FunctionContext, left: Json, right: Json) -> Value:
             return same
     variable = [_variable(ctx, e) for e in (left, right)]
     if variable[0] and variable[1]:
-        return equal_variable(ctx, *variable[0], *variable[1])
+        return ctx.equal_variable(*variable[0], *variable[1])
     a, b, _ = _unify(ctx, exact(ctx, left), exact(ctx, right))
     return ctx.f.compare("eq", a, b)
 
@@ -211,7 +211,7 @@ def _equal_headers(ctx: FunctionContext, a: HeaderRef, b: HeaderRef) -> Value:
     same = ctx.f.op("and", ctx.is_valid(a), ctx.is_valid(b))
     for spec in a.type.fields:
         if spec.variable:
-            equal = equal_variable(ctx, a, spec, b, spec)
+            equal = ctx.equal_variable(a, spec, b, spec)
         else:
             equal = ctx.f.compare("eq", ctx.load_field(a, spec), ctx.load_field(b, spec))
         same = ctx.f.op("and", same, equal)

@@ -19,11 +19,10 @@ from detour.engine.compiler.calculations import verify_checksums
 from detour.engine.compiler.context import PARSE, CompilationUnit, FunctionContext, HeaderRef
 from detour.engine.compiler.covering import BRANCH
 from detour.engine.compiler.expressions import Number, boolean, constant, exact, low, lvalue, member_of, read
-from detour.engine.compiler.ir import FALSE, TRUE, Value, const
+from detour.engine.compiler.ir import FALSE, TRUE, Function, Value, const
 from detour.engine.compiler.model import MAX_HEADER_BYTES, Json, Stack, check_width, find, parse_hex, refuse
 from detour.engine.compiler.portable import EGRESS_PARSER, V1MODEL
 from detour.engine.compiler.primitives import assign, assign_number
-from detour.engine.compiler.values import variable_bytes
 
 _MAX_VISITS = 4096  # states entered on cycles; BMv2 would not return
 
@@ -237,7 +236,7 @@ class _Parser:
         bits = self._length(length)
         self.require(f.compare("eq", f.op("and", bits, const(64, 7)), const(64, 0)), "ParserInvalidArgument")
         # BMv2 adds the length that the field had before; it is 0 unless the header was extracted already.
-        before = variable_bytes(ctx, ref, spec)
+        before = ctx.variable_bytes(ref, spec)
         need = f.op("add", f.op("add", fixed, before), f.lshr(bits, 3))
         self.require_bytes(need)
         self.require(f.compare("ule", need, const(64, ref.type.max_bytes)), "HeaderTooShort")
@@ -310,7 +309,7 @@ class _Parser:
             if not parts:
                 continue
             yes, no = self._label(t["next_state"]), f.block("case")
-            cond = self._in_set(t, parts) if t["type"] == "parse_vset" else self._matches(t, parts)
+            cond = self._in_set(t, parts) if t["type"] == "parse_vset" else matches(f, t, parts)
             if self.ctx.trace or self.ctx.cover:
                 leave = f.block("leave")
                 f.branch(cond, leave, no)
@@ -341,40 +340,12 @@ class _Parser:
         n = read(self.ctx, *lvalue(self.ctx, k))
         return self.f.resize(n.value, n.value.bits - n.signed)
 
-    def _matches(self, t: Json, parts: list[Value]) -> Value:
-        """Value and mask are the components one after the other, each filled up to bytes."""
-        f = self.f
-        value = parse_hex(t["value"])
-        mask = parse_hex(t["mask"]) if t.get("mask") is not None else -1
-        cond = TRUE
-        for v in reversed(parts):
-            size = (v.bits + 7) // 8 * 8
-            low_bits = (1 << size) - 1
-            expected, m = value & low_bits, mask & low_bits
-            full = (1 << v.bits) - 1
-            if expected & m & ~full:
-                cond = FALSE  # bits that the component does not have
-            masked = f.op("and", v, const(v.bits, m)) if m & full != full else v
-            cond = f.op("and", cond, f.compare("eq", masked, const(v.bits, expected & m)))
-            value >>= size
-            mask >>= size
-        return cond
-
     def _in_set(self, t: Json, parts: list[Value]) -> Value:
         """Compares with the members of a value set one after the other."""
         ctx, f = self.ctx, self.f
         slot = find(ctx.slots.value_sets, t["value"], "value set", t)
         bits = ctx.model.value_sets[t["value"]]["compressed_bitwidth"]
-        if sum(p.bits for p in parts) != bits:
-            raise refuse(f"value set '{t['value']}' of {bits} bits in a select of another width", t)
-        packed = const(bits, 0)
-        for p in parts:
-            packed = f.op("or", f.shl(packed, p.bits), f.resize(p, bits))
-        mask = (1 << bits) - 1
-        if t.get("mask") is not None:
-            if len(parts) > 1 and any(p.bits % 8 for p in parts):  # BMv2 has a mask for whole bytes only
-                raise refuse(f"value set '{t['value']}' with a mask over parts that are not whole bytes", t)
-            mask &= parse_hex(t["mask"])
+        packed, mask = set_key(f, t, parts, bits)
         wide = f.resize(packed, (bits + 63) // 64 * 64)
         return self._search(ctx.slot(slot), ctx.word(slot + 1), wide, const(wide.bits, mask))
 
@@ -394,6 +365,41 @@ class _Parser:
         f.jump(head)
         f.enter(done)
         return f.compare("ne", f.load(8, is_member), const(8, 0))
+
+
+def matches(f: Function, transition: Json, parts: list[Value]) -> Value:
+    """i1: value and mask are those of the components one after the other, each filled up to bytes."""
+    value = parse_hex(transition["value"])
+    mask = parse_hex(transition["mask"]) if transition.get("mask") is not None else -1
+    cond = TRUE
+    for v in reversed(parts):
+        size = (v.bits + 7) // 8 * 8
+        low_bits = (1 << size) - 1
+        expected, m = value & low_bits, mask & low_bits
+        full = (1 << v.bits) - 1
+        if expected & m & ~full:
+            cond = FALSE  # bits that the component does not have
+        masked = f.op("and", v, const(v.bits, m)) if m & full != full else v
+        cond = f.op("and", cond, f.compare("eq", masked, const(v.bits, expected & m)))
+        value >>= size
+        mask >>= size
+    return cond
+
+
+def set_key(f: Function, transition: Json, parts: list[Value], bits: int) -> tuple[Value, int]:
+    """The components without gaps, which a value set of so many bits is searched for, and the mask for that."""
+    name, mask = transition["value"], transition.get("mask")
+    if sum(p.bits for p in parts) != bits:
+        raise refuse(f"value set '{name}' of {bits} bits in a select of another width", transition)
+    packed = const(bits, 0)
+    for p in parts:
+        packed = f.op("or", f.shl(packed, p.bits), f.resize(p, bits))
+    full = (1 << bits) - 1
+    if mask is None:
+        return packed, full
+    if len(parts) > 1 and any(p.bits % 8 for p in parts):  # BMv2 has a mask for whole bytes only
+        raise refuse(f"value set '{name}' with a mask over parts that are not whole bytes", transition)
+    return packed, full & parse_hex(mask)
 
 
 def _cyclic(states: dict[str, Json]) -> set[str]:

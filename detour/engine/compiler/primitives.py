@@ -14,12 +14,10 @@ from detour.engine.compiler.calculations import hash_by
 from detour.engine.compiler.context import FunctionContext, HeaderRef, UnionRef
 from detour.engine.compiler.expressions import Number, exact, header, loggable, low, lvalue, stack_name, union
 from detour.engine.compiler.ir import Value, const
-from detour.engine.compiler.layout import container
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.log_ring import RING_WORDS, LogFormat
 from detour.engine.compiler.model import Array, Json, Stack, named, parse_hex, refuse
-from detour.engine.compiler.runtime import runtime
-from detour.engine.compiler.slots import COUNTER_USED, LOG, METER_WORDS, NOW, RECENT_ERROR
+from detour.engine.compiler.slots import LOG, RECENT_ERROR
 
 Write = Callable[[FunctionContext, list[Json], Json], None]
 """compiles a call, given its parameters and itself"""
@@ -75,7 +73,7 @@ def assign(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     spec = find_field(ref.header, name, call)
     if spec.variable:
         src, of = lvalue(ctx, args[1])
-        values.assign_variable(ctx, ref, spec, src, find_field(src.header, of, call))
+        ctx.copy_variable(ref, spec, src, find_field(src.header, of, call))
     elif spec.signed or spec.saturating:
         values.store(ctx, ref, spec, *exact(ctx, args[1]))
     else:
@@ -232,14 +230,7 @@ def _random(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     lo, hi = low(ctx, args[1], 64), low(ctx, args[2], 64)
 
     def draw() -> None:
-        r = f.call(64, runtime(ctx.module, "random"), ["%sw"])
-        span = f.op("add", f.op("sub", hi, lo), const(64, 1))
-        scaled = f.op("mul", f.resize(r, 128), f.resize(span, 128))
-        part = f.resize(f.lshr(scaled, 64), 64)
-        if ctx.trace:
-            part = ctx.trace.choice(f, "random", part, span, call)
-        v = f.select(f.compare("eq", span, const(64, 0)), r, part)
-        assign_number(ctx, args[0], Number(f.op("add", lo, v), False))
+        assign_number(ctx, args[0], Number(ctx.random(lo, hi, call), False))
 
     ctx.when(f.compare("ule", lo, hi), draw)
 
@@ -255,43 +246,19 @@ def _at_index(ctx: FunctionContext, what: str, e: Json, index: Json, then: Calla
     if array.direct:
         raise refuse(f"there is no {what} '{e['value']}'", e)
     i = ctx.f.resize(low(ctx, index, 32), 64)
-    ctx.when(ctx.f.compare("ult", i, const(64, array.size)), lambda: then(array, i))
-
-
-def count_packet(ctx: FunctionContext, packets_at: str, bytes_at: str) -> None:
-    """Adds one packet and its ingress length."""
-    f = ctx.f
-    f.store(f.op("add", f.load(64, packets_at, 8), const(64, 1)), packets_at, 8)
-    size = f.resize(ctx.fixed(phv.INGRESS_LENGTH), 64)
-    f.store(f.op("add", f.load(64, bytes_at, 8), size), bytes_at, 8)
+    ctx.when(ctx.in_bounds(i, array), lambda: then(array, i))
 
 
 @primitive("count", 2, extern=Extern({"index": (1, 32)}, of=0))
 def _count(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    def add(array: Array, i: Value) -> None:
-        slot = ctx.slots.counters[array.name]
-        ctx.f.store(const(64, 1), ctx.f.at("%sw", 8 * (slot + COUNTER_USED)), 8)
-        at = ctx.f.at(ctx.slot(slot), ctx.f.shl(i, 4))
-        count_packet(ctx, at, ctx.f.at(at, 8))
-
-    _at_index(ctx, "counter", args[0], args[1], add)
-
-
-def meter_colour(ctx: FunctionContext, row: str, unit: str) -> Value:
-    """Runs the meter in that row; the colour, i32."""
-    f = ctx.f
-    now = ctx.word(NOW)
-    amount = const(64, 1) if unit == "packets" else f.resize(ctx.fixed(phv.INGRESS_LENGTH), 64)
-    return f.call(32, runtime(ctx.module, "meter"), [row, now, amount])
+    _at_index(ctx, "counter", args[0], args[1], ctx.count)
 
 
 def execute_meter(ctx: FunctionContext, args: list[Json], colour: Callable[[FunctionContext, Value], Value]) -> None:
     """Runs a meter of an array; `colour` numbers what comes of it."""
 
     def run(array: Array, i: Value) -> None:
-        offset = ctx.f.op("mul", i, const(64, 8 * METER_WORDS))
-        row = ctx.f.at(ctx.slot(ctx.slots.meters[array.name]), offset)
-        assign_number(ctx, args[2], Number(colour(ctx, meter_colour(ctx, row, array.unit)), False))
+        assign_number(ctx, args[2], Number(colour(ctx, ctx.meter(array, i)), False))
 
     _at_index(ctx, "meter", args[0], args[1], run)
 
@@ -301,18 +268,10 @@ def _meter(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     execute_meter(ctx, args, lambda ctx, colour: colour)
 
 
-def _cell(ctx: FunctionContext, array: Array, i: Value) -> tuple[str, int]:
-    """Address and size of a register."""
-    size = container(array.bits)
-    return ctx.f.at(ctx.slot(ctx.slots.registers[array.name]), ctx.f.op("mul", i, const(64, size))), size
-
-
 @primitive("register_read", 3, extern=Extern({"index": (2, 32)}, result=0, of=1))
 def _register_read(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     def read(array: Array, i: Value) -> None:
-        at, size = _cell(ctx, array, i)
-        v = ctx.f.resize(ctx.f.load(8 * size, at, min(size, 8)), array.bits)
-        assign_number(ctx, args[0], Number(v, False))
+        assign_number(ctx, args[0], Number(ctx.load_register(array, i), False))
 
     _at_index(ctx, "register", args[1], args[2], read)
 
@@ -320,9 +279,7 @@ def _register_read(ctx: FunctionContext, args: list[Json], call: Json) -> None:
 @primitive("register_write", 3, extern=Extern({"index": (1, 32)}, of=0))
 def _register_write(ctx: FunctionContext, args: list[Json], call: Json) -> None:
     def write(array: Array, i: Value) -> None:
-        v = low(ctx, args[2], array.bits)
-        at, size = _cell(ctx, array, i)
-        ctx.f.store(ctx.f.resize(v, 8 * size), at, min(size, 8))
+        ctx.store_register(array, i, low(ctx, args[2], array.bits))
 
     _at_index(ctx, "register", args[0], args[1], write)
 

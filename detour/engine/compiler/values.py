@@ -7,7 +7,6 @@ from detour.engine import phv
 from detour.engine.compiler.context import FunctionContext, HeaderRef, UnionRef
 from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.model import FieldSpec, Header, Stack, refuse
-from detour.engine.compiler.runtime import runtime
 
 
 def clamp(f: Function, v: Value, signed: bool, width: int, to_signed: bool) -> Value:
@@ -42,47 +41,6 @@ def store(ctx: FunctionContext, ref: HeaderRef, spec: FieldSpec, v: Value, signe
     ctx.store_field(ref, spec, cut(ctx, v, signed, spec))
 
 
-# -- variable-length fields
-
-
-def variable_bits(ctx: FunctionContext, ref: HeaderRef, spec: FieldSpec) -> Value:
-    """Current length in bits, i32."""
-    return ctx.inside(ref, ctx.f.load(32, ctx.address(ref, ctx.place(ref, spec).length), 4))
-
-
-def variable_bytes(ctx: FunctionContext, ref: HeaderRef, spec: FieldSpec) -> Value:
-    """Current length in bytes, i64."""
-    return ctx.f.lshr(ctx.f.resize(variable_bits(ctx, ref, spec), 64), 3)
-
-
-def set_variable_bits(ctx: FunctionContext, ref: HeaderRef, spec: FieldSpec, bits: Value) -> None:
-    ctx.f.store(ctx.f.resize(bits, 32), ctx.address(ref, ctx.place(ref, spec).length, write=True), 4)
-
-
-def variable_data(ctx: FunctionContext, ref: HeaderRef, spec: FieldSpec, write: bool = False) -> str:
-    return ctx.address(ref, ctx.place(ref, spec).offset, write)
-
-
-def assign_variable(ctx: FunctionContext, dst: HeaderRef, to: FieldSpec, src: HeaderRef, of: FieldSpec) -> None:
-    """Copies length and bytes, as far as they fit."""
-    bits = variable_bits(ctx, src, of)
-    fits = ctx.f.compare("ule", bits, const(32, to.bits))
-    bits = ctx.f.select(fits, bits, const(32, to.bits))
-    count = min(to.bits, of.bits) // 8
-    ctx.f.copy(variable_data(ctx, dst, to, True), variable_data(ctx, src, of), count)
-    set_variable_bits(ctx, dst, to, bits)
-
-
-def equal_variable(ctx: FunctionContext, a: HeaderRef, of_a: FieldSpec, b: HeaderRef, of_b: FieldSpec) -> Value:
-    """BMv2 compares the values as numbers, whatever the lengths."""
-    name = runtime(ctx.module, "variable_equal")
-    args: list[str | Value] = []
-    for ref, spec in ((a, of_a), (b, of_b)):
-        bits = ctx.f.resize(variable_bits(ctx, ref, spec), 64)
-        args += [variable_data(ctx, ref, spec), ctx.f.lshr(bits, 3)]
-    return ctx.f.call(1, name, args)
-
-
 # -- headers
 
 
@@ -90,13 +48,7 @@ def add_header(ctx: FunctionContext, ref: HeaderRef) -> None:
     """setValid(): an invalid header becomes valid with all fields zero, and the packet longer."""
 
     def make() -> None:
-        # The length of a variable-length field stays, as in BMv2.
-        spec = ref.type.variable
-        bits = variable_bits(ctx, ref, spec) if spec else None
-        base = ctx.address(ref, ctx.layout.base[ref.header.name], write=True)
-        ctx.f.clear(base, ctx.layout.shape(ref.type).size)
-        if spec and bits:
-            set_variable_bits(ctx, ref, spec, bits)
+        ctx.clear_header(ref)
         ctx.set_valid(ref, True)
         _change_length(ctx, "add", ref)
 
@@ -118,7 +70,7 @@ def _change_length(ctx: FunctionContext, op: str, ref: HeaderRef) -> None:
     """Change the packet's length by the size of a header on the wire."""
     before, size, spec = ctx.fixed(phv.LENGTH_REGISTER), const(32, ref.type.bits // 8), ref.type.variable
     if spec is not None:
-        size = ctx.f.op("add", size, ctx.f.lshr(variable_bits(ctx, ref, spec), 3))
+        size = ctx.f.op("add", size, ctx.f.lshr(ctx.variable_bits(ref, spec), 3))
     ctx.set_fixed(phv.LENGTH_REGISTER, ctx.f.op(op, before, size))
 
 
@@ -136,9 +88,7 @@ def assign_header(ctx: FunctionContext, dst: HeaderRef, src: HeaderRef) -> None:
                 of = next(s for s in src.type.fields if s.name == to.name)
                 ctx.store_field(dst, to, ctx.load_field(src, of))
             return
-        base_to, base_of = (ctx.layout.base[r.header.name] for r in (dst, src))
-        size = ctx.layout.shape(dst.type).size
-        ctx.f.copy(ctx.address(dst, base_to, write=True), ctx.address(src, base_of), size)
+        ctx.copy_header(dst, src)
 
     ctx.when(ctx.is_valid(src), copy, lambda: ctx.set_valid(dst, False))
 
@@ -197,22 +147,7 @@ def _invalidate(ctx: FunctionContext, stack: Stack, elements: range) -> None:
 
 
 def _swap(ctx: FunctionContext, a: tuple[Header, ...], b: tuple[Header, ...]) -> None:
-    f, lay = ctx.f, ctx.layout
-    pairs = list(zip(a, b, strict=True))
-    for x, y in pairs:
-        size = lay.shape(x.type).size
-        _swap_bytes(f, f.at("%phv", lay.base[x.name]), f.at("%phv", lay.base[y.name]), size)
-    for x, y in pairs:
-        _swap_bytes(f, f.at("%phv", lay.valid[x.name]), f.at("%phv", lay.valid[y.name]), 1)
-
-
-def _swap_bytes(f: Function, a: str, b: str, size: int) -> None:
-    if size == 1:
-        x, y = f.load(8, a), f.load(8, b)
-        f.store(y, a)
-        f.store(x, b)
-    elif size:
-        spare = f.alloca(f"[{size} x i8]")
-        f.copy(spare, a, size)
-        f.copy(a, b, size)
-        f.copy(b, spare, size)
+    for x, y in zip(a, b, strict=True):
+        ctx.swap_headers(x, y)
+    for x, y in zip(a, b, strict=True):
+        ctx.swap_validity(x, y)
