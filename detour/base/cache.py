@@ -47,7 +47,7 @@ class Cache:
         self._top = top
 
     def folder(self) -> Folder:
-        """Where they are kept."""
+        """Return where they are kept."""
         return Folder(self._top(), *self._parts)
 
     def get(self, name: str) -> bytes | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where detour's own files are."""
+"""Places of detour's own files."""
 
 from __future__ import annotations
 

@@ -366,7 +366,7 @@ def _place(error: BaseException) -> str | None:
 
 
 def _beginning(file: str, name: str | None) -> str:
-    """Where a name of a file is defined, as far as that can be told."""
+    """Return where a name of a file is defined, as far as that can be told."""
     lines = read_bytes(Path(file)).decode(errors="replace").splitlines() if name else []
     defined = re.compile(rf"(?:(?:async )?def |class )?{re.escape(name or '')}\b")
     line = next((number for number, line in enumerate(lines, 1) if defined.match(line)), None)

@@ -64,6 +64,6 @@ def names(kind: type[NativeRecord]) -> tuple[str, ...]:
 
 
 def offsets(kind: type[NativeRecord]) -> dict[str, int]:
-    """Where in a row each of its fields begins, in order."""
+    """Return where in a row each of its fields begins, in order."""
     fields: Any = kind.dtype.fields or {}
     return {name: fields[name][1] for name in names(kind)}

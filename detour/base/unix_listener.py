@@ -60,7 +60,7 @@ class UnixServerSocket:
 
     @property
     def temporary(self) -> Path:
-        """Where to bind first: in the same folder."""
+        """Return where to bind first: in the same folder."""
         direct = self._absolute.parent / self._name
         if len(os.fsencode(direct)) <= UNIX_PATH_BYTES:
             return direct
@@ -148,7 +148,7 @@ class UnixServerSocket:
             raise self._refusal(why)
 
     def _try(self) -> None:
-        """Whether the folder takes sockets is known only when one is made."""
+        """Return whether the folder takes sockets is known only when one is made."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             try:
                 probe.bind(os.fspath(self.temporary))

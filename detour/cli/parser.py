@@ -128,7 +128,7 @@ def operation(commands: Any, name: str, run: CommandFunction, *, wide: bool = Fa
 
 
 def destination(parameter: str) -> str:
-    """Where a command has a parameter of its operation: `--name` is the fabric's."""
+    """Return where a command has a parameter of its operation: `--name` is the fabric's."""
     return "what" if parameter == "name" else parameter
 
 

@@ -75,7 +75,7 @@ def _connected(options: argparse.Namespace) -> Iterator[Api]:
 
 
 def _socket_of(switch: str | None) -> tuple[str, str]:
-    """Where a switch is reached, and its name there."""
+    """Return where a switch is reached, and its name there."""
     if switch is None:
         raise DetourError("name a switch of the running fabric, like s0, or give --thrift-port")
     from detour.fabric.daemon.state_dir import StateDir

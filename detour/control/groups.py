@@ -68,8 +68,8 @@ def one_shots(stored: Iterable[Stored], profiles: Mapping[str, str]) -> set[str]
 
 
 def grouped(target: Iterable[Entity], held: Sequence[Stored], profiles: Mapping[str, str]) -> list[Stored]:
-    """What a switch that holds `held` is to store for the entities of `target`. `profiles`: the action profile of a
-    table. A set stays with its entry if the table has none, or where sets do so on the switch (`one_shots`)."""
+    """Return what a switch that holds `held` is to store for the entities of `target`. `profiles`: the action profile
+    of a table. A set stays with its entry if the table has none, or where sets do so on the switch (`one_shots`)."""
     apart = one_shots(held, profiles)
     stored: list[Stored] = []
     entries: dict[_Set, list[TableEntry]] = {}

@@ -57,7 +57,7 @@ def check_policy(topology: Topology, policy: Policy) -> None:
 
 
 def route_bounds(topology: Topology, policy: Policy, failures: Failures = NONE) -> Bounds:
-    """How many switches packets may pass by the plan for them."""
+    """Return how many switches packets may pass by the plan for them."""
     if policy.routing.most_switches is None:
         return bounds(topology, failures)
     most = policy.routing.most_switches(topology, policy, failures)

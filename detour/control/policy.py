@@ -63,7 +63,7 @@ Ecn: TypeAlias = NoMarking | StepMarking | RedMarking
 
 @dataclass(frozen=True)
 class Routing(WithParameters):
-    """Who chooses between shortest path and detour to another group, and how: a plugin (`control.routings`).
+    """Choice between shortest path and detour to another group: a plugin (`control.routings`).
 
     `program`: the P4 program that does it. `entries`: what a live switch gets beyond the routes, of topology, policy,
     failures and switch; None: detours by the UDP source port, as senders choose them (fabric.p4). `check`: raises

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where P4Runtime is served: addresses, TLS, and the thread in which gRPC lives.
+"""Serving of P4Runtime: addresses, TLS, and the thread in which gRPC lives.
 
 An endpoint takes its addresses first, so that one that cannot be had is told at once, and listens when it serves.
 Between the two the engine is loaded, which takes seconds; who connects meanwhile is refused, and may try again.

@@ -29,7 +29,7 @@ _NO_GROUPS = np.full(MAX_GROUP + 1, -1, np.int32)
 
 @dataclass(frozen=True)
 class CloneSessionState:
-    """Where clones go, and to how many bytes they are cut (0: not)."""
+    """Receivers of clones, and the bytes to which clones are cut (0: not)."""
 
     replicas: tuple[PortInstance, ...]
     length: int = 0
@@ -91,7 +91,7 @@ class Replication:
 
     @property
     def blocks(self) -> NDArray[np.int32]:
-        """Where the offsets lead to."""
+        """Return where the offsets lead to."""
         return self._blocks.array
 
     def set_group(self, group: int, replicas: Sequence[PortInstance] | None) -> None:

@@ -58,7 +58,7 @@ class Attachment:
 
     @property
     def ring_address(self) -> int:
-        """Where the ring begins, 0 if there is none."""
+        """Return where the ring begins, 0 if there is none."""
         return 0 if self.ring is None else np.frombuffer(self.ring, np.uint8).ctypes.data
 
     def rebind(self, index: int) -> None:

@@ -35,7 +35,7 @@ class Percentiles:
 
     @classmethod
     def of(cls, values: NDArray[Any]) -> Percentiles:
-        """Those of some values, to three digits."""
+        """Percentiles of some values, to three digits."""
         return cls(*(round(float(value), 3) for value in (values.mean(), *np.percentile(values, (50, 90, 99)))))
 
 

@@ -246,7 +246,7 @@ class Means:
 
 
 def default_store(name: str) -> Path | None:
-    """Where the points of an experiment are kept unless a file is named; None if this user has no home."""
+    """Return where the points of an experiment are kept unless a file is named; None if this user has no home."""
     try:
         return cache_dir() / "results" / f"{name}.jsonl"
     except OSError as error:

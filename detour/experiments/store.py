@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a sweep keeps its finished points: one JSON line each, appended and synced, so that a kill loses none.
+"""Store of a sweep's finished points: one JSON line each, appended and synced, so that a kill loses none.
 
 A point is finished only under the sources that computed it: the key covers a version string, and results of
 other versions stay in the file unread.

@@ -110,9 +110,9 @@ class FabricMetric(Struct, frozen=True):
 
 
 class ServedAt(Struct, frozen=True):
-    """Where the engine serves P4Runtime. `socket`: of this user alone; `address`: the one that others may reach, which
-    is the socket too if none was asked for; `reach`: who can. `thrift`: the socket of BMv2's runtime API of all
-    switches, of this user alone."""
+    """Addresses at which the engine serves P4Runtime. `socket`: of this user alone; `address`: the one that others may
+    reach, which is the socket too if none was asked for; `reach`: who can. `thrift`: the socket of BMv2's runtime API
+    of all switches, of this user alone."""
 
     socket: str
     address: str

@@ -323,7 +323,7 @@ def _prefetch_sent(hs: Handle, i: int, q: QueuePair) -> None:
 
 @inner()
 def _prefetch_answer(hs: Handle, host: int) -> None:
-    """Where the next answer of a host is written that waits for its uplink."""
+    """Return where the next answer of a host is written that waits for its uplink."""
     ring = host_row(hs, host).ctl
     place = ring.tail & (cfg_row(hs).control_depth - 1) if ring.tail != ring.head else 0
     prefetch_lines(record_address(ctl_row(hs, host, place)), _CTL_BYTES)

@@ -32,7 +32,7 @@ def checked_in(source: Path) -> Build:
 
 
 def is_current(source: Path) -> bool:
-    """Whether the build of a program is what the compiler makes of it. Raises `Refused`: the program has errors."""
+    """Return whether a program's build is what the compiler makes of it. Raises `Refused`: the program has errors."""
     old = checked_in(source)
     with tempfile.TemporaryDirectory() as folder:
         new = _compile(source, _in(Path(folder), source))

@@ -48,7 +48,7 @@ class Variable(Declaration):
 
     @property
     def is_output(self) -> bool:
-        """Whether a call writes the argument."""
+        """Return whether a call writes the argument."""
         return self.direction in ("out", "inout")
 
 

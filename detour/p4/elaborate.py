@@ -47,7 +47,7 @@ class Block:
         self.type, self.declaration = self.node.type, self.node.type.declaration
 
     def value(self, expression: core.Expression) -> Value:
-        """What an expression is worth in this instance: a block for an instance, else a folded expression."""
+        """Evaluate an expression in this instance: a block for an instance, else a folded expression."""
         match expression:
             case core.Ref():
                 return self._reference(expression)
@@ -87,7 +87,7 @@ class Block:
         return value.value if isinstance(value, core.EnumMember) else None
 
     def largest_wins(self, table: core.Table) -> bool:
-        """Whether of entries the one with the largest priority wins, as it does unless the table says otherwise."""
+        """Return whether the entry with the largest priority wins, as it does unless the table says otherwise."""
         value = table.properties.get("largest_priority_wins")
         return value is None or self.number(value) != 0
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What BMv2 executes: values, calls of primitives, blocks of them, tables and the objects of a program.
+"""BMv2 programs as Python objects: values, calls of primitives, blocks of them, tables and the objects of a
+program.
 
 Actions, controls and parsers are graphs of blocks. A block has calls, and an end that says what comes next. `bmv2`
 writes an action as one list with jumps, a control as tables and conditions, a parser as states.
@@ -139,7 +140,7 @@ class Call:
 
 @dataclass(slots=True)
 class End:
-    """What follows a block. Without targets, nothing: the parser accepts, the control or action is over."""
+    """Successors of a block. Without targets, nothing: the parser accepts, the control or action is over."""
 
     span: Span = NOWHERE
     targets: list[Block] = field(default_factory=list)
@@ -270,7 +271,7 @@ class Program:
     """Objects that are declared when they are used first."""
 
     def declare(self, name: str) -> bool:
-        """Whether an object is used for the first time."""
+        """Return whether an object is used for the first time."""
         is_new = name not in self.declared
         self.declared.add(name)
         return is_new

@@ -45,7 +45,7 @@ class Macros:
         return name in self._macros
 
     def used_in(self, tokens: Sequence[Token]) -> bool:
-        """Whether one of the tokens may be a macro's name."""
+        """Return whether one of the tokens may be a macro's name."""
         macros = self._macros
         return any(token[1] in macros for token in tokens)
 

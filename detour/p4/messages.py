@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the compiler tells its user: errors and warnings, each at a place."""
+"""Messages of the compiler to its user: errors and warnings, each at a place."""
 
 from __future__ import annotations
 

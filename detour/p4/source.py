@@ -80,7 +80,7 @@ class Span(NamedTuple):
         return Span(self.file, self.start, last.end) if last.file is self.file else self
 
     def holds(self, other: Span) -> bool:
-        """Whether another place begins inside of this one."""
+        """Return whether another place begins inside of this one."""
         return other.file is self.file and self.start <= other.start < self.end
 
     def __str__(self) -> str:

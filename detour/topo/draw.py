@@ -55,8 +55,8 @@ def svg(topology: Topology, routes: Sequence[tuple[str, str, Sequence[int]]] = (
 
 
 def places(topology: Topology) -> Places:
-    """Where switches and hosts are drawn: groups of a Dragonfly on a circle, tiers of a Clos in rows, the switches of
-    other networks on one circle."""
+    """Return where switches and hosts are drawn: groups of a Dragonfly on a circle, tiers of a Clos in rows, the
+    switches of other networks on one circle."""
     if topology.family == "dragonfly":
         switches = _dragonfly_places(topology)
     elif any(switch.tier for switch in topology.switches):

@@ -53,7 +53,7 @@ def _splits(text: str) -> list[tuple[str, str]]:
 
 
 def _near(name: str, names: Sequence[str]) -> Sequence[str]:
-    """Those that are meant, perhaps."""
+    """Return names that may be meant."""
     import difflib
 
     return difflib.get_close_matches(name, names, 3) or names[:_SHOWN]

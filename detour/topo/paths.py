@@ -180,7 +180,7 @@ def path_usids(topology: Topology, path: SwitchPath, target: Host) -> tuple[int,
 
 
 def _usid(topology: Topology, at: int, stop: int) -> int:
-    """What leads from a switch to a stop: the uA of the link where there are several, else the uN."""
+    """Return the uSID that leads from a switch to a stop: the uA of the link where there are several, else the uN."""
     number, switch = divmod(stop, len(topology.switches))
     links = topology.links_between(at, switch)
     if len(links) < 2:
@@ -260,7 +260,7 @@ def usid_list_text(topology: Topology, path: SwitchPath, target: int) -> str:
 
 
 def _number(part: str) -> int | None:
-    """What a part of a list says by number: `p3`, `800c`, `0x2`; None: nothing."""
+    """Parse a part of a list given by number: `p3`, `800c`, `0x2`; None: nothing."""
     if re.fullmatch("p[0-9]{1,3}", part):
         return address.adjacency_function(int(part[1:]))
     return int(part, 16) if re.fullmatch("(0x)?[0-9a-fA-F]{1,8}", part) else None

@@ -82,8 +82,8 @@ def _compiled(entry: NativeEntry) -> Any:
 
 
 def _syntax_error(error: Exception, otherwise: tuple[str, int]) -> SyntaxError:
-    """What Numba says of a function that it cannot compile, in one line, with the innermost place that is not detour's
-    own, or `otherwise`."""
+    """Describe, in Numba's words, a function that it cannot compile, in one line, with the innermost place that is not
+    detour's own, or `otherwise`."""
     plain = _COLOUR.sub("", str(error))
     lines = [line.strip() for line in plain.splitlines()]
     text = next((line for line in lines if line and not line.startswith("Failed in ")), "it cannot be compiled")

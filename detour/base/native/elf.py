@@ -66,7 +66,7 @@ class LoadedObject:
         return base
 
     def address(self, name: str) -> int:
-        """Where a function begins; 0 if there is none."""
+        """Return where a function begins; 0 if there is none."""
         return self._functions.get(name, 0)
 
 
@@ -111,7 +111,7 @@ class Image:
         return self._names[symbol.name : self._names.index(0, symbol.name)].decode()
 
     def _append(self, content: bytes, alignment: int) -> int:
-        """Where it begins."""
+        """Return where it begins."""
         self.content += bytes(-len(self.content) % max(alignment, 1)) + content
         return len(self.content) - len(content)
 

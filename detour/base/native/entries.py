@@ -78,7 +78,7 @@ class NativeEntry(Native):
 
     @cached_property
     def address(self) -> int:
-        """Where it is."""
+        """Return where it is."""
         return self._find(self.symbol)
 
     @cached_property

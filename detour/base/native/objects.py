@@ -120,7 +120,7 @@ class NativeCode:
             self._find = engine.get_function_address
 
     def address(self, name: str) -> int:
-        """Where a function begins; KeyError if there is none."""
+        """Return where a function begins; KeyError if there is none."""
         address = self._find(name)
         if not address:
             raise KeyError(f"the object file has no function {name}")

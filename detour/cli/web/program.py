@@ -84,8 +84,8 @@ class ProgramAnswers:
         return self._shelf.keep(as_json(traced), f"{len(frame)} bytes by port {port}")
 
     def _edit(self, edited: EditedProgram, name: str, texts: Any) -> dict[str, Any]:
-        """What `check`, `run` or `save` gives. `run` sends the last packet through the new program: `packet` is its
-        trace."""
+        """Return the answer to `check`, `run` or `save`. `run` sends the last packet through the new program: `packet`
+        is its trace."""
         if name == "save":
             return {"saved": edited.save()}
         if not isinstance(texts, dict):

@@ -27,7 +27,7 @@ _GAP = 0.01
 
 
 class _Columns(NamedTuple):
-    """What flows use: of flow j channels `channel[begin[j]:begin[j + 1]]`, `share` of each; `pair` (flows,)."""
+    """Channels of flows: flow j has `channel[begin[j]:begin[j + 1]]`, `share` of each; `pair` (flows,)."""
 
     begin: Int64Array
     channel: Int64Array

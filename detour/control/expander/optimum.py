@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a network can carry whatever its routing: the largest throughput over *all* paths, between two bounds.
+"""Capacity of a network whatever its routing: the largest throughput over *all* paths, between two bounds.
 
 The programme of `throughput` has a column for every path of every pair, far too many. It is solved over a few of them
 (column generation: Ford and Fulkerson, Management Science 1958). The prices of its channels say which others would
@@ -76,7 +76,7 @@ def _cheapest_paths(
     sources: Int32s1, begin: Int64s1, targets: Int32s1, ch: Channels, prices: Floats1, price: Floats1, length: UInt8s1,
     columns: UInt8s2,
 ) -> None:  # fmt: skip
-    """Those from sources[i] to targets[begin[i]:begin[i+1]], by the places of these."""
+    """Return the cheapest paths from sources[i] to targets[begin[i]:begin[i+1]], by the places of these."""
     n = ch.neighbour.shape[0]
     cost, before, taken = np.empty(n), np.empty(n, np.int64), np.empty(n, np.int64)
     wanted = np.zeros(n, np.int64)
@@ -122,7 +122,7 @@ class _Pricing:
         return _Cheapest(price[back], length[back], columns[back])
 
     def bound(self, prices: FloatArray, cheapest: _Cheapest) -> float:
-        """What no routing exceeds."""
+        """Return an upper bound for every routing."""
         return float(prices @ self.capacity) / float(self.amount @ cheapest.price)
 
 

@@ -22,7 +22,7 @@ _CHUNK = 1_000
 
 
 class _Joined(NamedTuple):
-    """Of some pairs (A, J): whether there is a path, and its columns (A, J, 4)."""
+    """Paths of some pairs (A, J): whether there is one, and its columns (A, J, 4)."""
 
     there: BoolArray
     columns: Int32Array

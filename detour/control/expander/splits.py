@@ -24,8 +24,9 @@ from detour.topo.expander.network import Expander
 
 
 class NextHops(NamedTuple):
-    """Of one `target`: `first` and `onward` (switches, columns) whether traffic of a switch's own hosts, and traffic
-    from other switches, goes over a column; `level` (switches,): falls by at least 1 with every hop onward."""
+    """Next hops towards one `target`: `first` and `onward` (switches, columns) whether traffic of a switch's own hosts,
+    and traffic from other switches, goes over a column; `level` (switches,): falls by at least 1 with every hop
+    onward."""
 
     target: int
     first: BoolArray

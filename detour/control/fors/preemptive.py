@@ -237,8 +237,8 @@ def _coloured(state: _Remaining, src: Int64Array, dst: Int64Array, colour: np.nd
 
 
 def _length(state: _Remaining, matching: Matching, shortest: int) -> int:
-    """How long a phase may last until the rest no longer fits into the rest of the time, at least `shortest` bytes, and
-    never longer than its longest message."""
+    """Return how long a phase may last until the rest no longer fits into the rest of the time, at least `shortest`
+    bytes, and never longer than its longest message."""
     message = state.left[matching.src, matching.dst]
     longest = int(message.max())
     most = longest

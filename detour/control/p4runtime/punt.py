@@ -49,7 +49,7 @@ _TRANSIT_MEASUREMENT = b"\x00\x3e\x04"
 
 @dataclass(frozen=True)
 class UpperLayer:
-    """Where the extension headers of an IPv6 packet end."""
+    """End of the extension headers of an IPv6 packet."""
 
     protocol: int
     offset: int  # from the IPv6 header on

@@ -273,7 +273,7 @@ def _disturb(g, lists, chain, side, u, draw):
 
 @PLACEMENT.entry
 def _shake(g: Coloured, lists: _Lists, chain: _Chain, members: Int32s2) -> None:
-    """Where a vertex or a group cannot be relieved, other edges there change their colour, which makes nothing worse,
+    """Recolour other edges where a vertex or a group cannot be relieved, which makes nothing worse,
     and it is tried again."""
     _, vertices, colours = g.load.shape
     draw = np.int64(1)

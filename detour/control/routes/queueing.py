@@ -72,7 +72,7 @@ def plan_trimming(policy: Policy) -> Iterator[TableEntry]:
 
 
 def plan_channels(topology: Topology, switch: Switch, policy: Policy) -> Iterator[TableEntry]:
-    """Where packets go on in the next channel; the last one keeps them, but in an expander.
+    """Plan where packets go on in the next channel; the last one keeps them, but in an expander.
 
     There it is where a path has come down and goes up again, and behind the last channel there is a class that is not
     lossless (`plan_transitions`): nothing can deadlock, however packets are led. Elsewhere it is
@@ -142,7 +142,7 @@ def marking_action(ecn: Ecn, packet_bytes: int) -> Action | None:
 
 
 def plan_punting(policy: Policy) -> Iterator[CloneSession | MeterConfig]:
-    """Where copies for the controller go, and how many packets it takes."""
+    """Plan where copies for the controller go, and how many packets it takes."""
     yield CloneSession(schema.CPU_COPY_SESSION, (Replica(CPU_PORT, 1),))
     rate, burst = policy.punt_rate, policy.punt_burst
     for reason in schema.PUNT_REASONS:

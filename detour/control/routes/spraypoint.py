@@ -57,8 +57,8 @@ class SpraypointParameters:
 
 
 class Pointing(NamedTuple):
-    """Of one destination: `level` (switches,) 0 at the destination, 1 in WP0, 2 in WP1..., `UNREACHED` where no path
-    leads there; `next_hop` (switches, columns) whether a switch points over that column."""
+    """Pointing to one destination: `level` (switches,) 0 at the destination, 1 in WP0, 2 in WP1..., `UNREACHED` where
+    no path leads there; `next_hop` (switches, columns) whether a switch points over that column."""
 
     level: Int32Array
     next_hop: BoolArray
@@ -149,7 +149,7 @@ def _planned(topology: Topology, settings: SpraypointParameters, failures: Failu
 
 
 def plan_spraypoint(topology: Topology, policy: Policy, failures: Failures, switch: Switch) -> Iterator[Entity]:
-    """What a live switch needs to spray and to point (spraypoint.p4), its routes to other switches' hosts among it."""
+    """Plan what a switch needs to spray and to point (spraypoint.p4), its routes to other switches' hosts among it."""
     settings: SpraypointParameters = policy.routing.parameters
     graph = live_graph(topology, failures)
     if settings.per_packet:
@@ -171,7 +171,7 @@ def plan_spraypoint(topology: Topology, policy: Policy, failures: Failures, swit
 
 
 def most_switches(topology: Topology, policy: Policy, failures: Failures) -> int:
-    """How many switches packets may pass: the first one, and a way down from the highest level."""
+    """Return how many switches packets may pass: the first one, and a way down from the highest level."""
     plan = _planned(topology, policy.routing.parameters, failures)
     return 2 + max((int(pointing.level.max()) for pointing in plan.values()), default=0)
 

@@ -132,7 +132,7 @@ class Replicas:
         self._handles = Handles()
 
     def replicas(self, group: int) -> list[PortInstance]:
-        """Where copies for a group go, in this order."""
+        """Return where copies for a group go, in this order."""
         places: list[PortInstance] = []
         for handle in self.groups.get(group, ()):
             node = self.nodes[handle]

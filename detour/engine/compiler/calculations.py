@@ -29,7 +29,7 @@ _MAX_INPUT_BYTES = 1 << 16  # without the payload; it lies on the stack
 
 
 class _Buffer:
-    """Where the input is written. `base` is the byte at which the current run begins, `bit` counts from it."""
+    """Buffer of the input. `base` is the byte at which the current run begins, `bit` counts from it."""
 
     def __init__(self, ctx: FunctionContext, size: int, payload: Value | None) -> None:
         f = ctx.f

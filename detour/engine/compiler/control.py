@@ -60,7 +60,7 @@ class _Graph:
         self.queue: list[str] = []
 
     def label(self, name: str | None) -> str:
-        """Where a node's block is; null is the end of the pipeline."""
+        """Return where a node's block is; null is the end of the pipeline."""
         if name is None:
             return self.end
         if name not in self.labels:
@@ -175,7 +175,7 @@ class _Graph:
                 ctx.trace.record(f, "extern_call", values, at=table.json, extern="direct_meter", of=array.name)
 
     def _followers(self, table: TableIr, action: ActionIr | None) -> tuple[str, str]:
-        """Where the pipeline goes after an action of the table, or none: on a hit and on a miss."""
+        """Return where the pipeline goes after an action of the table, or none: on a hit and on a miss."""
         to, otherwise = table.json["next_tables"], table.json.get("base_default_next")
         if "__HIT__" in to or "__MISS__" in to:
             return self.label(to.get("__HIT__")), self.label(to.get("__MISS__"))

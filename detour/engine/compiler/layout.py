@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a program's headers and fields are in the PHV.
+"""Layout of a program's headers and fields in the PHV.
 
 After the fixed part: whose layout this is (`tag`), a byte for every header or stack that was written to (`touched`);
 validity bytes of all headers, `next` counters of stacks, lengths of variable-length fields, flags; metadata; headers;

@@ -229,7 +229,7 @@ class _Lookup:
         f.store(f.op("add", n, f.resize(f.compare("ne", some, const(64, 0)), 64)), count, 8)
 
     def _columns(self, base: str, nibbles: Value, keys: str, size: int) -> tuple[str, str]:
-        """Where the columns of a block are that its matrix leaves, as bits, and where its rows are."""
+        """Return where the columns of a block are that its matrix leaves, as bits, and where its rows are."""
         f = self.f
         kind, ones = "i64", "-1"
         if size > slots.WORD_BITS:

@@ -112,7 +112,7 @@ class _Rewriting:
         return {"type": kind, "value": extern["value"]}
 
     def _meter_call(self, meter: Json, index: Json, result: Json) -> list[Json]:
-        """Of a call with a colour whose result is not used p4c writes the colour and then the index."""
+        """Compile a call of a meter. For a colour whose result is not used p4c writes the colour and then the index."""
         if result["type"] in ("runtime_data", "hexstr"):
             index, result = result, {"type": "field", "value": [STATE, _UNUSED]}
         return [self._array(meter, "meter_array"), index, result]
@@ -121,7 +121,7 @@ class _Rewriting:
         return str(_attributes(find(self._externs, extern["value"], "extern", at)).get("algo"))
 
     def _bits(self, value: Json, at: Json) -> int:
-        """How wide a part of what is hashed is; what is not a field is refused where it is compiled."""
+        """Return how wide a part of what is hashed is; what is not a field is refused where it is compiled."""
         if value["type"] != "field":
             return int(value.get("bitwidth", 0))
         header, name = value["value"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where things are in a switch's state block (`sw`, an array of 64-bit words) and in a table's records.
+"""Layout of a switch's state block (`sw`, an array of 64-bit words) and in a table's records.
 
 Compiled code and `detour.engine.tables` share these numbers.
 
@@ -86,7 +86,7 @@ HASH_MULTIPLIER: Final = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True, slots=True)
 class KeyPlace:
-    """Where a key field is in the packed key: bit `shift` of word `word`, over `words` words."""
+    """Place of a key field in the packed key: bit `shift` of word `word`, over `words` words."""
 
     word: int
     shift: int

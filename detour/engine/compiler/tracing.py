@@ -62,7 +62,7 @@ class TraceForm:
 
 
 def source_of(json: Json) -> dict[str, Any] | None:
-    """Where something stands in the P4 source, as BMv2 JSON says it: file, line, column, text."""
+    """Return where something stands in the P4 source, as BMv2 JSON says it: file, line, column, text."""
     info = json.get("source_info") if isinstance(json, dict) else None
     if not isinstance(info, dict) or not info.get("filename"):
         return None

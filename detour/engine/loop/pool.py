@@ -21,7 +21,7 @@ _PHV_BYTES = 320
 
 @inner(forceinline=True)
 def _room(index: int) -> int:
-    """Where the memory of a slot's frame begins, counted as `start`."""
+    """Return where the memory of a slot's frame begins, counted as `start`."""
     return (index + 1) * _SLOT_SIZE
 
 
@@ -87,19 +87,19 @@ def give_back(g: LoopGlobals, index: int) -> None:
 
 @inner(forceinline=True)
 def address(g: LoopGlobals, index: int) -> int:
-    """Where the frame of a slot begins."""
+    """Return where the frame of a slot begins."""
     return g.slots + slot_at(g.slots, index).start
 
 
 @inner(forceinline=True)
 def phv_address(g: LoopGlobals, index: int) -> int:
-    """Where the PHV of a packet that has one is."""
+    """Return where the PHV of a packet that has one is."""
     return g.phvs + slot_at(g.slots, index).phv * g.phv_stride
 
 
 @inner(forceinline=True)
 def scratch_phv(g: LoopGlobals) -> int:
-    """Where the PHV is that belongs to no packet."""
+    """Return where the PHV is that belongs to no packet."""
     return g.phvs + g.phvs_end * g.phv_stride
 
 

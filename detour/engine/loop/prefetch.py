@@ -62,7 +62,7 @@ _ENTITY, _CHANNEL, _PORT, _QUEUE, _NIC = (
 
 @inner(forceinline=True)
 def _prefetch_entity(g: LoopGlobals, who: int) -> None:
-    """Where its channel, port or interface is."""
+    """Return where its channel, port or interface is."""
     entity = entity_at(g.entities, who)
     index = int64(entity.index)
     if entity.kind == ON_CHANNEL:
@@ -176,7 +176,7 @@ def prefetch_arrivals(g: LoopGlobals, channel: ChannelRecord) -> None:
 
 @inner(forceinline=True)
 def _port_map(g: LoopGlobals, switch: int) -> int:
-    """Where the list of a switch's ports by number begins."""
+    """Return where the list of a switch's ports by number begins."""
     return g.port_map + 4 * PORTS_PER_SWITCH * switch
 
 

@@ -55,7 +55,7 @@ Evaluate = Callable[[Values], Any]
 
 
 class Logic(NamedTuple):
-    """How clauses are put together; other ones make terms of them. `compare`: by one of the operators' functions."""
+    """Rules of joining clauses; other ones make terms of them. `compare`: by one of the operators' functions."""
 
     every: Callable[[list[Any]], Any] = all
     some: Callable[[list[Any]], Any] = any
@@ -231,7 +231,7 @@ class Restrictions:
             self._clauses.setdefault(preamble.id, (where, []))[1].extend(clauses)
 
     def terms(self, id_: int, values: Values) -> list[Any]:
-        """Whether each clause of a table or action holds."""
+        """Return whether each clause of a table or action holds."""
         return [clause.holds(values) for clause in self._clauses.get(id_, ("", []))[1]]
 
     def check(self, update: p4r.Update) -> None:

@@ -154,7 +154,7 @@ class _Values:
 
 
 class _Place(NamedTuple):
-    """Where a value of a translated type stands in a message. `key`: it says which entity is meant."""
+    """Place of a value of a translated type in a message. `key`: it says which entity is meant."""
 
     message: Any
     field: str

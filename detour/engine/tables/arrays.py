@@ -133,7 +133,7 @@ class RegisterArray(_Copied):
         self.memory: NDArray[np.uint8] = np.zeros(size * self.item, dtype=np.uint8)
 
     def address(self, index: int) -> int:
-        """Where the value is in memory (little endian, `item` bytes)."""
+        """Return where the value is in memory (little endian, `item` bytes)."""
         return self.memory.ctypes.data + _check(self.name, index, self.size) * self.item
 
     def read(self, index: int) -> int:

@@ -80,7 +80,7 @@ class HashGroup:
 
     @property
     def address(self) -> int:
-        """Where the slots begin. Word i of the filter is i + 1 words in front of that."""
+        """Return where the slots begin. Word i of the filter is i + 1 words in front of that."""
         return self.array.ctypes.data
 
     def _admit(self, h: int) -> None:

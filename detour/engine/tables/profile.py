@@ -88,7 +88,7 @@ class ActionProfile:
         self._member_handles.release(row)
 
     def member_row(self, member: int) -> int:
-        """Where native code finds the member."""
+        """Return where native code finds the member."""
         row = self._member_rows.get(member)
         if row is None:
             raise NoSuchEntry(f"{self.name}: there is no member {member}")
@@ -136,7 +136,7 @@ class ActionProfile:
         return iter(self._group_of)
 
     def group_row(self, group: int) -> int:
-        """Where native code finds the group."""
+        """Return where native code finds the group."""
         return self._group(group).row
 
     def member_id(self, row: int) -> int:

@@ -403,7 +403,7 @@ def _source_in(json: Json) -> SourcePlace | None:
 
 
 def _checksum(json: Json) -> _Checksum:
-    """What tells a checksum: several may be of one field, each under its condition."""
+    """Return what identifies a checksum: several may be of one field, each under its condition."""
     return ".".join(json["target"]), _source_in(json)
 
 

@@ -276,7 +276,7 @@ _QUEUE_FACTS = {
 
 
 def _drop_source(trace: TraceTree) -> SourcePlace | None:
-    """Where the packet was marked to be dropped: the last mark, or the last write to egress_spec."""
+    """Return where the packet was marked to be dropped: the last mark, or the last write to egress_spec."""
 
     def may_drop(event: Event) -> bool:
         if event.kind == "assign":

@@ -88,7 +88,7 @@ class _Expansion:
 
 
 def _place(trace: TraceTree, number: int) -> int | None:
-    """Where the choice of that number is, among the events before any copy is made."""
+    """Return where the choice of that number is, among the events before any copy is made."""
     places = (i for i, event in enumerate(trace.events) if event.facts.get("extern") == "choice")
     return next(islice(places, number, None), None)
 

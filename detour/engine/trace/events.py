@@ -369,7 +369,7 @@ class EventReader:
         return self.events(run).steps()
 
     def _form(self, reader: FormReader) -> EventForm:
-        """How records of a form become events."""
+        """Return how records of a form become events."""
         form = self._forms.get(id(reader))
         if form is None:
             plain = _PLAIN.get(reader.kind)
@@ -379,7 +379,7 @@ class EventReader:
 
 
 class _WayEvents:
-    """How what a function does on a way becomes events, and text. `looking`: places of records whose events have to be
+    """Events and text of what a function does on a way. `looking`: places of records whose events have to be
     looked up at once; `before`: for the transitions out of parser states, the places of what the state extracted."""
 
     __slots__ = ("_format", "_made", "_pick", "before", "forms", "looking")

@@ -99,7 +99,7 @@ class Way:
         self._heads, self._heads_of = tuple(heads), picker(places[:-1])
 
     def fits(self, words: Sequence[int]) -> bool:
-        """If these words, of the right number, are such records."""
+        """Return whether these words, of the right number, are such records."""
         return self._heads_of(words) == self._heads
 
 

@@ -140,7 +140,7 @@ class Branch:
 
 @dataclass(slots=True)
 class Fork:
-    """Where a packet goes on in several ways: in all of them (`all`), or in one of them."""
+    """Point at which a packet goes on in several ways: in all of them (`all`), or in one of them."""
 
     reason: str
     all: bool
@@ -190,7 +190,7 @@ class TraceTree:
         return _object({"events": _array([text for part in self.parts if (text := part.json())]), **end})
 
     def ways(self) -> Iterator[tuple[float, TraceTree, Assumed]]:
-        """Where the packet ends, each with its fraction of the traffic and what is assumed there."""
+        """Return where the packet ends, each with its fraction of the traffic and what is assumed there."""
         if self.fork is None:
             yield 1.0, self, {}
             return
@@ -199,7 +199,7 @@ class TraceTree:
                 yield branch.fraction * fraction, leaf, branch.assumed | assumed
 
     def leaves(self) -> Iterator[tuple[float, TraceTree]]:
-        """Where the packet ends, each with its fraction of the traffic."""
+        """Return where the packet ends, each with its fraction of the traffic."""
         return ((fraction, leaf) for fraction, leaf, _ in self.ways())
 
     def all_events(self) -> Iterator[Event]:

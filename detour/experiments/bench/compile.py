@@ -75,7 +75,7 @@ def _cost(source: Path, times: int) -> CompileCost:
 
 
 def _lines(source: Path) -> int:
-    """Of the program and all that it includes."""
+    """Count the lines of the program and of all that it includes."""
     reader = Preprocessor(Messages())
     reader.run(source)
     return sum(content.count(b"\n") for content in reader.files.values())

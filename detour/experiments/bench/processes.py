@@ -70,7 +70,7 @@ class Switches:
             raise
 
     def target(self, device: int) -> SwitchTarget:
-        """Where a switch is controlled."""
+        """Return where a switch is controlled."""
         return SwitchTarget(f"{self._kind}-{device}", device, f"unix:{self._folder}/{device}")
 
     def _start(self, device: int, ports: Mapping[int, str]) -> subprocess.Popen[bytes]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all schemes of a comparison have in common: network, failures, connections, and the optimum of the flow."""
+"""Cases that all schemes of a comparison share: network, failures, connections, and the optimum of the flow."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Case:
 
     @cached_property
     def optimum(self) -> Throughput:
-        """What the best routing carries, as a multiple of the demand, or at least what hosts can."""
+        """Return what the best routing carries, as a multiple of the demand, or at least what hosts can."""
         return optimum(self.broken, self.demand, enough=self.hosts_limit)
 
     @property

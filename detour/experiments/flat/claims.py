@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What others have claimed of flat fabrics, beside what packets say (`claims_lp` has what programmes and counting
+"""Claims of others about flat fabrics beside what packets say (`claims_lp` has what programmes and counting
 say)."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def packet_claims(cells: Sequence[FlatCell], collectives: Sequence[CollectiveCel
 
 
 def _best(cells: Sequence[FlatCell], topology: str, matrix: str, senders: bool = False) -> float | None:
-    """What arrives by the best way; `senders`: of those whose senders name the paths."""
+    """Return what arrives by the best way; `senders`: of those whose senders name the paths."""
     found = [
         cell.measured
         for cell in cells
@@ -114,7 +114,7 @@ def _at_once(cells: Sequence[CollectiveCell]) -> list[Claim]:
 
 
 def _switches_or_senders(cells: Sequence[FlatCell]) -> list[Claim]:
-    """What Spraypoint loses by leaving the choice to switches."""
+    """Claim: what Spraypoint loses by leaving the choice to switches."""
     gains = {}
     for matrix in dict.fromkeys(cell.matrix for cell in cells if cell.topology == RNG):
         mine = [cell for cell in cells if (cell.topology, cell.matrix) == (RNG, matrix)]

@@ -94,7 +94,7 @@ class RatioFigures(NamedTuple):
 
 
 def ratio_figures(scale: Scale, seed: int) -> RatioFigures:
-    """Of one wiring and one matching, to within `GAP`."""
+    """Return the figures of one wiring and one matching, to within `GAP`."""
     network = scale.network(seed)
     demand = demand_of("random-matching", network, seed)
     loads = split_loads(network, demand, partial(spraypoint, settings=scale.parameters))
@@ -130,8 +130,8 @@ def _parts(amount: float, size: int) -> int:
 
 
 def tree_theta(demand: Demand, degree: int) -> float:
-    """What a tree with the same switches at the leaves carries, 3 to 1 between pods and spines, at most 1: 3/2 `degree`
-    leaves make a pod, from which `degree`^2/2 links lead."""
+    """Return what a tree with the same switches at the leaves carries, 3 to 1 between pods and spines, at most 1: 3/2
+    `degree` leaves make a pod, from which `degree`^2/2 links lead."""
     pods = demand.pairs // (3 * degree // 2)
     leaving = pods[:, 0] != pods[:, 1]
     most = max(float(np.bincount(ends[leaving], demand.amount[leaving], minlength=1).max()) for ends in pods.T)

@@ -78,7 +78,7 @@ def networks(cells: Sequence[FlatCell], file: Path) -> None:
 
 
 def failures(cells: Sequence[FlatCell], file: Path) -> None:
-    """What arrives under failures, before and after replanning."""
+    """Draw what arrives under failures, before and after replanning."""
     mine = [cell for cell in cells if cell.matrix == "random-matching"]
     kinds = [NO_FAILURES, *sorted({cell.failures.partition(",")[0] for cell in mine} - {NO_FAILURES})]
     ways = grouped(mine, lambda cell: f"{cell.routing}/{cell.scheme}")

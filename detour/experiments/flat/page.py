@@ -49,7 +49,7 @@ def write(file: Path, findings: FlatFindings, command: str) -> None:
 
 
 def _networks() -> Table[str]:
-    """What is bought."""
+    """Table of the networks and what is bought for them."""
 
     def of(value: Callable[[int, int, int], str]) -> Callable[[str], str]:
         def cell(spec: str) -> str:

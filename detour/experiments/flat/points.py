@@ -41,7 +41,7 @@ NO_FAILURES = "none"
 
 @dataclass(frozen=True, kw_only=True)
 class FlatSetting:
-    """What a routing and a scheme leave open. `ecn_kb`: K of marking, kB; `waypoints`: p of Spraypoint;
+    """Parameters that a routing and a scheme leave open. `ecn_kb`: K of marking, kB; `waypoints`: p of Spraypoint;
     `shortest_first`: SprayLERP knows which of its paths are shortest ones (else all are alike); `bias`: packets that
     UGAL adds to the queue of a detour; `exponent`: PathSet's weights of paths fall as their links to this power."""
 
@@ -54,7 +54,7 @@ class FlatSetting:
 
 @dataclass(frozen=True, kw_only=True)
 class FlatWay:
-    """Who chooses which paths on which network. `topology`: without its seed, which is `seed`, as is that of all that
+    """A way of choosing paths on a network. `topology`: without its seed, which is `seed`, as is that of all that
     is drawn."""
 
     topology: str

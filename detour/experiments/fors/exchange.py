@@ -189,7 +189,7 @@ def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> ExchangeRe
 
 
 def _bounded(run: ExchangeRun, exchange: PhasedExchange, bound: int | None) -> dict[str, float]:
-    """How long the exchange took, measured by the time that its bytes take at least on links without headers."""
+    """Return how long the exchange took, measured by the time that its bytes take at least on links without headers."""
     if not bound:
         return {}
     bound_us = bound * 8e6 / run.tuning.rate_bps

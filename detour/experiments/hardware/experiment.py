@@ -213,7 +213,7 @@ def _geomean(rows: Sequence[HardwareRow]) -> float:
 
 
 def tables(findings: HardwareFindings) -> list[Table[Any]]:
-    """What was fitted, operations, and all rows."""
+    """Tables of what was fitted, of operations, and of all rows."""
     total, fitted = findings.summary, findings.fitted
     text = f"{total.predictions} predictions: mean error {total.geomean_error:.1%}, largest {total.largest_error:.1%}"
     if fitted:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nccl-tests have measured: their logs, and the figures that are kept here (measured.csv).
+"""Measurements of nccl-tests: their logs, and the figures that are kept here (measured.csv).
 
 Figures: `h100x10`, xxrjun/nccl-tests-cluster (Apache-2.0), example-cluster01: ten nodes of H100 GPUs, NCCL 2.29.2, and
 `h100x10-pairs`, the median of all pairs of these nodes; `h100x4`, ZiyanIshani/vpbenchmarking (figures only), four nodes

@@ -98,7 +98,7 @@ class NcclTest:
         self.choice(1)
 
     def choice(self, size: int) -> Choice:
-        """How NCCL carries it out."""
+        """Return how NCCL carries it out."""
         return rules.choose(self.op, size, self.cluster, self.algorithm, self.protocol)
 
     def rows(self, sizes: Sequence[int], stop: Callable[[], bool] = lambda: False) -> Iterator[NcclRow]:

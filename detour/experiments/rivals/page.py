@@ -109,7 +109,7 @@ def _names(cells: Iterable[RivalCell]) -> str:
 
 
 def _limits(groups: Iterable[Group]) -> str:
-    """Where the goal of long messages is out of reach."""
+    """Say where the goal of long messages is out of reach."""
     missed, ruled_out, reached = 0, 0, 0
     for group in groups:
         theirs = next((cell for cell in group if cell.scheme == TELEMETRY_LERP.name), None)

@@ -224,7 +224,7 @@ class SprayGoal:
 
     @property
     def missed(self) -> list[GoalVerdict]:
-        """Where it does not."""
+        """Say where it does not."""
         return [verdict for verdict in self.verdicts if not verdict.met]
 
     def met(self, among: Callable[[RivalCell], bool] = lambda cell: True) -> str:

@@ -86,7 +86,7 @@ def sawtooth(curve: Curve, link: LinkConditions) -> Sawtooth:
 
 
 def _turns(window: np.ndarray) -> tuple[list[int], list[int]]:
-    """Where the window was highest before each reduction, and lowest after each that has ended."""
+    """Return where the window was highest before each reduction, and lowest after each that has ended."""
     tops: list[int] = []
     bottoms: list[int] = []
     falling, edge = False, 0

@@ -56,7 +56,7 @@ class Fabric(ABC):
 
     @abstractmethod
     def targets(self) -> list[SwitchTarget]:
-        """Where P4Runtime is served for this user's own programs, one for every switch."""
+        """Return where P4Runtime is served for this user's own programs, one for every switch."""
 
     def addresses(self) -> dict[str, str]:
         """name of a switch -> where P4Runtime is served for everybody else (default: nowhere else)."""

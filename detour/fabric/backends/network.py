@@ -65,7 +65,7 @@ class NetworkFabric(Fabric):
 
     @property
     def serving(self) -> Serving:
-        """Where P4Runtime is served. Raises DetourError: nowhere."""
+        """Return where P4Runtime is served. Raises DetourError: nowhere."""
         if self._serving is None:
             raise DetourError("this fabric serves no P4Runtime")
         return self._serving

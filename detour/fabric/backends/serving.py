@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the engine's switches are programmed: P4Runtime and BMv2's runtime API on UNIX sockets in a folder of this
-user's, and P4Runtime besides at another address, if one is asked for."""
+"""Servers by which the engine's switches are programmed: P4Runtime and BMv2's runtime API on UNIX sockets in a folder
+of this user's, and P4Runtime besides at another address, if one is asked for."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ class Serving:
         self._thrift.serve({name: BmRuntime(device) for name, device in devices.items()})
 
     def targets(self, switches: Iterable[Switch]) -> list[SwitchTarget]:
-        """Where this user's own programs find them."""
+        """Return where this user's own programs find them."""
         return [SwitchTarget(s.name, s.device_id, self._endpoint.private_target) for s in switches]
 
     def addresses(self, switches: Iterable[Switch]) -> dict[str, str]:
-        """Where everybody else does, by the switches' names."""
+        """Return where everybody else does, by the switches' names."""
         return dict.fromkeys((switch.name for switch in switches), self._endpoint.target)
 
     def details(self) -> ServedAt:

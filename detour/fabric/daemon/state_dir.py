@@ -39,7 +39,7 @@ _POLL_SECONDS = 0.02
 
 
 def default_path() -> Path:
-    """Where the folder is. Raises DetourError: `$DETOUR_FABRIC` is not a name."""
+    """Return where the folder is. Raises DetourError: `$DETOUR_FABRIC` is not a name."""
     path, name = _nameless(), os.environ.get(NAME_VARIABLE, "")
     if not name:
         return path

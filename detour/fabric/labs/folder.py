@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a lab's files are looked for, and how those that have no name of their own are known."""
+"""Search for a lab's files, also for those without a name of their own."""
 
 from __future__ import annotations
 

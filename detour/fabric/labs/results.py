@@ -148,7 +148,7 @@ def switches_of(booted: BootedLab) -> list[dict[str, Any]]:
 
 
 def dropped(booted: BootedLab, stack: IpStack | None) -> list[dict[str, Any]]:
-    """Where frames ended that came to nobody, queues and links apart: at which switch or host, why, and how many."""
+    """Return where frames ended that did not arrive, queues and links apart: where, why, and how many."""
     hosts = [] if stack is None else [stack.host(number) for number in range(stack.hosts)]
     counted = [(row["switch"], row, _BY_SWITCHES) for row in switches_of(booted)]
     counted += [(host.name, host.counters(), _BY_HOSTS) for host in hosts]

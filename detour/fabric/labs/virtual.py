@@ -33,7 +33,7 @@ events than a hop limit of 255 allows: a hop has fewer than 8, however slow its 
 
 
 class _Circling:
-    """Whether packets go in circles, by what has happened since it was made."""
+    """Detector of packets that go in circles, by what has happened since it was made."""
 
     def __init__(self, network: Network) -> None:
         self._network, self._since_ps = network, network.now_ps

@@ -208,7 +208,7 @@ class LinuxHosts:
 
 
 def _any_runs(groups: set[int]) -> bool:
-    """Whether a process of these groups has not ended; the first one of a group may have, before those inside."""
+    """Return whether a process of these groups still runs; a group's first one may have ended, before those inside."""
     for stat in Path("/proc").glob("[0-9]*/stat") if groups else ():
         with suppress(OSError):
             state, _, group = stat.read_text().rpartition(")")[2].split()[:3]

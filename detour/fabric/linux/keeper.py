@@ -97,7 +97,7 @@ class HostKeeper:
 
 
 def _rights(why: str) -> str:
-    """What Linux hosts need, where the kernel refused it."""
+    """Return what Linux hosts need and the kernel refused."""
     if not any(text in why for text in ("not permitted", "Permission denied", "No space left")):
         return ""
     if not without_root():

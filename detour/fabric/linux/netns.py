@@ -45,7 +45,7 @@ class Namespace:
 
     @property
     def path(self) -> str:
-        """Where other processes find it while this one lives (`nsenter --net=<path>`)."""
+        """Return where other processes find it while this one lives (`nsenter --net=<path>`)."""
         return f"/proc/{os.getpid()}/fd/{self.fd}"
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:

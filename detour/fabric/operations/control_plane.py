@@ -126,7 +126,7 @@ class ControlPlane:
             return self.read([switch.device_id for switch in self.topology.switches if switch.index not in down])
 
     def bound(self) -> Bounds:
-        """How many switches packets may pass now."""
+        """Return how many switches packets may pass now."""
         return route_bounds(self.topology, self.policy, self.failures)
 
     @contextmanager
@@ -164,7 +164,7 @@ class ControlPlane:
 
 
 class Paths:
-    """Where packets go, from the switches' own tables. Methods may be called from several threads."""
+    """Paths of packets, from the switches' own tables. Methods may be called from several threads."""
 
     def __init__(self, control: ControlPlane) -> None:
         self._control, self._topology = control, control.topology

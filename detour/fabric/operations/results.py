@@ -122,7 +122,7 @@ class ProvenFabric(Struct, frozen=True, kw_only=True):
 
 
 class SwitchEndpoint(Struct, frozen=True):
-    """Where a switch is reached by P4Runtime."""
+    """Address at which a switch is reached by P4Runtime."""
 
     address: str
     device_id: int

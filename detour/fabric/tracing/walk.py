@@ -104,7 +104,7 @@ class FabricCopy:
     def _left(
         self, packet: TracedPacket, switch_index: int, output: Output, share: float, assumed: Assumed
     ) -> list[tuple[_Arrival, float]]:
-        """Where a frame goes that left a switch: to the next one, or out of the fabric."""
+        """Return where a frame goes that left a switch: to the next one, or out of the fabric."""
         switch = self.topology.switches[switch_index]
         peer = switch.peer(output.port)
         if peer is not None and not self._is_up(peer.link):

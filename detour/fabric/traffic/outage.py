@@ -165,7 +165,7 @@ class OutageController:
         self._plan_ps = now + max(self._planning_ps(exchange), self.delays.tell_ps)
 
     def _planning_ps(self, exchange: PhasedExchange) -> int:
-        """How long planning takes: what was set, or what planning for all that waits now takes this machine."""
+        """Return how long planning takes: what was set, or what planning for all that waits now takes this machine."""
         if self.delays.plan_ps is not None:
             return self.delays.plan_ps
         begin = time.thread_time()

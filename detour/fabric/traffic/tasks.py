@@ -42,7 +42,7 @@ def connections_of(graph: TaskGraph, lanes: int = LANES) -> int:
 
 
 def room_of(graph: TaskGraph, lanes: int = LANES) -> tuple[int, int]:
-    """What a fabric's `queue_pairs` should be: `connections_of`, and its `host_ends`."""
+    """Return what a fabric's `queue_pairs` should be: `connections_of`, and its `host_ends`."""
     pairs = _pairs_of(graph, lanes)
     ends = sum(np.bincount(hosts, pairs.lanes, graph.hosts) for hosts in (pairs.source, pairs.destination))
     return connections_of(graph, lanes), int(np.max(ends))

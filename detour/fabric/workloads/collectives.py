@@ -285,7 +285,7 @@ def experts(
 
 
 def expert_times_ps(tokens: Sequence[Sequence[int]], expert_ps: int) -> list[int]:
-    """How long each rank computes what comes to it, if it is `expert_ps` on average."""
+    """Return how long each rank computes what comes to it, if it is `expert_ps` on average."""
     come = [sum(row[rank] for row in tokens) for rank in range(len(tokens))]
     mean = max(sum(come) / len(come), 1)
     return [round(expert_ps * each / mean) for each in come]

@@ -63,7 +63,7 @@ _SIMPLE: dict[str, _Collective] = {
 
 @dataclass(frozen=True)
 class _Course:
-    """How a job goes on in time: `compute_ps` of every rank before each of `iterations` collectives, the first one not
+    """Course of a job in time: `compute_ps` of every rank before each of `iterations` collectives, the first one not
     before `start_ps`; `reduce_ps`: what a rank computes between steps."""
 
     compute_ps: int = 0

@@ -88,7 +88,7 @@ def _point(words: list[str], before: list[tuple[float, float]]) -> tuple[float, 
 
 
 def _quantiles() -> NDArray[np.float64]:
-    """Where synthetic distributions are evaluated, in (0, 1]: finer towards 1, where the large flows are."""
+    """Return where synthetic distributions are evaluated, in (0, 1]: finer towards 1, where the large flows are."""
     return 1 - np.geomspace(1, 1e-6, _STEPS)
 
 

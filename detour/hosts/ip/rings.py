@@ -10,8 +10,8 @@ from detour.hosts.ip.layout import IpHostRecord, StackGlobals, inbox_row, outbox
 
 @inner()
 def room(g: StackGlobals, h: IpHostRecord, host: int) -> int:
-    """Where the next answer may be written, 0 (counted) if the ring is full: then it is lost, as in a full queue.
-    It is sent once `push` was called."""
+    """Return where the next answer may be written, 0 (counted) if the ring is full: then it is lost, as in a full
+    queue. It is sent once `push` was called."""
     if h.out_tail - h.out_head >= g.out_depth:
         h.out_drops += 1
         return 0

@@ -60,8 +60,8 @@ def _draw_size(h: IpHostRecord, f: UdpFlowRecord) -> None:
 
 @inner()
 def _wander(g: StackGlobals, h: IpHostRecord, f: UdpFlowRecord, gap: int) -> int:
-    """How much later than a gap the next packet of a constant flow is due: how late the flow is changes by up to half
-    the stack's jitter a packet, between nothing and a gap. So the phase of two equal flows is not that of their
+    """Return how much later than a gap the next packet of a constant flow is due: how late the flow is changes by up to
+    half the stack's jitter a packet, between nothing and a gap. So the phase of two equal flows is not that of their
     beginning, and a flow sends as many packets as it is to."""
     most = min(g.jitter_ps, gap)
     if most == 0:

@@ -20,9 +20,9 @@ from detour.hosts.state import NIL, QPS_RTS, Handle
 
 @inner
 def _idle_time(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> int:
-    """How long a sender whose receiver wants order must wait, so that packets on candidate `cand` do not overtake
-    those on the current path: the difference of the queuing delays, ps. Of a path from which nothing has come back
-    yet, the time for which that has been so is all that is known."""
+    """Return how long a sender whose receiver wants order must wait, so that packets on candidate `cand` do not
+    overtake those on the current path: the difference of the queuing delays, ps. Of a path from which nothing has come
+    back yet, the time for which that has been so is all that is known."""
     new = candidate_row(hs, i, cand).delay * cfg_row(hs).tick_ps
     if not q.in_order or cfg_row(hs).idle_wait == 0 or new < 0:
         return 0

@@ -173,8 +173,8 @@ def _usual(cfg: Config, q: QueuePair) -> int:
 
 @inner
 def _patience(cfg: Config, q: QueuePair, cand: int, c: Candidate, sent: int) -> int:
-    """How long candidate `cand`, in row `c`, may be silent after a packet was sent at `sent`: what is usual, and one
-    and a half of its own last round trip, less what has drained since. Of a detour that counts for no more than two
+    """Return how long candidate `cand`, in row `c`, may be silent after a packet was sent at `sent`: what is usual, and
+    one and a half of its own last round trip, less what has drained since. Of a detour that counts for no more than two
     mean ones, or an eighth more than its own: shortest paths are those that fill."""
     limit = rtt.timeout(cfg, q)
     if not rtt.is_known(q):

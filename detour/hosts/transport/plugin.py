@@ -85,5 +85,5 @@ def call(hs: Handle, i: int, q: QueuePair, which: int, now: int) -> int:
 
 @inner
 def has(q: QueuePair, which: int) -> bool:
-    """Whether the QP's transport has a hook."""
+    """Return whether the QP's transport has a hook."""
     return plugins.has(q.transport_row, which)

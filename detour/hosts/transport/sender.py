@@ -130,7 +130,7 @@ def _emit(hs: Handle, i: int, q: QueuePair, index: int, seq: int, frame: int, no
 
 @inner
 def _wants_answer(hs: Handle, i: int, q: QueuePair, seq: int, wqe: int, now: int) -> bool:
-    """Whether the packet asks for an ACK, or the sender has to wait after it."""
+    """Return whether the packet asks for an ACK, or the sender has to wait after it."""
     if not plugin.has(q, plugin.TRANSPORT_ASKS) or not can_send(hs, q):
         return True
     news = plugin.news_of(q)

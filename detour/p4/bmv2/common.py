@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the three architectures have in common: pipelines, deparsers, and what tables have attached to them."""
+"""Common parts of the three architectures: pipelines, deparsers, and what tables have attached to them."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ Handler = Callable[[ExternCall], Operand | None]
 
 
 class Result:
-    """Where a primitive writes to: argument `number` of the call, or its value."""
+    """Target that a primitive writes: argument `number` of the call, or its value."""
 
     def __init__(self, number: int | None = None) -> None:
         self.number = number

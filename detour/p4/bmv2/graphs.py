@@ -151,7 +151,7 @@ class PipelineWriter:
         raise CompileError(Message(f"table {table.name} {problem}", table.span, f"{reason}: declare a second table"))
 
     def _leads_to(self, table: str, names: list[str | None]) -> bool:
-        """Whether control comes from one of these nodes to a table."""
+        """Return whether control comes from one of these nodes to a table."""
         followers = {node["name"]: list(node["next_tables"].values()) for node in self.tables}
         followers |= {node["name"]: [node["true_next"], node["false_next"]] for node in self.conditionals}
         pending, visited = list(names), set()

@@ -56,7 +56,7 @@ _WRITERS: dict[type, Callable[[Any], Json]] = {
 
 
 def source_info(span: Span) -> Json:
-    """Where something stands: columns are counted from 0, and of the text there is the first line, without the `;`."""
+    """Return where something stands: columns from 0, and of the text the first line, without the `;`."""
     first, newline, _ = span.text.partition("\n")
     line, column = span.file.position(span.start)
     fragment = f"{first.rstrip()} ..." if newline else first.removesuffix(";")

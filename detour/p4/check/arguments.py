@@ -46,7 +46,7 @@ class Bound:
 
 
 def could_take(parameters: Parameters, arguments: Sequence[syntax.Argument]) -> bool:
-    """Whether number and names of the arguments fit the parameters."""
+    """Return whether number and names of the arguments fit the parameters."""
     if len(arguments) > len(parameters):
         return False
     names = {argument.name.text for argument in arguments if argument.name is not None}
@@ -188,7 +188,7 @@ class _Call:
             self.c.fail(at, text, "Write a cast: (S){...}.")
 
     def _is_optional(self, variable: types.TypeVariable) -> bool:
-        """Whether the type is only that of optional parameters without arguments."""
+        """Return whether the type is only that of optional parameters without arguments."""
         pairs = zip(self.parameters, self.given, strict=True)
         unused = all(argument is None for parameter, argument in pairs if _mentions(parameter.type, variable))
         return unused and any(parameter.optional for parameter in self.parameters)

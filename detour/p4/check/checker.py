@@ -85,7 +85,7 @@ class Checker:
         raise self.messages.fail(at, text, hint)
 
     def has_errors_in(self, span: Span) -> bool:
-        """Whether an error is reported in a part of the source."""
+        """Return whether an error is reported in a part of the source."""
         return any(span.holds(error.span) for error in self.messages.errors)
 
     @contextmanager
@@ -201,5 +201,5 @@ def similar(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
 
 
 def same_call(one: tuple[core.Variable, ...], other: tuple[core.Variable, ...]) -> bool:
-    """Whether a call could mean either list of parameters."""
+    """Return whether a call could mean either list of parameters."""
     return len(one) == len(other) and {p.name for p in one} == {p.name for p in other}

@@ -138,12 +138,12 @@ def value_of(expression: core.Expression | core.Action) -> Any:
 
 
 def is_local_constant(expression: core.Expression) -> bool:
-    """Whether the value is known where the expression stands (18.1): constants are folded already."""
+    """Return whether the value is known where the expression stands (18.1): constants are folded already."""
     return value_of(expression) is not None
 
 
 def is_known(expression: core.Expression) -> bool:
-    """Whether the value is known once constructor parameters are (18.1)."""
+    """Return whether the value is known once constructor parameters are (18.1)."""
     return isinstance(expression, core.Literal) or all(map(_may_be_known, core.walk(expression)))
 
 
@@ -174,12 +174,12 @@ def as_integer(expression: core.Expression) -> int | None:
 
 
 def has_unsized(kind: types.Type) -> bool:
-    """Whether the type is `int`, or a tuple or anonymous structure with one inside."""
+    """Return whether the type is `int`, or a tuple or anonymous structure with one inside."""
     if isinstance(kind, types.Tuple) or (isinstance(kind, types.Record) and not kind.name):
         return any(map(has_unsized, types.components(kind)))
     return kind == types.INTEGER
 
 
 def is_number(kind: types.Type) -> bool:
-    """Whether the type is numeric: `int`, `bit<w>` or `int<w>`."""
+    """Return whether the type is numeric: `int`, `bit<w>` or `int<w>`."""
     return isinstance(kind, types.Bits) or kind == types.INTEGER

@@ -151,7 +151,7 @@ IMPLICIT: dict[type, Callable] = {
 
 
 def is_nameless(kind: Type) -> bool:
-    """Whether the type is that of `{x = a, y = b}`, before the context tells the structure."""
+    """Return whether the type is that of `{x = a, y = b}`, before the context tells the structure."""
     return isinstance(kind, types.Record) and not kind.name
 
 

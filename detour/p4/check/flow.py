@@ -244,7 +244,7 @@ class Flow:
             self.open = self.open.union(places)
 
     def _lacks(self, place: Place, kind: types.Type, *, headers: bool = True) -> bool:
-        """Whether a value may be missing. Of a union one header is enough; `headers`: look at their fields too."""
+        """Return whether a value may be missing. Of a union one header will do; `headers`: look at their fields too."""
         if not self.open or (not headers and isinstance(kind, types.Header | types.Union)):
             return False
         parts = [self._lacks((*place, name), part, headers=headers) for name, part in types.members(kind)]
@@ -253,7 +253,7 @@ class Flow:
         return place in self.open and not isinstance(kind, types.Header)
 
     def _is_invalid(self, source: Source) -> bool:
-        """Whether a header that is assigned may be invalid."""
+        """Return whether a header that is assigned may be invalid."""
         if isinstance(source, list):
             return self.open is not None and bool(source) and self.open.issuperset(source)
         return isinstance(source, core.InvalidHeader)

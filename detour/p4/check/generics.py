@@ -48,12 +48,12 @@ def substitute(kind: Type, bindings: Bindings) -> Type:
 
 
 def mentions(kind: Type, test: Callable[[Type], bool]) -> bool:
-    """Whether the type or one that it is written with passes the test."""
+    """Return whether the type or one that it is written with passes the test."""
     return test(kind) or any(mentions(part, test) for part in parts(kind))
 
 
 def is_open(kind: Type) -> bool:
-    """Whether the type is, or is written with, a type parameter or `_`."""
+    """Return whether the type is, or is written with, a type parameter or `_`."""
     return mentions(kind, lambda part: isinstance(part, types.TypeVariable) or part == ANYTHING)
 
 
@@ -124,14 +124,14 @@ class Inference:
 
 
 def _is_looser(old: Type, new: Type) -> bool:
-    """Whether a literal without a width, or an anonymous structure, gives way to what another argument says."""
+    """Return whether a literal without a width, or an anonymous structure, gives way to what another argument says."""
     if isinstance(old, types.Tuple):
         return isinstance(new, types.Record)
     return old == types.INTEGER or (isinstance(old, types.Record) and not old.name)
 
 
 def agree(one: Type, other: Type) -> bool:
-    """Whether the types are the same where both are known."""
+    """Return whether the types are the same where both are known."""
     if one == other or ANYTHING in (one, other):
         return True
     if type(one) is not type(other) or name_of(one) != name_of(other):

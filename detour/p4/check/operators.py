@@ -94,7 +94,7 @@ def _same_for_equality(c: Checker, sign: str, left: core.Expression, right: core
 
 
 def _is_open_value(value: core.Expression) -> bool:
-    """Whether the context must tell the type: a list, a structure without a name, `{#}`, `...`."""
+    """Return whether the context must tell the type: a list, a structure without a name, `{#}`, `...`."""
     is_list = isinstance(value, core.TupleValue) and isinstance(value.type, types.Tuple)
     return is_list or value.type == types.ANYTHING or is_nameless(value.type)
 

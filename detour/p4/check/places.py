@@ -54,7 +54,7 @@ def places_below(place: Place, kind: types.Type) -> Iterator[Place]:
 
 
 def is_field(value: core.Expression) -> TypeGuard[core.Member]:
-    """Whether it is a field of a header."""
+    """Return whether it is a field of a header."""
     return isinstance(value, core.Member) and isinstance(value.base.type, types.Header)
 
 

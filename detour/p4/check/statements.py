@@ -312,7 +312,7 @@ def jump(c: Checker, node: syntax.Jump) -> core.Statement | None:
 
 
 def always_returns(body: core.Statement | None) -> bool:
-    """Whether every path through the statement ends with `return` (or `exit`)."""
+    """Return whether every path through the statement ends with `return` (or `exit`)."""
     match body:
         case core.Return() | core.Exit():
             return True

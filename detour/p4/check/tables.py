@@ -102,7 +102,7 @@ def _key(c: Checker, node: syntax.KeyElement) -> core.Key:
 
 
 def _has_name(key: core.Expression) -> bool:
-    """Whether the key is written so that the control plane's name follows (18.3.1.3)."""
+    """Return whether the key is written so that the control plane's name follows (18.3.1.3)."""
     if isinstance(key, core.Member | core.StackMember | core.Index | core.Slice):
         return _has_name(key.base)
     if isinstance(key, core.Binary):

@@ -212,7 +212,7 @@ def _in_header(kind: Type) -> bool:
 
 
 def comparable(kind: Type) -> bool:
-    """Whether `==` is defined on values of the type."""
+    """Return whether `==` is defined on values of the type."""
     if isinstance(kind, types.NewType):
         return comparable(kind.base)
     if isinstance(kind, types.Record | types.Tuple | types.Stack):
@@ -221,5 +221,5 @@ def comparable(kind: Type) -> bool:
 
 
 def has_varbit(kind: Type) -> bool:
-    """Whether values of the type have a size that differs from packet to packet."""
+    """Return whether values of the type have a size that differs from packet to packet."""
     return isinstance(kind, types.Varbits) or any(map(has_varbit, types.components(kind)))

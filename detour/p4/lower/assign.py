@@ -100,7 +100,7 @@ class Touched:
         """Headers of which something is written, and the stacks and unions that they are in."""
 
     def changes(self, operand: Operand) -> bool:
-        """Whether a value may depend on what is written."""
+        """Return whether a value may depend on what is written."""
         if isinstance(operand, Aggregate):
             return any(map(self.changes, operand.parts.values()))
         values = [operand] if isinstance(operand, Value) else [leaf.ref for leaf in leaves(operand)]

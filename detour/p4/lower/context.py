@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all parts of lowering share, and the dispatch from kinds of nodes to the functions that lower them."""
+"""Context that all parts of lowering share, and the dispatch from kinds of nodes to the functions that lower them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ branches = partial(registers, BRANCH)
 
 
 class Architecture(Protocol):
-    """What lowering asks the architecture: calls of its externs."""
+    """Interface of lowering to the architecture: calls of its externs."""
 
     def function(self, ctx: Context, e: core.CallFunction) -> Operand: ...
 

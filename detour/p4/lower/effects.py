@@ -17,7 +17,7 @@ _PURE_METHODS = frozenset(("length",))
 
 
 def has_effects(expression: core.Expression | None) -> bool:
-    """Whether evaluating it may change something: whether there is a call in it."""
+    """Return whether evaluating it may change something: whether there is a call in it."""
     return any(
         isinstance(node, _CALLS) and not (isinstance(node, core.CallMethod) and node.method.name in _PURE_METHODS)
         for node in walk(expression)
@@ -30,7 +30,7 @@ def last_effect(expressions: Sequence[core.Expression | None]) -> int:
 
 
 class Accesses:
-    """What an action touches, with the actions that it calls: paths that begin with a declaration."""
+    """Accesses of an action, with the actions that it calls: paths that begin with a declaration."""
 
     def __init__(self) -> None:
         self._cache: dict[core.Action, tuple[frozenset[Path], frozenset[Path]]] = {}

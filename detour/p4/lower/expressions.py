@@ -268,7 +268,7 @@ def _header_validity(operand: Operand) -> Value:
 
 
 def validity(place: HeaderPlace | UnionPlace) -> Value:
-    """Whether a header is valid, or one of a union, as a condition."""
+    """Return whether a header is valid, or one of a union, as a condition."""
     if isinstance(place, HeaderPlace):
         if type(place.ref) is ir.Named:
             return Op("d2b", None, ir.Field(place.ref.name, "$valid$"))

@@ -175,7 +175,7 @@ def compare(sign: str, left: Value, right: Value) -> Value:
 
 
 def same_truth(left: Value, right: Value, *, equal: bool) -> Value:
-    """Whether two conditions are equal, or different."""
+    """Return whether two conditions are equal, or different."""
     for one, other in ((left, right), (right, left)):
         if type(one) is Truth:
             return other if one.value == equal else invert(other)

@@ -52,7 +52,7 @@ def _extract(ctx: Context, e: core.CallMethod) -> None:
 
 
 def _target(ctx: Context, e: core.CallMethod, argument: core.Expression | None) -> tuple[Named, Place]:
-    """What is extracted to: a header, or the next element of a stack."""
+    """Return what is extracted to: a header, or the next element of a stack."""
     if isinstance(argument, core.StackMember) and argument.name == "next":
         stack = ctx.locate(argument.base)
         assert isinstance(stack, StackPlace)

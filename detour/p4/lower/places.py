@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where values live: every variable is laid out over headers, stacks and fields of BMv2."""
+"""Places of values: every variable is laid out over headers, stacks and fields of BMv2."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def leaves(place: Place) -> Iterator[ScalarPlace | HeaderPlace]:
 
 
 def flattened(operand: Operand, kind: Type) -> list[tuple[Operand, Type]]:
-    """What a value of nested structs and tuples consists of: scalars, headers, stacks and unions."""
+    """Return what a value of nested structs and tuples consists of: scalars, headers, stacks and unions."""
     if isinstance(kind, Struct | Tuple):
         return [each for name, inner in members(kind) for each in flattened(part(operand, name), inner)]
     return [(operand, kind)]

@@ -282,7 +282,7 @@ def _entries(ctx: Context, table: core.Table, keys: list[ir.Key], actions: list[
 
 
 def _match(ctx: Context, key: ir.Key, e: core.Expression) -> Json:
-    """What an entry says of one key."""
+    """Lower what an entry says of one key."""
     width, ones = key.width, (1 << key.width) - 1
     low, high, mask = _set(ctx, e, ones)
     if key.kind in ("ternary", "optional"):

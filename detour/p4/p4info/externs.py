@@ -18,7 +18,7 @@ _SELECTORS = frozenset({"action_selector", "ActionSelector"})
 
 
 def notifies_idle(table: core.Table, block: Block) -> bool:
-    """Whether controllers hear of entries that no packet has hit for a while."""
+    """Return whether controllers hear of entries that no packet has hit for a while."""
     for name in ("support_timeout", "psa_idle_timeout"):
         value = block.value(table.properties[name]) if name in table.properties else None
         if isinstance(value, core.Literal):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a program can run: P4Info lists no tables, actions, controls and parsers that nothing applies or calls."""
+"""Live parts of a program: P4Info lists no tables, actions, controls and parsers that nothing applies or calls."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ class Objects:
         self.ids: dict[str, int] = {}
 
     def add(self, name: str, declaration: core.Declaration | None, messages: Messages, owner: object = None) -> bool:
-        """Whether the name is new. It is an error to give a name to two objects: to two declarations, or to one in two
-        instances (`owner`) of a control.
+        """Add a name, and return whether it is new. It is an error to give a name to two objects: to two declarations,
+        or to one in two instances (`owner`) of a control.
         """
         if name not in self.names:
             self.names[name] = declaration

@@ -119,7 +119,7 @@ class Cursor:
     # ---------------------------------------------------------------- names of types
 
     def is_type(self, name: str, absolute: bool = False) -> bool:
-        """Whether the name is a type here; with `absolute`, at the top level."""
+        """Return whether the name is a type here; with `absolute`, at the top level."""
         if absolute:
             for scope in self._scopes:
                 for other, outside in scope:

@@ -36,7 +36,7 @@ class ExpressionParser(Cursor):
     # ---------------------------------------------------------------- types
 
     def starts_type(self) -> bool:
-        """Whether a type stands here, and not a member of one such as `error.NoError`."""
+        """Return whether a type stands here, and not a member of one such as `error.NoError`."""
         kind = self.kind
         if kind == "name":
             return self._types.get(self.token.text, False) and self.peek() != "."
@@ -289,7 +289,7 @@ class ExpressionParser(Cursor):
         return node
 
     def _type_arguments_follow(self, any_name: bool) -> bool:
-        """Whether `<` opens type arguments: a type follows, which no operand begins with."""
+        """Return whether `<` opens type arguments: a type follows, which no operand begins with."""
         kind = self.peek()
         if kind in ("_", "bit", "bool", "int", "match_kind", "string", "tuple", "varbit", "void"):
             return True

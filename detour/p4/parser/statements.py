@@ -58,7 +58,7 @@ class StatementParser(AnnotationParser):
         return self._assignment_or_call(";")
 
     def _undeclared_type(self) -> bool:
-        """Whether a declaration stands here whose type is not declared (`T x`): the checker says so."""
+        """Return whether a declaration stands here whose type is not declared (`T x`): the checker says so."""
         return self.kind in NAMES and self.peek() in NAMES
 
     def only_statement(self) -> syntax.Statement:

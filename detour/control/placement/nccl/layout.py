@@ -43,7 +43,7 @@ class NcclJob:
         return sent
 
     def _neighbours(self, number: int) -> list[tuple[tuple[int, int], float]]:
-        """Who sends to whom on a channel, and how often its part."""
+        """Return who sends to whom on a channel, and how often its part."""
         turn, nic = divmod(number, self.cluster.machine.nics)
         hosts = [self.cluster.host(machine, nic) for machine in range(self.cluster.machines)]
         ring = list(zip(hosts, hosts[1:] + hosts[:1], strict=True))

@@ -69,7 +69,7 @@ _TREE_TENTHS = {
 
 
 class Choice(NamedTuple):
-    """How a collective is carried out."""
+    """Algorithm, protocol and channels of a collective."""
 
     algorithm: str
     protocol: Protocol

@@ -90,8 +90,8 @@ class FirstCount(Watcher, Generic[P]):
 
 @dataclass(frozen=True)
 class DropPlace:
-    """Where frames are lost: in a switch, by device id, or at its `port`, where that is known; `on_link`: on the link
-    behind the port."""
+    """Place at which frames are lost: in a switch, by device id, or at its `port`, where that is known; `on_link`: on
+    the link behind the port."""
 
     device: int
     port: int | None

@@ -34,7 +34,7 @@ _POLL_SECONDS = 0.01
 
 
 def binary() -> str:
-    """Where simple_switch_grpc is. Raises DetourError: it is not on PATH."""
+    """Return where simple_switch_grpc is. Raises DetourError: it is not on PATH."""
     path = shutil.which(BINARY)
     if path is None:
         raise DetourError(f"{BINARY} is not on PATH: {INSTALL}")

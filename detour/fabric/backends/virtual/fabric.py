@@ -315,7 +315,7 @@ class VirtualFabric(NetworkFabric):
 
     @property
     def _terms(self) -> dict[str, Any]:
-        """How connections are made."""
+        """Return how connections are made."""
         scheme, choice = self.scheme, self._choice
         return {
             "transport": scheme.transport, "reordering": scheme.reorder, "auto": bool(choice.hooks), "choice": choice,

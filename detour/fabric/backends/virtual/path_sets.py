@@ -51,7 +51,7 @@ def _port_back(topology: Topology, path: SwitchPath, rng: random.Random) -> int:
 
 
 def _choices(topology: Topology, path: SwitchPath) -> Iterator[tuple[int, int, int]]:
-    """Where switches on a path choose: node id, number of choices, and which of them is the path's."""
+    """Return where switches on a path choose: node id, number of choices, and which of them is the path's."""
     for at, following in pairwise(path):
         switch = topology.switches[at]
         ports = next_hops(topology, at, path[-1])

@@ -98,7 +98,7 @@ class SwitchMemory:
 
 @dataclass(frozen=True)
 class Scheme:
-    """How packets find their way, how losses are handled or prevented, and how senders slow down.
+    """Path choice, handling or prevention of loss, and congestion control.
 
     `paths`: how the sender picks source ports: `probing` (it probes), `shortest` (one that means a shortest path),
     `detour` (one that means a random non-shortest one), `pinned` (any; uSID lists say the path), another one for every
