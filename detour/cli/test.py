@@ -15,6 +15,7 @@ from detour.cli.parser import command, counted, output_folder, seconds
 from detour.cli.trace_text import show_packet
 
 if TYPE_CHECKING:
+    from detour.base.progress import Progress
     from detour.p4.build import Build
     from detour.testgen.generate import Generated, Plan
     from detour.testgen.regress import Difference
@@ -27,9 +28,10 @@ _SHOWN = 20
 def register(commands: Any) -> None:
     test = command(commands, "test", _TEXT, _test)
     test.add_argument("program", type=Path, metavar="PROGRAM", help="a program NAME.p4 for v1model, or its BMv2 JSON")
-    text = "what tests must reach: branches are statements, branches and table outcomes (branches)"
-    test.option("--cover", text, choices=("statements", "branches"), default="branches")
+    text = "what tests must reach: branches are statements, branches and table outcomes; paths: these too (branches)"
+    test.option("--cover", text, choices=("statements", "branches", "paths"), default="branches")
     test.option("--tests", "generate at most N tests", "N", counted, default=None)
+    test.option("--packets", "at most N packets in a test (2; protobuf: 1)", "N", counted, default=2)
     test.option("--seconds", "longest time (60)", "S", seconds, default=60.0)
     test.option("--seed", "the same seed makes the same tests (0)", "N", counted, default=0)
     test.option("--fix", "value of a field of extracted headers, like ipv4.ttl=64 (repeatable)", "NAME=VALUE", _fixed,
@@ -79,13 +81,15 @@ def _test(options: argparse.Namespace) -> int:
     from detour.testgen.generate import Plan, generate
 
     more = {} if options.tests is None else {"most_tests": options.tests}
-    plan = Plan(options.cover, seconds=options.seconds, seed=options.seed, fixed=dict(options.fix), **more)
-    if options.check:
-        return _check(options, plan)
+    packets = 1 if options.format == "protobuf" else options.packets
+    plan = Plan(options.cover, seconds=options.seconds, seed=options.seed, fixed=dict(options.fix), packets=packets,
+                **more)  # fmt: skip
     with shown_progress(options.json) as progress:
         built = _built(options.program)
-        rules = built.p4info if built.p4info.is_file() else None
-        generated = generate(built.json, replace(plan, p4info=rules), progress)
+        plan = replace(plan, p4info=built.p4info if built.p4info.is_file() else None)
+        if options.check:
+            return _check(options, built, plan, progress)
+        generated = generate(built.json, plan, progress)
         found = None
         if options.compare is not None:
             progress(f"comparing with {options.compare}")
@@ -132,11 +136,10 @@ def _regress(options: argparse.Namespace) -> int:
     return 1 if found else 0
 
 
-def _check(options: argparse.Namespace, plan: Plan) -> int:
+def _check(options: argparse.Namespace, built: Build, plan: Plan, progress: Progress) -> int:
     from detour.testgen.check import check
 
-    with shown_progress(options.json) as progress:
-        checked = check(_built(options.program).json, plan, progress)
+    checked = check(built.json, plan, progress)
 
     def render(page: Page) -> None:
         for each in checked.mistakes:
@@ -175,6 +178,9 @@ def _show(page: Page, generated: Generated, plan: Plan, found: Difference | None
     document = generated.as_json()["coverage"]
     counts = [f"{document[each]['covered']}/{document[each]['reachable']} {each}" for each in _COUNTED]
     page.print(f"{len(generated.tests)} tests in {generated.seconds:.1f} s: {', '.join(counts)}")
+    if generated.paths is not None:
+        paths = generated.paths
+        page.print(f"paths: {paths.covered} covered, {paths.impossible} impossible, {paths.unknown} unknown")
     for what, places in (("unreachable", generated.unreachable), ("unknown", generated.unknown)):
         if places:
             page.print(f"{what}: {len(places)}", style="bold")

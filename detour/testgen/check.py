@@ -18,6 +18,7 @@ from detour.testgen.context import Fault
 from detour.testgen.generate import EFFORT, Plan, load
 from detour.testgen.parsing import Way
 from detour.testgen.solving import Question, Undecided
+from detour.testgen.state import fresh_context
 from detour.testgen.switch import TestSwitch
 from detour.testgen.switching import Execution, Shape, SymbolicSwitch
 from detour.testgen.testcase import Test
@@ -42,6 +43,7 @@ class Checked:
 
 def check(source: Path, plan: Plan, progress: Progress = silent) -> Checked:
     """Look for mistakes of a program in a file of BMv2 JSON. Raises DetourError: see `generate`."""
+    fresh_context()
     program = load(source, plan)
     return _Checker(program, plan, progress).run()
 
@@ -54,7 +56,7 @@ class _Checker:
         self._whole = True
 
     def run(self) -> Checked:
-        symbolic = SymbolicSwitch(self._program.model, self._plan.fixed, EFFORT)
+        symbolic = SymbolicSwitch(self._program.model, self._plan.fixed, EFFORT, rules=self._plan.rules)
         with TestSwitch(self._program) as switch:
             for number, way in enumerate(_new_headers_first(symbolic), 1):
                 if time.monotonic() > self._end:

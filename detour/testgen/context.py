@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from copy import copy as shallow
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -126,14 +127,14 @@ class Findings:
     settings: list[Setting] = field(default_factory=list)
     lookups: list[Lookup] = field(default_factory=list)
     goals: list[Goal] = field(default_factory=list)
+    decisions: list[Conditions] = field(default_factory=list)
+    """of branches of conditions and tables"""
 
     def copy(self) -> Findings:
         """For another way on; what is found there is not found here."""
-        return Findings(
-            {key: list(states) for key, states in self.reached.items()}, list(self.assumptions), dict(self.variables),
-            set(self.free), list(self.hashes), list(self.faults), set(self.not_followed), list(self.settings),
-            list(self.lookups), list(self.goals),
-        )  # fmt: skip
+        copy = Findings(**{each.name: shallow(getattr(self, each.name)) for each in fields(self)})
+        copy.reached = {key: list(states) for key, states in self.reached.items()}
+        return copy
 
 
 class Sites(SiteWriter):
@@ -215,6 +216,8 @@ class SymbolicContext(FunctionContext):
         """whether goals and faults are noted"""
         self.given: Test | None = None
         """the test whose values all that it sets has"""
+        self.sent = b""
+        """of that test the packet whose way is followed"""
         self.payload_values: Callable[[], list[Value]] = list
         self.rules: EntryRules | None = None
         self.at: Json = None
@@ -284,7 +287,13 @@ class SymbolicContext(FunctionContext):
 
     def fork_on(self, condition: Value, texts: list[str]) -> list[State]:
         """The states in which a condition holds and does not."""
-        return self.f.state.fork(*either(condition), texts)
+        return self.decided(self.f.state.fork(*either(condition), texts))
+
+    def decided(self, states: list[State]) -> list[State]:
+        """Notes that paths part here."""
+        if self.notes:
+            self.findings.decisions += [state.conditions for state in states if state.paths and not state.dead]
+        return states
 
     def give_up(self, reason: str) -> None:
         """Tests do not come here, and nothing is known of what follows. Raises NotModelled if one does."""
@@ -434,10 +443,10 @@ class SymbolicContext(FunctionContext):
         """The contents of a register that the test sets."""
         if self.given is None:
             return register_contents(array.name, array.bits)
-        contents = z3.K(_INDEX, z3.BitVecVal(0, array.bits))
+        contents = z3.K(z3.BitVecSort(_INDEX_BITS), z3.BitVecVal(0, array.bits))
         for each in self.given.of("register"):
             if each.name == array.name:
-                contents = z3.Store(contents, z3.BitVecVal(each.at, _INDEX), z3.BitVecVal(each.value, array.bits))
+                contents = z3.Store(contents, z3.BitVecVal(each.at, _INDEX_BITS), z3.BitVecVal(each.value, array.bits))
         return contents
 
     def load_register(self, array: Array, index: Value) -> Value:
@@ -492,6 +501,7 @@ class SymbolicContext(FunctionContext):
         if cond.const is not None:
             super().when(cond, then, otherwise)
             return
+        paths = self.f.state.paths
         yes, no = self.f.state.fork(*either(cond), ["", ""])
         self.f.state = yes
         then()
@@ -499,14 +509,15 @@ class SymbolicContext(FunctionContext):
         if otherwise:
             otherwise()
         self.f.state = merged([yes, self.f.state])
+        self.f.state.paths = paths
 
 
-_INDEX = z3.BitVecSort(64)
+_INDEX_BITS = 64
 
 
 def register_contents(name: str, bits: int) -> Any:
     """What a register has before anything is written, as a variable."""
-    return z3.Array(name, _INDEX, z3.BitVecSort(bits))
+    return z3.Array(name, z3.BitVecSort(_INDEX_BITS), z3.BitVecSort(bits))
 
 
 def _is_standard(ref: HeaderRef, spec: FieldSpec) -> bool:

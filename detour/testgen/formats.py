@@ -11,11 +11,11 @@ from typing import NamedTuple
 from finsy.proto import p4testgen
 from google.protobuf import text_format
 
+from detour.base.errors import DetourError
 from detour.base.files import read_bytes, read_text
 from detour.engine.capture import INBOUND, OUTBOUND, capture_header, packet_block
-from detour.fabric.tracing.stf import StfExpect, StfPacket, StfStatement, parse_stf
 from detour.testgen.p4runtime import Entities, update_source
-from detour.testgen.testcase import Test
+from detour.testgen.testcase import Expected, Test
 
 Files = Iterator[tuple[str, str | bytes]]
 _APART_NS = 1_000_000
@@ -37,16 +37,14 @@ def _stf(tests: Sequence[Test], program: Program) -> Files:
 def _pcap(tests: Sequence[Test], program: Program) -> Files:
     """A capture for each test, with its frames in their order. A port is an interface, and so a section of the file."""
     for number, test in enumerate(tests, 1):
-        content = b""
-        for at, statement in enumerate(parse_stf(test.stf())):
-            if isinstance(statement, StfPacket):
-                content += _section(statement.port, at, INBOUND, statement.frame)
-            elif isinstance(statement, StfExpect):
-                content += _section(statement.port, at, OUTBOUND, _zeros(statement.digits))
-        yield f"test{number:04}.pcapng", content
+        frames: list[tuple[int, int, bytes]] = []
+        for packet in test.packets:
+            frames.append((packet.port, INBOUND, packet.frame))
+            frames += [(each.port, OUTBOUND, _known(each)) for each in packet.expected]
+        yield f"test{number:04}.pcapng", b"".join(_section(at, *frame) for at, frame in enumerate(frames))
 
 
-def _section(port: int, at: int, direction: int, frame: bytes) -> bytes:
+def _section(at: int, port: int, direction: int, frame: bytes) -> bytes:
     return capture_header(f"port {port}") + packet_block(at * _APART_NS, direction, frame, len(frame))
 
 
@@ -54,24 +52,28 @@ def _section(port: int, at: int, direction: int, frame: bytes) -> bytes:
 
 
 def _protobuf(tests: Sequence[Test], program: Program) -> Files:
-    entities = Entities(program.json, program.p4info)
+    entities = Entities(program.p4info)
     for number, test in enumerate(tests, 1):
-        statements = parse_stf(test.stf())
-        case = p4testgen.TestCase(traces=test.way, metadata=[f"program: {program.name}", *test.covers])
-        for each in statements:
-            if isinstance(each, StfPacket):
-                case.input_packet.packet, case.input_packet.port = each.frame, each.port
-            elif isinstance(each, StfExpect):
-                digits = each.digits or ""
-                mask = bytes.fromhex(re.sub("[^*]", "f", digits).replace("*", "0"))
-                case.expected_output_packet.add(packet=_zeros(digits), port=each.port, packet_mask=mask)
-        case.entities.extend(entity.encode(entities.schema) for entity in entities.of(statements))
+        packet, *others = test.packets
+        if others:
+            raise DetourError("P4Testgen's protobuf has one packet for a test: --packets 1")
+        case = p4testgen.TestCase(traces=packet.way, metadata=[f"program: {program.name}", *test.covers])
+        case.input_packet.packet, case.input_packet.port = packet.frame, packet.port
+        for each in packet.expected:
+            case.expected_output_packet.add(packet=_known(each), port=each.port, packet_mask=_whole_digits(each.mask))
+        case.entities.extend(entity.encode(entities.schema) for entity in entities.of(test))
         yield f"test{number:04}.txtpb", text_format.MessageToString(case)
 
 
-def _zeros(digits: str | None) -> bytes:
+def _whole_digits(mask: bytes) -> bytes:
+    """A mask of those digits alone of which all bits are compared."""
+    return bytes((0xF0 if byte >> 4 == 0xF else 0) | (0xF if byte & 0xF == 0xF else 0) for byte in mask)
+
+
+def _known(expected: Expected) -> bytes:
     """A frame with zeros for what is not compared."""
-    return bytes.fromhex((digits or "").replace("*", "0"))
+    mask = _whole_digits(expected.mask)
+    return bytes(byte & known for byte, known in zip(expected.frame, mask, strict=True))
 
 
 # -- PTF
@@ -79,34 +81,28 @@ def _zeros(digits: str | None) -> bytes:
 
 def _ptf(tests: Sequence[Test], program: Program) -> Files:
     """A file of tests with its base, and the program."""
-    entities = Entities(program.json, program.p4info)
+    entities = Entities(program.p4info)
     text = read_text(Path(__file__).with_name("ptf_base.py")) + f"\n\nGeneratedTest.program = {program.name!r}\n"
     for number, test in enumerate(tests, 1):
-        statements = parse_stf(test.stf())
         title = "; ".join(test.covers).replace("\\", "/").replace('"', "'")
         lines = [f"class Test{number:04}(GeneratedTest):", f'    """{title}"""', ""]
-        lines += ["    def runTest(self) -> None:", *(f"        {line}" for line in _body(entities, statements))]
+        lines += ["    def runTest(self) -> None:", *(f"        {line}" for line in _body(entities, test))]
         text += "\n\n" + "\n".join(lines) + "\n"
     yield f"test_{re.sub(r'[^0-9A-Za-z]', '_', program.name)}.py", text
     yield f"{program.name}.json", read_bytes(program.json)
     yield f"{program.name}.p4info.txtpb", read_bytes(program.p4info)
 
 
-def _body(entities: Entities, statements: Sequence[StfStatement]) -> Iterator[str]:
-    ports = {each.port for each in statements if isinstance(each, StfPacket | StfExpect)}
+def _body(entities: Entities, test: Test) -> Iterator[str]:
+    ports = {each.port for packet in test.packets for each in (packet, *packet.expected)}
     yield f"self.need({', '.join(map(str, sorted(ports)))})"
-    written = entities.of(statements)
-    if written:
+    if written := entities.of(test):
         yield "self.write("
         yield from (f"    {update_source(entity)}," for entity in written)
         yield ")"
-    packets = [at for at, each in enumerate(statements) if isinstance(each, StfPacket)]
-    for at, end in zip(packets, [*packets[1:], len(statements)], strict=True):
-        packet = statements[at]
-        assert isinstance(packet, StfPacket)
+    for packet in test.packets:
         yield f"self.send({packet.port}, {packet.frame.hex()!r})"
-        expected = [f"({e.port}, {e.digits!r})" for e in statements[at:end] if isinstance(e, StfExpect)]
-        yield f"self.expect({', '.join(expected)})"
+        yield f"self.expect({', '.join(f'({each.port}, {each.digits!r})' for each in packet.expected)})"
 
 
 FORMATS: dict[str, Callable[[Sequence[Test], Program], Files]] = {

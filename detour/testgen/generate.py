@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -21,19 +21,21 @@ from detour.engine.compiler.covering import BRANCH, COLLECTOR, STATEMENT, TABLE_
 from detour.engine.compiler.portable import V1MODEL
 from detour.engine.compiler.program import Program
 from detour.engine.coverage.document import Point, ProgramCoverage
+from detour.testgen.anything import operations
 from detour.testgen.context import Conditions, Goal, SiteKey
 from detour.testgen.mutation import Mutator
 from detour.testgen.parsing import Way
 from detour.testgen.rules import EntryRules
 from detour.testgen.solving import Contradiction, Question, Undecided, replayed
-from detour.testgen.state import z3
+from detour.testgen.state import fresh_context
 from detour.testgen.switch import TestSwitch, differences
 from detour.testgen.switching import MOST_PASSES, Execution, Shape, SymbolicSwitch
 from detour.testgen.terms import NotModelled
 from detour.testgen.testcase import Packet, Test
 
-COVER = ("statements", "branches")
-_KINDS = {"statements": (STATEMENT,), "branches": (STATEMENT, BRANCH, TABLE_OUTCOME)}
+COVER = ("statements", "branches", "paths")
+_ALL = STATEMENT, BRANCH, TABLE_OUTCOME
+_KINDS = {"statements": (STATEMENT,), "branches": _ALL, "paths": _ALL}
 EFFORT = 20_000_000
 """of z3 for a query, in its own units: the same on every machine; some seconds"""
 _WAYS_AT_FIRST = 4
@@ -41,6 +43,9 @@ _MOST_TRIES = 3
 """ways on which something is looked for beside coverage"""
 _MOST_UNDECIDED = 3
 """ways on which a place may depend on what no test can set, before it is left alone"""
+_MOST_VARIANTS = 20
+"""of tests, of one kind"""
+_AGAIN = "the packet again, which finds what it has left in registers"
 _SEED_BYTES = 64
 _SEARCH = 0.75
 """of the time: the rest is for proofs"""
@@ -50,7 +55,8 @@ Key = tuple[Any, ...]
 @dataclass(frozen=True)
 class Plan:
     """What is wanted. `fixed`: values of fields of packets, by the header's and the field's names. `only`: the places
-    to reach, by their keys; None: all, and what tests should show beside. `p4info`: with what entries must obey."""
+    to reach, by their keys; None: all, and what tests should show beside. `p4info`: with what entries must obey.
+    `packets`: the most in a test."""
 
     cover: str = "branches"
     most_tests: int = 10_000
@@ -59,6 +65,17 @@ class Plan:
     fixed: Mapping[str, int] = field(default_factory=dict)
     only: Collection[Key] | None = None
     p4info: Path | None = None
+    packets: int = 2
+
+    @property
+    def rules(self) -> EntryRules | None:
+        """Raises DetourError: see `EntryRules`."""
+        return EntryRules(self.p4info) if self.p4info is not None else None
+
+    @property
+    def shows_more(self) -> bool:
+        """Whether tests should show more than that places are reached."""
+        return self.cover != "statements" and self.only is None
 
 
 @dataclass(frozen=True)
@@ -74,9 +91,18 @@ class Uncovered:
 
 
 @dataclass
+class Paths:
+    """How many paths through the program tests take, no packet can take (proven), and what is left."""
+
+    covered: int = 0
+    impossible: int = 0
+    unknown: int = 0
+
+
+@dataclass
 class Generated:
     """The result. `unreachable`: proven; `unknown`: neither reached nor proven unreachable. `reaching`: the first test
-    that reaches a place."""
+    that reaches a place. `paths`: if they were to be covered."""
 
     tests: list[Test]
     coverage: ProgramCoverage
@@ -84,17 +110,19 @@ class Generated:
     unknown: list[Uncovered]
     seconds: float
     reaching: dict[Key, Test]
+    paths: Paths | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The document of `detour test --json`."""
         totals = self.coverage.totals()
         covered = {"statements": totals["statements"], "branches": totals["branches"], "outcomes": totals["actions"]}
+        paths = {} if self.paths is None else {"paths": asdict(self.paths)}
         shown = [
             [{"where": each.where, "reason": each.reason} for each in some] for some in (self.unreachable, self.unknown)
         ]
         return {
             "tests": [test.as_json() for test in self.tests],
-            "coverage": {**covered, "unreachable": shown[0], "unknown": shown[1]},
+            "coverage": {**covered, **paths, "unreachable": shown[0], "unknown": shown[1]},
             "seconds": round(self.seconds, 3),
         }
 
@@ -102,6 +130,7 @@ class Generated:
 def generate(source: Path, plan: Plan, progress: Progress = silent) -> Generated:
     """Generate tests of a program in a file of BMv2 JSON. Raises DetourError: it is no such file, the engine cannot run
     it, or it is not written for v1model."""
+    fresh_context()
     return _Generator(load(source, plan), plan, progress).run()
 
 
@@ -134,11 +163,10 @@ class _Generator:
     def __init__(self, program: Program, plan: Plan, progress: Progress) -> None:
         self._program, self._plan, self._progress = program, plan, progress
         self._start = time.monotonic()
-        rules = EntryRules(plan.p4info) if plan.p4info is not None else None
-        self._switch = SymbolicSwitch(program.model, plan.fixed, EFFORT, rules=rules)
+        self._switch = SymbolicSwitch(program.model, plan.fixed, EFFORT, rules=plan.rules)
         self._replay = SymbolicSwitch(program.model, {}, EFFORT)
         self._tests: list[Test] = []
-        self._seeds = [] if plan.fixed else [Test((), [], [], [], Packet(1, bytes(_SEED_BYTES)), [])]
+        self._seeds = [] if plan.fixed else [Test((Packet(1, bytes(_SEED_BYTES)),))]
         """tests whose packets have not been changed at random yet"""
         self._points: dict[SiteKey, Point] = {}
         self._sites = [Point.of(site, 0) for site in program.coverage_sites]
@@ -155,6 +183,9 @@ class _Generator:
         self._tried: Counter[tuple[str, int]] = Counter()
         self._later: list[tuple[Question, Goal]] = []
         self._proofs: dict[Key, str] = {}
+        self._writes_registers = "register_write" in operations(program.model)
+        tables = [table for pipeline in program.model.pipelines.values() for table in pipeline.tables.values()]
+        self._selecting = {table.name for table in tables if table.profile is not None and table.profile.selector}
         self._prover: _Prover | None = None
 
     def run(self) -> Generated:
@@ -166,9 +197,12 @@ class _Generator:
                 self._not_followed.clear()
                 self._reasons.clear()
                 complete = self._follow_ways(MOST_PASSES)
+            paths = self._follow_paths() if self._plan.cover == "paths" else None
+            if self._plan.shows_more:
+                self._vary()
             self._reach_goals()
         self._not_followed |= self._switch.parser.cut_short
-        return self._result(complete)
+        return replace(self._result(complete), paths=paths)
 
     def _follow_ways(self, passes: int) -> bool:
         """Makes tests for the ways through the parser, as long as something is missing. `passes`: see
@@ -229,7 +263,7 @@ class _Generator:
                     break
 
         self._mutate()
-        if self._plan.cover == "branches" and self._plan.only is None and execution.whole:
+        if self._plan.shows_more and execution.whole:
             self._later += [(question, goal) for goal in execution.findings.goals]
 
     def _mutate(self) -> None:
@@ -246,6 +280,52 @@ class _Generator:
     def _missing(self) -> BoolArray:
         """Which sites are still to be reached."""
         return np.array([self._is_open((s.kind, s.name, s.outcome)) for s in self._program.coverage_sites], bool)
+
+    def _follow_paths(self) -> Paths:
+        """Makes a test for each path through parser and controls, as long as there is time."""
+        paths = Paths()
+        for way in self._switch.ways():
+            execution = self._switch.execution(way)
+            there = sum(state.paths for state in execution.ends)
+            whole = not execution.findings.not_followed and not any(a.reason for a in execution.findings.assumptions)
+            found = covered = 0
+            try:
+                for test in Question(execution, EFFORT, self._plan.seed).paths():
+                    if self._is_over:
+                        raise Undecided("the time is over")
+                    found += 1
+                    covered += test is not None and self._play(test, None)
+            except Undecided:
+                whole = False
+            paths.covered += covered
+            paths.impossible += there - found if whole else 0
+            paths.unknown += found - covered if whole else there - covered
+        return paths
+
+    def _vary(self) -> None:
+        """Makes tests of others: what packets leave in registers, and who is chosen of several members."""
+        left = Counter[str]()
+        for test in list(self._tests):
+            for what, variant in self._variants(test):
+                if self._is_over:
+                    return
+                try:
+                    made = replayed(self._replay, variant) if left[what] < _MOST_VARIANTS else variant
+                except (Undecided, NotModelled):
+                    continue
+                if made.packets[-1].expected != test.packets[-1].expected or what != _AGAIN:
+                    made.covers.append(what)
+                    left[what] += self._play(made, None)
+
+    def _variants(self, test: Test) -> Iterator[tuple[str, Test]]:
+        if self._writes_registers and len(test.packets) < self._plan.packets:
+            yield _AGAIN, replace(test, packets=(*test.packets, test.packets[-1]), covers=[])
+        for at, entry in enumerate(test.entries):
+            if entry.table in self._selecting and entry.arguments:
+                other = replace(entry, arguments=tuple((name, value ^ 1) for name, value in entry.arguments))
+                for group in ((entry, other), (other, entry, entry)):
+                    entries = [*test.entries[:at], *group, *test.entries[at + 1 :]]
+                    yield f"table {entry.table}: a group of {len(group)}", replace(test, entries=entries, covers=[])
 
     def _reach_goals(self) -> None:
         """Makes tests of what conditions should show, once there is nothing left to cover."""
@@ -382,11 +462,8 @@ class _Prover:
     """Shows that no packet whatever reaches places of the controls."""
 
     def __init__(self, program: Program, plan: Plan) -> None:
-        switch = SymbolicSwitch(program.model, plan.fixed, EFFORT, proves=True)
-        self._findings = switch.any_packet()
-        self._solver = z3.Solver()
-        self._solver.set("rlimit", EFFORT)
-        self._solver.add(*(a.term for a in self._findings.assumptions))
+        execution = SymbolicSwitch(program.model, plan.fixed, EFFORT, proves=True).any_packet()
+        self._findings, self._question = execution.findings, Question(execution, EFFORT, plan.seed)
 
     def proof(self, sites: list[SiteKey]) -> str | None:
         """The conditions that contradict each other; None: there is no proof."""
@@ -397,15 +474,8 @@ class _Prover:
             return None
         reasons = []
         for conditions in (each for ways in reached for each in ways):
-            marks = [z3.Bool(f"condition {number}") for number in range(len(conditions))]
-            self._solver.push()
-            self._solver.add(*(z3.Implies(m, c.term) for m, c in zip(marks, conditions, strict=True)))
-            answer = self._solver.check(*marks)
-            core = {str(each) for each in self._solver.unsat_core()} if answer == z3.unsat else set()
-            self._solver.pop()
-            if answer != z3.unsat:
+            contradiction = self._question.refuted(conditions)
+            if contradiction is None:
                 return None
-            reasons.append(
-                "; ".join(c.text for m, c in zip(marks, conditions, strict=True) if str(m) in core and c.text)
-            )
+            reasons.append("; ".join(contradiction.texts))
         return min(filter(None, reasons), key=len, default="its conditions contradict each other")

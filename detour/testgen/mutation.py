@@ -36,19 +36,20 @@ class Mutator:
         self._constants = sorted({b"\0\0", *_constants(program.json)})
 
     def like(self, test: Test, wanted: Callable[[], BoolArray]) -> Iterator[Test]:
-        """Tests with the same entries and another packet, for each place that is wanted and that one reaches; as long
-        as there are such. `wanted`: the sites of coverage that are, at any time."""
-        self._switch.play("\n".join(test.setup()))
+        """Tests with the same entries and another last packet, for each place that is wanted and that one reaches; as
+        long as there are such. `wanted`: the sites of coverage that are, at any time."""
+        *before, last = test.packets
+        self._switch.play("\n".join([*test.setup(), *(line for packet in before for line in packet.stf(False))]))
         going_on, tried = True, np.zeros(len(self._counts), bool)
         while going_on:
             going_on = False
-            frames, port = self._mutants(test.packet.frame), test.packet.port
+            frames, port = self._mutants(last.frame), last.port
             while (sites := np.flatnonzero(self._reached(frames, port) & wanted() & ~tried)).size:
                 tried[sites[0]] = True
                 frame = self._shortest(self._first(frames, port, sites[0]), port, sites[0])
                 if frame:
                     going_on = True
-                    yield replace(test, packet=Packet(port, frame), covers=[], expected=[])
+                    yield replace(test, packets=(*before, Packet(port, frame)), covers=[])
 
     def _reached(self, frames: list[bytes], port: int) -> BoolArray:
         """Whether each site is reached by one of these packets."""

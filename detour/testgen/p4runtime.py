@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields
 from keyword import iskeyword
 from pathlib import Path
@@ -16,99 +16,85 @@ from google.protobuf import text_format
 
 from detour.base.errors import DetourError
 from detour.base.files import read_text
-from detour.engine.bmv2api.commands.program import ProgramNames
-from detour.fabric.tracing.stf import StfAdd, StfCommand, StfDefault, StfStatement
-from detour.fabric.tracing.stf_names import add_command, default_command
+from detour.testgen.testcase import RATES, SETTINGS, Default, Entry, Match, Setting, Test
 
 _MICROSECONDS = 1_000_000
 _LESS_THAN_HEX = 10
 
 
 class Entities:
-    """Makes entities of statements of STF. `of` returns those of a test, in the order in which they are written."""
+    """Makes entities of tests. `of` returns those of one, in the order in which they are written."""
 
-    def __init__(self, program: Path, p4info: Path) -> None:
-        """Raises DetourError: a file cannot be read, or is something else."""
+    def __init__(self, p4info: Path) -> None:
+        """Raises DetourError: the file cannot be read, or is something else."""
         try:
             self.schema = finsy.P4Schema(text_format.Parse(read_text(p4info), p4i.P4Info()))
         except text_format.ParseError as error:
             raise DetourError(f"{p4info} is not P4Info in text format: {error}") from None
-        self._names = ProgramNames(read_text(program))
 
-    def of(self, statements: Iterable[StfStatement]) -> list[Any]:
-        """Raises DetourError: P4Runtime has nothing for a statement."""
-        self._copies: list[tuple[int, int]] = []
-        self._members: dict[str, list[Any]] = {}
-        entities: list[Any] = []
-        for statement in statements:
-            if isinstance(statement, StfAdd):
-                entities += self._entry(statement, len(entities))
-            elif isinstance(statement, StfDefault):
-                _, table, action, *values = default_command(statement, self._names)
-                call = self._action(action, values)
-                entities.append(finsy.P4TableEntry(table, action=call, is_default_action=True))
-            elif isinstance(statement, StfCommand):
-                entities += self._setting(*statement.words)
-        return entities
+    def of(self, test: Test) -> list[Any]:
+        return [
+            *(entity for number, group in enumerate(_groups(test), 1) for entity in self._entry(group, number)),
+            *(finsy.P4TableEntry(d.table, action=_action(d), is_default_action=True) for d in test.defaults),
+            *(entity for each in SETTINGS for entity in _settings(each, test.of(each))),
+        ]
 
-    def _action(self, name: str, values: Iterable[str]) -> finsy.P4TableAction:
-        names = [param.name for param in self.schema.actions[name].params]
-        return finsy.P4TableAction(name, **{n: int(v) for n, v in zip(names, values, strict=True)})
-
-    def _entry(self, statement: StfAdd, number: int) -> Iterator[Any]:
-        words = add_command(statement, self._names)
-        at = words.index("=>")
-        table = self.schema.tables[words[1]]
-        count = len(self.schema.actions[words[2]].params)
-        action: Any = self._action(words[2], words[at + 1 : at + 1 + count])
-        key = {field.name: _match(field, word) for field, word in zip(table.match_fields, words[3:at], strict=True)}
+    def _entry(self, group: list[Entry], number: int) -> Iterator[Any]:
+        entry, table = group[0], self.schema.tables[group[0].table]
+        action: Any = _action(entry)
+        if len(group) > 1:
+            action = finsy.P4IndirectAction([(1, _action(each)) for each in group])
+        key = {field.name: _match(match) for field, match in zip(table.match_fields, entry.key, strict=True)}
         match = finsy.P4TableMatch({name: value for name, value in key.items() if value is not None})
         if table.action_profile is not None and not table.action_profile.with_selector:
-            yield finsy.P4ActionProfileMember(table.action_profile.name, member_id=number + 1, action=action)
-            action = finsy.P4IndirectAction(member_id=number + 1)
-        priority = (statement.priority or 1) if words[at + 1 + count :] else 0
+            yield finsy.P4ActionProfileMember(table.action_profile.name, member_id=number, action=action)
+            action = finsy.P4IndirectAction(member_id=number)
+        priority = 0 if entry.priority is None else entry.priority or 1
         yield finsy.P4TableEntry(table.name, match=match, action=action, priority=priority)
 
-    def _setting(self, command: str, *words: str) -> Iterator[Any]:
-        match command:
-            case "register_write":
-                yield finsy.P4RegisterEntry(words[0], index=int(words[1]), data=int(words[2]))
-            case "meter_set_rates":
-                (cir, cburst), (pir, pburst) = (each.split(":") for each in words[2:])
+
+def _groups(test: Test) -> list[list[Entry]]:
+    """Entries, together if they are members of a group."""
+    groups: dict[Any, list[Entry]] = {}
+    for entry in test.entries:
+        groups.setdefault((entry.table, entry.key), []).append(entry)
+    return list(groups.values())
+
+
+def _action(call: Entry | Default) -> finsy.P4TableAction:
+    return finsy.P4TableAction(call.action, **dict(call.arguments))
+
+
+def _settings(of: str, settings: list[Setting]) -> Iterator[Any]:
+    members: dict[str, list[P4ValueSetMember]] = {}
+    for each in settings:
+        match of:
+            case "register":
+                yield finsy.P4RegisterEntry(each.name, index=each.at, data=each.value)
+            case "meter":
+                (cir, cburst), (pir, pburst) = (rate.split(":") for rate in RATES[each.value].split())
                 rates = (round(float(rate) * _MICROSECONDS) for rate in (cir, pir))
                 config = finsy.P4MeterConfig(cir=next(rates), pir=next(rates), cburst=int(cburst), pburst=int(pburst))
-                yield finsy.P4MeterEntry(words[0], index=int(words[1]), config=config)
-            case "pvs_add":
-                members = self._members.setdefault(words[0], [])
-                members.append(P4ValueSetMember(int(words[1])))
-                yield finsy.P4ValueSetEntry(words[0], members=list(members))
-            case "mirroring_add":
-                yield finsy.P4CloneSessionEntry(int(words[0]), replicas=[(int(words[1]), 0)])
-            case "mc_mgrp_create":
-                pass
-            case "mc_node_create":
-                self._copies.append((int(words[1]), int(words[0])))
-            case "mc_node_associate":
-                yield finsy.P4MulticastGroupEntry(int(words[0]), replicas=[self._copies[int(words[1])]])
-            case _:
-                raise DetourError(f"P4Runtime has nothing for {command}")
+                yield finsy.P4MeterEntry(each.name, index=each.at, config=config)
+            case "member":
+                members.setdefault(each.name, []).append(P4ValueSetMember(each.at))
+                yield finsy.P4ValueSetEntry(each.name, members=list(members[each.name]))
+            case "session":
+                yield finsy.P4CloneSessionEntry(each.at, replicas=[(each.port, 0)])
+            case "group":
+                yield finsy.P4MulticastGroupEntry(each.at, replicas=[(each.port, each.copy)])
 
 
-def _match(field: Any, word: str) -> Any:
-    """A component of `table_add` as finsy takes it; None: it matches anything."""
-    full = (1 << field.bitwidth) - 1
-    if "&&&" in word:
-        value, mask = (int(part) for part in word.split("&&&"))
-        if not mask:
-            return None
-        return value if mask == full else f"{value:#x}/&{mask:#x}"
-    if "/" in word:
-        value, length = (int(part) for part in word.split("/"))
-        return f"{value:#x}/{length}" if length else None
-    if "->" in word:
-        low, high = (int(part) for part in word.split("->"))
-        return None if (low, high) == (0, full) else f"{low:#x}...{high:#x}"
-    return int(word)
+def _match(match: Match) -> Any:
+    """A component of a key as finsy takes it; None: it matches anything."""
+    value, extent, full = match.value, match.extent, (1 << match.bits) - 1
+    if match.kind == "exact" or (match.kind == "ternary" and extent == full):
+        return value
+    if match.kind == "range":
+        return None if (value, extent) == (0, full) else f"{value:#x}...{extent:#x}"
+    if not extent:
+        return None
+    return f"{value:#x}/{extent}" if match.kind == "lpm" else f"{value:#x}/&{extent:#x}"
 
 
 def update_source(entity: Any) -> str:

@@ -144,7 +144,7 @@ class Parser:
                 raise NotModelled("the payload of a packet that starts over")
             return []
         values, byte = way.packet.rest(8 * way.at)
-        rest = self.ctx.given.packet.frame[byte:]
+        rest = self.ctx.sent[byte:]
         return [*values, *([const(8 * len(rest), int.from_bytes(rest, "big"))] if rest else [])]
 
     # -- states

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial, reduce
 from graphlib import TopologicalSorter
+from typing import Any
 
 from detour.engine import phv
 from detour.engine.compiler.covering import HIT, MISS, TABLE_OUTCOME
@@ -18,9 +19,10 @@ from detour.engine.compiler.values import store
 from detour.testgen.calls import run_calls
 from detour.testgen.context import Lookup, SymbolicContext, condition_text, either
 from detour.testgen.goals import note_goals, note_outcome
+from detour.testgen.hashing import hashed
 from detour.testgen.reads import note_reads
 from detour.testgen.state import State, merged, z3
-from detour.testgen.terms import Term, folded, term_of, value_of
+from detour.testgen.terms import NotModelled, Term, folded, term_of, value_of
 from detour.testgen.testcase import Default, Entry, Test
 
 _ARGUMENTS = "arguments"
@@ -114,7 +116,7 @@ class Pipeline:
             with ctx.giving_up():
                 outcomes.find()
         texts = [f"{table.name}: {each.text}" for each in outcomes.all]
-        states = start.fork(*(each.term for each in outcomes.all), texts)
+        states = ctx.decided(start.fork(*(each.term for each in outcomes.all), texts))
         hits = [e.term for e in outcomes.all if e.hit and e.term is not False]
         hit = TRUE if True in hits else value_of(1, z3.Or(*hits)) if hits else FALSE
         if table.key:
@@ -214,14 +216,29 @@ class Outcomes:
         """Sets `all` by the entries and the default action of a test."""
         entries, default = self.table.entries, self.table.default
         if entries is None:
-            given = [each for each in test.entries if each.table == self.table.name]
-            entries = [ConstEntry(each.match_key(), self._named(each), each.priority or 0) for each in given]
+            groups: dict[Any, list[Entry]] = {}
+            for each in test.entries:
+                if each.table == self.table.name:
+                    groups.setdefault(each.key, []).append(each)
+            chosen = [(group[0], group[self._member(len(group))]) for group in groups.values()]
+            entries = [ConstEntry(e.match_key(), self._named(member), e.priority or 0) for e, member in chosen]
         for each in test.defaults:
             if each.table == self.table.name:
                 default = self._named(each)
         hits, missed = self._constant_entries([folded(each) for each in key], entries)
         action, arguments = (default.action, _constants(default)) if default else (None, [])
         self.all = [*hits, Outcome(either(missed)[0], False, action, arguments, self._unset())]
+
+    def _member(self, count: int) -> int:
+        """The number of the member of a group that simple_switch chooses."""
+        profile, f = self.table.profile, self.f
+        if count == 1 or profile is None or profile.selector is None:
+            return 0
+        number = f.resize(hashed(self.ctx, profile.selector.algorithm, profile.selector.inputs), 32)
+        member = folded(f.raw("urem", number, const(32, count))).const
+        if member is None:
+            raise NotModelled("the member of a group that a packet gets")
+        return member
 
     def _named(self, call: Entry | Default) -> ActionCall:
         action = next(each for each in self.table.actions if each.name == call.action)

@@ -12,7 +12,7 @@ from detour.base.files import read_text
 from detour.engine.compiler.program import Program
 from detour.fabric.tracing.stf_player import StfPlayed
 from detour.testgen.switch import TestSwitch, TracingSwitch, differences
-from detour.testgen.testcase import Packet, Test
+from detour.testgen.testcase import Test
 
 _MOST_BYTES = 256
 """of a packet, whose bytes are tried as zeros one after the other"""
@@ -109,15 +109,24 @@ def _smallest(one: TestSwitch, two: TestSwitch, test: Test) -> Test:
 
 
 def _smaller(test: Test) -> Iterator[Test]:
-    """The same test without one of its parts, or with a byte of the packet that is zero."""
+    """The same test without one of its parts, without a packet, or with simpler ones."""
     for name in ("entries", "defaults", "settings"):
         parts = getattr(test, name)
         for at in range(len(parts)):
             yield replace(test, **{name: parts[:at] + parts[at + 1 :]})
-    frame, port = test.packet.frame, test.packet.port
+    for number, packet in enumerate(test.packets):
+        before, after = test.packets[:number], test.packets[number + 1 :]
+        if before or after:
+            yield replace(test, packets=(*before, *after))
+        for frame in _simpler(packet.frame):
+            yield replace(test, packets=(*before, replace(packet, frame=frame), *after))
+
+
+def _simpler(frame: bytes) -> Iterator[bytes]:
+    """The frame cut off, or with a byte that is zero."""
     for length in dict.fromkeys((len(frame) // 2, len(frame) - 1)):
         if 0 < length < len(frame):
-            yield replace(test, packet=Packet(port, frame[:length]))
+            yield frame[:length]
     for at in range(min(len(frame), _MOST_BYTES)):
         if frame[at]:
-            yield replace(test, packet=Packet(port, frame[:at] + b"\0" + frame[at + 1 :]))
+            yield frame[:at] + b"\0" + frame[at + 1 :]

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from detour.engine.compiler.ir import Value, const
@@ -52,7 +53,10 @@ class Question:
         self._solver.set("phase_selection", _RANDOM_PHASE)
         self._random = random.Random(seed)
         self._solver.add(*(a.term for n, a in enumerate(self._findings.assumptions) if n != left_out))
-        self._wishes = self._marked("wish", self._preferred())
+
+    @cached_property
+    def _wishes(self) -> dict[str, Term]:
+        return self._marked("wish", self._preferred())
 
     def _preferred(self) -> list[Term]:
         """What makes tests short and easy to read."""
@@ -90,25 +94,56 @@ class Question:
         with what comes out. Raises Undecided: there is none whose result is known."""
         if wrong := [c for c in conditions if c.is_false]:
             return Contradiction((wrong[0].text,))
+        wishes = self._wishes
         self._solver.push()
         try:
             marks = self._marked("condition", (c.term for c in conditions))
             self._solver.add(*more)
-            answer, model = self._check(marks)
+            answer, model = self._check(marks, wishes)
             if model is not None:
                 return self._test(model, conditions, expects and self.whole)
-            if answer != z3.unsat:
-                return None
-            core = self._core()
-            return Contradiction(
-                tuple(c.text for name, c in zip(marks, conditions, strict=True) if name in core and c.text)
-            )
+            return self._contradiction(marks, conditions) if answer == z3.unsat else None
         finally:
             self._solver.pop()
 
-    def _check(self, marks: dict[str, Term]) -> tuple[Any, Any]:
-        """Whether the conditions can hold, and a model in which they do, with as many wishes as go with them."""
+    def _contradiction(self, marks: dict[str, Term], conditions: Conditions) -> Contradiction:
+        core = self._core()
+        texts = (c.text for name, c in zip(marks, conditions, strict=True) if name in core and c.text)
+        return Contradiction(tuple(texts))
+
+    def refuted(self, conditions: Conditions) -> Contradiction | None:
+        """The conditions that contradict each other, if they do."""
+        self._solver.push()
+        marks = self._marked("condition", (c.term for c in conditions))
+        unsat = self._solver.check(*marks.values()) == z3.unsat
+        contradiction = self._contradiction(marks, conditions) if unsat else None
+        self._solver.pop()
+        return contradiction
+
+    def paths(self) -> Iterator[Test | None]:
+        """A test for each path that packets can take; None: its result is not known. Raises Undecided at the end if z3
+        took too long to say that there is no other one."""
         wishes = self._wishes
+        decisions = [conjunction(c.term for c in conditions) for conditions in self._findings.decisions]
+        while True:
+            self._solver.push()
+            answer, model = self._check({}, wishes)
+            if model is None:
+                self._solver.pop()
+                if answer != z3.unsat:
+                    raise Undecided("whether there are other paths")
+                return
+            path = [d if z3.is_true(model.eval(d, model_completion=True)) else z3.Not(d) for d in decisions]
+            self._solver.add(*path)
+            test = None
+            with suppress(Undecided):
+                test = self._test(model, (), True)
+            self._solver.pop()
+            self._solver.add(z3.Not(z3.And(*path)))
+            yield test
+
+    def _check(self, marks: dict[str, Term], wishes: dict[str, Term]) -> tuple[Any, Any]:
+        """Whether the conditions can hold, and a model in which they do, with as many wishes as go with them."""
         while True:
             literals = *marks.values(), *wishes.values()
             answer = self._solver.check(*literals)
@@ -163,8 +198,8 @@ def _known(each: Hash, model: Any) -> list[Term]:
 def replayed(switch: SymbolicSwitch, test: Test) -> Test:
     """A test with the ways through the parser and the outputs that follow from the rest of it. Raises Undecided: they
     depend on what nobody knows, or NotModelled: something in it is not followed."""
-    execution = switch.replay(test)
-    return replace(test, way=execution.names, expected=Answer(execution, z3.Model(), None).outputs(test.packet.frame))
+    packets = zip(test.packets, switch.replay(test), strict=True)
+    return replace(test, packets=tuple(Answer(run, z3.Model(), None).outcome(packet) for packet, run in packets))
 
 
 class Answer:
@@ -229,17 +264,17 @@ class Answer:
 
     def test(self, expects: bool) -> Test:
         entries, defaults = self._tables()
-        packet = Packet(self.number(self._execution.port), self._frame())
-        expected = self.outputs(packet.frame) if expects else []
-        return Test(self._execution.names, entries, defaults, self._settings(entries), packet, expected)
+        packet = Packet(self.number(self._execution.port), self._frame(), way=self._execution.names)
+        packet = self.outcome(packet) if expects else packet
+        return Test((packet,), entries, defaults, self._settings(entries))
 
-    def outputs(self, frame: bytes) -> list[Expected]:
-        """What comes out for a packet. Raises Undecided: that depends on what nobody knows."""
+    def outcome(self, packet: Packet) -> Packet:
+        """The packet with what must come out. Raises Undecided: that depends on what nobody knows."""
         sent = [each for each in self._execution.outputs if self.holds(each.conditions, "whether it is sent")]
-        expected = [each for output in sent if (each := self._expected(output, frame)) is not None]
+        expected = tuple(each for output in sent if (each := self._expected(output, packet.frame)) is not None)
         if len({each.port for each in expected}) < len(set(expected)):
             raise Undecided("the order in which copies leave")
-        return expected
+        return replace(packet, expected=expected, way=self._execution.names)
 
     def _frame(self) -> bytes:
         """The packet: what was read of it, and zeros."""

@@ -18,6 +18,13 @@ from detour.engine.compiler.ir import Value, const
 
 z3: Any = untyped_z3
 """Its functions are annotated with the union of all kinds of terms."""
+
+
+def fresh_context() -> None:
+    """Lets z3 forget all terms before, on whose number its answers depend."""
+    untyped_z3.z3._main_ctx = None  # pyright: ignore[reportAttributeAccessIssue]
+
+
 _FORKS = itertools.count()
 Select = Callable[[Any, Value, Value], Value]
 
@@ -38,15 +45,17 @@ class Condition:
 
 @dataclass(slots=True)
 class State:
-    """`dead`: no packet comes here, which a condition that is constant says; only what could be reached is noted."""
+    """`dead`: no packet comes here, which a condition that is constant says; only what could be reached is noted.
+    `paths`: how many paths of the program come here, possible or not; 0: they are those of a clone."""
 
     conditions: tuple[Condition, ...] = ()
     memory: dict[str, Value] = field(default_factory=dict)
     arrays: dict[str, Any] = field(default_factory=dict)
     dead: bool = False
+    paths: int = 1
 
     def copy(self) -> State:
-        return State(self.conditions, dict(self.memory), dict(self.arrays), self.dead)
+        return State(self.conditions, dict(self.memory), dict(self.arrays), self.dead, self.paths)
 
     def fork(self, *branches: Any) -> list[State]:
         """A state for each branch; see `branches`."""
@@ -120,7 +129,9 @@ def _joined(states: list[State]) -> State:
 
 
 def _combined(states: list[State], terms: list[Any], conditions: tuple[Condition, ...]) -> State:
-    result = State(conditions, dict(states[-1].memory), dict(states[-1].arrays))
+    result = State(
+        conditions, dict(states[-1].memory), dict(states[-1].arrays), paths=sum(each.paths for each in states)
+    )
     for state, term in zip(reversed(states[:-1]), reversed(terms[:-1]), strict=True):
         for name in [*state.memory, *(each for each in result.memory if each not in state.memory)]:
             one, other = state.memory.get(name), result.memory.get(name)

@@ -31,7 +31,9 @@ def suggestions(document: CoverageDocument, file: Path, progress: Progress = sil
     if covered is None:
         raise DetourError(f"{file}: the coverage is for other programs: {', '.join(sorted(document.programs))}")
     missed = covered.missed()
-    generated = generate(file, Plan(only={point.key for point in missed}), progress)
+    p4info = file.with_suffix(".p4info.txtpb")
+    plan = Plan(only={point.key for point in missed}, p4info=p4info if p4info.is_file() else None, packets=1)
+    generated = generate(file, plan, progress)
     reasons = {each.point.key: f"unknown: {each.reason}" for each in generated.unknown}
     reasons |= {each.point.key: f"unreachable: {each.reason}" for each in generated.unreachable}
     found = []

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from detour.engine import phv
 from detour.engine.compiler.calculations import update_checksums, verify_checksums
@@ -25,7 +26,7 @@ from detour.testgen.passes import Packet, keep, replicated
 from detour.testgen.pipeline import Pipeline
 from detour.testgen.rules import EntryRules
 from detour.testgen.state import State
-from detour.testgen.terms import concatenated
+from detour.testgen.terms import NotModelled, concatenated
 from detour.testgen.testcase import Test
 
 MOST_WAYS = 400
@@ -50,7 +51,7 @@ class Output:
 @dataclass
 class Execution:
     """All that can become of packets that come one way through the parser; or only what the parser makes of them, if it
-    is not `whole`."""
+    is not `whole`. `ends`: states in which packets leave or are dropped."""
 
     findings: Findings
     packet: Packet
@@ -60,7 +61,15 @@ class Execution:
     port: Value
     rules: EntryRules | None = None
     outputs: list[Output] = field(default_factory=list)
+    ends: list[State] = field(default_factory=list)
     whole: bool = True
+
+    def registers(self) -> dict[str, Any]:
+        """The contents of registers behind the packet. Raises NotModelled: they depend on what nobody knows."""
+        first, *others = (state.arrays for state in self.ends)
+        if any(not value.eq(each[name]) for each in others for name, value in first.items()):
+            raise NotModelled("registers that copies of a packet write")
+        return first
 
 
 Shape = tuple[frozenset[str], str]
@@ -124,9 +133,9 @@ class SymbolicSwitch:
             self.ctx.set_fixed(phv.CHECKSUM_ERROR, self.f.resize(verify_checksums(self.ctx), 32))
         self._ingress.run()
 
-    def any_packet(self) -> Findings:
+    def any_packet(self) -> Execution:
         """All that can become of packets, whatever the parser makes of them: what this does not reach no packet does.
-        `not_followed` of the result says what may have been left out."""
+        `not_followed` of what is found says what may have been left out."""
         ctx = self.ctx
         ctx.findings, self.f.state = Findings(), ctx.start()
         anything(ctx, self.goes_round)
@@ -138,22 +147,33 @@ class SymbolicSwitch:
             self.f.state = ctx.start()
             anything(ctx, True, all_headers=True)
             self._run_egress(result, way, self.f.resize(ctx.variable("clone port", 9), 32))
-        return result.findings
+        return result
 
-    def replay(self, test: Test) -> Execution:
-        """What becomes of the packet of a test. Raises NotModelled: something in it is not followed."""
-        ctx, packet = self.ctx, test.packet
-        frame = const(8 * len(packet.frame), int.from_bytes(packet.frame, "big"))
+    def replay(self, test: Test) -> list[Execution]:
+        """What becomes of each packet of a test. Raises NotModelled: something in it is not followed."""
+        ctx, runs = self.ctx, list[Execution]()
         ctx.given, ctx.notes = test, False
-        way = Way(ctx.start(), Findings(), Packet([frame]), least=len(packet.frame), most=len(packet.frame))
-        self.parser.enter(way)
-        ctx.set_fixed(phv.INGRESS_PORT, const(32, packet.port))
-        ctx.set_fixed(phv.PACKET_LENGTH, const(32, len(packet.frame)))
-        ctx.set_fixed(phv.INGRESS_GLOBAL_TIMESTAMP, ctx.variable("time", 64, free=True))
-        (way,) = self.parser.ways(way, MOST_WAYS)
-        return self.execution(way)
+        for packet in test.packets:
+            ctx.sent = packet.frame
+            bits = const(8 * len(packet.frame), int.from_bytes(packet.frame, "big"))
+            state, size = ctx.start(), len(packet.frame)
+            if runs:
+                state.arrays = runs[-1].registers()
+            way = Way(state, runs[-1].findings if runs else Findings(), Packet([bits]), least=size, most=size)
+            self.parser.enter(way)
+            ctx.set_fixed(phv.INGRESS_PORT, const(32, packet.port))
+            ctx.set_fixed(phv.PACKET_LENGTH, const(32, size))
+            ctx.set_fixed(phv.INGRESS_GLOBAL_TIMESTAMP, ctx.variable("time", 64, free=True))
+            (way,) = self.parser.ways(way, MOST_WAYS)
+            runs.append(self.execution(way))
+        return runs
 
     # -- between ingress and egress
+
+    def _drop(self, result: Execution, condition: Value) -> None:
+        """Packets for which a condition holds end here; execution goes on with the others."""
+        dropped = self._fork(condition, "drop")
+        result.ends += [] if dropped.dead else [dropped]
 
     def _fork(self, condition: Value, text: str) -> State:
         """The state in which a condition holds; execution goes on where it does not."""
@@ -168,7 +188,7 @@ class SymbolicSwitch:
         self._clone(result, way, way.state, phv.TYPE_INGRESS_CLONE)
         again = self._fork(self._is_set(phv.RESUBMIT), "resubmit")
         group = self._fork(self._is_set(phv.MCAST_GRP), "multicast")
-        self._fork(f.compare("eq", ctx.fixed(phv.EGRESS_SPEC), const(32, phv.DROP_PORT)), "drop")
+        self._drop(result, f.compare("eq", ctx.fixed(phv.EGRESS_SPEC), const(32, phv.DROP_PORT)))
         if not self.f.state.dead:
             self._run_egress(result, way, f.resize(f.resize(ctx.fixed(phv.EGRESS_SPEC), 9), 32))
         if not group.dead:
@@ -182,6 +202,7 @@ class SymbolicSwitch:
         ctx = self.ctx
         replica = replicated(ctx, "group", ctx.fixed(phv.MCAST_GRP))
         if replica is None:
+            result.ends.append(self.f.state)
             return
         ctx.set_fixed(phv.EGRESS_RID, replica[0])
         ctx.set_fixed(phv.INSTANCE_TYPE, const(32, phv.TYPE_REPLICATION))
@@ -192,10 +213,10 @@ class SymbolicSwitch:
     def _clone(self, result: Execution, way: Way, parsed: State | None, kind: int) -> None:
         """Follows a clone: of the packet as it was parsed, or as it is. Execution goes on with the packet itself."""
         ctx, on = self.ctx, self.f.state
-        before, _ = ctx.fork_on(self._is_set(phv.CLONE_SESSION), ["clone", "no clone"])
+        before, _ = on.fork(*either(self._is_set(phv.CLONE_SESSION)), ["clone", "no clone"])
         if not ctx.proves and self._may_go_on(way, before, "clones of clones"):
             session, fields = ctx.fixed(phv.CLONE_SESSION), ctx.fixed(phv.CLONE_FIELDS)
-            self.f.state = State(before.conditions, dict((parsed or before).memory), dict(before.arrays))
+            self.f.state = State(before.conditions, dict((parsed or before).memory), dict(before.arrays), paths=0)
             with ctx.giving_up():
                 keep(ctx, before, fields)
             ctx.set_fixed(phv.INSTANCE_TYPE, const(32, kind))
@@ -232,7 +253,8 @@ class SymbolicSwitch:
             chosen = [values for at, (_, values) in enumerate(headers) if number >> (len(headers) - at) & 1]
             packet = Packet([value for values in chosen for value in values], way.packet, 8 * gone)
             size = packet.bits // 8
-            start = Way(State(one.state.conditions, {}, dict(before.arrays)), way.findings, packet, way.names,
+            fresh = State(one.state.conditions, {}, dict(before.arrays), paths=before.paths)
+            start = Way(fresh, way.findings, packet, way.names,
                         least=size + max(way.least - gone, 0), most=size + way.most - gone,
                         passes=way.passes + 1)  # fmt: skip
             f.state = before
@@ -264,7 +286,7 @@ class SymbolicSwitch:
         self._clone(result, way, None, phv.TYPE_EGRESS_CLONE)
         nothing = f.compare("ne", f.load(8, f.at("%phv", ctx.layout.drop_flag)), const(8, 0))
         ctx.when(nothing, lambda: ctx.set_fixed(phv.EGRESS_SPEC, ctx.drop_port()))
-        self._fork(f.compare("eq", ctx.fixed(phv.EGRESS_SPEC), const(32, phv.DROP_PORT)), "drop")
+        self._drop(result, f.compare("eq", ctx.fixed(phv.EGRESS_SPEC), const(32, phv.DROP_PORT)))
         if not self.f.state.dead:
             self._deparse(result, way, port)
 
@@ -287,5 +309,6 @@ class SymbolicSwitch:
                     headers.append((valid, ctx.on_the_wire(ref, ref.type.fields)))
         again = self._fork(self._is_set(phv.RECIRCULATE), "recirculate")
         rest, truncate = way.packet.rest(8 * way.at), ctx.fixed(phv.TRUNCATE)
+        result.ends.append(self.f.state)
         result.outputs.append(Output(self.f.state.conditions, port, headers, rest, truncate))
         self._start_over(result, way, again, (phv.RECIRCULATE, phv.TYPE_RECIRCULATION, way.at, headers))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A generated test: what is written into the switch, a packet, and what must come out; and its text in STF."""
+"""A generated test: what is written into the switch, packets, and what must come out; and its text in STF."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Default:
     arguments: tuple[tuple[str, int], ...]
 
 
-_RATES = ("", "1:0 1:1000000", "1:0 1:0")
+RATES = ("", "1:0 1:1000000", "1:0 1:0")
 """with which a meter has each colour: tokens for nothing, or for what is not too much"""
 
 
@@ -75,7 +75,7 @@ class Setting:
             case "session":
                 return {"session": self.at, "port": self.port}
             case "meter":
-                return {"name": self.name, "index": self.at, "rates": _RATES[self.value]}
+                return {"name": self.name, "index": self.at, "rates": RATES[self.value]}
             case "member":
                 return {"name": self.name, "value": hex(self.at)}
         return {"name": self.name, "index": self.at, "value": hex(self.value)}
@@ -89,18 +89,10 @@ class Setting:
             case "session":
                 return [f"mirroring_add {self.at} {self.port}"]
             case "meter":
-                return [f"meter_set_rates {self.name} {self.at} {_RATES[self.value]}"]
+                return [f"meter_set_rates {self.name} {self.at} {RATES[self.value]}"]
             case "member":
                 return [f"pvs_add {self.name} {self.at}"]
         return [f"register_write {self.name} {self.at} {self.value}"]
-
-
-@dataclass(frozen=True)
-class Packet:
-    """A packet that is sent."""
-
-    port: int
-    frame: bytes
 
 
 @dataclass(frozen=True)
@@ -111,22 +103,45 @@ class Expected:
     frame: bytes
     mask: bytes
 
+    @property
+    def digits(self) -> str:
+        """The digits of the frame, `*` where a bit of one is not defined."""
+        digits = zip(self.frame.hex(), self.mask.hex(), strict=True)
+        return "".join(digit if known == "f" else "*" for digit, known in digits)
 
-_SETTINGS = ("register", "meter", "member", "group", "session")
+
+@dataclass(frozen=True)
+class Packet:
+    """A packet that is sent, and what must come out. `way`: the parser states through which it goes."""
+
+    port: int
+    frame: bytes
+    expected: tuple[Expected, ...] = ()
+    way: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        expected = [{"port": each.port, "hex": each.digits} for each in self.expected]
+        return {"port": self.port, "hex": self.frame.hex(), "expected": expected}
+
+    def stf(self, expect: bool) -> list[str]:
+        """Statements. `expect`: with what must come out."""
+        lines = [f"expect {each.port} {each.digits} $" for each in self.expected] or ["no_packet"]
+        return [f"packet {self.port} {self.frame.hex()}", *(lines if expect else [])]
+
+
+SETTINGS = ("register", "meter", "member", "group", "session")
 
 
 @dataclass
 class Test:
-    """`way`: the parser states through which the packet goes. `covers`: places that it was made for."""
+    """`packets` are sent one after the other. `covers`: places that it was made for."""
 
     __test__ = False
 
-    way: tuple[str, ...]
-    entries: list[Entry]
-    defaults: list[Default]
-    settings: list[Setting]
-    packet: Packet
-    expected: list[Expected]
+    packets: tuple[Packet, ...]
+    entries: list[Entry] = field(default_factory=list)
+    defaults: list[Default] = field(default_factory=list)
+    settings: list[Setting] = field(default_factory=list)
     covers: list[str] = field(default_factory=list)
 
     def value_of(self, of: str, name: str, at: int | None) -> int | None:
@@ -146,32 +161,22 @@ class Test:
             "covers": self.covers,
             "entries": [_call(e) | {"key": {m.field: _match(m).split(":")[-1] for m in e.key}} for e in self.entries],
             "defaults": [_call(each) for each in self.defaults],
-            **{f"{of}s": [s.as_json() for s in self.of(of)] for of in _SETTINGS},
-            "packets": [{"port": self.packet.port, "hex": self.packet.frame.hex()}],
-            "expected": [{"port": e.port, "hex": masked_digits(e)} for e in self.expected],
+            **{f"{of}s": [s.as_json() for s in self.of(of)] for of in SETTINGS},
+            "packets": [each.as_json() for each in self.packets],
         }
 
     def setup(self) -> list[str]:
-        """The statements of STF in front of the packet."""
+        """The statements of STF in front of the packets."""
         lines = [_add(entry) for entry in self.entries]
         lines += [f"setdefault {each.table} {_action(each)}" for each in self.defaults]
-        lines += [line for of in _SETTINGS for at, each in enumerate(self.of(of)) for line in each.stf(at)]
+        lines += [line for of in SETTINGS for at, each in enumerate(self.of(of)) for line in each.stf(at)]
         return lines
 
     def stf(self, expect: bool = True) -> str:
         """As a file of STF. `expect`: with what must come out."""
         lines = [*(f"# {place}" for place in self.covers), *self.setup()]
-        lines.append(f"packet {self.packet.port} {self.packet.frame.hex()}")
-        if expect:
-            lines += [f"expect {each.port} {masked_digits(each)} $" for each in self.expected]
-            lines += [] if self.expected else ["no_packet"]
+        lines += [line for packet in self.packets for line in packet.stf(expect)]
         return "\n".join(lines) + "\n"
-
-
-def masked_digits(expected: Expected) -> str:
-    """The digits of a frame, `*` where a bit of one is not defined."""
-    digits = zip(expected.frame.hex(), expected.mask.hex(), strict=True)
-    return "".join(digit if known == "f" else "*" for digit, known in digits)
 
 
 def _call(each: Entry | Default) -> dict[str, Any]:

@@ -2,6 +2,5 @@
 """Packets followed through a fabric or a single switch, and what is shown of them (docs/trace.md)."""
 
 __all__ = [
-    "frames", "live", "mermaid", "program", "reading", "results", "stf", "stf_names", "stf_player", "text_proto",
-    "walk",
+    "frames", "live", "mermaid", "program", "reading", "results", "stf", "stf_player", "text_proto", "walk",
 ]  # fmt: skip

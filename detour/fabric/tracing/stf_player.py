@@ -134,6 +134,7 @@ class _Player:
         self._program = program_of(self._api)
         self._scope = CommandScope(self._program)
         self._entries: dict[str, tuple[str, int]] = {}
+        self._groups: dict[tuple[str, ...], str] = {}  # of entries, by table, key and priority
 
     def carry_out(self, statement: stf.StfStatement) -> None:
         match statement:
@@ -171,7 +172,10 @@ class _Player:
         words = add_command(statement, self._program)
         profile = self._program.tables[words[1]].profile
         if profile is not None:
-            words = self._pointing(words, profile)
+            pointing = self._pointing(words, profile)
+            if pointing is None:
+                return
+            words = pointing
         handle = self._handle(words)
         if statement.name is not None:
             self._entries[statement.name] = words[1], int(handle)
@@ -180,9 +184,10 @@ class _Player:
         """Carries a command out that makes something, and returns its handle."""
         return next(line.rsplit(" ", 1)[-1] for line in self._command(words) if " with handle " in line)
 
-    def _pointing(self, words: list[str], profile: NamedProfile) -> list[str]:
+    def _pointing(self, words: list[str], profile: NamedProfile) -> list[str] | None:
         """The command for an entry of a table with an action profile: makes the member that it points to, and a group
-        of that one if the profile has groups."""
+        of that one if the profile has groups. None: there was an entry with this key, whose group now has the member
+        too."""
         arrow = words.index("=>")
         _, table, action, *key = words[:arrow]
         params = len(profile.actions[action].params)
@@ -190,8 +195,12 @@ class _Player:
         member = self._handle(["act_prof_create_member", profile.name, action, *arguments])
         if not profile.with_selection:
             return ["table_indirect_add", table, *key, "=>", member, *priority]
-        group = self._handle(["act_prof_create_group", profile.name])
+        place = (table, *key, *priority)
+        group = self._groups.get(place) or self._handle(["act_prof_create_group", profile.name])
         self._command(["act_prof_add_member_to_group", profile.name, member, group])
+        if place in self._groups:
+            return None
+        self._groups[place] = group
         return ["table_indirect_add_with_group", table, *key, "=>", group, *priority]
 
     def _remove(self, name: str | None) -> None:
@@ -199,6 +208,7 @@ class _Player:
             for table in self._program.tables:
                 self._api.standard.bm_mt_clear_entries(table, False)
             self._entries.clear()
+            self._groups.clear()
             return
         table, handle = self._entry(name)
         self._api.standard.bm_mt_delete_entry(table, handle)

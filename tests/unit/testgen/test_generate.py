@@ -98,8 +98,9 @@ def test_packets_have_right_checksums_and_wrong_ones(kinds: Generated) -> None:
 def test_the_engine_confirms_every_test(kinds: Generated) -> None:
     with TestSwitch(Program.from_json(build(KINDS).json)) as switch:
         assert [differences(switch.play(test.stf())) for test in kinds.tests] == [[] for _ in kinds.tests]
-        first = next(test for test in kinds.tests if test.expected)
-        wrong = first.stf().replace(f"expect {first.expected[0].port} ", f"expect {first.expected[0].port ^ 1} ")
+        first = next(test for test in kinds.tests if test.packets[0].expected)
+        port = first.packets[0].expected[0].port
+        wrong = first.stf().replace(f"expect {port} ", f"expect {port ^ 1} ")
         assert differences(switch.play(wrong))
 
 
@@ -157,14 +158,16 @@ def test_a_replay_with_known_values_expects_what_the_solver_does(name: str) -> N
     switch = SymbolicSwitch(load(CORPUS / f"{name}.json", Plan()).model, {}, EFFORT)
     assert generated.tests
     for test in generated.tests:
-        again = replayed(switch, replace(test, way=(), expected=[]))
-        assert (again.way, sorted(again.expected, key=str)) == (test.way, sorted(test.expected, key=str))
+        bare = tuple(Packet(each.port, each.frame) for each in test.packets)
+        for again, packet in zip(replayed(switch, replace(test, packets=bare)).packets, test.packets, strict=True):
+            assert again.way == packet.way
+            assert sorted(again.expected, key=str) == sorted(packet.expected, key=str)
 
 
 def test_packets_that_are_changed_at_random_reach_what_an_empty_one_does_not() -> None:
     program = load(CORPUS / "parser_select.json", Plan())
     missing = np.ones(len(program.coverage), bool)
-    start = Test((), [], [], [], Packet(1, bytes(20)), [])
+    start = Test((Packet(1, bytes(20)),))
     with Mutator(program, seed=1) as mutator, TestSwitch(program) as switch:
         for test in mutator.like(start, missing.copy):
             assert not program.coverage.any()
@@ -177,6 +180,6 @@ def test_packets_that_are_changed_at_random_reach_what_an_empty_one_does_not() -
 
 def test_copies_leave_by_ports_of_their_own_where_their_order_would_matter() -> None:
     for test in generate(CORPUS / "copies_of_copies.json", Plan(seconds=30)).tests:
-        frames = {(each.port, each.frame) for each in test.expected}
+        frames = {(each.port, each.frame) for packet in test.packets for each in packet.expected}
         assert len({port for port, _ in frames}) == len(frames)
         assert len(test.settings) == len({(each.of, each.at) for each in test.settings})

@@ -35,13 +35,13 @@ def client() -> Iterator[Client]:
 
 def _refused(client: Client, generated: Generated) -> list[str]:
     """The tests that the server does not take, as text."""
-    entities = Entities(BUILT.json, BUILT.p4info)
+    entities = Entities(BUILT.p4info)
     config = Schema.load(BUILT.p4info).config(BUILT.json.read_bytes())
     refused = []
     for test in generated.tests:
         client.set_pipeline(config)
         try:
-            for each in entities.of(parse_stf(test.stf())):
+            for each in entities.of(test):
                 default = getattr(each, "is_default_action", False)
                 client.write(("MODIFY" if default else "INSERT", each.encode(entities.schema)))
         except (WriteError, ValueError) as error:  # or finsy refuses it

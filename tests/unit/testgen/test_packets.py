@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests with several packets or members of groups, paths, entries that --check and --suggest may use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from detour import cli
+from detour.p4.build import build
+from detour.testgen.generate import Paths, Plan, generate
+from tests.unit.testgen.test_command import KINDS
+from tests.unit.testgen.test_generate import CORPUS
+from tests.unit.testgen.test_rules import RULES
+
+_PATHS = """
+        if (hdr.h.a > 5) { hdr.h.b = 1; }
+        if (hdr.h.a > 3) { hdr.h.c = 2; }
+        if (hdr.h.sum == 7) { hdr.h.sum = 3; }
+"""
+
+
+@pytest.fixture
+def branching(tmp_path: Path) -> Path:
+    """A program with three conditions, two of which depend on each other."""
+    text = KINDS.read_text()
+    start, end = text.index("        if (s.checksum_error == 1)"), text.index("    }\n}\n\ncontrol E")
+    text = text[:start] + _PATHS + text[end:]
+    text = text.replace(
+        "transition select(hdr.h.kind) {", "transition accept; } state never { transition select(8w1) {"
+    )
+    (tmp_path / "branching.p4").write_text(text)
+    return tmp_path / "branching.p4"
+
+
+def test_every_path_has_a_test_or_is_proven_impossible(branching: Path) -> None:
+    generated = generate(build(branching).json, Plan(cover="paths", packets=1))
+    # A packet that is too short takes one path; of the eight others, a > 5 with a <= 3 are two.
+    assert generated.paths == Paths(covered=7, impossible=2, unknown=0)
+    few = generate(build(branching).json, Plan(cover="paths", most_tests=1)).paths
+    assert few is not None
+    assert few.covered <= 1
+    assert few.impossible == 0 < few.unknown
+
+
+def test_paths_are_counted_on_the_command_line(
+    branching: Path, run_json: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = run_json("test", str(branching), "--cover", "paths")
+    assert report["coverage"]["paths"] == {"covered": 7, "impossible": 2, "unknown": 0}
+    assert cli.main(["test", str(branching), "--cover", "paths"]) == 0
+    assert "paths: 7 covered, 2 impossible, 0 unknown\n" in capsys.readouterr().out
+
+
+def test_a_second_packet_finds_what_the_first_has_left_in_registers() -> None:
+    generated = generate(CORPUS / "register_egress.json", Plan())
+    pairs = [test.packets for test in generated.tests if len(test.packets) > 1]
+    assert pairs
+    assert all(len(packets) == 2 and packets[0].frame == packets[1].frame for packets in pairs)
+    assert all(packets[0].expected != packets[1].expected for packets in pairs)
+    alone = generate(CORPUS / "register_egress.json", Plan(packets=1)).tests
+    assert {len(test.packets) for test in alone} == {1}
+
+
+def test_groups_have_members_that_are_not_chosen() -> None:
+    outcomes = set()
+    for test in generate(CORPUS / "selector_crc16.json", Plan()).tests:
+        groups = [[e for e in test.entries if (e.table, e.key) == (f.table, f.key)] for f in test.entries]
+        if any(len(group) > 1 for group in groups):
+            assert {entry.arguments for group in groups for entry in group} > {groups[0][0].arguments}
+            outcomes.add(test.packets[0].expected)
+    assert len(outcomes) > 1
+
+
+def test_value_sets_with_masks(tmp_path: Path) -> None:
+    source = json.loads((CORPUS / "parser_value_set.json").read_text())
+    transitions = [t for p in source["parsers"] for s in p["parse_states"] for t in s["transitions"]]
+    for each in transitions:
+        if each["type"] == "parse_vset":
+            each["mask"] = "0x0f0f"
+    (tmp_path / "masked.json").write_text(json.dumps(source))
+    generated = generate(tmp_path / "masked.json", Plan())
+    assert not generated.unknown
+    members = [each.at for test in generated.tests for each in test.of("member")]
+    assert members
+    assert not [at for at in members if at & ~0x0F0F]
+
+
+def test_the_same_seed_makes_the_same_tests_whatever_was_done_before() -> None:
+    first = generate(build(KINDS).json, Plan(seed=5)).as_json()["tests"]
+    generate(CORPUS / "table_exact.json", Plan())
+    assert generate(build(KINDS).json, Plan(seed=5)).as_json()["tests"] == first
+
+
+def test_mistakes_that_only_forbidden_entries_lead_to_are_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = RULES.read_text().replace("hops.apply();", "hops.apply(); assert(s.egress_spec != 2);")
+    (tmp_path / "rules.p4").write_text(text)
+    cli.main(["test", str(tmp_path / "rules.p4"), "--check"])
+    assert "egress_spec" not in capsys.readouterr().out
+    (tmp_path / "alone.json").write_bytes(build(tmp_path / "rules.p4").json.read_bytes())
+    assert cli.main(["test", str(tmp_path / "alone.json"), "--check"]) == 1
+    assert "I.out_of(port:2)" in capsys.readouterr().out
+
+
+def test_protobuf_has_one_packet(tmp_path: Path) -> None:
+    arguments = ["test", str(CORPUS / "register_egress.json"), "--out", str(tmp_path), "--format", "protobuf"]
+    assert cli.main([*arguments, "--packets", "5"]) == 0
+    assert list(tmp_path.glob("*.txtpb"))
