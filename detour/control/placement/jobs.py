@@ -40,7 +40,7 @@ from detour.control.placement.training import LAYOUTS, SHAPE_KEYS, layout_of
 from detour.topo import Topology
 from detour.topo.paths import SwitchPath, parse_stop, path_usids
 
-MAX_FLOWS = 4_000_000  # what a placement may consist of: memory and time are linear in it
+MAX_FLOWS = 1 << 22  # all-to-all of 2,048 hosts; memory and time are linear in it
 
 MAX_BYTES = 10**12  # of a flow
 

@@ -240,6 +240,12 @@ def test_bytes_that_cannot_be_added_up_exactly_are_refused():
         placed("leaf-spine:leaves=2,spines=2,hosts=128", job("all-to-all", hosts="h0-h99", bytes=10**12, shuffle=1))
 
 
+def test_an_all_to_all_of_2048_hosts_can_be_placed():
+    assert len(flows("fat-tree:k=24", job("all-to-all", hosts="h0-h2047"))) == 2048 * 2047
+    with pytest.raises(DetourError, match="4196352 flows; expected at most 4194304"):
+        flows("fat-tree:k=24", job("all-to-all", hosts="h0-h2048"))
+
+
 @pytest.mark.parametrize("topology", ["leaf-spine:leaves=8,spines=4,hosts=4", "fat-tree:k=4"])
 def test_a_failed_spine_moves_only_the_flows_that_used_it(topology):
     before = placed(topology, job("ring-all-reduce", shuffle=1), job("tree", shuffle=2))
