@@ -17,12 +17,16 @@ PATIENCE_S = 300.0
 
 
 def until(condition: Callable[[], T], why: str = "it did not happen") -> T:
-    """What the condition returns as soon as that is true."""
+    """What the condition returns as soon as that is true. Asking takes a quarter of the time at most: the processors
+    are for what is waited for."""
     end = time.monotonic() + PATIENCE_S
-    while not (result := condition()):
-        assert time.monotonic() < end, why
-        time.sleep(0.005)
-    return result
+    while True:
+        asked = time.monotonic()
+        if result := condition():
+            return result
+        now = time.monotonic()
+        assert now < end, why
+        time.sleep(max(0.005, 3 * (now - asked)))
 
 
 def until_a_thread_rests(name: str) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,8 +25,15 @@ LIVE_SEED = int(os.environ.get("DETOUR_DIFF_SEED", "1"))
 # Another p4c shows in a few; that sources are those that were compiled, their digests say.
 COMPILED_AGAIN = CORPUS if os.environ.get("DETOUR_COMPILED") == "all" else CORPUS[::8]
 OURS = CORPUS[4::8]
+LIVE = CORPUS[2::4]  # what BMv2 did with each is recorded
 
 each_program = pytest.mark.parametrize("program", [pytest.param(p, id=p.name) for p in CORPUS])
+
+
+def some_of_them(chosen: Sequence[Program]) -> pytest.MarkDecorator:
+    """The rest is run in `make test-long`."""
+    marked = [pytest.param(p, id=p.name, marks=() if p in chosen else pytest.mark.long) for p in CORPUS]
+    return pytest.mark.parametrize("program", marked)
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +49,7 @@ def test_engine_does_what_bmv2_did(program: Program, on_engine: engine.EngineSwi
     assert not problems, _report(problems)
 
 
-@pytest.mark.parametrize(
-    "program", [pytest.param(p, id=p.name, marks=() if p in OURS else pytest.mark.long) for p in CORPUS]
-)
+@some_of_them(OURS)
 def test_what_our_compiler_makes_does_what_bmv2_did(
     program: Program, tmp_path: Path, on_engine: engine.EngineSwitch
 ) -> None:
@@ -56,7 +61,7 @@ def test_what_our_compiler_makes_does_what_bmv2_did(
 
 
 @pytest.mark.bmv2
-@each_program
+@some_of_them(LIVE)
 def test_engine_does_what_bmv2_does(program: Program, on_engine: engine.EngineSwitch) -> None:
     run = program.case(LIVE_FRAMES, LIVE_SEED)
     theirs = reference.run(run)

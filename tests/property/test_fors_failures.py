@@ -12,12 +12,14 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
 from detour.control.fors import FatTree, parse_fabric, random_failures, solve
 from detour.control.fors.verify import problems
 from tests.unit.control.fors_oracle import least_phases
 
-DRAWS = 150
+DRAWS, SOON = 150, 60
+"""draws, and the first of them, which have each combination of what `drawn` does with some numbers"""
 MOST_FAILED = 0.7
 
 
@@ -59,15 +61,17 @@ def check(number: int) -> None:
     assert plan.optimal
 
 
-def test_many_failures() -> None:
-    for number in range(DRAWS):
+@pytest.mark.parametrize("numbers", [range(SOON), pytest.param(range(SOON, DRAWS), marks=pytest.mark.long)], ids=str)
+def test_many_failures(numbers: range) -> None:
+    for number in numbers:
         check(number)
 
 
-def test_tiny_fabrics() -> None:
+@pytest.mark.parametrize("draws", [300, pytest.param(1_000, marks=pytest.mark.long)])
+def test_tiny_fabrics(draws: int) -> None:
     """With three phases there is little room; pairs that nothing joins are left out."""
     rng = random.Random("fors tiny failures")
-    for _ in range(1_000):
+    for _ in range(draws):
         spines, leaves = rng.choice([(1, 4), (2, 3), (2, 4), (3, 2), (3, 3)])
         links = [(u, c) for u in range(leaves) for c in range(spines) if rng.random() < 0.4]
         population = (rng.randint(1, spines), *(rng.randint(0, spines) for _ in range(leaves - 1)))

@@ -67,7 +67,7 @@ def _lost(
 ) -> int:
     """Frames lost to want of headroom. Those of `forth` cross a cable to a switch that they leave slowly, those of
     `back` go the other way, so that pauses must wait for one of them."""
-    bench = make(packets=4096, frame_bytes=cable.mtu)
+    bench = make(packets=4 * cable.frames, frame_bytes=cable.mtu)
     for device_id in (1, 2):
         bench.switch(device_id, priorities=2)
     net = bench.net
@@ -83,8 +83,9 @@ def _lost(
     for time, size in back:
         net.inject((2, 3), frame(script.PRIORITY, 2, BACK, 0, size), time)
     net.run(2 * cable.delay_ps + 2 * cable.frames * cable.time(cable.mtu))
-    stats = net.buffer_stats(2)
+    stats, of_loop = net.buffer_stats(2), net.loop_stats()
     net.stop()
+    assert of_loop["pool_drops"] == 0
     assert stats["pauses_sent"] >= 1
     assert stats["buffer_drops"] == 0
     return stats["headroom_drops"]

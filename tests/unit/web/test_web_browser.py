@@ -20,9 +20,8 @@ from detour.experiments.sim.report import REPORT_STYLE, html_table
 from tests.waiting import PATIENCE_S, until
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not on PATH (Debian: chromium, chromium-driver)"
-)
+WANTED = "chromium and chromedriver are not on PATH (Debian: chromium, chromium-driver)"
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not (CHROMIUM and DRIVER), reason=WANTED)]
 TOPOLOGY = "dragonfly:p=1,a=2,h=2"
 # Chromium must not look for the network: the machine may have none.
 ARGUMENTS = (
