@@ -10,8 +10,8 @@ from detour.engine.compiler.actions import run_primitive
 from detour.engine.compiler.expressions import exact
 from detour.engine.compiler.ir import TRUE, const
 from detour.engine.compiler.model import Json, parse_hex
+from detour.testgen.conditions import note_reads
 from detour.testgen.context import SymbolicContext, condition_text
-from detour.testgen.reads import note_reads
 from detour.testgen.state import merged
 
 _ASSIGNS = ("assign", "modify_field")

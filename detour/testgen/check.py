@@ -20,7 +20,7 @@ from detour.testgen.parsing import Way
 from detour.testgen.solving import Question, Undecided
 from detour.testgen.state import fresh_context
 from detour.testgen.switch import TestSwitch
-from detour.testgen.switching import Execution, Shape, SymbolicSwitch
+from detour.testgen.switching import Execution, SymbolicSwitch
 from detour.testgen.testcase import Test
 
 
@@ -89,15 +89,12 @@ class _Checker:
 
 def _new_headers_first(symbolic: SymbolicSwitch) -> Iterator[Way]:
     """The ways through the parser, those last that leave the headers that another one has left."""
-    shapes: set[Shape] = set()
     others: list[Way] = []
-    for way in symbolic.ways():
-        shape = symbolic.shape(way)
-        if shape in shapes:
-            others.append(way)
-        else:
-            shapes.add(shape)
+    for way, is_new in symbolic.ways_by_headers():
+        if is_new:
             yield way
+        else:
+            others.append(way)
     yield from others
 
 

@@ -307,9 +307,7 @@ class SymbolicContext(FunctionContext):
         """Gives up where something inside is not modelled."""
         try:
             yield
-        except NotModelled as error:
-            self.give_up(str(error))
-        except DetourError as error:
+        except (NotModelled, DetourError) as error:
             self.give_up(str(error))
 
     def fail(self, error: int, when: Value = TRUE) -> None:

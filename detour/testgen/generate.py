@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
@@ -29,7 +30,7 @@ from detour.testgen.rules import EntryRules
 from detour.testgen.solving import Contradiction, Question, Undecided, replayed
 from detour.testgen.state import fresh_context
 from detour.testgen.switch import TestSwitch, differences
-from detour.testgen.switching import MOST_PASSES, Execution, Shape, SymbolicSwitch
+from detour.testgen.switching import MOST_PASSES, Execution, SymbolicSwitch
 from detour.testgen.terms import NotModelled
 from detour.testgen.testcase import Packet, Test
 
@@ -207,19 +208,18 @@ class _Generator:
     def _follow_ways(self, passes: int) -> bool:
         """Makes tests for the ways through the parser, as long as something is missing. `passes`: see
         `SymbolicSwitch.execution`. False: some were not followed."""
-        shapes: set[Shape] = set()
         later: list[tuple[bool, Way]] = []
-        for way in self._switch.ways():
+        at_first = _WAYS_AT_FIRST
+        for way, is_new in self._switch.ways_by_headers():
             if self._is_over:
                 return False
-            shape = self._switch.shape(way)
-            if len(shapes) < _WAYS_AT_FIRST and shape not in shapes:
+            if is_new and at_first:
+                at_first -= 1
                 self._cover(self._switch.execution(way, passes))
             else:
                 if any(map(self._is_open, way.findings.reached)):
                     self._cover(self._switch.parsed(way))
-                later.append((shape in shapes, way))
-            shapes.add(shape)
+                later.append((not is_new, way))
         self._prove()
         for _, way in sorted(later, key=itemgetter(0)):  # headers that no way had before come first
             if self._is_over:
@@ -270,12 +270,16 @@ class _Generator:
         """Looks for more by changing the packets of new tests at random."""
         while self._seeds and not self._is_over and self._is_missing:
             for candidate in self._mutator.like(self._seeds.pop(), self._missing):
-                try:
-                    test = replayed(self._replay, candidate)
-                except (Undecided, NotModelled):
-                    continue
-                if self._play(test, None) and self._is_over:
+                test = self._with_results(candidate)
+                if test is not None and self._play(test, None) and self._is_over:
                     break
+
+    def _with_results(self, test: Test) -> Test | None:
+        """A test with what must come out; None: nobody knows that."""
+        try:
+            return replayed(self._replay, test)
+        except (Undecided, NotModelled):
+            return None
 
     def _missing(self) -> BoolArray:
         """Which sites are still to be reached."""
@@ -304,18 +308,15 @@ class _Generator:
 
     def _vary(self) -> None:
         """Makes tests of others: what packets leave in registers, and who is chosen of several members."""
-        left = Counter[str]()
+        made = Counter[str]()
         for test in list(self._tests):
             for what, variant in self._variants(test):
                 if self._is_over:
                     return
-                try:
-                    made = replayed(self._replay, variant) if left[what] < _MOST_VARIANTS else variant
-                except (Undecided, NotModelled):
+                if made[what] >= _MOST_VARIANTS or (variant := self._with_results(variant)) is None:
                     continue
-                if made.packets[-1].expected != test.packets[-1].expected or what != _AGAIN:
-                    made.covers.append(what)
-                    left[what] += self._play(made, None)
+                if what != _AGAIN or variant.packets[-1].expected != test.packets[-1].expected:
+                    made[what] += self._play(variant, None, what)
 
     def _variants(self, test: Test) -> Iterator[tuple[str, Test]]:
         if self._writes_registers and len(test.packets) < self._plan.packets:
@@ -333,53 +334,36 @@ class _Generator:
             if self._is_over:
                 return
             if self._tried[goal.key] < _MOST_TRIES:
-                self._reach(question, goal)
-
-    def _reach(self, question: Question, goal: Goal) -> None:
-        """Makes a test of something that tests should show, if there is one."""
-        self._tried[goal.key] += 1
-        try:
-            answer = question.ask(goal.conditions, [goal.term])
-        except Undecided:
-            return
-        if isinstance(answer, Test):
-            answer.covers.append(goal.title)
-            if self._play(answer, ()):
-                self._tried[goal.key] = _MOST_TRIES
+                self._tried[goal.key] += 1
+                with suppress(Undecided):
+                    answer = question.ask(goal.conditions, [goal.term])
+                    if isinstance(answer, Test) and self._play(answer, (), goal.title):
+                        self._tried[goal.key] = _MOST_TRIES
 
     def _try(self, question: Question, point: Point, conditions: Conditions) -> bool:
         """Whether a packet reaches a point that way."""
-        answer = self._ask(question, point.title, conditions, point.key)
-        if isinstance(answer, Contradiction):
-            self._reasons.setdefault(point.key, []).append(answer.texts)
-        elif answer is not None and point.key not in self._reaching:
-            self._open.setdefault(point.key, "packets that should come there do not on the engine")
-        return point.key in self._reaching
-
-    def _ask(
-        self, question: Question, title: str, conditions: Conditions, key: Key = ()
-    ) -> Test | Contradiction | None:
+        key = point.key
         try:
             answer = question.ask(conditions)
-            if isinstance(answer, Test) and not question.whole:
-                answer = replayed(self._replay, answer)
-        except NotModelled:
-            return None
         except Undecided as why:
-            if not question.whole:
-                return None
-            self._undecided[key] += 1
-            self._open.setdefault(key, f"{why} depends on time, random numbers or a hash")
-            return None
-        if answer is None:
+            if question.whole:
+                self._undecided[key] += 1
+                self._open.setdefault(key, f"{why} depends on time, random numbers or a hash")
+            return False
+        if isinstance(answer, Contradiction):
+            self._reasons.setdefault(key, []).append(answer.texts)
+        elif answer is None:
             self._open.setdefault(key, "the solver took too long")
-        elif isinstance(answer, Test):
-            answer.covers.append(title)
-            self._play(answer, key)
-        return answer
+        elif question.whole or (answer := self._with_results(answer)) is not None:
+            self._play(answer, key, point.title)
+            if key not in self._reaching:
+                self._open.setdefault(key, "packets that should come there do not on the engine")
+        return key in self._reaching
 
-    def _play(self, test: Test, key: Key | None) -> bool:
-        """Plays a test and counts what it reaches. False: the engine does not confirm it, and it is thrown away."""
+    def _play(self, test: Test, key: Key | None, title: str = "") -> bool:
+        """Plays a test and counts what it reaches. False: the engine does not confirm it, and it is thrown away.
+        `title`: what it was made for."""
+        test.covers += [title] if title else []
         counts = self._program.coverage
         before = counts.copy()
         try:

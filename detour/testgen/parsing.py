@@ -23,6 +23,7 @@ from detour.engine.compiler.parser import matches, set_key
 from detour.engine.compiler.primitives import assign, assign_number
 from detour.engine.compiler.traced_steps import case_of, key_name
 from detour.testgen.calls import run_call
+from detour.testgen.conditions import note_goals
 from detour.testgen.context import (
     Assumption,
     Conditions,
@@ -32,7 +33,6 @@ from detour.testgen.context import (
     condition_text,
     either,
 )
-from detour.testgen.goals import note_goals
 from detour.testgen.passes import Packet
 from detour.testgen.state import State, z3
 from detour.testgen.terms import NotModelled, folded, term_of, value_of, vector_of
@@ -275,34 +275,26 @@ class Parser:
         number = exact(self.ctx, length)
         wide = max(number.value.bits + 1, 65)
         value = f.resize(number.value, wide, number.signed)
+        whole = f.compare("eq", f.resize(value, 3), const(3, 0))
         fits = f.compare("ule", value, const(wide, 8 * ref.type.max_bytes - ref.type.bits))
+        packet = f.shl(f.resize(self.ctx.fixed(phv.PACKET_LENGTH), wide), 3)
+        there = f.compare("uge", packet, f.op("add", value, const(wide, 8 * way.at + ref.type.bits)))
+        too_long = f.op("and", whole, f.negate(fits))
+        cases = [
+            ("is not of whole bytes", _INVALID, f.negate(whole)),
+            ("is too great", "HeaderTooShort", f.op("and", too_long, there)),
+            ("is more than there is", "PacketTooShort", f.op("and", too_long, f.negate(there))),
+            ("fits", "", f.op("and", whole, fits)),
+        ]
+        terms = [either(folded(condition))[0] for _, _, condition in cases]
         ways: list[tuple[Way, int, str]] = []
-        whole, broken = self._whole_bytes(way, value)
-        ways += [(one, 0, _INVALID) for one in broken]
-        for one in whole:
-            inside, outside = self._fork(one, list(either(fits)), [f"{what} fits", f"{what} is too great"])
-            if inside is not None:
-                ways += [(each, bits, "") for each, bits in self.values(inside, value, what, _MOST_VALUES)]
-            if outside is not None:
-                ways += [(each, 0, error) for each, error in self._too_long(outside, ref, value)]
+        branches = self._fork(way, terms, [f"{what} {text}" for text, _, _ in cases])
+        for one, (_, error, _) in zip(branches, cases, strict=True):
+            if one is not None and error:
+                ways.append((one, 0, error))
+            elif one is not None:
+                ways += [(each, bits, "") for each, bits in self.values(one, value, what, _MOST_VALUES)]
         return ways
-
-    def _too_long(self, way: Way, ref: HeaderRef, bits: Value) -> list[tuple[Way, str]]:
-        """The ways on which a field is longer than it can be: the packet has so many bytes, or not."""
-        f = self.f
-        length = f.shl(f.resize(self.ctx.fixed(phv.PACKET_LENGTH), bits.bits), 3)
-        there = f.compare("uge", length, f.op("add", bits, const(bits.bits, 8 * way.at + ref.type.bits)))
-        yes, no = self._fork(way, list(either(there)), ["the packet is long enough", "the packet is too short"])
-        return [(each, error) for each, error in ((yes, "HeaderTooShort"), (no, "PacketTooShort")) if each is not None]
-
-    def _whole_bytes(self, way: Way, bits: Value) -> tuple[list[Way], list[Way]]:
-        """The way on which a number of bits is one of bytes, and the one on which it is not."""
-        low_bits = self.f.resize(bits, 3)
-        whole = folded(self.f.compare("eq", low_bits, const(3, 0)))
-        yes, no = self._fork(
-            way, list(either(whole)), ["a length of whole bytes", "a length that is not of whole bytes"]
-        )
-        return [yes] if yes else [], [no] if no else []
 
     def values(self, way: Way, value: Value, what: str, most: int) -> list[tuple[Way, int]]:
         """The way for each value that something can have there, at most `most`."""
@@ -380,11 +372,12 @@ class Parser:
 
     def _advance(self, way: Way, amount: Json) -> list[Way]:
         value = low(self.ctx, amount, 64)
-        whole, broken = self._whole_bytes(way, value)
-        ways = [one.ends(_INVALID) for one in broken]
-        for each in whole:
-            for one, bits in self.values(each, value, "an advance", _MOST_VALUES):
-                ways += self._take(one, bits // 8)
+        whole = folded(self.f.compare("eq", self.f.resize(value, 3), const(3, 0)))
+        texts = ["an advance of whole bytes", "an advance that is not of whole bytes"]
+        inside, broken = self._fork(way, list(either(whole)), texts)
+        ways = [broken.ends(_INVALID)] if broken is not None else []
+        for one, bits in self.values(inside, value, "an advance", _MOST_VALUES) if inside is not None else ():
+            ways += self._take(one, bits // 8)
         return ways
 
     # -- transitions

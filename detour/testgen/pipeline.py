@@ -17,10 +17,9 @@ from detour.engine.compiler.lookup import key_value
 from detour.engine.compiler.model import ActionCall, ActionIr, ConstEntry, Json, PipelineIr, TableIr
 from detour.engine.compiler.values import store
 from detour.testgen.calls import run_calls
+from detour.testgen.conditions import note_goals, note_outcome, note_reads
 from detour.testgen.context import Lookup, SymbolicContext, condition_text, either
-from detour.testgen.goals import note_goals, note_outcome
 from detour.testgen.hashing import hashed
-from detour.testgen.reads import note_reads
 from detour.testgen.state import State, merged, z3
 from detour.testgen.terms import NotModelled, Term, folded, term_of, value_of
 from detour.testgen.testcase import Default, Entry, Test
@@ -208,7 +207,7 @@ class Outcomes:
             lookup = self._lookup(key, with_entries=False)
         else:
             lookup = self._lookup(key, with_entries=bool(table.key) and table.max_size > 0)
-            hits = self._chosen(lookup, True, list(table.actions))
+            hits = self._chosen(lookup)
             missed = z3.Not(lookup.hit)
         self.all = [*hits, *self._misses(lookup, missed)]
 
@@ -326,23 +325,25 @@ class Outcomes:
             z3.Implies(same_key, z3.And(earlier.hit == later.hit, alike)), z3.Implies(missed, alike)
         )))  # fmt: skip
 
-    def _chosen(self, lookup: Lookup, hit: bool, actions: list[ActionIr]) -> list[Outcome]:
+    def _chosen(self, lookup: Lookup) -> list[Outcome]:
+        """What entries come to that a test writes."""
         if z3.is_false(lookup.hit):
             return [Outcome(False, True, action, []) for action in self._entry_actions()]
         return [
-            Outcome(z3.And(lookup.hit, lookup.action == number), hit, action, lookup.arguments[True, number])
-            for number, action in enumerate(actions)
+            Outcome(z3.And(lookup.hit, lookup.action == number), True, action, lookup.arguments[True, number])
+            for number, action in enumerate(self.table.actions)
         ]
 
     def _misses(self, lookup: Lookup, missed: Term) -> list[Outcome]:
-        defaults = self._defaults()
-        if len(defaults) == 1:
-            return [Outcome(missed, False, defaults[0], self._declared(), self._unset())]
-        outcomes = []
-        for number, action in enumerate(defaults):
-            arguments = self._declared() if number == 0 else lookup.arguments[False, number]
-            outcomes.append(Outcome(z3.And(missed, lookup.action == number), False, action, arguments, self._unset()))
-        return outcomes
+        """What default actions come to; the first one is declared."""
+        only = len(lookup.defaults) == 1
+        return [
+            Outcome(
+                missed if only else z3.And(missed, lookup.action == number), False, action,
+                lookup.arguments[False, number] if number else self._declared(), self._unset(),
+            )
+            for number, action in enumerate(lookup.defaults)
+        ]  # fmt: skip
 
 
 def _constants(call: ActionCall) -> list[Value]:

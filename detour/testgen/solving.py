@@ -202,6 +202,15 @@ def replayed(switch: SymbolicSwitch, test: Test) -> Test:
     return replace(test, packets=tuple(Answer(run, z3.Model(), None).outcome(packet) for packet, run in packets))
 
 
+def _bytes(parts: Iterable[tuple[int, int, int]]) -> tuple[bytes, bytes]:
+    """Parts, each bits, value and mask, one behind the other, filled up to bytes: the values, and the masks."""
+    numbers, bits = [0, 0], 0
+    for size, *both in parts:
+        numbers, bits = [number << size | more for number, more in zip(numbers, both, strict=True)], bits + size
+    value, mask = ((number << -bits % 8).to_bytes((bits + 7) // 8, "big") for number in numbers)
+    return value, mask
+
+
 class Answer:
     """A model of an execution, read as a test."""
 
@@ -278,37 +287,19 @@ class Answer:
 
     def _frame(self) -> bytes:
         """The packet: what was read of it, and zeros."""
-        number, bits = 0, 0
-        for part in self._execution.packet.parts:
-            number, bits = number << part.bits | self.number(part), bits + part.bits
-        number <<= -bits % 8
-        data = number.to_bytes((bits + 7) // 8, "big")
+        data, _ = _bytes((part.bits, self.number(part), 0) for part in self._execution.packet.parts)
         length = self.number(self._execution.length)
         return data[:length] + bytes(length - len(data[:length]))
 
     def _expected(self, output: Output, frame: bytes) -> Expected | None:
-        number = mask = bits = 0
-        for valid, values in output.headers:
-            if not self.decided(valid, "a header's validity"):
-                continue
-            for value in values:
-                number, mask, bits = self._behind(value, number, mask, bits)
         values, start = output.rest
-        for value in values:
-            number, mask, bits = self._behind(value, number, mask, bits)
-        size = bits // 8
-        payload = frame[start:]
-        data = number.to_bytes(size, "big") + payload
-        known = mask.to_bytes(size, "big") + b"\xff" * len(payload)
+        there = [v for valid, fields in output.headers if self.decided(valid, "a header's validity") for v in fields]
+        data, mask = _bytes((value.bits, *self.bits(value)) for value in (*there, *values))
+        data, mask = data + frame[start:], mask + b"\xff" * len(frame[start:])
         cut = self.decided(output.truncate, "the length to which it is cut") or len(data)
         if not data[:cut]:
             return None
-        return Expected(self.decided(output.port, "its port"), data[:cut], known[:cut])
-
-    def _behind(self, value: Value, number: int, mask: int, bits: int) -> tuple[int, int, int]:
-        """Bits, which of them are known, and how many they are, with those of a value behind them."""
-        more, known = self.bits(value)
-        return number << value.bits | more, mask << value.bits | known, bits + value.bits
+        return Expected(self.decided(output.port, "its port"), data[:cut], mask[:cut])
 
     def _settings(self, entries: list[Entry]) -> list[Setting]:
         settings: list[Setting] = []

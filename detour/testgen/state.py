@@ -149,24 +149,27 @@ UNKNOWN_WIDTH = -1
 
 
 def _chosen(term: Any, one: Value | None, other: Value | None) -> Value:
-    a = one if one is not None else const(other.bits, 0) if other is not None and other.bits > 0 else Value(-1, "")
-    b = other if other is not None else const(a.bits, 0) if a.bits > 0 else Value(-1, "")
-    if a.bits != b.bits or a.bits == UNKNOWN_WIDTH:
-        return Value(UNKNOWN_WIDTH, "")
-    if a.const is not None and a.const == b.const:
+    """What has not been written in one of the branches is zero there."""
+    width = max(each.bits for each in (one, other) if each is not None)
+    a, b = (
+        each if each is not None else const(width, 0) if width > 0 else Value(UNKNOWN_WIDTH, "")
+        for each in (one, other)
+    )
+    return Value(UNKNOWN_WIDTH, "") if a.bits != b.bits or a.bits == UNKNOWN_WIDTH else chosen(term, a, b)
+
+
+def chosen(term: Any, a: Value, b: Value) -> Value:
+    """One of two values of the same width, by a condition; without a choice where one side is a constant of one bit,
+    which validity mostly is."""
+    if a is b or (a.const is not None and a.const == b.const):
         return a
-    if a.bits == 1:
-        return _chosen_bit(term, a, b)
-    x, y = (z3.BitVecVal(v.const, v.bits) if v.const is not None else v.ref for v in (a, b))
-    return Value(a.bits, z3.If(term, x, y))
-
-
-def _chosen_bit(term: Any, a: Value, b: Value) -> Value:
-    """Without a choice where one side is constant, which validity mostly is."""
+    x, y = (each.ref if each.const is None else z3.BitVecVal(each.const, each.bits) for each in (a, b))
+    if a.bits > 1:
+        return Value(a.bits, z3.If(term, x, y))
     if a.const is not None and b.const is not None:
         return Value(1, term if a.const else z3.Not(term))
     if a.const is not None:
-        return Value(1, z3.Or(term, b.ref) if a.const else z3.And(z3.Not(term), b.ref))
+        return Value(1, z3.Or(term, y) if a.const else z3.And(z3.Not(term), y))
     if b.const is not None:
-        return Value(1, z3.Or(z3.Not(term), a.ref) if b.const else z3.And(term, a.ref))
-    return Value(1, z3.If(term, a.ref, b.ref))
+        return Value(1, z3.Or(z3.Not(term), x) if b.const else z3.And(term, x))
+    return Value(1, z3.If(term, x, y))

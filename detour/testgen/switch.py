@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -28,29 +29,56 @@ _GAP_PS = 10**6
 _TICKS = 64
 
 
-class TestSwitch:
-    """Plays STF; see `StfSwitch`. A context manager."""
+class _Switch:
+    """A switch with a program, on which STF is played; see `StfSwitch`. A context manager."""
+
+    def __init__(self, program: Program, network: Network, close: Callable[[], None]) -> None:
+        self.program, self.network, self.close = program, network, close
+
+    def set_pipeline(self) -> None:
+        """Starts without entries."""
+        self.network.set_pipeline(_DEVICE, self.program, SwitchState(self.program, 0))
+
+    def play(self, text: str, path: Path = Path("test.stf")) -> StfRun:
+        """Plays a test on a switch without entries. Raises DetourError: see `play_stf`."""
+        self.set_pipeline()
+        self.network.clear_replication(_DEVICE)
+        return play_stf(path, parse_stf(text), self)
+
+    def trace(self, frame: bytes, port: int) -> TracedPacket:
+        raise NotImplementedError
+
+    @property
+    def api(self) -> BmRuntime:
+        return BmRuntime(BmDevice(self.network, _DEVICE))
+
+    def wait(self, duration_ps: int) -> None:
+        self.network.run(self.network.now_ps + duration_ps)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class TestSwitch(_Switch):
+    """Plays STF at full speed."""
 
     __test__ = False
 
     def __init__(self, program: Program, sinks: bool = True) -> None:
         """`program`: compiled with coverage. `sinks`: what comes out is of interest."""
-        self.program = program
         size = _SIZE if sinks else _BATCHES
-        self.network = Network(Virtual(divide=False), DEFAULT_TICK_PS, 0, packets=size[0], frame_bytes=size[1])
-        self.network.add_switch(_DEVICE, _NAME, priorities=8, cpu_port=0, drop_port=phv.DROP_PORT)
+        network = Network(Virtual(divide=False), DEFAULT_TICK_PS, 0, packets=size[0], frame_bytes=size[1])
+        super().__init__(program, network, network.stop)
+        network.add_switch(_DEVICE, _NAME, priorities=8, cpu_port=0, drop_port=phv.DROP_PORT)
         self._frames: list[tuple[int, bytes]] = []
         for port in range(HIGHEST_PORT + 1) if sinks else ():
-            self.network.attach_sink((_DEVICE, port), lambda frame, time_ps, port=port: self._note(port, frame))
+            network.attach_sink((_DEVICE, port), lambda frame, time_ps, port=port: self._note(port, frame))
 
     def _note(self, port: int, frame: bytes) -> None:
         self._frames.append((port, bytes(frame)))
-
-    def play(self, text: str, path: Path = Path("test.stf")) -> StfRun:
-        """Plays a test on a switch without entries. Raises DetourError: see `play_stf`."""
-        self.network.set_pipeline(_DEVICE, self.program, SwitchState(self.program, 0))
-        self.network.clear_replication(_DEVICE)
-        return play_stf(path, parse_stf(text), self)
 
     def send(self, frames: Sequence[bytes], port: int) -> None:
         """Sends frames of one length, one after the other, and drops what goes round for ever."""
@@ -80,35 +108,17 @@ class TestSwitch:
         """Packets that ended because the program did what simple_switch aborts for."""
         return int(self.network.switch_stats()["faults"].sum())
 
-    @property
-    def api(self) -> BmRuntime:
-        return BmRuntime(BmDevice(self.network, _DEVICE))
 
-    def wait(self, duration_ps: int) -> None:
-        self.network.run(self.network.now_ps + duration_ps)
-
-    def close(self) -> None:
-        self.network.stop()
-
-    def __enter__(self) -> TestSwitch:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-
-class TracingSwitch:
-    """Plays STF as `TestSwitch` does, and leaves traces. A context manager."""
+class TracingSwitch(_Switch):
+    """Plays STF and leaves traces."""
 
     def __init__(self, program: Program) -> None:
-        self._program, self._traces = program, TraceNetwork()
+        self._traces = TraceNetwork()
+        super().__init__(program, self._traces.network, self._traces.close)
         self._traces.add_switch(_DEVICE, range(HIGHEST_PORT + 1), name=_NAME, cpu_port=0)
 
-    def play(self, text: str, path: Path = Path("test.stf")) -> StfRun:
-        """Plays a test on a switch without entries. Raises DetourError: see `play_stf`."""
-        self._traces.set_pipeline(_DEVICE, self._program, SwitchState(self._program, 0))
-        self._traces.network.clear_replication(_DEVICE)
-        return play_stf(path, parse_stf(text), self)
+    def set_pipeline(self) -> None:
+        self._traces.set_pipeline(_DEVICE, self.program, SwitchState(self.program, 0))
 
     def trace(self, frame: bytes, port: int) -> TracedPacket:
         tree = self._traces.visit(_DEVICE, port, frame).tree
@@ -117,18 +127,8 @@ class TracingSwitch:
             packet.add(ending)
         return packet
 
-    @property
-    def api(self) -> BmRuntime:
-        return BmRuntime(BmDevice(self._traces.network, _DEVICE))
-
     def wait(self, duration_ps: int) -> None:
         self._traces.wait(duration_ps)
-
-    def __enter__(self) -> TracingSwitch:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._traces.close()
 
 
 def differences(run: StfRun) -> list[str]:

@@ -72,9 +72,6 @@ class Execution:
         return first
 
 
-Shape = tuple[frozenset[str], str]
-
-
 class SymbolicSwitch:
     """Executes a program for v1model. `proves`: see `SymbolicContext`."""
 
@@ -96,11 +93,16 @@ class SymbolicSwitch:
         """All ways through the parser of a packet that comes in."""
         return self.parser.ways(self.parser.first(), MOST_WAYS)
 
-    def shape(self, way: Way) -> Shape:
-        """What controls can tell of a way beside the values of fields."""
-        memory = way.state.memory
-        valid = frozenset(name for name, value in memory.items() if name.endswith("$valid$") and value.const != 0)
-        return (frozenset() if way.error else valid), way.error
+    def ways_by_headers(self) -> Iterator[tuple[Way, bool]]:
+        """All ways, and whether none before has left these headers and this error, which is what controls can tell of a
+        way beside the values of fields."""
+        seen = set[tuple[frozenset[str], str]]()
+        for way in self.ways():
+            memory = way.state.memory.items()
+            valid = frozenset(name for name, value in memory if name.endswith("$valid$") and value.const != 0)
+            shape = frozenset() if way.error else valid, way.error
+            yield way, shape not in seen
+            seen.add(shape)
 
     def execution(self, way: Way, passes: int = MOST_PASSES) -> Execution:
         """What becomes of packets that come a way through the parser. `passes`: how often they may start over."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from detour.engine.compiler.ir import FALSE, FOLD, TRUE, Function, Module, Value, const
-from detour.testgen.state import UNKNOWN_WIDTH, State, z3
+from detour.testgen.state import UNKNOWN_WIDTH, State, chosen, z3
 
 Term = Any
 """z3 has no types for its operators"""
@@ -131,11 +131,7 @@ class SymbolicFunction(Function):
     def select(self, cond: Value, a: Value, b: Value) -> Value:
         if cond.const is not None:
             return a if cond.const else b
-        if a is b or (a.const is not None and a.const == b.const):
-            return a
-        if a.bits == 1 and a.const is not None and b.const is not None:
-            return cond if a.const else self.negate(cond)
-        return value_of(a.bits, z3.If(term_of(cond), term_of(a), term_of(b)))
+        return chosen(term_of(cond), a, b)
 
     def swap_bytes(self, a: Value) -> Value:
         if a.const is not None or a.bits == 8:
@@ -176,20 +172,12 @@ class SymbolicFunction(Function):
         return f"%v{self._names}"
 
 
-class _Everything(set[str]):
-    """Functions that are there, so that nobody writes them: they are never called."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-
 class SymbolicModule(Module):
     """Functions are never called, so there is one that all share."""
 
     def __init__(self) -> None:
         super().__init__()
         self.one = SymbolicFunction()
-        self.runtime = _Everything()
 
     def function(self, head: str) -> Function:
         return self.one

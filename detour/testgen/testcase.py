@@ -82,17 +82,15 @@ class Setting:
 
     def stf(self, number: int) -> list[str]:
         """Statements. `number`: of groups that were set before."""
-        match self.of:
-            case "group":
-                group, node = f"mc_mgrp_create {self.at}", f"mc_node_create {self.copy} {self.port}"
-                return [group, node, f"mc_node_associate {self.at} {number}"]
-            case "session":
-                return [f"mirroring_add {self.at} {self.port}"]
-            case "meter":
-                return [f"meter_set_rates {self.name} {self.at} {RATES[self.value]}"]
-            case "member":
-                return [f"pvs_add {self.name} {self.at}"]
-        return [f"register_write {self.name} {self.at} {self.value}"]
+        at, value = self.at, self.value
+        group = [f"mc_mgrp_create {at}", f"mc_node_create {self.copy} {self.port}", f"mc_node_associate {at} {number}"]
+        return {
+            "group": group,
+            "session": [f"mirroring_add {at} {self.port}"],
+            "meter": [f"meter_set_rates {self.name} {at} {RATES[value]}" if self.of == "meter" else ""],
+            "member": [f"pvs_add {self.name} {at}"],
+            "register": [f"register_write {self.name} {at} {value}"],
+        }[self.of]
 
 
 @dataclass(frozen=True)

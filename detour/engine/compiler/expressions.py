@@ -43,14 +43,14 @@ class Number(NamedTuple):
 
 def kind(e: Json) -> str:
     """Return the kind of value that an expression yields: data, bool, header, union, stack."""
-    e = _unwrap(e)
+    e = unwrap(e)
     if e["type"] != "expression":
         return _KINDS.get(e["type"], "data")
     v = e["value"]
     return kind(v["left"]) if v["op"] == "?" else _KINDS.get(v["op"], "data")
 
 
-def _unwrap(e: Json) -> Json:
+def unwrap(e: Json) -> Json:
     """p4c wraps some expressions in a second object."""
     while e["type"] == "expression" and "op" not in e["value"]:
         e = e["value"]
@@ -61,7 +61,7 @@ def _unwrap(e: Json) -> Json:
 
 
 def header(ctx: FunctionContext, e: Json) -> HeaderRef:
-    e = _unwrap(e)
+    e = unwrap(e)
     if e["type"] == "header":
         return ctx.header(e["value"], e)
     v = e["value"]
@@ -81,7 +81,7 @@ def header(ctx: FunctionContext, e: Json) -> HeaderRef:
 
 
 def union(ctx: FunctionContext, e: Json) -> UnionRef:
-    e = _unwrap(e)
+    e = unwrap(e)
     if e["type"] == "header_union":
         return tuple(map(ctx.ref, find(ctx.model.unions, e["value"], "header union", e).headers))
     if e["type"] != "expression":
@@ -94,7 +94,7 @@ def union(ctx: FunctionContext, e: Json) -> UnionRef:
 
 
 def stack_name(e: Json) -> str:
-    e = _unwrap(e)
+    e = unwrap(e)
     if e["type"] not in ("header_stack", "header_union_stack"):
         raise refuse(f"'{e['type']}' as a header stack", e)
     return e["value"]
@@ -113,7 +113,7 @@ def member_of(stack: Stack, name: str, at: Json) -> int:
 
 def lvalue(ctx: FunctionContext, e: Json) -> tuple[HeaderRef, str]:
     """The header and field that an expression names."""
-    e = _unwrap(e)
+    e = unwrap(e)
     v = e["value"]
     if e["type"] == "field":
         if isinstance(v[0], dict):  # validity of an element chosen at run time
@@ -144,7 +144,7 @@ def read(ctx: FunctionContext, ref: HeaderRef, name: str) -> Number:
 
 def boolean(ctx: FunctionContext, e: Json) -> Value:
     """A boolean expression, i1."""
-    e = _unwrap(e)
+    e = unwrap(e)
     if e["type"] == "bool":
         return const(1, int(bool(e["value"])))
     if e["type"] != "expression":
@@ -196,7 +196,7 @@ def _equal(ctx: FunctionContext, left: Json, right: Json) -> Value:
 
 def _variable(ctx: FunctionContext, e: Json) -> tuple[HeaderRef, FieldSpec] | None:
     """The variable-length field that an expression names, if it does."""
-    e = _unwrap(e)
+    e = unwrap(e)
     if e["type"] != "field" or isinstance(e["value"][0], dict):
         return None
     ref, name = lvalue(ctx, e)
@@ -244,7 +244,7 @@ def _choose(ctx: FunctionContext, v: Json, side: Callable[[Json], Value], bits: 
 
 def low(ctx: FunctionContext, e: Json, n: int) -> Value:
     """The value modulo 2^n."""
-    e = _unwrap(e)
+    e = unwrap(e)
     f = ctx.f
     if e["type"] == "hexstr":
         return const(n, parse_hex(e["value"]))
@@ -313,7 +313,7 @@ def _below(ctx: FunctionContext, amount: Value, limit: int) -> Value:
 
 def constant(e: Json) -> int | None:
     """The number that an expression is, if it is constant."""
-    e = _unwrap(e)
+    e = unwrap(e)
     return parse_hex(e["value"]) if e["type"] == "hexstr" else None
 
 
@@ -328,7 +328,7 @@ def _number(value: int) -> Number:
 
 def exact(ctx: FunctionContext, e: Json) -> Number:
     """The value with nothing lost."""
-    e = _unwrap(e)
+    e = unwrap(e)
     match e["type"]:
         case "hexstr":
             return _number(parse_hex(e["value"]))

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is noted of expressions: reads of fields of invalid headers, whose value P4 leaves undefined; and what tests
+should show of a condition beside both outcomes: each part of it true and false where it is evaluated, and the two sides
+of a comparison equal and one apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from detour.engine.compiler.expressions import boolean, kind, unwrap
+from detour.engine.compiler.ir import TRUE, Value
+from detour.engine.compiler.model import Json, TableIr
+from detour.testgen.context import Conditions, Goal, SymbolicContext
+from detour.testgen.terms import Term, term_of
+
+INVALID_READ = "read of an invalid header"
+_ORDER = ("<", "<=", ">", ">=")
+_ONE = {"type": "hexstr", "value": "0x1"}
+
+
+def note_reads(ctx: SymbolicContext, expression: Json) -> None:
+    """Notes where an expression reads a field of a header that may be invalid."""
+    if not ctx.notes or ctx.f.state.dead:
+        return
+    for part, when in _parts(ctx, expression, TRUE):
+        if part["type"] != "field" or not isinstance(part["value"][0], str):
+            continue
+        name, field = part["value"]
+        header = ctx.model.headers.get(name)
+        if header is not None and not header.metadata and field != "$valid$":
+            invalid = ctx.f.op("and", when, ctx.f.negate(ctx.is_valid(ctx.ref(header))))
+            ctx.note_fault(f"{INVALID_READ}: {name}.{field}", invalid)
+
+
+def note_goals(ctx: SymbolicContext, name: str, expression: Json) -> None:
+    """Notes the goals of a condition; `name`: what coverage calls it."""
+    if not ctx.notes or ctx.f.state.dead:
+        return
+    for number, (part, goal) in enumerate(_goals(ctx, expression)):
+        if goal.const != 0:
+            conditions = ctx.f.state.conditions
+            ctx.findings.goals.append(Goal((name, number), f"{name}: {part}", conditions, term_of(goal)))
+
+
+def note_outcome(ctx: SymbolicContext, table: TableIr, text: str, conditions: Conditions, term: Term | bool) -> None:
+    """Notes that an entry of a table is hit: coverage may have seen that of packets with which it makes no difference,
+    and tests prefer packets that are sent."""
+    if ctx.notes and not ctx.f.state.dead and not isinstance(term, bool):
+        ctx.findings.goals.append(Goal((f"{table.name}: {text}", 0), f"table {table.name}: {text}", conditions, term))
+
+
+def _goals(ctx: SymbolicContext, expression: Json) -> Iterator[tuple[str, Value]]:
+    f = ctx.f
+    for part, when in _parts(ctx, expression, TRUE):
+        inner = part["value"] if part["type"] == "expression" else {}
+        op, left, right = (inner.get(name) for name in ("op", "left", "right"))
+        if kind(part) != "bool" or op in ("and", "or", "not"):
+            continue
+        value = boolean(ctx, part)
+        yield "a part is true", f.op("and", when, value)
+        yield "a part is false", f.op("and", when, f.negate(value))
+        if op in _ORDER:
+            pairs = (("equal", left, right), ("one below", _plus(left), right), ("one above", left, _plus(right)))
+            for text, a, b in pairs:
+                yield f"sides {text}", f.op("and", when, boolean(ctx, _operation("==", a, b)))
+
+
+def _parts(ctx: SymbolicContext, e: Json, when: Value) -> Iterator[tuple[Json, Value]]:
+    """An expression and what it is made of, each with the condition for being evaluated: the right side of `&&` and
+    `||` is only where the left one leaves the result open."""
+    if not isinstance(e, dict) or "type" not in e or when.const == 0:
+        return
+    e = unwrap(e)
+    yield e, when
+    if e["type"] != "expression":
+        return
+    f, (op, left, right, cond) = ctx.f, (e["value"].get(name) for name in ("op", "left", "right", "cond"))
+    before = after = when
+    if op in ("and", "or"):
+        value = boolean(ctx, left)
+        after = f.op("and", when, value if op == "and" else f.negate(value))
+    elif op == "?":
+        value = boolean(ctx, cond)
+        before, after = f.op("and", when, value), f.op("and", when, f.negate(value))
+    for part, condition in ((cond, when), (left, before), (right, after)):
+        yield from _parts(ctx, part, condition)
+
+
+def _operation(op: str, left: Json, right: Json) -> Json:
+    return {"type": "expression", "value": {"op": op, "left": left, "right": right}}
+
+
+def _plus(e: Json) -> Json:
+    return _operation("+", e, _ONE)
