@@ -9,7 +9,9 @@ from pathlib import Path
 
 from detour.base.errors import DetourError
 from detour.base.files import read_text
+from detour.engine.compiler.covering import COLLECTOR, Collector
 from detour.engine.compiler.program import Program
+from detour.engine.coverage.document import ProgramCoverage, document_of
 from detour.fabric.tracing.stf_player import StfPlayed
 from detour.testgen.switch import TestSwitch, TracingSwitch, differences
 from detour.testgen.testcase import Test
@@ -31,9 +33,7 @@ class Difference:
 def rerun(source: Path, folder: Path, name: str) -> tuple[int, list[Difference]]:
     """Play the tests of a folder on a program (BMv2 JSON): how many, and which are not as expected. `name`: of the
     program. Raises DetourError: there are none, one cannot be read, or the engine cannot run the program."""
-    files = sorted(folder.glob("*.stf"))
-    if not files:
-        raise DetourError(f"{folder}: there are no files of STF (*.stf)")
+    files = _files(folder)
     program = Program.from_json(source)
     found: list[Difference] = []
     with TestSwitch(program) as switch, TracingSwitch(program) as tracing:
@@ -43,6 +43,27 @@ def rerun(source: Path, folder: Path, name: str) -> tuple[int, list[Difference]]
             if wrong:
                 found.append(Difference(file.name, wrong, text, {name: _traces(tracing, text)}))
     return len(files), found
+
+
+def _files(folder: Path) -> list[Path]:
+    files = sorted(folder.glob("*.stf"))
+    if not files:
+        raise DetourError(f"{folder}: there are no files of STF (*.stf)")
+    return files
+
+
+def followed(source: Path, folder: Path) -> Iterator[tuple[str, list[StfPlayed], ProgramCoverage]]:
+    """The name of each test of a folder, the traces of its packets on a program (BMv2 JSON), and the coverage so far.
+    Raises DetourError: see `rerun`."""
+    files = _files(folder)
+    with COLLECTOR.set_to(collector := Collector()):
+        program = Program.from_json(source)
+    with TestSwitch(program) as switch, TracingSwitch(Program.from_json(source)) as tracing:
+        for file in files:
+            text = read_text(file)
+            _played(switch, text, file)
+            (coverage,) = document_of(collector).programs.values()
+            yield file.stem, _traces(tracing, text), coverage
 
 
 def _played(switch: TestSwitch, text: str, path: Path) -> list[str]:

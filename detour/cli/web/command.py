@@ -36,6 +36,7 @@ def register(commands: Any) -> None:
     web.option(
         "--entries", "with --program: a P4Runtime WriteRequest as text, or a tutorial's runtime.json", "FILE", Path
     )
+    web.option("--tests", "with --program: tests in STF, whose packets the page shows step by step", "DIR", Path)
     who = web.add_mutually_exclusive_group()
     text = f"token that permits changes (default: ${_TOKEN_VARIABLE}, or random); visible to all users in ps"
     who.add_argument("--token", metavar="TEXT", help=text)
@@ -46,8 +47,9 @@ def register(commands: Any) -> None:
 
 
 def _web(options: argparse.Namespace) -> None:
-    if options.entries is not None and options.program is None:
-        raise DetourError("--entries needs --program")
+    for option in ("entries", "tests"):
+        if getattr(options, option) is not None and options.program is None:
+            raise DetourError(f"--{option} needs --program")
     shown = options.recorded or options.trace
     if shown is not None and (options.token is not None or options.token_file is not None):
         raise DetourError("--token has no effect on files, which cannot be changed")
@@ -83,7 +85,8 @@ def _show_program(options: argparse.Namespace) -> None:
 
     token = _token(options)
     source = Path(options.program) if options.program.endswith(".p4") else None
-    answers = ProgramAnswers(PipelineConfig.given(options.program), options.entries, token is not None, source)
+    files = PipelineConfig.given(options.program)
+    answers = ProgramAnswers(files, options.entries, token is not None, source, options.tests)
     with closing(answers):
         serve_page(answers, SampleHub(), options.port, token, _said(options, token, "send packets"))
 

@@ -5,14 +5,14 @@ is there can be changed."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from detour.base.dataplane import HIGHEST_PORT
 from detour.base.errors import DetourError
 from detour.base.records import as_json
-from detour.cli.web.answers import PacketShelf, program_state
+from detour.cli.web.answers import KEPT_PACKETS, PacketShelf, program_state
 from detour.cli.web.editing import EditedProgram
 from detour.cli.web.pipeline import pipeline_of
 from detour.cli.web.server import Question
@@ -28,16 +28,26 @@ _PORTS = HIGHEST_PORT + 1
 class ProgramAnswers:
     """Answers about one program. Packets leave their traces in registers and counters as in a switch."""
 
-    def __init__(self, files: PipelineConfig, entries: Path | None, writable: bool, source: Path | None = None) -> None:
-        """`entries`: a file of table entries; `source`: the P4 that the files are made of. Raises `DetourError`: a file
-        cannot be read, or does not fit the others."""
+    def __init__(
+        self,
+        files: PipelineConfig,
+        entries: Path | None,
+        writable: bool,
+        source: Path | None = None,
+        tests: Path | None = None,
+    ) -> None:
+        """`entries`: a file of table entries; `source`: the P4 that the files are made of; `tests`: a folder of STF,
+        whose packets the page has. Raises `DetourError`: a file cannot be read, or does not fit the others."""
         self._files, self._entries, self._writable = files, entries, writable
         self._pipeline = pipeline_of(files.blob)
         self._written = 0
         self._edited = None if source is None else EditedProgram(source)
         self._last: tuple[bytes, int] | None = None
         self._switch = self._made(files)
-        self._shelf, self._lock = PacketShelf(), threading.Lock()
+        played = [] if tests is None else list(_played(files, tests))
+        self._shelf, self._lock = PacketShelf(len(played) + KEPT_PACKETS), threading.Lock()
+        for packet, about in reversed(played):  # the first one is listed first
+            self._shelf.keep(packet, about)
         self.questions: Mapping[str, Question] = {
             "state": lambda query: self._state(),
             "pipeline": lambda query: self._pipeline,
@@ -110,3 +120,14 @@ class ProgramAnswers:
         self._switch.close()
         if self._edited is not None:
             self._edited.close()
+
+
+def _played(files: PipelineConfig, tests: Path) -> Iterator[tuple[dict[str, Any], str]]:
+    """The packets of tests in order, and how far coverage has grown with them."""
+    from detour.testgen.regress import followed
+
+    for name, packets, coverage in followed(files.blob, tests):
+        totals = coverage.totals().items()
+        grown = ", ".join(f"{counts['covered']} of {counts['reachable']} {what}" for what, counts in totals)
+        for number, packet in enumerate(packets, 1):
+            yield as_json(document(packet.traced)), f"{name}, packet {number}; {grown}"

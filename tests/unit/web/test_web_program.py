@@ -67,6 +67,25 @@ def test_entries_that_do_not_fit_are_refused(tmp_path):
         ProgramAnswers(PipelineConfig.of("ipv4"), wrong, True)
 
 
+def test_packets_of_tests_are_there_with_the_coverage_so_far(tmp_path):
+    (tmp_path / "test0001.stf").write_text(f"packet 1 {IPV4}\nno_packet\n")
+    (tmp_path / "test0002.stf").write_text(f"packet 1 {'00' * 20}\nno_packet\npacket 3 {IPV4}\n")
+    made = ProgramAnswers(PipelineConfig.of("ipv4"), None, True, tests=tmp_path)
+    listed = [each["about"] for each in made.questions["packets"]({})]
+    assert [each.split(";")[0] for each in listed] == ["test0001, packet 1", "test0002, packet 1", "test0002, packet 2"]
+    grown = [sum(int(part.split()[0]) for part in each.split("; ")[1].split(", ")) for each in listed]
+    assert 0 < grown[0] < grown[1] == grown[2]
+    last = made.questions["packets"]({})[-1]["id"]
+    assert made.questions["packet"]({"id": str(last)})["hops"][0]["port"] == 3
+    made.close()
+
+
+@pytest.mark.parametrize(("folder", "message"), [("", "no files of STF"), ("missing", "no files of STF")])
+def test_a_folder_without_tests_is_refused(tmp_path, folder, message):
+    with pytest.raises(DetourError, match=message):
+        ProgramAnswers(PipelineConfig.of("ipv4"), None, True, tests=tmp_path / folder)
+
+
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     return Path(shutil.copyfile(P4SRC / "ipv4.p4", tmp_path / "ipv4.p4"))
