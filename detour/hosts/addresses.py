@@ -10,7 +10,7 @@ from ipaddress import IPv6Address
 import numpy as np
 
 from detour.base.arrays import Int64Array
-from detour.topo.address import usid_address
+from detour.topo.address import USID_BITS, usid_address
 
 _WORD = (1 << 64) - 1
 
@@ -42,6 +42,19 @@ def final_words(node_ids: Iterable[int]) -> Int64Array:
     """(n,) the first words of what is left of lists that end at these nodes."""
     nodes, place = np.unique(np.array(list(node_ids), np.int64), return_inverse=True)
     return np.array([to_words(final_address((node,)))[0] for node in nodes.tolist()], np.int64)[place]
+
+
+def head_words(usids: Sequence[int]) -> tuple[int, int, int]:
+    """Words of the address of a uSID list whose last uSID is not known yet, and by how many bits that is shifted."""
+    shift = 80 - USID_BITS * len(usids)
+    return (*to_words(usid_address((*usids, 1)) ^ 1 << shift), shift)
+
+
+def ended(words: Int64Array, shift: Int64Array, node_ids: Int64Array) -> Int64Array:
+    """Words (..., 2) of lists of `head_words`, `words` (..., 2) and `shift` (...), that end at nodes."""
+    high = np.where(shift >= 64, node_ids << np.maximum(shift - 64, 0), 0)
+    low = np.where(shift < 64, node_ids << np.minimum(shift, 63), 0)
+    return words | np.stack([high, low], axis=-1)
 
 
 def list_words(usids: Sequence[int]) -> tuple[int, int, int]:

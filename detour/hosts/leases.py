@@ -18,6 +18,7 @@ from detour.base.memory import fetch_add, move_bytes
 from detour.base.pointers import record_address
 from detour.base.structs import offsets
 from detour.hosts import nic, timers
+from detour.hosts.addresses import to_words
 from detour.hosts.cc import control
 from detour.hosts.paths import plugin
 from detour.hosts.records import Candidate, Lease, QueuePair, TaskLane
@@ -29,16 +30,20 @@ from detour.hosts.rows import (
     lane_port_row,
     lane_row,
     lease_row,
+    leased_list_row,
+    leased_set_row,
     mr_row,
     pool_row,
     qp_row,
 )
 from detour.hosts.state import FIRST_QPN, NIL, QPS_RTS, Handle
+from detour.topo.address import USID_BLOCK
 
 _SENDER, _RECEIVER = int64(0), int64(1)
 _ROW_BYTES, _CANDIDATE_BYTES = QueuePair.dtype.itemsize, Candidate.dtype.itemsize
 _TAKEN = offsets(Lease)["taken"]
 _NONE, _ONE = int64(NIL), int64(1)
+_LIST_END = int64(to_words(USID_BLOCK << 96)[0])
 
 
 @inner
@@ -80,11 +85,32 @@ def sender_of(hs: Handle, number: int, now: int) -> int:
         move_bytes(record_address(c), record_address(candidate_row(hs, _SENDER, k)), _CANDIDATE_BYTES)
         c.sport = port
         q.n_short += 1 - (port >> 15)
+    if lease_row(hs).lists:
+        _give_lists(hs, i, q, lane)
     q.ptm_seq = lane.ptm_seq
     lane.qp = i
     plugin.call(hs, i, q, plugin.PATH_CANDIDATES, now)
     control.on_path(cfg_row(hs), q, lease_row(hs).window, now)
     return i
+
+
+@inner
+def _give_lists(hs: Handle, i: int, q: QueuePair, lane: TaskLane) -> None:
+    """Gives a sender the uSID lists of its lane's set; where there is one path nobody chooses."""
+    lists = lease_row(hs).lists
+    q.n_cand = q.n_short = _ONE
+    if lane.path_set != 0:
+        s = leased_set_row(hs, lane.path_set - 1)
+        q.n_cand, q.n_short = int64(s.n_cand), int64(s.n_short)
+        for k in range(q.n_cand):
+            c, one = candidate_row(hs, i, k), leased_list_row(hs, (lane.path_set - 1) * lists + k)
+            node, shift = int64(lane.node), int64(one.shift)
+            c.dst_hi = one.dst_hi | (node << (shift - 64) if shift >= 64 else _SENDER)
+            c.dst_lo = one.dst_lo | (node << shift if shift < 64 else _SENDER)
+            c.final_hi = _LIST_END | node << 16
+            c.weight = one.weight
+    else:
+        q.sprays = q.path_row = _SENDER
 
 
 @inner

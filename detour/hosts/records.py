@@ -526,6 +526,8 @@ class TaskLane(NativeRecord):
     # of leases: its hosts; of earlier QPs the next sequence numbers, messages, and sums of counters
     source: Int32
     destination: Int32
+    path_set: Int32  # 1 and the number of its set of uSID lists; 0: it goes by a plain address
+    node: Int32  # last uSID of its lists
     posted: Int32
     completed: Int32
     packets: UInt32
@@ -548,10 +550,27 @@ class LanePort(NativeRecord):
     sport: UInt16
 
 
+class LeasedSet(NativeRecord):
+    """A set of uSID lists that lanes share: paths between the switches of their hosts."""
+
+    n_cand: Int32
+    n_short: Int32
+
+
+class LeasedList(NativeRecord):
+    """A candidate of a set: a uSID list without the last uSID, which comes `shift` bits up."""
+
+    dst_hi: Int64
+    dst_lo: Int64
+    shift: Int32
+    weight: Int32
+
+
 class Lease(NativeRecord):
     """QPs that lanes share (`leases`). Rows 0 and 1 of the table of QPs are copied for a sender and a receiver."""
 
     taken: Int64  # rows of the table that were ever taken
+    lists: Int64  # candidates of a set of uSID lists; 0: there are no sets
     window: Float64  # packets that a connection begins with
 
 

@@ -122,6 +122,8 @@ class HostTables:
     successor: Annotated[HostTable, records.Successor]
     lane: Annotated[HostTable, records.TaskLane]
     lane_port: Annotated[HostTable, records.LanePort]
+    leased_set: Annotated[HostTable, records.LeasedSet]
+    leased_list: Annotated[HostTable, records.LeasedList]
     lease: Annotated[HostTable, records.Lease]
     pool: Annotated[HostTable, records.RowPool]
     unit: Annotated[HostTable, records.Unit]
@@ -272,7 +274,8 @@ def make_hosts(
     shapes |= {"wqe": (n_qps, sq_depth), "candidate": (n_qps, max_candidates), "cqe": (n_cqs, cq_depth)}
     shapes |= {"ctl": (n_hosts, control_depth), "ptm": (n_hosts, control_depth)}
     shapes |= {"heap": (n_hosts, min(n_qps, qps_per_host or n_qps)), "source": (n_hosts,)}
-    shapes |= dict.fromkeys(("task", "successor", "lane", "lane_port", "lease", "pool", "unit", "events"), (1,))
+    shapes |= dict.fromkeys(("task", "successor", "lane", "lane_port", "leased_set", "leased_list"), (1,))
+    shapes |= dict.fromkeys(("lease", "pool", "unit", "events"), (1,))
     shapes |= {"region": (n_hosts, REGIONS), "late": (n_hosts, LATE_CLASSES)}
     shapes |= {"memory": (0 if config.elide_payload else arena_bytes,)}
     hs = Hosts(shapes)

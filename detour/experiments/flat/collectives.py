@@ -8,7 +8,7 @@ import numpy as np
 from detour.base.times import US
 from detour.experiments.columns import taken
 from detour.experiments.flat.cases import network_of
-from detour.experiments.flat.points import PLACED, CollectivePoint, CollectiveRun
+from detour.experiments.flat.points import MOST_TOGETHER, PLACED, CollectivePoint, CollectiveRun
 from detour.experiments.flat.schemes import LINKS, FlatFabric, check
 from detour.fabric.traffic.placed_tasks import PlacedTasks
 from detour.fabric.traffic.tasks import TaskRun, connections_of
@@ -21,6 +21,8 @@ from detour.topo.topology import HostPair
 MOST_TIMES = 50
 """times the ideal, after which a collective is given up"""
 _SKEW = "zipf:1.2"
+_AT_ONCE_OF_MORE = 8
+"""messages that each of more ranks than `MOST_TOGETHER` has under way, as in NCCL"""
 
 
 def run(point: CollectivePoint) -> CollectiveRun:
@@ -48,7 +50,8 @@ def _graph(point: CollectivePoint, network: Expander) -> TaskGraph:
         return flow_graph(len(network.topology.hosts), source, target, point.size)
     shuffled = f",shuffle={point.seed}" if point.placed == "random" else ""
     skewed = f",skew={_SKEW},seed={point.seed}" if point.collective == "moe" else ""
-    text = f"{point.collective}:bytes={point.size},ranks={point.ranks}{shuffled}{skewed}"
+    paced = f",at_once={_AT_ONCE_OF_MORE}" if point.collective == "all-to-all" and point.ranks > MOST_TOGETHER else ""
+    text = f"{point.collective}:bytes={point.size},ranks={point.ranks}{shuffled}{skewed}{paced}"
     return job_by_name(text, network.topology)
 
 

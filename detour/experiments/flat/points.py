@@ -37,6 +37,8 @@ WAYS = (
 PLACED = "placed"
 """the routing of a collective whose paths `detour place` has chosen"""
 NO_FAILURES = "none"
+MOST_TOGETHER = 512
+"""ranks of an all-to-all whose messages all begin at once"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +80,10 @@ class FlatPoint(FlatWay):
 
 @dataclass(frozen=True, kw_only=True)
 class CollectivePoint(FlatWay):
-    """A collective of `ranks` hosts, `size` bytes each: `ring` (all-reduce), `all-to-all` or `moe` (skewed all-to-all,
-    there and back), or messages that all begin at once, of every host to another one (`permutation`) or by few links
-    (`adversarial`). `placed`: ranks in the order of the switches (`by-rack`) or at `random`; routing `placed` is that
-    order, over paths that `detour place` has chosen."""
+    """A collective of `ranks` hosts, `size` bytes each: `ring` (all-reduce), `all-to-all` (of more than 512 ranks each
+    has eight messages under way), `moe` (skewed all-to-all, there and back), or messages that all begin at once, of
+    every host to another one (`permutation`) or by few links (`adversarial`). `placed`: ranks in the order of the
+    switches (`by-rack`) or at `random`; routing `placed` is that order, over paths that `detour place` has chosen."""
 
     collective: str
     ranks: int

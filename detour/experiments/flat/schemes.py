@@ -24,9 +24,9 @@ from detour.experiments.flat.points import (
     FlatWay,
 )
 from detour.fabric.backends.virtual.scheme import SPRAY_LERP, LinkSettings, RunSettings, Scheme
-from detour.fabric.traffic.expander import ExpanderFabric, lists_of
-from detour.hosts.addresses import to_words
-from detour.topo.address import usid_address
+from detour.fabric.traffic.expander import ExpanderFabric, heads_of
+from detour.hosts.addresses import head_words
+from detour.hosts.verbs.bulk import PathSets
 from detour.topo.expander import Expander
 from detour.topo.failures import NONE, Failures
 from detour.topo.topology import HostPair
@@ -96,25 +96,36 @@ class FlatFabric(ExpanderFabric):
     def connect(self, pairs: Sequence[HostPair]) -> None:
         """Connections that send nothing yet; those of the same switch have one path. To be called once."""
         super().connect(pairs)
-        hosts = self.topology.hosts
-        ends = np.array([(hosts[a].switch, hosts[b].switch) for a, b in pairs], np.int32).reshape(-1, 2)
+        self._give_lists(np.array(pairs, np.int64).reshape(-1, 2))
+
+    def lease(self, pairs: Int64Array) -> None:
+        """As `connect`, of tasks; see `VirtualFabric`."""
+        super().lease(pairs)
+        self._give_lists(pairs)
+
+    def _give_lists(self, pairs: Int64Array) -> None:
+        ends = np.array([host.switch for host in self.topology.hosts], np.int32)[pairs]
         away = np.flatnonzero(ends[:, 0] != ends[:, 1])
         if self._point.routing == UGAL:
-            self.route(pairs, self._last_switches(pairs))
+            last, place = np.unique(ends[:, 1], return_inverse=True)
+            self.give_sets(np.arange(len(pairs)), pairs, place, self._last_switches(last), "pinned")
         elif self._point.routing in FAMILIES:
-            self._spray_lists(away, [pairs[k] for k in away.tolist()], ends[away])
+            distinct, place = np.unique(ends[away], axis=0, return_inverse=True)
+            sets, place = self._sets(distinct), place.ravel()
+            ports = np.random.default_rng([self._point.seed, 0x5997]).integers(
+                1 << 15, size=(len(away), sets.words.shape[1])
+            )
+            self.give_sets(away, pairs[away], place, sets, SPRAYING[self._point.scheme], ports)
 
-    def _last_switches(self, pairs: Sequence[HostPair]) -> Int64Array:
+    def _last_switches(self, switches: Int32Array) -> PathSets:
         """Lists that name the last switch and the host, and leave the path to the switches (ugal_graph.p4)."""
-        topology = self.topology
-        ends = [topology.hosts[target] for _, target in pairs]
-        words = [to_words(usid_address((topology.switches[end.switch].node_id, end.node_id))) for end in ends]
-        return np.array(words, np.int64).reshape(-1, 2)
+        heads = np.array([head_words((self.topology.switches[k].node_id,)) for k in switches.tolist()], np.int64)
+        one = np.ones(len(heads), np.int64)
+        return PathSets(heads[:, None, :2], heads[:, 2:], one[:, None], one, one)
 
-    def _spray_lists(self, which: Int64Array, pairs: Sequence[HostPair], ends: Int32Array) -> None:
-        """Gives connections the lists of the point's family, shortest first."""
+    def _sets(self, distinct: Int32Array) -> PathSets:
+        """The lists of the point's family for pairs of switches, (n, 2), shortest first."""
         point = self._point
-        distinct, place = np.unique(ends, axis=0, return_inverse=True)
         routes, shares = family_paths(point, FAMILIES[point.routing], self._network_for_lists, distinct)
         counts = np.diff(routes.first)
         rows = routes.first[:-1, None] + np.arange(int(counts.max())) % counts[:, None]
@@ -124,12 +135,9 @@ class FlatFabric(ExpanderFabric):
         preferred = np.where(used, shares[rows] * length ** float(-point.setting.exponent), 0.0)
         turns = _TURNS * preferred / preferred.sum(axis=1, keepdims=True)
         weights = np.maximum(1, np.round(turns)).astype(np.int64)
-        mine = rows[place.ravel()]
-        repeated = [pair for pair in pairs for _ in range(mine.shape[1])]
-        lists = lists_of(routes, repeated, mine.ravel().tolist()).reshape(*mine.shape, 2)
-        place = place.ravel()
-        ports = np.random.default_rng([point.seed, 0x5997]).integers(1 << 15, size=mine.shape)
-        self.spray(which, pairs, lists, counts[place], shortest[place], SPRAYING[point.scheme], weights[place], ports)
+        some_host = np.array([hosts[0].index if hosts else -1 for hosts in self.topology.hosts_of], np.int64)
+        words, shift = heads_of(routes, np.repeat(some_host[distinct], rows.shape[1], axis=0), rows.ravel())
+        return PathSets(words.reshape(*rows.shape, 2), shift.reshape(rows.shape), weights, counts, shortest)
 
 
 def family_paths(point: FlatWay, family: str, network: Expander, pairs: Int32Array) -> WeightedRoutes:

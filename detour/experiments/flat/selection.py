@@ -12,6 +12,7 @@ from typing import Any
 from detour.base.errors import DetourError
 from detour.base.records import decoder
 from detour.experiments.flat.points import (
+    MOST_TOGETHER,
     NO_FAILURES,
     PLACED,
     SINGLE_PATH,
@@ -52,7 +53,7 @@ _SWITCHES_BEST, _SENDER_BEST = ("spraypoint", "REPS"), ("edge-disjoint", "PathSe
 _FEW_MATRICES = ("uniform", "random-matching", "longest-matching")
 _POLARFLY_MATRICES = (*_FEW_MATRICES, "neighbour-matching")
 _TREES = (CLOS, RATIO_CLOS, FAT_TREE)
-_COLLECTIVE_RANKS = (("ring", (64, 256, 1024)), ("all-to-all", (64, 256, 512)), ("moe", (64,)))
+_COLLECTIVE_RANKS = (("ring", (64, 256, 1024)), ("all-to-all", (64, 256, 512, 1024)), ("moe", (64, 256)))
 _COLLECTIVE_DRAWS = 2
 _AT_ONCE, _AT_ONCE_BYTES = ("permutation", "adversarial"), 4 << 20
 """of Spritz, on its Slim Fly"""
@@ -110,6 +111,8 @@ def _collectives(draws: int) -> Iterator[CollectivePoint]:
             for count, ((routing, scheme), order), seed in product(
                 ranks, [*placed, ((PLACED, SINGLE_PATH), "by-rack")], range(1, draws + 1)
             ):
+                if routing == PLACED and collective == "all-to-all" and count > MOST_TOGETHER:
+                    continue  # more paths than hosts have room for
                 yield CollectivePoint(
                     topology=topology, routing=routing, scheme=scheme, collective=collective, ranks=count,
                     placed=order, seed=seed, setting=chosen(routing, scheme),

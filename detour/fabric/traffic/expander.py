@@ -28,11 +28,10 @@ from detour.engine.state import SwitchState
 from detour.fabric.backends.virtual.fabric import VirtualFabric, program
 from detour.fabric.backends.virtual.load import read_back, write
 from detour.fabric.backends.virtual.scheme import PATIENT, RunSettings, Scheme
-from detour.hosts.addresses import final_words, to_words
+from detour.hosts.addresses import ended, final_words, head_words
 from detour.hosts.paths import path_scheme
 from detour.hosts.verbs import algorithms
-from detour.hosts.verbs.bulk import lead
-from detour.topo.address import usid_address
+from detour.hosts.verbs.bulk import PathSets, lead, lease_sets
 from detour.topo.expander.network import Expander
 from detour.topo.failures import Failures
 from detour.topo.paths import path_usids
@@ -74,18 +73,23 @@ def installed_classes(network: Expander, priorities: int) -> Plan:
 def lists_of(routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[int]) -> Int64Array:
     """Destination addresses, shape (n, 2), that lead messages between pairs of hosts by paths of `routes`, or
     `BY_ADDRESS` (then 0). Raises DetourError: a path needs more than six uSIDs."""
-    topology = routes.network.topology
-    heads: dict[int, tuple[int, ...]] = {}
-    lists = np.zeros((len(rows), 2), np.int64)
-    for k, ((source, target), row) in enumerate(zip(pairs, rows, strict=True)):
-        if row == BY_ADDRESS:
-            continue
-        host = topology.hosts[target]
-        if row not in heads:
-            stops, _ = routes.path(row, topology.hosts[source].switch)
-            heads[row] = path_usids(topology, tuple(stops), host)[:-1]
-        lists[k] = to_words(usid_address((*heads[row], host.node_id)))
+    ends, given = np.asarray(pairs, np.int64).reshape(-1, 2), np.asarray(rows, np.int64)
+    led = given != BY_ADDRESS
+    nodes = np.array([host.node_id for host in routes.network.topology.hosts], np.int64)
+    lists = np.zeros((len(given), 2), np.int64)
+    lists[led] = ended(*heads_of(routes, ends[led], given[led]), nodes[ends[led, 1]])
     return lists
+
+
+def heads_of(routes: ExpanderRoutes, pairs: Int64Array, rows: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """`lists_of` hosts, (n, 2), by paths, (n,), without the last uSID: (n, 2) and (n,) of `hosts.addresses.ended`."""
+    topology = routes.network.topology
+    distinct, first, place = np.unique(rows, return_index=True, return_inverse=True)
+    heads = np.zeros((len(distinct), 3), np.int64)
+    for k, (row, (source, target)) in enumerate(zip(distinct.tolist(), pairs[first].tolist(), strict=True)):
+        stops, _ = routes.path(row, topology.hosts[source].switch)
+        heads[k] = head_words(path_usids(topology, tuple(stops), topology.hosts[target])[:-1])
+    return heads[place, :2], heads[place, 2]
 
 
 def lists_anew(
@@ -125,10 +129,6 @@ class ExpanderFabric(VirtualFabric):
         self, network: Expander, scheme: Scheme, settings: RunSettings | None = None, *, queue_pairs: int = 64
     ) -> None:
         super().__init__(network.topology, scheme, settings, queue_pairs=queue_pairs)
-
-    def lease(self, pairs: Int64Array) -> None:
-        """Not here: connections have lists of their own, which a lease would not keep. Raises DetourError."""
-        raise DetourError(f"{len(pairs)} connections, of which each has uSID lists of its own, need queue pairs each")
 
     def connect_routed(self, pairs: Sequence[HostPair], lists: Int64Array) -> None:
         """Connections between pairs of hosts by the paths of `lists_of`; they send nothing yet. To be called once."""
@@ -176,6 +176,22 @@ class ExpanderFabric(VirtualFabric):
         self.hs.candidate[rows, :width] = fresh
         self.hs.qp["n_cand"][rows], self.hs.qp["n_short"][rows] = counts, shortest
         algorithms.give_paths(self.hs, rows, path_scheme(paths))
+
+    def give_sets(
+        self, which: Int64Array, ends: Int64Array, place: Int64Array, sets: PathSets, paths: str,
+        ports: Int64Array | None = None,
+    ) -> None:  # fmt: skip
+        """From now on the connections `which` (n,), which are those of hosts `ends` (n, 2), choose by path scheme
+        `paths` among the lists of sets `place` (n,). `ports`: as for `spray`. Leased ones must not have begun. Raises
+        DetourError: see `spray`; hosts have no room for what the scheme has of a connection."""
+        nodes = np.array([host.node_id for host in self.topology.hosts], np.int64)[ends[:, 1]]
+        if self.hs.cfg[0]["leased"]:
+            lease_sets(self.device, which, nodes, sets, place, ports, path_scheme(paths))
+            return
+        pairs: list[HostPair] = [(a, b) for a, b in ends.tolist()]
+        lists = sets.lists(place, nodes)
+        weights = sets.weights[place]
+        self.spray(which, pairs, lists, sets.counts[place], sets.shortest[place], paths, weights, ports)
 
     def _final_words(self, pairs: Sequence[HostPair]) -> Int64Array:
         hosts = self.topology.hosts

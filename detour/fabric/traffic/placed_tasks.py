@@ -43,6 +43,9 @@ class PlacedTasks:
                 f"scheme {fabric.scheme.name} chooses paths itself; a placement needs a scheme that keeps the "
                 "given path, like LERP-shortest"
             )
+        if fabric.hs.cfg[0]["leased"]:
+            room = len(fabric.hs.qp) // 2
+            raise DetourError(f"{len(run.connections)} connections with paths of their own; expected at most {room}")
         demanded = {run.index(*name): path for name, path in (pinned or {}).items()}
         source, target = run.connections.T.astype(np.int32)
         flows = FlowSet(source, target, np.zeros_like(source), ("workload",), demanded, run.connection_bytes())

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.hosts import rdma
+from detour.hosts.addresses import ended
 from detour.hosts.cc import algorithm
 from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.paths import path_scheme
 from detour.hosts.paths.plugin import PathScheme
-from detour.hosts.records import QP_COUNTERS, CompletionEntry, LanePort, TaskLane
+from detour.hosts.records import QP_COUNTERS, CompletionEntry, LanePort, LeasedList, LeasedSet, TaskLane
 from detour.hosts.state import FIRST_QPN, NIL, QPS_RTS, Hosts, qp_numbers
 from detour.hosts.transport import transport as transport_of
 from detour.hosts.transport.plugin import Transport
@@ -48,6 +49,24 @@ class Flows:
 
     def __len__(self) -> int:
         return len(self.sender)
+
+
+class PathSets(NamedTuple):
+    """Sets of uSID lists without their last uSID, that of a host: of each the first `counts`, of which the first
+    `shortest` count as shortest paths."""
+
+    words: Int64Array
+    """(sets, candidates, 2) of the address"""
+    shift: Int64Array
+    """(sets, candidates): by how many bits the last uSID is shifted"""
+    weights: Int64Array
+    """(sets, candidates), for schemes that have them (`hosts.paths.pathset`)"""
+    counts: Int64Array
+    shortest: Int64Array
+
+    def lists(self, which: Int64Array, nodes: Int64Array) -> Int64Array:
+        """(n, candidates, 2) words of the lists of sets `which`, (n,), that end at `nodes`, (n,)."""
+        return ended(self.words[which], self.shift[which], nodes[:, None])
 
 
 def draw_ports(n: int, shortest: int, non_shortest: int, seed: int) -> NDArray[np.int64]:
@@ -177,6 +196,32 @@ def lease_many(
     hs.replace("lane", lane)
     hs.lease["taken"], hs.lease["window"] = len(rows), algorithms.initial_window(hs, control)
     hs.cfg["leased"] = len(ends)
+
+
+def lease_sets(
+    device: Device, lanes: Int64Array, nodes: Int64Array, sets: PathSets, place: Int64Array, ports: NDArray[Any] | None,
+    choice: PathScheme,
+) -> None:  # fmt: skip
+    """Leased lanes, (n,), of which none has carried anything, choose by a path scheme among the lists of sets `place`,
+    (n,), that end at `nodes`, (n,). `ports`: (n, candidates) as for `connect_many`; None: what they have. All other
+    lanes go by plain addresses. Raises `DetourError`: the scheme's fields have no room in a QP's row."""
+    hs, width, row = device.hs, sets.shift.shape[1], np.zeros(1, np.int64)
+    hs.candidate[0, :width] = hs.candidate[0, 0]
+    hs.qp["n_cand"][row] = hs.lease["lists"] = width
+    algorithms.give_paths(hs, row, choice, begin=False)
+    if not algorithms.has_room(hs, row):
+        raise DetourError(f"connections that share QPs need a path scheme with small fields; {choice.name} has others")
+    hs.lane["path_set"][lanes], hs.lane["node"][lanes] = place + 1, nodes
+    own = np.repeat(hs.lane_port["sport"].reshape(len(hs.lane), -1)[:, :1], width, axis=1)
+    if ports is not None:
+        own[lanes] = ports
+    hs.replace("lane_port", own.reshape(-1).view(LanePort.dtype))
+    shared, lists = np.zeros(len(sets.counts), LeasedSet.dtype), np.zeros(sets.shift.size, LeasedList.dtype)
+    shared["n_cand"], shared["n_short"] = sets.counts, sets.shortest
+    lists["dst_hi"], lists["dst_lo"] = sets.words.reshape(-1, 2).T
+    lists["shift"], lists["weight"] = sets.shift.ravel(), sets.weights.ravel()
+    hs.replace("leased_set", shared)
+    hs.replace("leased_list", lists)
 
 
 def lane_column(hs: Hosts, name: str) -> Int64Array:

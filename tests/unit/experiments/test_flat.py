@@ -215,12 +215,27 @@ def test_the_page_is_made_of_the_runs_beside_it(tmp_path: Path, monkeypatch: pyt
     assert figures == ["flat-failures.svg", "flat-networks.svg", "flat-paths.svg"]
 
 
-def test_connections_with_lists_of_their_own_keep_their_queue_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many there are: a lease would not have the lists."""
+def test_a_collective_keeps_its_queue_pairs_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What PathSet knows of a path would be lost with a lease, and stored results with it."""
     asked = CollectivePoint(topology=SMALL, routing="edge-disjoint", scheme="PathSet", collective="all-to-all", ranks=8)
     kept = collectives.run(asked)
     monkeypatch.setattr(tasks, "_MOST_KEPT", 4)
     assert collectives.run(asked) == kept
+
+
+@pytest.mark.parametrize(
+    "way", [("ecmp", "LERP"), ("spraypoint", "REPS"), ("ugal-l", "LERP"), ("wmp", "REPS"), ("ksp", "SprayLERP")]
+)
+def test_a_leased_queue_pair_has_the_paths_of_its_connection(way: tuple[str, str]) -> None:
+    """To the picosecond; connections inside a switch have one path."""
+    asked = CollectivePoint(topology=SMALL, routing=way[0], scheme=way[1], collective="all-to-all", ranks=16)
     network = network_of(SMALL, 1)
-    with schemes.FlatFabric(network, asked, 64) as fabric, pytest.raises(DetourError, match="uSID lists of its own"):
-        tasks.run_tasks(fabric, job_by_name("all-to-all:bytes=1000,ranks=8", network.topology), 10**9)
+    graph = job_by_name("all-to-all:bytes=64000,ranks=16,at_once=2", network.topology)
+    ran = list[tuple[list[int], list[int]]]()
+    for room in (tasks.connections_of(graph, 1), 120):
+        with schemes.FlatFabric(network, asked, room) as fabric:
+            result = tasks.run_tasks(fabric, graph, 10**10, lanes=1)
+            assert result.completed
+            assert bool(fabric.hs.cfg[0]["leased"]) == (room == 120)
+            ran.append((result.finish_ps.tolist(), fabric.column("st_packets").tolist()))
+    assert ran[0] == ran[1]

@@ -22,6 +22,7 @@ from detour.fabric.backends.virtual.scheme import (
     RunSettings,
     Scheme,
 )
+from detour.fabric.traffic.placed_tasks import PlacedTasks
 from detour.fabric.traffic.tasks import TaskResult, TaskRun, connections_of, run_tasks
 from detour.fabric.workloads.ideal import ideal_ps, wire_terms
 from detour.fabric.workloads.tasks import TASK_FIELDS, TaskGraph, TaskList, flow_graph
@@ -107,8 +108,9 @@ def test_a_graph_must_fit_its_fabric() -> None:
     with VirtualFabric(LEAVES, SHORTEST_LERP, queue_pairs=1) as fabric:
         with pytest.raises(DetourError, match=r"has 9 hosts, but leaf-spine:.* has 8"):
             TaskRun(fabric, flow_graph(9, [0], [1], [100]))
+        run = TaskRun(fabric, flow_graph(8, [0, 1], [1, 0], [100, 100]), keep=True)
         with pytest.raises(DetourError, match="2 connections with paths of their own; expected at most 1"):
-            TaskRun(fabric, flow_graph(8, [0, 1], [1, 0], [100, 100]), keep=True)
+            PlacedTasks(run)
 
 
 # -- times --------------------------------------------------------------------------------------------------
