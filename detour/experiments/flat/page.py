@@ -150,7 +150,8 @@ def _failures_table(cells: Sequence[FlatCell]) -> Table[str]:
 def _collectives_table(cells: Sequence[CollectiveCell]) -> Table[tuple[str, str, int]]:
     """Times over the ideal: a row for a network, collective and ranks, a column for placing and way."""
     found = {(c.topology, c.collective, c.ranks, f"{c.placed}, {c.routing}/{c.scheme}"): c for c in cells}
-    rows = list(dict.fromkeys(key[:3] for key in found))
+    networks = list(dict.fromkeys(key[0] for key in found))
+    rows = sorted({key[:3] for key in found}, key=lambda row: (networks.index(row[0]), *row[1:]))
     columns = [
         left("network", lambda row: f"`{row[0]}`"),
         left("collective", lambda row: row[1]),
