@@ -22,7 +22,7 @@ from detour.engine.compiler.layout import Layout
 from detour.engine.compiler.model import ActionIr, Array, FieldSpec, Header, Json, Model, Stack, TableIr, one_line
 from detour.engine.compiler.slots import Slots
 from detour.engine.compiler.tracing import source_of
-from detour.testgen.state import Condition, State, conjunction, merged, z3
+from detour.testgen.state import UNKNOWN_WIDTH, Condition, State, conjunction, merged, z3
 from detour.testgen.terms import (
     NotModelled,
     SymbolicFunction,
@@ -359,6 +359,9 @@ class SymbolicContext(FunctionContext):
         return value
 
     def variable_bits(self, ref: HeaderRef, spec: FieldSpec) -> Value:
+        value = self.f.state.memory.get(f"{ref.header.name}.{spec.name}")
+        if self.proves and ref.index is None and value is not None and value.bits == UNKNOWN_WIDTH:
+            return self.variable("length", 32)
         value = self.variable_field(ref, spec)
         return const(32, value.bits if value is not None else 0)
 
@@ -393,7 +396,7 @@ class SymbolicContext(FunctionContext):
     def copy_header(self, to: HeaderRef, of: HeaderRef) -> None:
         for spec in to.type.fields:
             if spec.variable:
-                self.variable_field(of, spec)
+                self.variable_bits(of, spec)
                 self.copy_variable(to, spec, of, spec)
             else:
                 self.store_field(to, spec, self.load_field(of, spec))

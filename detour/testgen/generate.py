@@ -50,6 +50,8 @@ _AGAIN = "the packet again, which finds what it has left in registers"
 _SEED_BYTES = 64
 _SEARCH = 0.75
 """of the time: the rest is for proofs"""
+_EARLY_PROOFS = 0.1
+"""of the time, before all ways through the parser have been followed"""
 Key = tuple[Any, ...]
 
 
@@ -184,6 +186,8 @@ class _Generator:
         self._tried: Counter[tuple[str, int]] = Counter()
         self._later: list[tuple[Question, Goal]] = []
         self._proofs: dict[Key, str] = {}
+        self._asked = set[Key]()
+        """whether there is a proof"""
         self._writes_registers = "register_write" in operations(program.model)
         tables = [table for pipeline in program.model.pipelines.values() for table in pipeline.tables.values()]
         self._selecting = {table.name for table in tables if table.profile is not None and table.profile.selector}
@@ -220,7 +224,7 @@ class _Generator:
                 if any(map(self._is_open, way.findings.reached)):
                     self._cover(self._switch.parsed(way))
                 later.append((not is_new, way))
-        self._prove()
+        self._prove(_EARLY_PROOFS)
         for _, way in sorted(later, key=itemgetter(0)):  # headers that no way had before come first
             if self._is_over:
                 return False
@@ -403,17 +407,24 @@ class _Generator:
         seconds = time.monotonic() - self._start
         return Generated(self._tests, coverage, unreachable, unknown, seconds, self._reaching)
 
-    def _prove(self) -> None:
-        """Looks for proofs of what was not reached so far."""
-        missed = [key for key in self._wanted() if key not in self._proofs]
+    def _prove(self, share: float = 1.0) -> None:
+        """Looks for proofs of what was not reached so far, first of what most ways have not reached. `share`: of the
+        time, at most."""
+        missed = [key for key in self._wanted() if key not in self._asked]
         if not missed:
             return
+        end = min(self._start + self._plan.seconds, time.monotonic() + share * self._plan.seconds)
         self._prover = self._prover or _Prover(self._program, self._plan)
-        for key in missed:
-            if time.monotonic() - self._start < self._plan.seconds:
-                proof = self._prover.proof([site for site, p in self._points.items() if p.key == key])
-                if proof is not None:
-                    self._proofs[key] = proof
+        for key in sorted(missed, key=lambda key: -len(self._reasons.get(key, ()))):
+            if time.monotonic() > end:
+                break
+            self._asked.add(key)
+            sites = [site for site, p in self._points.items() if p.key == key]
+            if (proof := self._prover.proof(sites)) is not None:
+                self._proofs[key] = proof
+            elif self._switch.reads_depth and self._prover.proof(sites, empty_queues=True) is not None:
+                self._undecided[key] = _MOST_UNDECIDED
+                self._open[key] = "packets come there only after others that wait in queues"
 
     def _why_unknown(self, key: Key, complete: bool) -> str | None:
         if key in self._open:
@@ -449,16 +460,17 @@ class _Prover:
         execution = SymbolicSwitch(program.model, plan.fixed, EFFORT, proves=True).any_packet()
         self._findings, self._question = execution.findings, Question(execution, EFFORT, plan.seed)
 
-    def proof(self, sites: list[SiteKey]) -> str | None:
-        """The conditions that contradict each other; None: there is no proof."""
+    def proof(self, sites: list[SiteKey], empty_queues: bool = False) -> str | None:
+        """The conditions that contradict each other; None: there is no proof. `empty_queues`: packets do not wait."""
         if self._findings.not_followed or any(site[1].startswith("state ") for site in sites):
             return None
         reached = [self._findings.reached.get(site, []) for site in sites]
         if not all(reached):
             return None
+        depths = [term == 0 for name, term in self._findings.variables.items() if name.startswith("depth")]
         reasons = []
         for conditions in (each for ways in reached for each in ways):
-            contradiction = self._question.refuted(conditions)
+            contradiction = self._question.refuted(conditions, depths if empty_queues else ())
             if contradiction is None:
                 return None
             reasons.append("; ".join(contradiction.texts))

@@ -21,6 +21,8 @@ _BATCH = 512
 _MOST_CHANGES = 4
 _LONGER = (0, 0, 4, 20, 40, 64, 128)
 """bytes that are put behind the packet: headers that it does not have yet"""
+_COPIED = (2, 4, 6, 8)
+"""bytes that are put in another place too: lists of segments, stacks of labels"""
 _CUTS = (64, 16, 4, 1)
 _LEAST = 14
 """bytes of a frame with an Ethernet header: interfaces send none that is shorter"""
@@ -83,8 +85,9 @@ class Mutator:
         for _ in range(_BATCH):
             mutant = bytearray(longer)
             for _ in range(choose.randint(1, _MOST_CHANGES)):
-                at = choose.randrange(len(mutant))
-                new = choose.choice(self._constants) if choose.getrandbits(1) else self._changed(mutant[at])
+                at, of = choose.randrange(len(mutant)), choose.randrange(len(mutant))
+                copied = bytes(mutant[of : of + choose.choice(_COPIED)])
+                new = choose.choice((choose.choice(self._constants), copied, self._changed(mutant[at])))
                 mutant[at : at + len(new)] = new[: len(mutant) - at]
             frames.append(bytes(mutant))
         return frames

@@ -111,9 +111,10 @@ class Question:
         texts = (c.text for name, c in zip(marks, conditions, strict=True) if name in core and c.text)
         return Contradiction(tuple(texts))
 
-    def refuted(self, conditions: Conditions) -> Contradiction | None:
+    def refuted(self, conditions: Conditions, more: Iterable[Term] = ()) -> Contradiction | None:
         """The conditions that contradict each other, if they do."""
         self._solver.push()
+        self._solver.add(*more)
         marks = self._marked("condition", (c.term for c in conditions))
         unsat = self._solver.check(*marks.values()) == z3.unsat
         contradiction = self._contradiction(marks, conditions) if unsat else None

@@ -88,18 +88,21 @@ class TestSwitch(_Switch):
         data = np.frombuffer(b"".join(frames), np.uint8).reshape(len(frames), -1)
         self.network.inject_many((_DEVICE, port), times, data)
         self.network.run(int(times[-1]) + _GAP_PS)
-        if self.network.loop_stats()["used"]:
-            self.network.flush(_DEVICE)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Waits until no packet is left, and drops what goes round for ever."""
+        for _ in range(_TICKS):
+            if not self.network.loop_stats()["used"]:
+                return
+            self.network.run(self.network.now_ps + self.network.tick_ps)
+        self.network.flush(_DEVICE)
 
     def trace(self, frame: bytes, port: int) -> TracedPacket:
         self._frames.clear()
         self.network.inject((_DEVICE, port), frame)
-        for _ in range(_TICKS):
-            self.network.run(self.network.now_ps + self.network.tick_ps)
-            if not self.network.loop_stats()["used"]:
-                break
-        else:
-            self.network.flush(_DEVICE)
+        self.network.run(self.network.now_ps + self.network.tick_ps)
+        self._settle()
         arrived = [Arrived(_NAME, out, None, data) for out, data in self._frames]
         return TracedPacket([], [Ending(1.0, [each]) for each in arrived])
 

@@ -32,6 +32,8 @@ from detour.testgen.testcase import Test
 MOST_WAYS = 400
 MOST_PASSES = 3
 """how often a packet may be copied or start over"""
+_MOST_REPLAYED = 16
+"""the same, where all values are known"""
 _MOST_SHAPES = 16
 """of packets that start over: headers that are valid, and ways through the parser"""
 
@@ -87,7 +89,7 @@ class SymbolicSwitch:
         self.goes_round = not operations(model).isdisjoint(("resubmit", "recirculate"))
         self._ingress, self._egress = (Pipeline(self.ctx, model.pipelines[name]) for name in ("ingress", "egress"))
         self._most_passes = 0
-        self._reads_depth = "_qdepth" in str(model.json["actions"]) + str(model.json["pipelines"])
+        self.reads_depth = "_qdepth" in str(model.json["actions"]) + str(model.json["pipelines"])
 
     def ways(self) -> Iterator[Way]:
         """All ways through the parser of a packet that comes in."""
@@ -167,7 +169,7 @@ class SymbolicSwitch:
             ctx.set_fixed(phv.PACKET_LENGTH, const(32, size))
             ctx.set_fixed(phv.INGRESS_GLOBAL_TIMESTAMP, ctx.variable("time", 64, free=True))
             (way,) = self.parser.ways(way, MOST_WAYS)
-            runs.append(self.execution(way))
+            runs.append(self.execution(way, _MOST_REPLAYED))
         return runs
 
     # -- between ingress and egress
@@ -277,7 +279,7 @@ class SymbolicSwitch:
             ctx.set_fixed(place, ctx.variable("time", bits, free=True))
         for place in (phv.ENQ_QDEPTH, phv.DEQ_QDEPTH):  # 0 for a packet that comes alone
             ctx.set_fixed(place, ctx.variable("depth", 32) if ctx.proves else const(32, 0))
-        if self._reads_depth and not ctx.proves:
+        if self.reads_depth and not ctx.proves:
             ctx.findings.not_followed.add("packets that wait in queues")
         ctx.set_fixed(phv.EGRESS_PORT, port)
         ctx.set_fixed(phv.EXITED, const(32, 0))

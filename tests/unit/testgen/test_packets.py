@@ -12,7 +12,9 @@ import pytest
 
 from detour import cli
 from detour.p4.build import build
-from detour.testgen.generate import Paths, Plan, generate
+from detour.testgen.generate import EFFORT, Paths, Plan, generate, load
+from detour.testgen.switching import SymbolicSwitch
+from tests.unit.testgen.stored import FABRIC
 from tests.unit.testgen.test_command import KINDS
 from tests.unit.testgen.test_generate import CORPUS
 from tests.unit.testgen.test_rules import RULES
@@ -112,3 +114,17 @@ def test_protobuf_has_one_packet(tmp_path: Path) -> None:
     arguments = ["test", str(CORPUS / "register_egress.json"), "--out", str(tmp_path), "--format", "protobuf"]
     assert cli.main([*arguments, "--packets", "5"]) == 0
     assert list(tmp_path.glob("*.txtpb"))
+
+
+def test_places_that_only_packets_in_queues_reach_say_so(tmp_path: Path) -> None:
+    text = KINDS.read_text()
+    start = "control E(inout headers hdr, inout meta_t m, inout standard_metadata_t s) { apply { "
+    assert text.count(start) == 1
+    (tmp_path / "queue.p4").write_text(text.replace(start, start + "if (s.enq_qdepth > 3) { hdr.h.a = 1; } "))
+    reasons = [each.reason for each in generate(build(tmp_path / "queue.p4").json, Plan()).unknown]
+    assert reasons.count("packets come there only after others that wait in queues") == 2
+
+
+def test_proofs_are_about_all_that_fabric_does() -> None:
+    switch = SymbolicSwitch(load(FABRIC, Plan()).model, {}, EFFORT, proves=True)
+    assert not switch.any_packet().findings.not_followed  # it has headers of variable length
