@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from detour.base.errors import DetourError
 from detour.base.files import write_file
 from detour.cli.output import Page, present, shown_progress
-from detour.cli.parser import command, counted, output_folder, seconds
+from detour.cli.parser import command, counted, output_folder, seconds, traced_packets
 from detour.cli.trace_text import show_packet
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def register(commands: Any) -> None:
     text = "what tests must reach: branches are statements, branches and table outcomes; paths: these too (branches)"
     test.option("--cover", text, choices=("statements", "branches", "paths"), default="branches")
     test.option("--tests", "generate at most N tests", "N", counted, default=None)
-    test.option("--packets", "at most N packets in a test (2; protobuf: 1)", "N", counted, default=2)
+    test.option("--packets", "at most N packets in a test (2; protobuf: 1)", "N", traced_packets, default=2)
     test.option("--seconds", "longest time (60)", "S", seconds, default=60.0)
     test.option("--seed", "the same seed makes the same tests (0)", "N", counted, default=0)
     test.option("--fix", "value of a field of extracted headers, like ipv4.ttl=64 (repeatable)", "NAME=VALUE", _fixed,

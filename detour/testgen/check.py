@@ -16,7 +16,6 @@ from detour.engine.compiler.program import Program
 from detour.engine.compiler.tracing import source_of
 from detour.testgen.context import Fault
 from detour.testgen.generate import EFFORT, Plan, load
-from detour.testgen.parsing import Way
 from detour.testgen.solving import Question, Undecided
 from detour.testgen.state import fresh_context
 from detour.testgen.switch import TestSwitch
@@ -58,7 +57,8 @@ class _Checker:
     def run(self) -> Checked:
         symbolic = SymbolicSwitch(self._program.model, self._plan.fixed, EFFORT, rules=self._plan.rules)
         with TestSwitch(self._program) as switch:
-            for number, way in enumerate(_new_headers_first(symbolic), 1):
+            ways = sorted(symbolic.ways_by_headers(), key=lambda each: not each[1])  # new headers come first
+            for number, (way, _) in enumerate(ways, 1):
                 if time.monotonic() > self._end:
                     self._whole = False
                     break
@@ -85,17 +85,6 @@ class _Checker:
             elif isinstance(test, Test) and (fault.assumption < 0 or _confirmed(switch, test)):
                 test.covers.append(f"{fault.what}: {where}")
                 yield Mistake(fault.what, where, test.stf(expect=False))
-
-
-def _new_headers_first(symbolic: SymbolicSwitch) -> Iterator[Way]:
-    """The ways through the parser, those last that leave the headers that another one has left."""
-    others: list[Way] = []
-    for way, is_new in symbolic.ways_by_headers():
-        if is_new:
-            yield way
-        else:
-            others.append(way)
-    yield from others
 
 
 def _place(fault: Fault) -> str:

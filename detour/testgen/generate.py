@@ -319,12 +319,13 @@ class _Generator:
                     return
                 if made[what] >= _MOST_VARIANTS or (variant := self._with_results(variant)) is None:
                     continue
-                if what != _AGAIN or variant.packets[-1].expected != test.packets[-1].expected:
+                if what != _AGAIN or len({packet.expected for packet in variant.packets}) > 1:
                     made[what] += self._play(variant, None, what)
 
     def _variants(self, test: Test) -> Iterator[tuple[str, Test]]:
         if self._writes_registers and len(test.packets) < self._plan.packets:
-            yield _AGAIN, replace(test, packets=(*test.packets, test.packets[-1]), covers=[])
+            more = (test.packets[-1],) * (self._plan.packets - len(test.packets))
+            yield _AGAIN, replace(test, packets=(*test.packets, *more), covers=[])
         for at, entry in enumerate(test.entries):
             if entry.table in self._selecting and entry.arguments:
                 other = replace(entry, arguments=tuple((name, value ^ 1) for name, value in entry.arguments))

@@ -121,6 +121,7 @@ def test_programs_without_mistakes_have_none(tmp_path: Path, capsys: pytest.Capt
         ([str(KINDS), "--fix", "h.nothing=1"], "h.nothing"),
         ([str(KINDS), "--fix", "h.kind=256"], "h.kind"),
         ([str(KINDS), "--seconds", "-1"], "seconds"),
+        ([str(KINDS), "--packets", "0"], "a number of packets"),
         ([str(KINDS), "--regress", "no-such-folder"], "no files of STF"),
         ([str(KINDS), "--regress", ".", "--out", "x"], "--regress"),
         ([str(KINDS), "--check", "--out", "x"], "--check"),

@@ -64,6 +64,8 @@ def test_a_second_packet_finds_what_the_first_has_left_in_registers() -> None:
     assert pairs
     assert all(len(packets) == 2 and packets[0].frame == packets[1].frame for packets in pairs)
     assert all(packets[0].expected != packets[1].expected for packets in pairs)
+    three = [test.packets for test in generate(CORPUS / "register_egress.json", Plan(packets=3)).tests]
+    assert {len(packets) for packets in three} == {1, 3}
     alone = generate(CORPUS / "register_egress.json", Plan(packets=1)).tests
     assert {len(test.packets) for test in alone} == {1}
 
