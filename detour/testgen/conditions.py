@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is noted of expressions: reads of fields of invalid headers, whose value P4 leaves undefined; and what tests
-should show of a condition beside both outcomes: each part of it true and false where it is evaluated, and the two sides
-of a comparison equal and one apart."""
+should show of a condition beside both outcomes: each part of it true and false where it decides, and the two sides of a
+comparison equal and one apart. Where possible, the packet would come out as another one if the condition, or the search
+in a table, had the other outcome."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from collections.abc import Iterator
 from detour.engine.compiler.expressions import boolean, kind, unwrap
 from detour.engine.compiler.ir import TRUE, Value
 from detour.engine.compiler.model import Json, TableIr
-from detour.testgen.context import Conditions, Goal, SymbolicContext
+from detour.testgen.context import Conditions, Goal, Replaced, SymbolicContext
+from detour.testgen.state import z3
 from detour.testgen.terms import Term, term_of
 
 INVALID_READ = "read of an invalid header"
@@ -36,22 +38,27 @@ def note_goals(ctx: SymbolicContext, name: str, expression: Json) -> None:
     """Notes the goals of a condition; `name`: what coverage calls it."""
     if not ctx.notes or ctx.f.state.dead:
         return
+    decided = term_of(boolean(ctx, expression))
+    otherwise = ((decided, z3.Not(decided)),)
     for number, (part, goal) in enumerate(_goals(ctx, expression)):
         if goal.const != 0:
             conditions = ctx.f.state.conditions
-            ctx.findings.goals.append(Goal((name, number), f"{name}: {part}", conditions, term_of(goal)))
+            ctx.findings.goals.append(Goal((name, number), f"{name}: {part}", conditions, term_of(goal), otherwise))
 
 
-def note_outcome(ctx: SymbolicContext, table: TableIr, text: str, conditions: Conditions, term: Term | bool) -> None:
-    """Notes that an entry of a table is hit: coverage may have seen that of packets with which it makes no difference,
-    and tests prefer packets that are sent."""
+def note_hit(
+    ctx: SymbolicContext, table: TableIr, text: str, conditions: Conditions, term: Term | bool, missed: Replaced
+) -> None:
+    """Notes that an entry of a table is hit: coverage may have seen that of packets with which it makes no
+    difference. `missed`: what to replace in terms if it is not."""
     if ctx.notes and not ctx.f.state.dead and not isinstance(term, bool):
-        ctx.findings.goals.append(Goal((f"{table.name}: {text}", 0), f"table {table.name}: {text}", conditions, term))
+        title = f"{table.name}: {text}"
+        ctx.findings.goals.append(Goal((title, 0), f"table {title}", conditions, term, missed, is_hit=True))
 
 
 def _goals(ctx: SymbolicContext, expression: Json) -> Iterator[tuple[str, Value]]:
     f = ctx.f
-    for part, when in _parts(ctx, expression, TRUE):
+    for part, when in _parts(ctx, expression, TRUE, decides=True):
         inner = part["value"] if part["type"] == "expression" else {}
         op, left, right = (inner.get(name) for name in ("op", "left", "right"))
         if kind(part) != "bool" or op in ("and", "or", "not"):
@@ -65,9 +72,9 @@ def _goals(ctx: SymbolicContext, expression: Json) -> Iterator[tuple[str, Value]
                 yield f"sides {text}", f.op("and", when, boolean(ctx, _operation("==", a, b)))
 
 
-def _parts(ctx: SymbolicContext, e: Json, when: Value) -> Iterator[tuple[Json, Value]]:
+def _parts(ctx: SymbolicContext, e: Json, when: Value, decides: bool = False) -> Iterator[tuple[Json, Value]]:
     """An expression and what it is made of, each with the condition for being evaluated: the right side of `&&` and
-    `||` is only where the left one leaves the result open."""
+    `||` is only where the left one leaves the result open. `decides`: the left side only where the right one does too."""
     if not isinstance(e, dict) or "type" not in e or when.const == 0:
         return
     e = unwrap(e)
@@ -79,11 +86,14 @@ def _parts(ctx: SymbolicContext, e: Json, when: Value) -> Iterator[tuple[Json, V
     if op in ("and", "or"):
         value = boolean(ctx, left)
         after = f.op("and", when, value if op == "and" else f.negate(value))
+        if decides:
+            value = boolean(ctx, right)
+            before = f.op("and", when, value if op == "and" else f.negate(value))
     elif op == "?":
         value = boolean(ctx, cond)
         before, after = f.op("and", when, value), f.op("and", when, f.negate(value))
     for part, condition in ((cond, when), (left, before), (right, after)):
-        yield from _parts(ctx, part, condition)
+        yield from _parts(ctx, part, condition, decides)
 
 
 def _operation(op: str, left: Json, right: Json) -> Json:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy as shallow
@@ -54,6 +55,8 @@ class Assumption(NamedTuple):
 
 
 Conditions = tuple[Condition, ...]
+Replaced = tuple[tuple[Term, Term], ...]
+"""terms, and those to put in their place"""
 
 
 class Fault(NamedTuple):
@@ -68,12 +71,15 @@ class Fault(NamedTuple):
 
 
 class Goal(NamedTuple):
-    """Something that a test should show where these conditions hold. `key` tells it from others."""
+    """Something that a test should show where these conditions hold. `key` tells it from others. `otherwise`: what to
+    replace by what in terms for a decision that goes the other way; `is_hit`: it is that an entry is hit."""
 
     key: tuple[str, int]
     title: str
     conditions: Conditions
     term: Term
+    otherwise: Replaced = ()
+    is_hit: bool = False
 
 
 class Hash(NamedTuple):
@@ -230,7 +236,8 @@ class SymbolicContext(FunctionContext):
     # -- variables
 
     def variable(self, name: str, bits: int, free: bool = False) -> Value:
-        """A variable; `free`: its value cannot be set by a test."""
+        """A variable; `free`: its value cannot be set by a test. z3 begins with zeros, which would hide mistakes; so of
+        those that are to be set, it has the difference from a random number."""
         unique, number = name, 2
         while unique in self.findings.variables:
             unique, number = f"{name}#{number}", number + 1
@@ -238,6 +245,8 @@ class SymbolicContext(FunctionContext):
         self.findings.variables[unique] = term
         if free:
             self.findings.free.add(unique)
+        elif not self.proves:
+            term = term ^ z3.BitVecVal(random.Random(unique).getrandbits(bits), bits)
         return from_vector(bits, term)
 
     def setting(self, of: str, name: str, at: Value, bits: int) -> Value:

@@ -39,11 +39,12 @@ def chosen_entries(
     others: Iterable[Entry],
     choose: random.Random | None,
     allow: Callable[[Entry], bool] = lambda entry: True,
+    tight: bool = False,
 ) -> list[Entry]:
     """Entries that hit. `choose`: random numbers for more; with it, also some that no packet matches: those that differ
     in a single field from what is searched for, and those of tables that are not searched (`others`). Where a table is
-    searched for one key, its entry then matches more than that, and lies above one that matches everything. `allow`:
-    whether an entry may be."""
+    searched for one key, its entry then matches more than that, and lies above one that matches everything; but not if
+    they are `tight`. `allow`: whether an entry may be."""
     if choose is None:
         return list(dict.fromkeys(each.entry for each in searched if each.hit))
     times = [each.table.name for each in searched]
@@ -53,7 +54,7 @@ def chosen_entries(
     near: list[Entry] = []
     for each in searched:
         entry = each.entry
-        if each.hit and times.count(each.table.name) == 1:
+        if each.hit and not tight and times.count(each.table.name) == 1:
             wider = replace(entry, key=tuple(_wider(each.table, n, m, choose) for n, m in enumerate(entry.key)))
             entry = wider if allow(wider) else entry
             below += _below(entry)

@@ -183,7 +183,6 @@ class _Generator:
         """why nothing is proven about a place"""
         self._not_followed: set[str] = set()
         self._undecided: Counter[Key] = Counter()
-        self._tried: Counter[tuple[str, int]] = Counter()
         self._later: list[tuple[Question, Goal]] = []
         self._proofs: dict[Key, str] = {}
         self._asked = set[Key]()
@@ -335,15 +334,25 @@ class _Generator:
 
     def _reach_goals(self) -> None:
         """Makes tests of what conditions should show, once there is nothing left to cover."""
-        for question, goal in self._later:
-            if self._is_over:
-                return
-            if self._tried[goal.key] < _MOST_TRIES:
-                self._tried[goal.key] += 1
-                with suppress(Undecided):
-                    answer = question.ask(goal.conditions, [goal.term])
-                    if isinstance(answer, Test) and self._play(answer, (), goal.title):
-                        self._tried[goal.key] = _MOST_TRIES
+        shown: set[Key] = set()
+        for if_it_matters in (True, False):
+            tried: Counter[Key] = Counter()
+            for question, goal in self._later:
+                if self._is_over:
+                    return
+                if goal.key not in shown and tried[goal.key] < _MOST_TRIES:
+                    tried[goal.key] += 1
+                    if self._reach(question, goal, if_it_matters):
+                        shown.add(goal.key)
+
+    def _reach(self, question: Question, goal: Goal, if_it_matters: bool) -> bool:
+        """Makes a test of something that tests should show, if there is one. `if_it_matters`: the packet comes out as
+        another one without it."""
+        terms = [goal.term, *([question.matters(goal.otherwise)] if if_it_matters else [])]
+        with suppress(Undecided):
+            answer = question.ask(goal.conditions, terms, tight=goal.is_hit and if_it_matters)
+            return isinstance(answer, Test) and self._play(answer, (), goal.title)
+        return False
 
     def _try(self, question: Question, point: Point, conditions: Conditions) -> bool:
         """Whether a packet reaches a point that way."""

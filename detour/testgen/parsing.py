@@ -90,10 +90,11 @@ class Parser:
         """A packet that comes in."""
         start = Way(self.ctx.start(), Findings(), Packet())
         self.enter(start)
-        self.ctx.set_fixed(phv.INGRESS_PORT, self.f.resize(self.ctx.variable("port", 9), 32))
+        port = self.ctx.variable("port", 9)
+        self.ctx.set_fixed(phv.INGRESS_PORT, self.f.resize(port, 32))
         self.ctx.set_fixed(phv.PACKET_LENGTH, self.ctx.variable("packet.length", 32))
         self.ctx.set_fixed(phv.INGRESS_GLOBAL_TIMESTAMP, self.ctx.variable("time", 64, free=True))
-        self.ctx.always(z3.ULT(start.findings.variables["port"], phv.DROP_PORT))
+        self.ctx.always(z3.ULT(term_of(port), phv.DROP_PORT))
         return start
 
     def ways(self, start: Way, most: int) -> Iterator[Way]:

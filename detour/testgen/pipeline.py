@@ -17,8 +17,8 @@ from detour.engine.compiler.lookup import key_value
 from detour.engine.compiler.model import ActionCall, ActionIr, ConstEntry, Json, PipelineIr, TableIr
 from detour.engine.compiler.values import store
 from detour.testgen.calls import run_calls
-from detour.testgen.conditions import note_goals, note_outcome, note_reads
-from detour.testgen.context import Lookup, SymbolicContext, condition_text, either
+from detour.testgen.conditions import note_goals, note_hit, note_reads
+from detour.testgen.context import Lookup, Replaced, SymbolicContext, condition_text, either
 from detour.testgen.hashing import hashed
 from detour.testgen.state import State, merged, z3
 from detour.testgen.terms import NotModelled, Term, folded, term_of, value_of
@@ -134,7 +134,8 @@ class Pipeline:
             if outcome.hit and table.direct_meter:
                 self._colour(table, table.direct_meter)
             if outcome.action is not None:
-                note_outcome(ctx, table, outcome.text, start.conditions, outcome.term if outcome.hit else False)
+                if outcome.hit:
+                    note_hit(ctx, table, outcome.text, start.conditions, outcome.term, outcomes.missed)
                 ctx.reach((TABLE_OUTCOME, table.name, outcome.action.name), state.conditions)
                 self._run(outcome.action, outcome.arguments, self._after(table, outcome.action, outcome.hit))
             else:
@@ -175,6 +176,8 @@ class Outcomes:
 
     def __init__(self, ctx: SymbolicContext, table: TableIr) -> None:
         self.ctx, self.f, self.table = ctx, ctx.f, table
+        self.missed: Replaced = ()
+        """what to replace in terms to see what a miss would come to"""
         self.all: list[Outcome] = [
             *(Outcome(False, True, action, []) for action in self._entry_actions()),
             Outcome(True, False, table.default.action if table.default else None, self._declared(), self._unset()),
@@ -208,6 +211,7 @@ class Outcomes:
         else:
             lookup = self._lookup(key, with_entries=bool(table.key) and table.max_size > 0)
             hits = self._chosen(lookup)
+            self.missed = (lookup.hit, z3.BoolVal(False)), (lookup.action, z3.BitVecVal(0, lookup.action.size()))
             missed = z3.Not(lookup.hit)
         self.all = [*hits, *self._misses(lookup, missed)]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from detour.engine.compiler.ir import Value, const
-from detour.testgen.context import Conditions, Hash, Lookup, register_contents
+from detour.engine.compiler.ir import TRUE, Value, const
+from detour.testgen.context import Conditions, Hash, Lookup, Replaced, register_contents
 from detour.testgen.entries import Searched, anything_of, chosen_entries, exact_match
 from detour.testgen.hashing import hash_of
 from detour.testgen.state import conjunction, z3
@@ -22,8 +22,6 @@ from detour.testgen.testcase import Default, Entry, Expected, Packet, Setting, T
 _FEW_PORTS, _ETHERNET_BYTES, _SHORT = 8, 14, 4
 _APART = 4
 """outputs that should leave by different ports, as the order of copies is not defined"""
-_RANDOM_PHASE = 5
-"""of z3's options: values are tried at random, not from zero on"""
 
 
 class Undecided(Exception):
@@ -50,7 +48,6 @@ class Question:
         self._solver = z3.Solver()
         self._solver.set("rlimit", effort)
         self._solver.set("random_seed", seed)
-        self._solver.set("phase_selection", _RANDOM_PHASE)
         self._random = random.Random(seed)
         self._solver.add(*(a.term for n, a in enumerate(self._findings.assumptions) if n != left_out))
 
@@ -65,7 +62,7 @@ class Question:
         wishes = [z3.Or(*sent)] if sent else []
         ports = [term_of(output.port) for output in execution.outputs[:_APART]]
         wishes += [a != b for number, a in enumerate(ports) for b in ports[:number]]
-        wishes.append(z3.ULT(term_of(execution.port), _FEW_PORTS))
+        wishes.append(z3.ULT(term_of(execution.port) - 1, _FEW_PORTS))  # 0 is what much of metadata begins with
         wishes += [
             z3.Implies(there, z3.ULT(term_of(output.port), _FEW_PORTS))
             for there, output in zip(sent, execution.outputs, strict=True)
@@ -88,10 +85,11 @@ class Question:
         return {literal.decl().name() for literal in self._solver.unsat_core()}
 
     def ask(
-        self, conditions: Conditions, more: Iterable[Term] = (), expects: bool = True
+        self, conditions: Conditions, more: Iterable[Term] = (), expects: bool = True, tight: bool = False
     ) -> Test | Contradiction | None:
         """A test in which the conditions hold, or those that contradict each other; None: z3 took too long. `expects`:
-        with what comes out. Raises Undecided: there is none whose result is known."""
+        with what comes out. `tight`: entries match nothing but the packet. Raises Undecided: there is none whose
+        result is known."""
         if wrong := [c for c in conditions if c.is_false]:
             return Contradiction((wrong[0].text,))
         wishes = self._wishes
@@ -99,9 +97,11 @@ class Question:
         try:
             marks = self._marked("condition", (c.term for c in conditions))
             self._solver.add(*more)
-            answer, model = self._check(marks, wishes)
+            widths = (wide for lookup in self._findings.lookups for wide in lookup.wide)
+            chosen = [w if not tight and self._random.getrandbits(1) else z3.Not(w) for w in widths]
+            answer, model = self._check(marks, wishes | self._marked("width", chosen))
             if model is not None:
-                return self._test(model, conditions, expects and self.whole)
+                return self._test(model, conditions, expects and self.whole, tight)
             return self._contradiction(marks, conditions) if answer == z3.unsat else None
         finally:
             self._solver.pop()
@@ -120,6 +120,37 @@ class Question:
         contradiction = self._contradiction(marks, conditions) if unsat else None
         self._solver.pop()
         return contradiction
+
+    def matters(self, otherwise: Replaced) -> Term:
+        """That other packets come out if something is replaced in terms: the decision, and what follows from it in
+        tables that are searched later, whose entries are for what they are searched for without it."""
+        if not otherwise or self._sent is None:
+            return z3.BoolVal(False)
+        replaced = list(otherwise)
+        for lookup in self._findings.lookups:
+            if lookup.hit.eq(otherwise[0][0]) or z3.is_false(lookup.hit):
+                continue
+            before = z3.And(z3.BoolVal(True), *(c.term for c in lookup.conditions)), *map(vector_of, lookup.key)
+            after = [z3.substitute(each, *replaced) for each in before]
+            if not all(a.eq(b) for a, b in zip(before, after, strict=True)):
+                hit = z3.And(lookup.hit, *(a == b for a, b in zip(before[1:], after[1:], strict=True)))
+                stays = z3.Or(hit, z3.And(before[0], z3.Not(lookup.hit)))
+                declared = z3.BitVecVal(0, lookup.action.size())
+                replaced += (lookup.hit, hit), (lookup.action, z3.If(stays, lookup.action, declared))
+        others = z3.substitute(self._sent, *replaced)
+        pairs = zip(self._sent.children(), others.children(), strict=True)
+        return z3.Or(*(a != b for a, b in pairs if not a.eq(b)))
+
+    @cached_property
+    def _sent(self) -> Term | None:
+        """All that comes out, in one term; None: nothing can."""
+        parts: list[Term] = []
+        for output in self._execution.outputs:
+            there = conjunction([z3.BoolVal(True), *(c.term for c in output.conditions)])
+            values = [(there, each) for each in (TRUE, output.port, output.truncate, *output.rest[0])]
+            values += [(z3.And(there, term_of(v)), each) for v, fields in output.headers for each in (v, *fields)]
+            parts += [z3.If(when, vector_of(value), z3.BitVecVal(0, value.bits)) for when, value in values]
+        return z3.Function("sent", *(part.sort() for part in parts), z3.BoolSort())(*parts) if parts else None
 
     def paths(self) -> Iterator[Test | None]:
         """A test for each path that packets can take; None: its result is not known. Raises Undecided at the end if z3
@@ -158,7 +189,7 @@ class Question:
                 return answer, None
             wishes = fulfilled
 
-    def _test(self, model: Any, conditions: Conditions, expects: bool) -> Test:
+    def _test(self, model: Any, conditions: Conditions, expects: bool, tight: bool = False) -> Test:
         """The test of the model that was found, once hashes have the values that they really have. They are computed
         one after the other, as the input of one may be the result of another."""
         for each in self._findings.hashes:
@@ -169,7 +200,7 @@ class Question:
                     raise Undecided("a hash")
                 model = self._solver.model()
         self._complete(model)
-        answer = Answer(self._execution, model, self._random if self._near_misses else None)
+        answer = Answer(self._execution, model, self._random if self._near_misses else None, tight)
         answer.holds(conditions, "whether packets come there")
         return answer.test(expects)
 
@@ -215,9 +246,10 @@ def _bytes(parts: Iterable[tuple[int, int, int]]) -> tuple[bytes, bytes]:
 class Answer:
     """A model of an execution, read as a test."""
 
-    def __init__(self, execution: Execution, model: Any, choose: random.Random | None) -> None:
-        """`choose`: for what entries may match beside the packet; None: there are no others, and they match no more."""
-        self._choose = choose
+    def __init__(self, execution: Execution, model: Any, choose: random.Random | None, tight: bool = False) -> None:
+        """`choose`: for what entries may match beside the packet; None: there are no others, and they match no more.
+        `tight`: see `chosen_entries`."""
+        self._choose, self._tight = choose, tight
         self._execution, self._findings, self._model = execution, execution.findings, model
         self._known = self._known_part()
 
@@ -323,18 +355,19 @@ class Answer:
         defaults: list[Default] = []
         for lookup in self._findings.lookups:
             number = self._model.eval(lookup.action, model_completion=True).as_long()
+            hit = z3.is_true(self._model.eval(lookup.hit, model_completion=True))
             if not self.holds(lookup.conditions, f"whether {lookup.table.name} is searched"):
                 with suppress(Undecided):
-                    others += [self._entry(lookup, 0)] if (True, 0) in lookup.arguments else []
+                    others += [self._entry(lookup, number)] if hit else []
                 continue
-            hit = z3.is_true(self._model.eval(lookup.hit, model_completion=True))
             if (True, 0) in lookup.arguments:
                 searched.append(Searched(lookup.table, self._entry(lookup, number if hit else 0), hit))
             if not hit and (False, number) in lookup.arguments:
                 action, arguments = self._call(lookup, False, number)
                 defaults.append(Default(lookup.table.name, action, arguments))
         rules = self._execution.rules
-        entries = chosen_entries(searched, others, self._choose, rules.allow if rules else lambda entry: True)
+        allow = rules.allow if rules else lambda entry: True
+        entries = chosen_entries(searched, others, self._choose, allow, self._tight)
         tables = {lookup.table.name: lookup.table for lookup in self._findings.lookups}
         return rules.with_targets(entries, tables) if rules else entries, list(dict.fromkeys(defaults))
 
