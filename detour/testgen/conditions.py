@@ -74,7 +74,8 @@ def _goals(ctx: SymbolicContext, expression: Json) -> Iterator[tuple[str, Value]
 
 def _parts(ctx: SymbolicContext, e: Json, when: Value, decides: bool = False) -> Iterator[tuple[Json, Value]]:
     """An expression and what it is made of, each with the condition for being evaluated: the right side of `&&` and
-    `||` is only where the left one leaves the result open. `decides`: the left side only where the right one does too."""
+    `||` is only where the left one leaves the result open. `decides`: the left one only where the right one does,
+    too."""
     if not isinstance(e, dict) or "type" not in e or when.const == 0:
         return
     e = unwrap(e)

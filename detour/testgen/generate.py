@@ -452,6 +452,8 @@ class _Generator:
             return "; ".join(texts)
         if point.name.startswith("state "):
             return "no way through the parser comes there"
+        if point.name.startswith("deparser "):
+            return "no packet comes there"
         return "its condition is false on every way" if "_checksum " in point.name else None
 
     def _dead_ends(self, point: Point) -> list[tuple[str, ...]]:

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`detour test --cover statements` beside P4Testgen: the same programs, the same limit of CPU time, one process each.
+
+    python -m tests.differential.p4testgen FOLDER ... --count 60 --out comparison.json
+
+draws v1model programs below the folders with a seed; what --out has already stays there. Statements are counted as
+`detour coverage` does, also those that P4Testgen's tests (STF) reach: they are played on the engine. It looks for
+statements greedily, writes only tests that cover more, and stops when its own count is complete. Times are CPU seconds
+of the whole command, compiler included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+from detour.base.errors import DetourError
+from detour.engine.compiler.covering import STATEMENT
+from detour.engine.coverage.document import Point, ProgramCoverage
+from detour.p4.build import Build, write
+from detour.testgen import generate as generating
+from detour.testgen.generate import Plan, generate, load
+from detour.testgen.switch import TestSwitch
+
+COMMAND = "p4testgen"
+_OPTIONS = [
+    "--target", "bmv2", "--arch", "v1model", "--test-backend", "STF", "--seed", "1", "--max-tests", "0",
+    "--track-coverage", "STATEMENTS", "--stop-metric", "MAX_NODE_COVERAGE", "--only-covering-tests",
+    "--path-selection", "GREEDY_STATEMENT_SEARCH",
+]  # fmt: skip
+_GRACE = 20
+"""seconds of CPU that we may take beyond the limit, before it counts as a failure"""
+
+
+def drawn(folders: Sequence[Path], count: int, seed: int) -> Iterator[Path]:
+    """Programs with a v1model switch, as many from each folder where there are enough."""
+    waiting = []
+    for folder in folders:
+        found = [f for f in sorted(folder.rglob("*.p4")) if b"V1Switch(" in f.read_bytes().replace(b" ", b"")]
+        random.Random(seed).shuffle(found)
+        waiting.append(found)
+    while any(waiting) and count > 0:
+        for found in waiting:
+            if found and count > 0:
+                count -= 1
+                yield found.pop()
+
+
+def ours(source: Path, seconds: float) -> dict[str, Any]:
+    """What `detour test` makes of a program, in this process. Time is that of the CPU."""
+    with tempfile.TemporaryDirectory() as folder:
+        built = Build(Path(folder, "it.json"), Path(folder, "it.p4info.txtpb"))
+        write(source, built)
+        with mock.patch.object(generating, "time", SimpleNamespace(monotonic=time.process_time)):
+            plan = Plan("statements", seconds=seconds - time.process_time(), p4info=built.p4info)
+            made = generate(built.json, plan)
+    total = made.coverage.totals()["statements"]
+    proven = sum(each.point.kind == STATEMENT for each in made.unreachable)
+    unknown = sorted({each.reason for each in made.unknown})
+    return {"tests": len(made.tests), **total, "proven": proven, "unknown": unknown}
+
+
+def run(command: Sequence[str], limit: float, out: Path) -> tuple[int, float]:
+    """Runs a command for so many CPU seconds at most. Returns its exit code and what it took."""
+    with out.open("w") as file:
+        seconds = int(limit)
+        process = subprocess.Popen(
+            command, stdout=file, stderr=subprocess.STDOUT,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1)),
+        )  # fmt: skip
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, used.ru_utime + used.ru_stime
+
+
+def reached(program: Path, tests: Sequence[Path]) -> tuple[int, int]:
+    """How many statements tests reach, and how many tests the engine refuses to play."""
+    loaded, refused = load(program, Plan()), 0
+    with TestSwitch(loaded) as switch:
+        for test in tests:
+            try:
+                switch.play(test.read_text())
+            except DetourError:
+                refused += 1
+    points = (Point.of(s, int(n)) for s, n in zip(loaded.coverage_sites, loaded.coverage, strict=False))
+    return ProgramCoverage.of("it", "", points).totals()["statements"]["covered"], refused
+
+
+def compared(source: Path, limit: float, folder: Path) -> dict[str, Any] | None:
+    """Both on one program; None: our compiler refuses it."""
+    built, log, tests = Build(folder / "it.json", folder / "it.p4info.txtpb"), folder / "log", folder / "tests"
+    try:
+        write(source, built)
+    except DetourError:
+        return None
+    me = [sys.executable, "-m", __spec__.name, "--one", str(source), "--seconds", str(limit)]
+    code, seconds = run(me, limit + _GRACE, log)
+    lines = log.read_text().splitlines()
+    mine = {"seconds": round(seconds, 2)} | (json.loads(lines[-1]) if code == 0 else {"failed": lines[-1:]})
+    code, seconds = run([COMMAND, *_OPTIONS, "--out-dir", str(tests), str(source)], limit, log)
+    made = sorted(tests.glob("*.stf"))
+    covered, refused = reached(built.json, made)
+    errors = [line for line in log.read_text().splitlines() if "error" in line or "Unimplemented" in line]
+    failed = {"failed": errors[:1]} if code > 0 and not made else {}
+    numbers = {"seconds": round(seconds, 2), "exit": code, "tests": len(made), "covered": covered}
+    theirs = numbers | {"not_played": refused} | failed
+    return {"program": source.name, "detour": mine, "p4testgen": theirs}
+
+
+def summary(results: Sequence[dict[str, Any]]) -> str:
+    """The figures of all programs."""
+    ran = [each for each in results if "failed" not in each["detour"]]
+    share = [(r["detour"]["covered"] + r["detour"]["proven"]) / max(r["detour"]["reachable"], 1) for r in ran]
+    both = [(r["detour"], r["p4testgen"]) for r in ran if "failed" not in r["p4testgen"]]
+    refused = [s for r, s in zip(ran, share, strict=True) if "failed" in r["p4testgen"]]
+    least = sum(a["covered"] >= b["covered"] for a, b in both)
+    ratio = statistics.median(a["seconds"] / b["seconds"] for a, b in both) if both else 0
+    return (
+        f"{len(results)} programs, {len(ran)} without a failure of ours: {100 * statistics.mean(share):.1f} % of "
+        f"statements reached or proven unreachable; of {len(both)} that P4Testgen takes, at least its coverage in "
+        f"{least}, {ratio:.2f} of its time in the median; of {len(refused)} that it refuses, "
+        f"{sum(s >= 0.9 for s in refused)} at 90 % or more"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="*", type=Path)
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one is not None:
+        print(json.dumps(ours(options.one, options.seconds)))
+        return 0
+    if shutil.which(COMMAND) is None:
+        print(f"{COMMAND} is not on PATH", file=sys.stderr)
+        return 2
+    results = json.loads(options.out.read_text()) if options.out is not None and options.out.exists() else []
+    for source in drawn(options.folders, options.count, options.seed):
+        with tempfile.TemporaryDirectory() as folder:
+            result = compared(source, options.seconds, Path(folder))
+        if result is None:
+            continue
+        results.append(result)
+        print(json.dumps(result), flush=True)
+        if options.out is not None:
+            options.out.write_text("[\n" + ",\n".join(map(json.dumps, results)) + "\n]\n")
+    print(summary(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
