@@ -39,6 +39,7 @@ def test_the_reference_delivers_and_repeats_itself() -> None:
     assert first.virtual_ps > 100_000 * 8 * 10
 
 
+@pytest.mark.long
 def test_memory_is_that_of_a_process_in_which_all_send() -> None:
     peak, delivered = apart(sim.hold, 200)
     assert delivered == 200
