@@ -161,15 +161,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Tests marked `long` run only where `-m` names them. Tests marked `bmv2` need simple_switch_grpc and root; those
     marked `kernel` need root and interfaces. Files with slow tests come first, then those with many: at the end workers
     have short ones to share."""
+    marks = {item: {mark.name for mark in item.iter_markers()} for item in items}
     if _without_long(config):
-        left_out = [item for item in items if item.get_closest_marker("long")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("long")]
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
+        config.hook.pytest_deselected(items=[item for item in items if "long" in marks[item]])
+        items[:] = [item for item in items if "long" not in marks[item]]
+    slow = {item.path for item in items if "slow" in marks[item]}
     counts = Counter(item.path for item in items)
-    items.sort(key=lambda item: (item.path not in slow, -counts[item.path], item.path))
+    place = {path: (path not in slow, -count, path) for path, count in counts.items()}
+    items.sort(key=lambda item: place[item.path])
     reasons = {"bmv2": missing(), "kernel": _without_interfaces()}
     for item in items:
         for marker, reason in reasons.items():
-            if reason and item.get_closest_marker(marker):
+            if reason and marker in marks[item]:
                 item.add_marker(pytest.mark.skip(reason=reason))

@@ -148,7 +148,8 @@ def test_nothing_is_cut_off_and_no_words_lie_on_others(
 
     def savefig(figure: Any, *args: Any, **named: Any) -> None:
         seen.append(faults(figure))
-        written(figure, *args, **named)
+        if named["format"] == "svg":  # which becomes part of a page; files of pixels are written in tests of commands
+            written(figure, *args, **named)
 
     monkeypatch.setattr(Figure, "savefig", savefig)
     draw(tmp_path / "picture.png")

@@ -46,10 +46,13 @@ def test_every_point_says_how_it_was_measured(tmp_path: Path, run_json: Callable
     assert result["gains"] == []
 
 
+SETTINGS = ("--settings", "--scheme", "ShortestPath", "--pairs", "2", "--pattern", "adv1")
+
+
 def test_settings_say_what_the_paper_says_and_what_additions_are_worth(
     kept: Path, run_json: Callable[..., Any]
 ) -> None:
-    result = answer(run_json, kept, "--settings", "--scheme", "ShortestPath", "--pairs", "2", "--pattern", "adv1")
+    result = answer(run_json, kept, *SETTINGS)
     assert result["schemes"].keys() == {"ShortestPath"}
     rows = {row["name"]: row for row in result["settings"]}
     assert rows["timeouts"].keys() == {"scheme", "name", "paper", "ours", "chosen_on", "worth"}
@@ -59,7 +62,7 @@ def test_settings_say_what_the_paper_says_and_what_additions_are_worth(
 
 
 def test_settings_are_printed_in_words(kept: Path) -> None:
-    arguments = ("--settings", "--scheme", "ShortestPath", "--pairs", "2", "--out", str(kept / "points"))
+    arguments = (*SETTINGS, "--out", str(kept / "points"))
     printed = io.StringIO()
     with PRINTED_TO.set_to(Console(file=printed, width=80)):
         assert cli.main(["reproduce", "nonshortest", "--quick", "--processes", "1", *arguments]) == 0
