@@ -294,7 +294,8 @@ class _Generator:
         for way in self._switch.ways():
             execution = self._switch.execution(way)
             there = sum(state.paths for state in execution.ends)
-            whole = not execution.findings.not_followed and not any(a.reason for a in execution.findings.assumptions)
+            left_out = self._switch.parser.cut_short or execution.findings.not_followed
+            whole = not left_out and not any(a.reason for a in execution.findings.assumptions)
             found = covered = 0
             try:
                 for test in Question(execution, EFFORT, self._plan.seed).paths():

@@ -66,6 +66,10 @@ class Execution:
     ends: list[State] = field(default_factory=list)
     whole: bool = True
 
+    def end(self, state: State) -> None:
+        """Packets end in a state, if they come to it."""
+        self.ends += [] if state.dead else [state]
+
     def registers(self) -> dict[str, Any]:
         """The contents of registers behind the packet. Raises NotModelled: they depend on what nobody knows."""
         first, *others = (state.arrays for state in self.ends)
@@ -176,8 +180,7 @@ class SymbolicSwitch:
 
     def _drop(self, result: Execution, condition: Value) -> None:
         """Packets for which a condition holds end here; execution goes on with the others."""
-        dropped = self._fork(condition, "drop")
-        result.ends += [] if dropped.dead else [dropped]
+        result.end(self._fork(condition, "drop"))
 
     def _fork(self, condition: Value, text: str) -> State:
         """The state in which a condition holds; execution goes on where it does not."""
@@ -206,7 +209,7 @@ class SymbolicSwitch:
         ctx = self.ctx
         replica = replicated(ctx, "group", ctx.fixed(phv.MCAST_GRP))
         if replica is None:
-            result.ends.append(self.f.state)
+            result.end(self.f.state)
             return
         ctx.set_fixed(phv.EGRESS_RID, replica[0])
         ctx.set_fixed(phv.INSTANCE_TYPE, const(32, phv.TYPE_REPLICATION))
@@ -313,6 +316,6 @@ class SymbolicSwitch:
                     headers.append((valid, ctx.on_the_wire(ref, ref.type.fields)))
         again = self._fork(self._is_set(phv.RECIRCULATE), "recirculate")
         rest, truncate = way.packet.rest(8 * way.at), ctx.fixed(phv.TRUNCATE)
-        result.ends.append(self.f.state)
+        result.end(self.f.state)
         result.outputs.append(Output(self.f.state.conditions, port, headers, rest, truncate))
         self._start_over(result, way, again, (phv.RECIRCULATE, phv.TYPE_RECIRCULATION, way.at, headers))
