@@ -27,7 +27,8 @@ def test_fabric_is_as_its_tests_expect(folder: Path) -> None:
     assert not [(each.test, each.texts) for each in found]
     totals = document_of(collector).programs["fabric"].totals()
     missing = {what: counts["reachable"] - counts["covered"] for what, counts in totals.items()}
-    assert missing == {"statements": 31, "branches": 37, "actions": 5}  # of packets that are recirculated
+    # Of packets that wait in queues (14 branches), and of those that recirculate more than five times.
+    assert missing == {"statements": 17, "branches": 15, "actions": 0}
 
 
 def test_a_changed_fabric_is_not(folder: Path, tmp_path: Path) -> None:
