@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _SHOWN = 16
 _FORMATS = ("frr", "sonic", "linux", "p4runtime", "json", "csv")
 _LISTED = 20_000  # assignments that --json prints; beyond that they need --out
-_RUN_OPTIONS = ("scheme", "at", "reroute_after", "rate", "mtu", "timeline")
+_RUN_OPTIONS = ("scheme", "at", "reroute_after", "rate", "mtu", "timeline", "fast")
 
 
 def register(commands: Any) -> None:
@@ -71,6 +71,8 @@ def _add_run_options(place: Parser) -> None:
     place.option("--reroute-after", "with --run: time after which the controller acts on an event (1ms; never)", "TIME")
     place.option("--rate", "with --run: rate of links (100G)", "RATE")
     place.option("--mtu", "with --run: payload of data packets (1000)", "BYTES")
+    text = "with --run: skip steady phases; bound on their rates (0.02; 0: off)"
+    place.option("--fast", text, "ERROR", nargs="?", const="0.02")
     text = "with --run: what each host does when, as .json for Perfetto or as .svg, .png, .pdf; repeatable"
     place.option("--timeline", text, "FILE", output_file, action="append")
 
@@ -235,8 +237,9 @@ def run_placed(options: argparse.Namespace, topology: Topology, down: Failures) 
     late_ps = time_or_never_of(options.reroute_after or "1ms")
     files = options.timeline or ()
     plan = JobsPlan(
-        topology, options.jobs, names, events, down, options.rate, options.mtu, late_ps, [] if files else None
-    )
+        topology, options.jobs, names, events, down, options.rate, options.mtu, late_ps, [] if files else None,
+        options.fast,
+    )  # fmt: skip
     with timed_bar("place", options.json) as update, noticed() as stop:
         runs = list(run_jobs(plan, lambda what, graph: run_meter(update, graph, what), stop))
     for file in files:

@@ -50,6 +50,7 @@ def register(commands: Any) -> None:
     sim.option("--mtu", "payload of data packets (1000)", "BYTES")
     sim.option("--delay", "of links (1us)", "TIME")
     sim.option("--buffer", "packet memory per port, shared within the switch (375k)", "BYTES")
+    sim.option("--fast", "skip steady phases; bound on their rates (0.02; 0: off)", "ERROR", nargs="?", const="0.02")
     sim.option("--loss", "fraction of frames lost between switches (0)", "FRACTION")
     sim.option("--ecn", "marking thresholds in bytes (default: the scheme's)", "K|KMIN,KMAX,PMAX|off")
     sim.option(
@@ -122,6 +123,8 @@ def _run(options: argparse.Namespace) -> int:
     report.check_folder(options.out)
     report.check_plot(options.plot)
     given, plan = _plan(options)
+    if plan.settings.fast and (options.record or options.web is not None or options.trace is not None):
+        raise DetourError("--record, --web and --trace show every packet: leave out --fast")
     if options.place:
         if options.record or options.web is not None or options.trace is not None:
             raise DetourError("--place runs twice; --record, --web and --trace show one run: leave out --place")

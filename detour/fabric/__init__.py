@@ -2,6 +2,6 @@
 """Fabrics: boots a topology on a backend, connects hosts to it, and offers operations on it while it runs."""
 
 __all__ = [
-    "backends", "daemon", "demo", "labs", "linux", "monitoring", "operations", "records", "tracing", "traffic",
+    "backends", "daemon", "demo", "fast", "labs", "linux", "monitoring", "operations", "records", "tracing", "traffic",
     "warm", "workloads",
 ]  # fmt: skip

@@ -10,5 +10,5 @@ calls), `config` (parameters), `cc` and `paths` (congestion control and choice o
 # pyright: reportUnsupportedDunderAll=false
 __all__ = [
     "addresses", "cc", "config", "draws", "driver", "endpoint", "frames", "ip", "openloop", "parameters", "paths",
-    "rdma", "records", "rows", "stacks", "state", "transport", "verbs",
+    "rdma", "records", "rows", "stacks", "state", "suspension", "transport", "verbs",
 ]  # fmt: skip

@@ -93,6 +93,12 @@ def frame_to_memory(hs: Handle, address: int, at: int, size: int) -> None:
     move_bytes(_memory(hs) + address, at, size)
 
 
+@_native
+def move_in_memory(hs: Handle, to: int, address: int, size: int) -> None:
+    """Copies `size` bytes of the arena to another place in it."""
+    move_bytes(_memory(hs) + to, _memory(hs) + address, size)
+
+
 _MEMORY = offsets(Handle)["memory"]
 
 

@@ -461,11 +461,11 @@ def _clone_egress(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_
         switch.clones += 1
         index = _enqueue(g, switch, switch_index, clone, replicate.replica_port(block, number))
         if index >= 0:
-            _wake_later(g, index)
+            wake_later(g, index)
 
 
 @inner()
-def _wake_later(g: LoopGlobals, port_index: int) -> None:
+def wake_later(g: LoopGlobals, port_index: int) -> None:
     """Sets a port's event as early as it may send. Egress clones go this way: a port must not serve itself."""
     port = port_at(g.ports, port_index)
     time = max(g.now, port.busy_until)

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import UnsetType
 
 from detour.experiments.columns import cell, row, shown
 from detour.experiments.sim.placed import PLACED_SCHEME
 from detour.experiments.sim.recovery import RecoveryWatch
+from detour.experiments.sim.results import FastRun, fast_run
 from detour.experiments.sim.run import EndReason, SimProgress, SimRun, run_workload
 from detour.experiments.sim.settings import DEFAULT_SCHEME, SimOptions, SimSettings, TimedFailure, settings_of
 from detour.experiments.sim.timeline import TimedRun
@@ -120,7 +122,8 @@ class RunLink:
 class JobsRun:
     """A run by one scheme. Step, its parts, ideal and bus bandwidth are those of the longest step; `lost_bytes` and
     `retransmitted` are payload; `recover_us`: see `recovery`, None without an event or if a connection was still silent
-    in the end; `ended_by`: `SimRun.ended_by`; `completed`: share of tasks."""
+    in the end; `ended_by`: `SimRun.ended_by`; `completed`: share of tasks; `fast`: what was skipped, with
+    `--fast` only."""
 
     scheme: str = shown("scheme")
     step_us: float | None = shown("step us", ".1f")
@@ -133,6 +136,7 @@ class JobsRun:
     ended_by: EndReason
     completed: float
     virtual_us: float
+    fast: FastRun | UnsetType
     compute_us: float | None
     exposed_us: dict[str, float]
     idle_us: float | None
@@ -145,7 +149,8 @@ class JobsRun:
 @dataclass(frozen=True)
 class JobsPlan:
     """A plan of runs: `events` in the middle of it, `down` from the beginning, `rate`: of links, `mtu`: of
-    hosts, as text, `reroute_after_ps`: the controller's time after an event (None: it does nothing)."""
+    hosts, `fast`: see `SimSettings`, all as text; `reroute_after_ps`: the controller's time after an event (None: it
+    does nothing)."""
 
     topology: Topology
     file: Path
@@ -157,13 +162,14 @@ class JobsPlan:
     reroute_after_ps: int | None = None
     timed: list[TimedRun] | None = None
     """where runs are kept for a timeline"""
+    fast: str | None = None
     settings: dict[str, SimSettings] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raises `DetourError`: there is no such scheme."""
         for name in self.schemes:
             known, _ = _NAMED.get(name.lower(), (name, False))
-            chosen = settings_of(self.topology, SimOptions(scheme=known, rate=self.rate, mtu=self.mtu))
+            chosen = settings_of(self.topology, SimOptions(scheme=known, rate=self.rate, mtu=self.mtu, fast=self.fast))
             self.settings[name] = replace(
                 chosen, failures=tuple(sorted(self.events)), down=self.down, reroute_after_ps=self.reroute_after_ps
             )
@@ -220,7 +226,7 @@ def _result(scheme: str, run: SimRun, jobs: JobRun, alone: dict[int, float | Non
         busiest_link_bytes=max((one.bytes for one in links), default=0), lost_bytes=max(lost, 0) * run.packet_bytes,
         retransmitted=int(counts.retransmitted.sum()) * run.packet_bytes,
         recover_us=None if recover_ps is None else us(recover_ps), ended_by=run.ended_by,
-        completed=round(float(run.tasks.finished.mean()), 6), virtual_us=us(run.end_ps),
+        completed=round(float(run.tasks.finished.mean()), 6), virtual_us=us(run.end_ps), fast=fast_run(run),
         compute_us=longest.compute_us, exposed_us=longest.exposed_us, idle_us=longest.idle_us,
         saved_us=longest.saved_us, jobs=rows, collectives=list(_collectives(scheme, run, jobs, spans)), links=links,
     )  # fmt: skip

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
 from detour.base.times import US
@@ -45,13 +46,22 @@ class SimStep:
 
 
 @dataclass(frozen=True)
+class FastRun:
+    """`--fast`: the bound on rates, and how many data packets were not simulated."""
+
+    error: float
+    skipped_packets: int
+
+
+@dataclass(frozen=True)
 class SimResult:
     """The JSON of `detour sim`. `bytes`: of all flows; `delivered_bytes`: in receivers' memory, each counted once;
     `fct_us`: from when a message is handed to its host until all of it is in the receiver's memory; `slowdown`: that
     over an empty fabric's; `wire_gbps`: whole
     data frames that came to hosts, over `seconds`; `drops`: frames that were lost anywhere; `seconds`: virtual time
     from the beginning to the last completion, or to the end of the run where flows are left; `ended_by`: why it ended
-    (`SimRun.ended_by`), with so many `incomplete` flows; `virtual_s`: `seconds`."""
+    (`SimRun.ended_by`), with so many `incomplete` flows; `virtual_s`: `seconds`; `fast`:
+    what was skipped, with `--fast` only."""
 
     flows: int
     completed: int
@@ -66,6 +76,7 @@ class SimResult:
     ended_by: EndReason
     incomplete: int
     virtual_s: float
+    fast: FastRun | UnsetType
 
 
 @dataclass(frozen=True)
@@ -78,6 +89,11 @@ class SizeBin:
     completed: int
     fct_us: SimPercentiles
     slowdown: SimPercentiles
+
+
+def fast_run(run: SimRun) -> FastRun | UnsetType:
+    """What a run has skipped, if it may."""
+    return FastRun(run.settings.fast, run.skipped) if run.settings.fast else UNSET
 
 
 def percentiles(values: NDArray[np.float64]) -> SimPercentiles:
@@ -112,6 +128,7 @@ def result_of(run: SimRun) -> SimResult:
         ended_by=run.ended_by,
         incomplete=len(run.incomplete),
         virtual_s=seconds,
+        fast=fast_run(run),
     )
 
 

@@ -27,6 +27,7 @@ from detour.experiments.sim.settings import SimSettings, TimedFailure
 from detour.experiments.sim.watching import Watcher
 from detour.experiments.sim.workloads import SimWorkload
 from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.fast.skipping import Skipper
 from detour.fabric.traffic.placed_tasks import PlacedTasks
 from detour.fabric.traffic.tasks import TaskResult, TaskRun, room_of
 from detour.fabric.workloads.ideal import IdealTimes, ideal_ps, wire_terms
@@ -163,7 +164,8 @@ class ConnectionCounts:
 class SimRun:
     """One run. `wire_bytes`: of data frames that came to hosts; `queues`: `Sampler.queues`; `drops`: frames that
     switches dropped or links lost; `deadlock`: of PFC, in words; `stopped`: somebody ended it; `packet_bytes`: of the
-    longest packet's payload; `placement`: the paths of connections that have been placed, in the end."""
+    longest packet's payload; `skipped`: data packets that were not simulated; `placement`: the paths of connections
+    that have been placed, in the end."""
 
     topology: Topology
     settings: SimSettings
@@ -180,6 +182,7 @@ class SimRun:
     threads: int
     """that executed it, which changes no result"""
     packet_bytes: int
+    skipped: int = 0
     stopped: bool = False
     placement: Placement | None = None
 
@@ -255,38 +258,50 @@ def run_workload(
         watcher = watcher or Watcher()
         watcher.begin(fabric)
         faults = TimedFaults(fabric, settings, watcher, placement)
-        _go(fabric, tasks, sampler, faults, settings.until_ps, progress, watcher, stop)
-        run = _found(fabric, workload, tasks.result(), sampler, settings)
+        skipper = Skipper(fabric, tasks.connections, settings.fast, placement) if settings.fast else None
+        _go(fabric, tasks, sampler, faults, settings.until_ps, progress, watcher, stop, skipper)
+        run = _found(fabric, workload, tasks.result(), sampler, settings, skipper)
         return replace(run, stopped=stop(), placement=None if placement is None else placement.placement)
 
 
 def _go(
     fabric: VirtualFabric, tasks: TaskRun, sampler: Sampler, faults: TimedFaults, until_ps: int, progress: SimProgress,
-    watcher: Watcher, stop: Callable[[], bool],
+    watcher: Watcher, stop: Callable[[], bool], skipper: Skipper | None,
 ) -> None:  # fmt: skip
+    execute = fabric.run if skipper is None else skipper.run
     arrived, moved_ps, patience_ps = -1, 0, _PATIENCE * fabric.config.retry_ps
     while not tasks.over and fabric.now_ps < until_ps and fabric.deadlock_found is None:
         # Senders may ask dead paths for ever.
         at_rest = fabric.network.idle or fabric.now_ps - moved_ps > patience_ps
-        if stop() or watcher.enough or (at_rest and faults.due_ps >= until_ps):
+        skips = skipper is not None and skipper.skips
+        if stop() or watcher.enough or (at_rest and not skips and faults.due_ps >= until_ps):
             break
+        if skipper is not None and fabric.now_ps >= faults.due_ps:
+            skipper.wake_all()
+            faults.act()
+            skipper.change()
         faults.act()
-        fabric.run(min(until_ps, faults.due_ps, sampler.due_ps, watcher.due_ps))
+        execute(min(until_ps, faults.due_ps, sampler.due_ps, watcher.due_ps))
         if fabric.now_ps >= watcher.due_ps:
             watcher.look()
         if fabric.now_ps >= sampler.due_ps:
+            if skipper is not None:
+                skipper.count()
             sampler.look()
             before, arrived = arrived, int(fabric.hs.host["rx_payload"].sum())
-            if arrived != before or tasks.to_begin:
+            if arrived != before or tasks.to_begin or skips:
                 moved_ps = fabric.now_ps
             progress(float(arrived), fabric.now_ps / 1e12, tasks.share)
+    if skipper is not None:
+        skipper.wake_all()
     sampler.look()
     watcher.end()
 
 
 def _found(
-    fabric: VirtualFabric, workload: SimWorkload, tasks: TaskResult, sampler: Sampler, settings: SimSettings
-) -> SimRun:
+    fabric: VirtualFabric, workload: SimWorkload, tasks: TaskResult, sampler: Sampler, settings: SimSettings,
+    skipper: Skipper | None,
+) -> SimRun:  # fmt: skip
     counts = _counts(fabric)
     finish = tasks.finish_ps
     # Data frames that came to hosts again count as full ones, if the message fills one.
@@ -313,6 +328,7 @@ def _found(
         deadlock=None if fabric.deadlock_found is None else str(fabric.deadlock_found),
         threads=fabric.network.threads,
         packet_bytes=min(fabric.config.payload, int(sizes.max())),
+        skipped=0 if skipper is None else skipper.skipped,
     )
 
 

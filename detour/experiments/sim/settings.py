@@ -17,6 +17,7 @@ from detour.engine.jitter import AUTO, LONGEST_PS
 from detour.experiments.running import window
 from detour.fabric.backends.virtual.own_program import OwnProgram, read_program
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory, scheme
+from detour.fabric.fast.skipping import check_skippable
 from detour.hosts.config import MAX_PAYLOAD
 from detour.topo import Topology, parse_failure
 from detour.topo.failures import NONE, Failure, Failures, failure_name
@@ -63,6 +64,7 @@ class SimOptions:
     routing: str | None = None
     jitter: str | None = None
     mtu: str | None = None
+    fast: str | None = None
 
 
 class OptionError(DetourError):
@@ -80,7 +82,8 @@ class SimSettings:
     `duration_ps` None: until all is over. `reroute_after_ps`: the controller writes routes around a failure so long
     after it; None: nobody but senders does anything about it. `connections`: of two hosts at most, where messages of
     jobs share them; flows have one each. `jitter_ps`: of senders (`RunSettings`). `down`: is so from the beginning, and
-    routes lead around it."""
+    routes lead around it. `fast`: bound on the rates of what is skipped while it is steady (docs/fast-forward.md); 0:
+    nothing is."""
 
     scheme: Scheme
     program: OwnProgram | None = None
@@ -94,6 +97,7 @@ class SimSettings:
     duration_ps: int | None = None
     connections: int = 1
     jitter_ps: int = AUTO
+    fast: float = 0.0
 
     def of_run(self, connections: int) -> RunSettings:
         """For the fabric."""
@@ -117,8 +121,9 @@ def settings_of(topology: Topology, options: SimOptions) -> SimSettings:
     chosen = read("cc", chosen.with_control, chosen)
     chosen = read("routing", chosen.with_routing, chosen)
     chosen = read("mtu", lambda text: chosen.with_mtu(_mtu(text)), chosen)
+    chosen = read("ecn", partial(_with_ecn, chosen), chosen)
     return SimSettings(
-        scheme=read("ecn", partial(_with_ecn, chosen), chosen),
+        scheme=chosen,
         program=read("program", read_program, None),
         links=links_of(options).of(topology),
         memory=SwitchMemory(port_bytes=read("buffer", _buffer, SwitchMemory().port_bytes)),
@@ -129,6 +134,7 @@ def settings_of(topology: Topology, options: SimOptions) -> SimSettings:
         duration_ps=read("duration", _time, None),
         connections=read("connections", _connections, 1),
         jitter_ps=read("jitter", jitter_of, AUTO),
+        fast=read("fast", partial(_fast, options, topology, chosen), 0.0),
     )
 
 
@@ -176,6 +182,17 @@ _buffer = _checked(bytes_of, lambda size: size >= _LEAST_BUFFER, f"; a port need
 _loss = _checked(fraction_of, lambda loss: loss < 1, "; links that lose all carry nothing")
 jitter_of = _checked(time_ps_of, lambda jitter: jitter <= LONGEST_PS, "; expected 0 to 100ms")
 """a time by which senders are late at most, in ps"""
+
+
+def _fast(options: SimOptions, topology: Topology, chosen: Scheme, text: str) -> float:
+    error = fraction_of(text)
+    if error and options.program is not None:
+        raise DetourError("the paths that a program of one's own gives packets are not known: leave out --program")
+    if error and options.loss is not None and _loss(options.loss):
+        raise DetourError("where links lose frames at random nothing is steady: leave out --loss")
+    if error:
+        check_skippable(topology, chosen)
+    return error
 
 
 def _failure(topology: Topology, text: str) -> TimedFailure:

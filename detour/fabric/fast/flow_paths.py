@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The links that a connection's packets take, and those of the answers to them, as the switches' hashes choose them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from detour.base.arrays import Int64Array
+from detour.control.placement.placement import Placement
+from detour.control.routes.hashes import PATHS, pick_member
+from detour.engine.suspension import Places
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.topo import Topology
+from detour.topo.failures import Failures
+from detour.topo.paths import next_hops, stop_behind, switch_at
+from detour.topo.topology import Host
+
+
+@dataclass(frozen=True)
+class FlowPath:
+    """Channels of data and of answers in order, and the ports of switches and the NICs that send on any of them.
+    `delay_ps`: of all, there and back."""
+
+    data: Int64Array
+    answers: Int64Array
+    places: Places
+    delay_ps: int
+
+
+class FlowPaths:
+    """Paths of a fabric's connections, found when they are asked for."""
+
+    def __init__(self, fabric: VirtualFabric, ends: Int64Array) -> None:
+        """`ends`: (connections, 2) hosts."""
+        self._fabric, self._ends = fabric, ends
+        self._ports, self._nics = fabric.network.frame_places()
+        self._delays = fabric.network.link_delays()
+        self._known: dict[int, FlowPath | None] = {}
+
+    def forget(self) -> None:
+        """Routes are others now."""
+        self._known.clear()
+
+    def path(self, flow: int, placement: Placement | None) -> FlowPath | None:
+        """The path of a connection; None: there is none."""
+        if flow not in self._known:
+            self._known[flow] = self._find(flow, placement)
+        return self._known[flow]
+
+    def _find(self, flow: int, placement: Placement | None) -> FlowPath | None:
+        topology, failures = self._fabric.topology, self._fabric.failures
+        source, target = (topology.hosts[host] for host in self._ends[flow])
+        hs, sender = self._fabric.hs, self._fabric.flows.sender[flow]
+        candidate = hs.candidate[sender, int(hs.qp["cand"][sender])]
+        port = int(candidate["sport"])
+        if placement is not None and candidate["dst_hi"]:
+            stops = placement.path(flow)
+            there = [_port_to(topology, a, b) for a, b in pairwise(stops)]
+        else:
+            there = _hops(topology, source, target, port, failures)
+        back = _hops(topology, target, source, port, failures)
+        if there is None or back is None:
+            return None
+        data, first, ports = self._channels(source, target, there)
+        answers, last, others = self._channels(target, source, back)
+        places = Places(
+            np.unique(np.concatenate([data, answers])), np.unique(np.concatenate([ports, others])),
+            np.array([first, last]),
+        )  # fmt: skip
+        delay_ps = int(self._delays[data].sum() + self._delays[answers].sum())
+        return FlowPath(data, answers, places, delay_ps)
+
+    def _channels(
+        self, source: Host, target: Host, hops: Sequence[tuple[int, int]]
+    ) -> tuple[Int64Array, int, Int64Array]:
+        """Channels of a path, its NIC, and its ports."""
+        nic, uplink = self._nics[source.index]
+        last = (self._fabric.topology.switches[target.switch].device_id, target.port)
+        places = [self._ports[hop] for hop in (*hops, last)]
+        channels = np.array([uplink, *(channel for _, channel in places)], np.int64)
+        return channels, nic, np.array([port for port, _ in places], np.int64)
+
+
+def _hops(
+    topology: Topology, source: Host, target: Host, port: int, failures: Failures
+) -> list[tuple[int, int]] | None:
+    """Switches (device ids) and the ports by which they send a packet with a source port."""
+    hops, at = [], source.switch
+    while at != target.switch:
+        choices = next_hops(topology, at, target.switch, failures)
+        switch = topology.switches[at]
+        if not choices:
+            return None
+        chosen = choices[pick_member(port % PATHS, switch.node_id, len(choices)) if len(choices) > 1 else 0]
+        hops.append((switch.device_id, chosen))
+        peer = switch.peer(chosen)
+        assert peer is not None  # there is a link
+        at = peer.index
+    return hops
+
+
+def _port_to(topology: Topology, at: int, stop: int) -> tuple[int, int]:
+    """A switch (device id) and its port towards a stop."""
+    switch = topology.switches[switch_at(topology, at)]
+    for number, peer in _links(topology, switch_at(topology, at)):
+        if peer == stop:
+            return switch.device_id, number
+    raise AssertionError("a path follows links")
+
+
+def _links(topology: Topology, at: int) -> Iterator[tuple[int, int]]:
+    """Ports of a switch to others, and the stops behind them."""
+    for number, peer in enumerate(topology.switches[at].ports, start=1):
+        if peer is not None and peer.kind != "host":
+            yield number, stop_behind(topology, peer)

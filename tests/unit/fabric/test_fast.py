@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steady phases that are skipped: what arrives, when, and what is counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from detour.base.cores import THREADS
+from detour.base.errors import DetourError
+from detour.cli import main
+from detour.engine.suspension import Places
+from detour.experiments.sim.plan import plan_of
+from detour.experiments.sim.run import SimRun, run_workload
+from detour.experiments.sim.settings import SimOptions
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.backends.virtual.scheme import RunSettings, scheme
+from detour.fabric.fast.flow_paths import FlowPath
+from detour.fabric.fast.partitions import Partitions
+from detour.fabric.fast.skipping import Skipper
+from detour.fabric.fast.steadiness import HALF, KEPT, SUMS, steady_partitions
+from detour.hosts import rdma
+from detour.hosts.state import WQE_SIGNALED
+from detour.topo import parse_topology
+
+FABRIC = "leaf-spine:leaves=2,spines=2,hosts=4"
+LERP = "LERP-shortest"
+
+
+def _run(workload: str, fast: str | None, *, topo: str = FABRIC, threads: int = 1, **options: object) -> SimRun:
+    given = {"scheme": LERP, "mtu": "4096", "connections": "1"} | options
+    plan = plan_of(SimOptions(topo=topo, workload=workload, fast=fast, **given))  # type: ignore[arg-type]
+    with THREADS.set_to(threads):
+        return run_workload(plan.topology, plan.workload, plan.settings)
+
+
+def _finish(run: SimRun) -> np.ndarray:
+    return run.tasks.finish_ps
+
+
+# -- what arrives -------------------------------------------------------------------------------------------
+
+
+def test_data_arrive_byte_for_byte() -> None:
+    """Two senders share a link. What is reported as delivered is there at any time."""
+    size, rng = 12_000_000, np.random.default_rng(1)
+    ends = np.array([(0, 4), (1, 5)])
+    settings = RunSettings(payload=True, jitter_ps=-1)
+    topology = parse_topology("leaf-spine:leaves=2,spines=1,hosts=4")
+    with VirtualFabric(topology, scheme(LERP).with_mtu(4096), settings, queue_pairs=4) as fabric:
+        hs = fabric.hs
+        hs.cfg[0]["elide_payload"] = 1  # connections of many at once are made so; here their packets carry theirs
+        fabric.connect(ends)
+        hs.cfg[0]["elide_payload"] = 0
+        flows = fabric.flows
+        hs.memory[: 2 * size] = rng.integers(0, 256, 2 * size, np.uint8)
+        for k in range(2):
+            places = k * size, (2 + k) * size
+            row, key = int(flows.sender[k]), int(flows.rkey[k])
+            assert not rdma.post_write(hs.listing, row, k, *places, key, size, WQE_SIGNALED, 0, 0)
+            fabric.network.kick_host(k)
+        skipper = Skipper(fabric, ends, 0.02)
+        while (done := fabric.column("st_rx_bytes")).min() < size:
+            for k in range(2):
+                arrived = slice(k * size, k * size + int(fabric.hs.qp["st_rx_delivered"][flows.receiver[k]]))
+                assert (hs.memory[2 * size :][arrived] == hs.memory[arrived]).all()
+            assert fabric.now_ps < 10**10, done
+            skipper.run(fabric.now_ps + 100_000_000)
+        skipper.wake_all()
+        fabric.run(fabric.now_ps + 100_000_000)
+        assert (hs.memory[2 * size : 4 * size] == hs.memory[: 2 * size]).all()
+        assert skipper.skipped > 1000
+        assert fabric.network.idle
+        assert fabric.network.loop_stats()["used"] == 0
+
+
+@pytest.mark.parametrize(
+    ("workload", "total", "flow"),
+    [("ring:bytes=1e8", 0.01, 0.05), ("double-tree:bytes=5e7", 0.03, None), ("all-to-all:bytes=1e8", 0.03, 0.15)],
+)
+def test_collectives_take_as_long_as_in_full(workload: str, total: float, flow: float | None) -> None:
+    """Trees are chaotic: which of two messages comes first decides for all behind them, so single ones say nothing."""
+    full, fast = _run(workload, None), _run(workload, "0.02")
+    assert fast.ended_by == "delivered"
+    assert fast.skipped > 0
+    assert abs(fast.end_ps / full.end_ps - 1) < total
+    assert (fast.counts.delivered == full.counts.delivered).all()
+    assert (fast.counts.packets - fast.counts.retransmitted == full.counts.packets - full.counts.retransmitted).all()
+    if flow is not None:
+        assert np.abs(_finish(fast) / _finish(full) - 1).max() < flow
+        sent = fast.links.sent[-1].sum(), full.links.sent[-1].sum()
+        assert abs(sent[0] - sent[1]) < 1000  # some of the last answers may be on their way
+
+
+def test_flow_that_is_alone_takes_as_long_as_in_full() -> None:
+    full, fast = (
+        _run("permutation:bytes=2e8", error, topo="leaf-spine:leaves=2,spines=1,hosts=1") for error in (None, "0.02")
+    )
+    assert np.abs(_finish(fast) / _finish(full) - 1).max() < 0.005  # one packet more or less in a look back of 380
+    assert fast.skipped > 0.95 * full.counts.packets.sum()
+
+
+def test_nothing_is_skipped_without_a_bound() -> None:
+    plain, zero = _run("ring:bytes=1e7", None), _run("ring:bytes=1e7", "0")
+    assert zero.skipped == 0
+    assert (_finish(zero) == _finish(plain)).all()
+
+
+def test_short_messages_are_not_skipped() -> None:
+    plain, fast = _run("ring:bytes=1e6", None), _run("ring:bytes=1e6", "0.02")
+    assert fast.skipped == 0
+    assert (_finish(fast) == _finish(plain)).all()
+
+
+def test_threads_change_nothing() -> None:
+    topo = "leaf-spine:leaves=8,spines=2,hosts=2"
+    one, two = (_run("ring:bytes=5e7", "0.02", topo=topo, threads=count) for count in (1, 2))
+    assert two.threads == 2
+    assert one.skipped == two.skipped > 0
+    assert (_finish(one) == _finish(two)).all()
+
+
+def test_failure_in_the_midst_of_a_jump() -> None:
+    """The flows of the link stand still until routes lead around it, then all is delivered."""
+    fail = {"fail": ("s0-s2@3ms",), "reroute_after": "1ms"}
+    full, fast = (_run("permutation:bytes=5e7", error, **fail) for error in (None, "0.02"))
+    assert fast.ended_by == "delivered"
+    assert fast.skipped > 0
+    assert (fast.counts.delivered == full.counts.delivered).all()
+    assert abs(fast.end_ps / full.end_ps - 1) < 0.1
+
+
+def test_documents_say_what_was_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without `--fast` they are what they were."""
+    jobs = tmp_path / "jobs.yaml"
+    jobs.write_text("jobs:\n- {name: ring, collective: ring-all-reduce, hosts: h0-h7, bytes: 20000000}\n")
+    commands = {
+        "sim": ["--workload", str(jobs), "--scheme", LERP],
+        "place": [str(jobs), "--run", "--scheme", "ecmp,placed"],
+    }
+    for name, options in commands.items():
+        found = {}
+        for fast in ("", "--fast=0", "--fast"):
+            assert main([name, *options, "--topo", FABRIC, "--mtu", "4096", "--json", *fast.split()]) == 0
+            document = json.loads(capsys.readouterr().out)
+            found[fast] = document["runs"] if name == "place" else [document]
+        assert found["--fast=0"] == found[""]
+        assert not any("fast" in run for run in found[""])
+        for run in found["--fast"]:
+            assert list(run).index("fast") > list(run).index("ended_by")
+            assert run["fast"]["error"] == 0.02
+            assert run["fast"]["skipped_packets"] > 0
+
+
+# -- refusals -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--scheme", "SprayLERP"], "connections that stay on a path"),
+        (["--scheme", "RoCEv2+PFC"], "there is no scheme"),
+        (["--scheme", "ShortestPath"], "the transport LERP"),
+        (["--scheme", LERP, "--cc", "cubic"], "the congestion control dctcp or fixed"),
+        (["--scheme", LERP, "--loss", "0.01"], "leave out --loss"),
+        (["--scheme", LERP, "--trace", ""], "show every packet: leave out --fast"),
+        (["--scheme", LERP, "--fast", "2"], "a fraction from 0 to 1"),
+    ],
+)
+def test_what_cannot_be_skipped_is_refused(options: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sim", "--topo", FABRIC, "--workload", "ring:bytes=1e6", "--fast=0.02", *options]) == 2
+    error = capsys.readouterr().err
+    assert text in error
+    assert error.count("\n") == 1
+
+
+def test_planes_are_refused() -> None:
+    with pytest.raises(DetourError, match="one port"):
+        _run("ring:bytes=1e6", "0.02", topo="clos:planes=2,leaves=2,spines=2,hosts=2")
+
+
+# -- partitions and the test --------------------------------------------------------------------------------
+
+
+def _path(*links: int) -> FlowPath:
+    none = np.zeros(0, np.int64)
+    return FlowPath(np.array(links, np.int64), none, Places(none, none, none), 0)
+
+
+def test_partitions_share_no_link() -> None:
+    paths = [_path(0, 1), _path(2, 3), _path(1, 2), _path(9)]
+    partitions = Partitions(len(paths), paths.__getitem__)
+    for flow in (0, 1, 3):
+        partitions.begin(flow, flow)
+    assert sorted(part.flows for part in partitions.awake.values()) == [[0], [1], [3]]
+    partitions.begin(2, 5)
+    assert sorted(sorted(part.flows) for part in partitions.awake.values()) == [[0, 1, 2], [3]]
+    assert partitions.since[partitions.member[2]] == 5
+    assert partitions.since[partitions.member[3]] == 3
+    partitions.end(2, 7)
+    assert sorted(part.flows for part in partitions.awake.values()) == [[0], [1], [3]]
+    assert partitions.since[partitions.member[0]] == 7
+    assert partitions.member[2] == -1
+
+
+@pytest.mark.parametrize(
+    ("sent", "flying", "steady"),
+    [
+        (lambda k: 100 * k, lambda k: 40, True),
+        (lambda k: 100 * k + 20 * np.sin(k * np.pi / 2), lambda k: 40 + 10 * np.sin(k * np.pi / 2), True),  # swings
+        (lambda k: 100 * k + 0.5 * k * k, lambda k: 40, False),  # gets faster
+        (lambda k: 100 * k, lambda k: 40 + 2 * k, False),  # a queue grows
+        (lambda k: 100 * min(k, HALF), lambda k: 40, False),  # stands still
+    ],
+)
+def test_drift_and_swings(sent: object, flying: object, steady: bool) -> None:
+    looks = 2 * HALF
+    una, flies, none = np.zeros((3, KEPT, 1), np.int64)
+    for k in range(looks + 1):
+        una[k], flies[k] = sent(k), flying(k)  # type: ignore[operator]
+    sums, found = np.zeros((1, SUMS), np.int64), np.zeros(1, np.int64)
+    member, since = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    count = steady_partitions(una, flies, none, member, since, looks, 0.02, sums, found)
+    assert bool(count) == steady
+    assert steady_partitions(una, flies, none, member, since + 1, looks, 0.02, sums, found) == 0  # too early
