@@ -25,12 +25,10 @@ _TEXTS = prose(__file__)
 def write(file: Path, findings: FlatFindings, command: str) -> None:
     """Writes the page, and its figures beside it. `command`: how to write it again."""
     cells = [cell for cell in findings.cells if cell.equality == EQUALITIES.get(cell.topology, (cell.equality,))[0]]
-    draws = max((cell.graphs for cell in cells), default=0)
     text = _TEXTS["page"].format(
         command=command,
         networks=markdown(_networks()),
-        draws=draws,
-        fewer=sum(cell.graphs < draws for cell in cells),
+        draws=min((cell.graphs for cell in cells), default=0),
         goals=markdown(table(FlatGoal, findings.goals)),
         verdict=textwrap.fill(_verdict(findings.goals), 120),
         paths=_by_way(cells, RNG, "RNG"),
