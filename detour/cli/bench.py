@@ -90,6 +90,10 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
             "plot": _PLOT,
         },
     ),
+    "fast": (
+        "jobs whose steady phases are skipped, and in full: errors and processor time",
+        {"no_full": CommandOption("skip the runs in full")},
+    ),
     "transport": (
         "messages on paths that lose some kinds of frames, and equal senders at a full queue",
         {
