@@ -33,11 +33,28 @@ def fabric_of(network: Expander, priorities: int) -> ExpanderFabric:
     return ExpanderFabric(network, scheme_of("x", priorities), RunSettings(), queue_pairs=1)
 
 
-@settings(max_examples=12, deadline=None)
-@given(shape=SHAPES, seed=st.integers(1, 1000), priorities=st.integers(1, 3), failed=st.integers(1, 3))
+any_failures = given(shape=SHAPES, seed=st.integers(1, 1000), priorities=st.integers(1, 3), failed=st.integers(1, 3))
+
+
+@settings(max_examples=5, deadline=None)
+@any_failures
 def test_no_cycle_of_waits_when_links_fail(
     shape: tuple[int, int, int], seed: int, priorities: int, failed: int
 ) -> None:
+    no_cycle(shape, seed, priorities, failed)
+
+
+@pytest.mark.long
+@settings(max_examples=20, deadline=None)
+@any_failures
+def test_no_cycle_of_waits_in_many_networks(
+    shape: tuple[int, int, int], seed: int, priorities: int, failed: int
+) -> None:
+    no_cycle(shape, seed, priorities, failed)
+
+
+def no_cycle(shape: tuple[int, int, int], seed: int, priorities: int, failed: int) -> None:
+    """Neither before, nor after links have failed, nor while routes change."""
     n, s, v = shape
     network = fcplus(n, s, v, hosts=1, seed=seed) if v else jellyfish(n, s, hosts=1, seed=seed)
     topology, rng = network.topology, np.random.default_rng(seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +22,7 @@ from detour.control.routers import PLACEMENT_FORMATS
 from detour.topo import Topology, parse_topology
 from tests.unit.topo.test_lab_files import FABRIC, LAB
 
+DOCUMENT = yaml.safe_load(LAB)
 TOPOLOGIES = st.one_of(
     st.builds(
         "leaf-spine:leaves={},spines={},hosts={}".format, *(st.integers(2, 5), st.integers(1, 4), st.integers(1, 3))
@@ -109,7 +111,7 @@ def taken_or_refused(text: str, name: str) -> None:
 @settings(deadline=None, max_examples=300)
 @given(st.data(), WRONG)
 def test_any_mistake_in_a_lab_is_taken_or_refused_in_one_line(data, wrong):
-    document = yaml.safe_load(LAB)
+    document = deepcopy(DOCUMENT)
     *path, key = data.draw(st.sampled_from(list(places(document))))
     part = document
     for step in path:
