@@ -283,6 +283,8 @@ def _go(
         faults.act()
         execute(min(until_ps, faults.due_ps, sampler.due_ps, watcher.due_ps))
         if fabric.now_ps >= watcher.due_ps:
+            if skipper is not None:
+                skipper.wake_all()  # what stands still for a while is not silent
             watcher.look()
         if fabric.now_ps >= sampler.due_ps:
             if skipper is not None:

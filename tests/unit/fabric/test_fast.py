@@ -155,6 +155,20 @@ def test_documents_say_what_was_skipped(tmp_path: Path, capsys: pytest.CaptureFi
             assert run["fast"]["skipped_packets"] > 0
 
 
+def test_recovery_is_that_of_the_full_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Connections that are suspended are not taken for silent ones."""
+    jobs = tmp_path / "jobs.yaml"
+    jobs.write_text("jobs:\n- {name: ring, collective: ring-all-reduce, hosts: h0-h7, bytes: 80000000}\n")
+    options = ["--topo", FABRIC, "--run", "--scheme", "ecmp", "--mtu", "4096", "--at", "3ms", "fail:s0-s2", "--json"]
+    runs = []
+    for fast in ("0", "0.02"):
+        assert main(["place", str(jobs), *options, f"--fast={fast}"]) == 0
+        runs += json.loads(capsys.readouterr().out)["runs"]
+    assert runs[1]["fast"]["skipped_packets"] > 0
+    assert runs[0]["recover_us"] > 1000  # the controller takes so long
+    assert abs(runs[1]["recover_us"] / runs[0]["recover_us"] - 1) < 0.1
+
+
 # -- refusals -----------------------------------------------------------------------------------------------
 
 
