@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements of nccl-tests: their logs, and the figures that are kept here (measured.csv).
+"""Measurements of nccl-tests: their logs, and the figures that are kept here (measured.csv); predictions of ASTRA-sim
+for these (astra_sim.csv).
 
 Figures: `h100x10`, xxrjun/nccl-tests-cluster (Apache-2.0), example-cluster01: ten nodes of H100 GPUs, NCCL 2.29.2, and
 `h100x10-pairs`, the median of all pairs of these nodes; `h100x4`, ZiyanIshani/vpbenchmarking (figures only), four nodes
 of eight H100 GPUs, NCCL 2.24.3. Times are those out of place.
+
+ASTRA-sim: commit 518bd51, analytical backend without congestion (599a047), its own configurations of H100 machines
+(inputs/network/hgx_h100_*gpu.yml, inputs/system/analytical/hgx_h100_32gpu.json): machines are a ring, whose rate and
+latency are fitted on what ours are. Left out is what it does not have (broadcast, reduce) or cannot time without
+congestion: all-to-all, and send/recv of several GPUs a machine, which takes NVLink's rate.
 """
 
 from __future__ import annotations
@@ -19,10 +25,14 @@ from detour.base.errors import DetourError
 from detour.base.files import read_text
 from detour.control.placement.nccl.rules import OPERATIONS
 
-_FILE = Path(__file__).with_name("measured.csv")
 _NAMED = re.compile(r"^# Collective test starting: (\w+)_perf", re.MULTILINE)
 _RANK = re.compile(r"^#\s+Rank\s+(\d+)\s.*? on\s+(\S+)\s+device", re.MULTILINE)
 _ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+\w+\s+\S+\s+-?\d+\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s", re.MULTILINE)
+
+ASTRA_SIM_RATE, ASTRA_SIM_LATENCY_US = 23.05, 4.12
+"""fitted: GB/s in each direction of the ring, and us"""
+Operation = tuple[str, str, int, int, int]
+"""set, operation, GPUs, nodes, bytes"""
 
 
 @dataclass(frozen=True)
@@ -40,9 +50,22 @@ class Series:
 def kept() -> list[Series]:
     """The figures that are kept here."""
     times: dict[tuple[str, str, int, int], dict[int, float]] = defaultdict(dict)
-    for row in csv.DictReader(_FILE.read_text().splitlines()):
-        times[row["set"], row["op"], int(row["gpus"]), int(row["nodes"])][int(row["bytes"])] = float(row["us"])
+    for (folder, op, gpus, nodes, size), us in _table("measured.csv").items():
+        times[folder, op, gpus, nodes][size] = us
     return [_series(name, sizes) for name, sizes in times.items()]
+
+
+def astra_sim() -> dict[Operation, float]:
+    """Times in us that ASTRA-sim predicts for these figures."""
+    return _table("astra_sim.csv")
+
+
+def _table(file: str) -> dict[Operation, float]:
+    rows = csv.DictReader(Path(__file__).with_name(file).read_text().splitlines())
+    return {
+        (row["set"], row["op"], int(row["gpus"]), int(row["nodes"]), int(row["bytes"])): float(row["us"])
+        for row in rows
+    }
 
 
 def read_logs(folder: Path) -> list[Series]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from detour.base.arrays import FloatArray
 from detour.base.errors import DetourError
 from detour.base.times import MAX_TIME, US
 from detour.control.placement.nccl import rules
@@ -153,28 +154,32 @@ class NcclTest:
         return size * machines
 
     def _mean_us(self, size: int, choice: Choice, first: int) -> float:
-        """The mean time of operations that follow each other. After a broadcast or a reduction a GPU goes on before the
-        others are done; all other operations wait for everybody."""
+        """The mean time of operations that follow each other, and of machines, as nccl-tests have it (--average 1).
+        After a broadcast or a reduction a GPU goes on before the others are done, until the slowest keeps it waiting;
+        all other operations wait for everybody."""
         once = self.simulate_us(size, choice, first)
         if self.op not in ("broadcast", "reduce"):
-            return once
-        return (once + (_ITERATIONS - 1) * (self.simulate_us(size, choice, first, 2) - once)) / _ITERATIONS
+            return float(once.mean())
+        more = self.simulate_us(size, choice, first, 2).max() - once.max()
+        return float(once.mean() + (_ITERATIONS - 1) * more) / _ITERATIONS
 
-    def simulate_us(self, size: int, choice: Choice, first: int, times: int = 1) -> float:
-        """The time of the first `operations.units` of so many operations, until all GPUs are done. Raises DetourError:
+    def simulate_us(self, size: int, choice: Choice, first: int, times: int = 1) -> FloatArray:
+        """(machines,) when each is done with the first `operations.units` of so many operations. Raises DetourError:
         they did not come to an end."""
-        graph = self._graph(size, choice, first, times)
-        connections, ends = room_of(graph)
+        graph, ends = self._graph(size, choice, first, times)
+        connections, host_ends = room_of(graph)
         chosen, scheme = self.settings.of_run(connections), self.settings.scheme
-        with VirtualFabric(self.topology, scheme, chosen, queue_pairs=connections, host_ends=ends) as fabric:
+        with VirtualFabric(self.topology, scheme, chosen, queue_pairs=connections, host_ends=host_ends) as fabric:
             result = run_tasks(fabric, graph, MAX_TIME)
         if not result.completed:
             raise DetourError(f"{self.op} of {size} bytes did not come to an end; a connection has given up")
-        return int(result.finish_ps.max()) / US
+        done_ps = np.array([result.finish_ps[list(tasks)].max() for tasks in ends])
+        return done_ps.reshape(self.cluster.machines, -1).max(axis=1) / US
 
-    def _graph(self, size: int, choice: Choice, first: int, times: int) -> TaskGraph:
+    def _graph(self, size: int, choice: Choice, first: int, times: int) -> tuple[TaskGraph, Sequence[Sequence[int]]]:
+        """The tasks, and with which of them each host is done."""
         tasks = TaskList(len(self.topology.hosts))
         ranks = Ranks.fresh(range(self.cluster.hosts), self.op)
         for _ in range(times):
             ranks = ranks.then(operations.run(tasks, ranks, self.op, size, self.cluster, choice, first))
-        return tasks.graph()
+        return tasks.graph(), ranks.after

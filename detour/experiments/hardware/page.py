@@ -8,6 +8,7 @@ from pathlib import Path
 from detour.base.files import write_file
 from detour.base.tables import markdown
 from detour.experiments.columns import table
+from detour.experiments.hardware import logs
 from detour.experiments.hardware.experiment import STORED, HardwareFindings, HardwareGroup
 from detour.experiments.prose import prose
 
@@ -25,6 +26,12 @@ def write(file: Path, findings: HardwareFindings, command: str) -> None:
         mean=summary.geomean_error,
         largest=summary.largest_error,
         within=summary.within_30,
+        rate=logs.ASTRA_SIM_RATE,
+        latency=logs.ASTRA_SIM_LATENCY_US,
+        both=summary.both,
+        ours=summary.both_geomean_error,
+        theirs=summary.astra_sim_geomean_error,
+        their_largest=summary.astra_sim_largest_error,
         machines=markdown(table(HardwareGroup, findings.machines)),
         misses=_TEXTS["misses"],
     )

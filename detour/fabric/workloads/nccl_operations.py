@@ -3,6 +3,7 @@
 
 A channel is a block of a GPU that copies and reduces, one thing after the other (a unit of a host), and a connection to
 each of its neighbours. It works on a chunk in slices: a slice goes on as soon as it has come, while the next one comes.
+Each takes the block a step (waiting for flags, fences, setting flags) and a copy; both directions of a tree share it.
 What came over the network is noticed after a step's latency (`rules.step_ps`), is passed from GPU to GPU inside the
 machine, each of which takes a local step and a copy, and goes out by the NIC of the channel (PXN): a channel stays on
 its rail. A message between two GPUs leaves by the NIC on the rail of its receiver, over at most `rules.STEPS` slots.
@@ -38,7 +39,8 @@ def _time_ps(size: int, rate_bps: int) -> int:
 
 @dataclass
 class _Channel:
-    """Sends slices of one channel in order. `connection`: of two hosts; `unit`: of a host; `rate_bps`: of copies."""
+    """Sends slices of one channel in order. `connection`: of two hosts; `unit`: of a host; `rate_bps`: of copies;
+    `slice_ps`: what a slice takes the unit beside that."""
 
     tasks: TaskList
     ranks: Ranks
@@ -47,6 +49,7 @@ class _Channel:
     connection: int
     unit: int
     rate_bps: int
+    slice_ps: int = 0
     last: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def copy_ps(self, size: int) -> int:
@@ -58,9 +61,12 @@ class _Channel:
         share = rules.local_bps(self.cluster) // rules.channels_of(self.cluster)
         return hops * (rules.local_step_ps(self.protocol) + _time_ps(size, min(self.rate_bps, share)))
 
-    def send(self, a: int, b: int, size: int, after: Sequence[int], local_ps: int = 0, noticed: bool = True) -> int:
+    def send(
+        self, a: int, b: int, size: int, after: Sequence[int], local_ps: int = 0, noticed: bool = True,
+        copied: bool = False,
+    ) -> int:  # fmt: skip
         """A slice from host `a` to host `b`, behind those that went before it. `noticed`: `after` came over the
-        network, so noticing it takes a step."""
+        network, so noticing it takes a step. `copied`: together with the slice before, to another host."""
         wait_ps = local_ps + (rules.step_ps(self.cluster, self.protocol) if noticed else 0)
         if wait_ps:
             after = [self.tasks.compute(self.ranks.hosts[a], wait_ps, after=after, step=self.ranks.step, unit=-1)]
@@ -68,7 +74,8 @@ class _Channel:
         connection = self.connection if named < 0 else named
         sent = self.tasks.message(
             self.ranks.hosts[a], self.ranks.hosts[b], self.protocol.on_wire(size), after=after, step=self.ranks.step,
-            compute_ps=self.copy_ps(size), connection=connection, unit=self.unit, label=self.ranks.label,
+            compute_ps=0 if copied else self.slice_ps + self.copy_ps(size), connection=connection, unit=self.unit,
+            label=self.ranks.label,
         )  # fmt: skip
         if (a, b) in self.last:
             self.tasks.wait(sent, self.last[a, b], on_start=True)
@@ -77,7 +84,10 @@ class _Channel:
 
     def end(self, host: int, size: int, after: Sequence[int], local_ps: int = 0) -> int:
         """The last slice has come: it is noticed and copied."""
-        time_ps = rules.step_ps(self.cluster, self.protocol) + local_ps + self.copy_ps(size)
+        return self.part(host, rules.step_ps(self.cluster, self.protocol) + local_ps + self.copy_ps(size), after)
+
+    def part(self, host: int, time_ps: int, after: Sequence[int]) -> int:
+        """What GPUs do beside sending over the network."""
         return self.tasks.compute(self.ranks.hosts[host], time_ps, after=after, step=self.ranks.step, unit=-1)
 
 
@@ -133,7 +143,11 @@ def _on_channel(
 ) -> Iterator[tuple[int, int]]:
     """A channel's part of an operation: (host, task that it waits for)."""
     turn, nic = divmod(number, cluster.machine.nics)
-    channel = _Channel(tasks, ranks, cluster, choice.protocol, turn, _COPY_LANES * number, cluster.costs.channel_bps)
+    rate_bps = cluster.costs.nvls_bps if choice.algorithm == "nvls-tree" else cluster.costs.channel_bps
+    channel = _Channel(
+        tasks, ranks, cluster, choice.protocol, turn, _COPY_LANES * number,
+        rate_bps // (1 if choice.algorithm == "ring" else 2), rules.local_step_ps(choice.protocol),
+    )  # fmt: skip
     hosts = [cluster.host(machine, nic) for machine in range(cluster.machines)]
     if choice.algorithm != "ring":
         yield from _tree(channel, repeated, hosts, rules.double_trees(len(hosts))[turn % 2], choice.algorithm)
@@ -171,7 +185,8 @@ def _ring(channel: _Channel, op: str, chunks: Sequence[int], hosts: list[int]) -
         sent.append(row)
     for machine, came in enumerate(sent[-1]):
         host = hosts[(machine + 1) % machines]
-        yield host, channel.end(host, size, came, channel.local_ps(size, gpus - 1))
+        # What came last goes no further; what other GPUs of the machine get last came earlier.
+        yield host, channel.end(host, size, came)
 
 
 def _chain(channel: _Channel, chunks: Sequence[int], hosts: list[int]) -> Iterator[tuple[int, int]]:
@@ -183,7 +198,9 @@ def _chain(channel: _Channel, chunks: Sequence[int], hosts: list[int]) -> Iterat
             after = [came[host]] if place else channel.ranks.after[host]
             local_ps = channel.local_ps(size, inside)
             came[hosts[place + 1]] = channel.send(host, hosts[place + 1], size, after, local_ps, noticed=bool(place))
-    yield hosts[0], came[hosts[1]]
+    # What sends is done when its last slice is in a slot, wherever that is on its way.
+    own_ps = channel.local_ps(chunks[0], inside) + len(chunks) * channel.slice_ps + channel.copy_ps(sum(chunks))
+    yield hosts[0], channel.part(hosts[0], own_ps, channel.ranks.after[hosts[0]])
     for host, last in came.items():
         yield host, channel.end(host, size, [last], channel.local_ps(size, inside))
 
@@ -217,11 +234,13 @@ def _tree(
             sent = up.send(host, hosts[parents[machine]], size, after, local_ps, noticed=bool(children))
             arrived[parents[machine]].append(sent)
         root = order[0]
-        came = {root: up.end(hosts[root], size, arrived[root])}
+        came, sending = {root: up.end(hosts[root], size, arrived[root])}, set[int]()
         for machine in order[1:]:
             parent = parents[machine]
-            noticed = parent != root
-            came[machine] = down.send(hosts[parent], hosts[machine], size, [came[parent]], noticed=noticed)
+            came[machine] = down.send(
+                hosts[parent], hosts[machine], size, [came[parent]], noticed=parent != root, copied=parent in sending
+            )
+            sending.add(parent)
     inside_ps = channel.local_ps(size, hops)
     for machine, last in came.items():
         yield hosts[machine], last if parents[machine] < 0 else down.end(hosts[machine], size, [last], inside_ps)
@@ -242,7 +261,7 @@ def _peer_parts(size: int, channels: int) -> list[int]:
 
 class _Pairs:
     """Messages between GPUs with protocol Simple. A channel's block works for at most `rules.P2P_AT_ONCE` messages at a
-    time, with half of its threads for sending: half the rate of a reduction."""
+    time, at the rate that NCCL counts on for one."""
 
     def __init__(self, tasks: TaskList, ranks: Ranks, cluster: Cluster, most: int) -> None:
         """`most`: slots of a message that are sent."""
@@ -299,8 +318,7 @@ class _Pairs:
         key = sender, channel
         if key not in self._lanes:
             unit = sender % self._cluster.machine.gpus * self._channels + channel
-            rate = self._cluster.costs.channel_bps // 2
             self._lanes[key] = _Channel(
-                self._tasks, self._ranks, self._cluster, SIMPLE, channel % self._of_pair, unit, rate
+                self._tasks, self._ranks, self._cluster, SIMPLE, channel % self._of_pair, unit, rules.P2P_CHANNEL_BPS
             )
         return self._lanes[key]

@@ -17,7 +17,7 @@ from detour.control.placement.nccl.machines import Cluster, Machine
 from detour.control.placement.nccl.rules import bus_factor
 from detour.experiments.hardware import experiment, page
 from detour.experiments.hardware.experiment import Fitted, HardwarePoint, HardwareRow, HardwareRun
-from detour.experiments.hardware.logs import Series, kept, read_logs
+from detour.experiments.hardware.logs import Series, astra_sim, kept, read_logs
 from detour.experiments.hardware.nccl_tests import MTU, NcclTest, sizes_of
 from detour.experiments.sim.settings import SimOptions, settings_of
 from detour.topo import parse_topology
@@ -71,6 +71,25 @@ def test_a_machine_is_as_fast_as_all_of_its_nics():
     (one,) = nccl_test("all_reduce", Cluster(4)).rows([64 * MB])
     (two,) = nccl_test("all_reduce", Cluster(4, Machine(2, 2, switched=False))).rows([64 * MB])
     assert two.busbw_gbps == pytest.approx(2 * one.busbw_gbps, rel=0.1)
+
+
+@pytest.mark.parametrize(("op", "slots"), [("all_gather", 2), ("broadcast", 1)])
+def test_slices_of_a_channel_follow_each_other(op, slots):
+    """Two channels a NIC: a block takes a step and a copy for a slice, 3.4 us and 20.7 GB/s; a NIC could do more."""
+    cluster = Cluster(16, Machine(8, 8))
+    topology = parse_topology("leaf-spine:leaves=1,spines=1,hosts=16")
+    settings = settings_of(topology, SimOptions(rate="400G", mtu=MTU))
+    (one,) = NcclTest(op, cluster, topology, settings, protocol="simple", limit=200 * MB).rows([4096 * MB])
+    size = slots * 512 * 1024
+    assert one.busbw_gbps / 8 == pytest.approx(16 * size / (3400 + size / 20.7), rel=0.02)
+
+
+def test_who_sends_a_broadcast_does_not_wait_for_its_receivers():
+    """Eight bytes: launch (6.6 us) and seven steps in a machine (0.6 us each); all that comes later overlaps."""
+    cluster, topology = Cluster(16, Machine(8, 8)), parse_topology("leaf-spine:leaves=1,spines=1,hosts=16")
+    test = NcclTest("broadcast", cluster, topology, settings_of(topology, SimOptions(rate="400G", mtu=MTU)))
+    once, twice = (test.simulate_us(8, test.choice(8), 1, times) for times in (1, 2))
+    assert twice - once == pytest.approx([6.6 + 7 * 0.6 + 0.6] * 2, abs=0.2)
 
 
 @pytest.mark.parametrize(("op", "cluster"), [
@@ -157,6 +176,7 @@ def test_the_summary_is_of_predictions_alone(tmp_path):
     assert findings.summary.geomean_error == pytest.approx(math.sqrt(1.1 * 2) - 1, abs=1e-4)
     assert findings.summary.largest_error == 0.5
     assert findings.summary.within_30 == 0.5
+    assert (findings.summary.both, findings.machines[0].astra_sim_geomean_error) == (0, None)
     assert [(one.op, one.rows, one.largest_error) for one in findings.groups] == [
         ("all_reduce", 1, 0.01),
         ("all_gather", 2, -0.5),
@@ -166,6 +186,23 @@ def test_the_summary_is_of_predictions_alone(tmp_path):
     text = (tmp_path / "hardware.md").read_text()
     assert "Queues" in text
     assert "48.3%" in text
+
+
+def test_astra_sim_is_beside_what_it_predicts():
+    others = astra_sim()
+    figures = {(one.set, one.op, one.gpus, one.nodes, size) for one in kept() for size in one.bytes}
+    ring = ("all_reduce", "all_gather", "reduce_scatter")
+    assert set(others) == {key for key in figures if key[1] in ring or (key[1] == "sendrecv" and key[2] == key[3])}
+    name = ("h100x4", "all_reduce", 32, 4, 64 * MB)
+    ours = replace(row(0.1), set=name[0], op=name[1], gpus=name[2], nodes=name[3], bytes=name[4], measured_us=579.5)
+    findings = experiment.collect([HardwareRun([ours, row(-0.5)], experiment.STORED)])
+    beside, alone = findings.rows
+    assert beside.astra_sim_us == others[name]
+    assert beside.astra_sim_error == pytest.approx(others[name] / 579.5 - 1, abs=1e-4)
+    assert alone.astra_sim_us is None
+    summary = findings.summary
+    assert (summary.both, summary.both_geomean_error) == (1, 0.1)
+    assert summary.astra_sim_largest_error == abs(round(others[name] / 579.5 - 1, 4))
 
 
 def test_one_series_is_predicted_as_the_command_says(tmp_path, capsys):

@@ -54,10 +54,12 @@ def read_machine(text: str) -> Machine:
 class HostCosts:
     """Time that GPUs and proxies take beside the network. `step_ps`: from data in the memory of a NIC's GPU until what
     follows from it is on its way, with protocol Simple: flush, flag, proxy; `channel_bps`: a channel's reduction and
-    copy, twice what NCCL counts on for a message, which has half of a channel's threads."""
+    copy, `nvls_bps`: the same with NVSwitches: NCCL's tuner expects 41.4 and 57.7 GB/s at most of two channels of an
+    H100 (perChMaxTreeBws, perChMaxNVLSTreeBws)."""
 
-    step_ps: int = 28 * US
-    channel_bps: int = 224_000_000_000
+    step_ps: int = 19 * US
+    channel_bps: int = 165_600_000_000
+    nvls_bps: int = 230_800_000_000
 
 
 @dataclass(frozen=True)

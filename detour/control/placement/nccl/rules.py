@@ -21,8 +21,8 @@ STEPS = 8
 P2P_AT_ONCE = 8
 """messages that a channel works on at a time"""
 P2P_CHUNK = 1 << 17
-P2P_CHANNEL_BYTES = 14e9
-"""a second, which a channel is expected to send to one peer (NCCL_P2P_PER_CHANNEL_NET_BW)"""
+P2P_CHANNEL_BPS = 112_000_000_000
+"""that a channel is expected to send to one peer (NCCL_P2P_PER_CHANNEL_NET_BW)"""
 _MOST_CHANNELS = 32
 _NVLINK_SHARE = 20.6 / 25
 """of the rate of NVLink, that NCCL counts on"""
@@ -93,8 +93,8 @@ def channels_of(cluster: Cluster) -> int:
 def peer_channels(cluster: Cluster) -> tuple[int, int]:
     """(channels for messages between two GPUs, those of them that a pair of GPUs has)."""
     total = _power(channels_of(cluster))
-    rate = int(cluster.nic_bps / 8e9)
-    peer = _power(max(2, -(-rate // round(P2P_CHANNEL_BYTES / 1e9))))
+    rate_bps = cluster.nic_bps // 8_000_000_000 * 8_000_000_000
+    peer = _power(max(2, -(-rate_bps // P2P_CHANNEL_BPS)))
     while peer > 1 and peer * -(-cluster.ranks // P2P_AT_ONCE) > total:
         peer //= 2
     return total, min(peer, total)
