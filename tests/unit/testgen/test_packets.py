@@ -130,3 +130,10 @@ def test_places_that_only_packets_in_queues_reach_say_so(tmp_path: Path) -> None
 def test_proofs_are_about_all_that_fabric_does() -> None:
     switch = SymbolicSwitch(load(FABRIC, Plan()).model, {}, EFFORT, proves=True)
     assert not switch.any_packet().findings.not_followed  # it has headers of variable length
+
+
+def test_suggestions_say_what_rules_make_unreachable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "rules.coverage"
+    assert cli.main(["trace", "--program", str(RULES), "--packet", "01" * 20, "--coverage", str(file)]) == 0
+    assert cli.main(["coverage", str(file), "--suggest", str(RULES)]) == 0
+    assert "(hdr.h.id = 8)\n    unreachable: " in capsys.readouterr().out
