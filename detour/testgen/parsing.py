@@ -80,7 +80,7 @@ class Parser:
         self._states = {s["name"]: s for s in parsers[0]["parse_states"]} if parsers else {}
         self._first = parsers[0]["init_state"] if parsers else None
         self._solver = z3.Solver()
-        self._solver.set("rlimit", effort)
+        self._effort = effort
         self.cut_short: set[str] = set()
         """why there are more ways than those that were followed"""
         self.dead_ends: list[tuple[SiteKey, Conditions, list[Assumption]]] = []
@@ -206,7 +206,9 @@ class Parser:
             ways.append(None if dead else way.branch(state))
         return ways
 
-    def possible(self, state: State, findings: Findings) -> bool:
+    def possible(self, state: State, findings: Findings, share: int = 1) -> bool:
+        """Whether packets may come to a state. `share`: of the effort that is spent on a no, one part of so many."""
+        self._solver.set("rlimit", self._effort // share)
         self._solver.push()
         self._solver.add(*(c.term for c in state.conditions), *(a.term for a in findings.assumptions))
         possible = self._solver.check() != z3.unsat
@@ -303,6 +305,7 @@ class Parser:
         if value.const is not None:
             return [(way, value.const)]
         numbers: list[int] = []
+        self._solver.set("rlimit", self._effort)
         self._solver.push()
         self._solver.add(*(c.term for c in way.state.conditions), *(a.term for a in way.findings.assumptions))
         while self._solver.check() == z3.sat:

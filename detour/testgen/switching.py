@@ -32,6 +32,8 @@ from detour.testgen.testcase import Test
 MOST_WAYS = 400
 MOST_PASSES = 3
 """how often a packet may be copied or start over"""
+_LESS_EFFORT = 20
+"""for whether packets are copied or start over, which is followed if z3 does not know"""
 _MOST_REPLAYED = 16
 """the same, where all values are known"""
 _MOST_SHAPES = 16
@@ -235,7 +237,7 @@ class SymbolicSwitch:
 
     def _may_go_on(self, way: Way, state: State, what: str, most: int = MOST_PASSES) -> bool:
         """Whether packets come to a state in which they are copied or start over, and not too often."""
-        if state.dead or not self.parser.possible(state, way.findings):
+        if state.dead or not self.parser.possible(state, way.findings, _LESS_EFFORT):
             return False
         if way.passes < most:
             return True
