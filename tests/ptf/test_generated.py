@@ -50,12 +50,15 @@ def _run(switch: Bmv2, folder: Path) -> dict[str, int]:
     }
 
 
-def test_they_pass(switch: Bmv2, folder: Path) -> None:
-    count = (folder / "test_kinds.py").read_text().count("def runTest")
-    result = _run(switch, folder)
-    assert result.keys() <= {"passed", "skipped"}
-    assert sum(result.values()) == count > 20
-    assert result["passed"] > 0.8 * count
+def test_they_pass(switch: Bmv2, folder: Path, request: pytest.FixtureRequest) -> None:
+    """But for those of a port that is not there, and of registers, which BMv2 does not take over P4Runtime."""
+    tests = (folder / "test_kinds.py").read_text().split("def runTest")[1:]
+    ports = [[int(port) for port in re.findall(r"\d+", test.split("need(")[1].split(")")[0])] for test in tests]
+    lacks = [max(needed) not in PORTS for needed in ports]
+    if request.node.callspec.params["switch"] == BINARY:
+        lacks = [one or "P4RegisterEntry" in test for one, test in zip(lacks, tests, strict=True)]
+    assert _run(switch, folder) == {"passed": lacks.count(False), "skipped": lacks.count(True)}
+    assert lacks.count(False) > 20
 
 
 def test_they_can_fail(switch: Bmv2, folder: Path, tmp_path: Path) -> None:
