@@ -45,6 +45,7 @@ NOT_RUN = {
     r"detour fcplus (?!build --n 120)": "minutes in all; tests/unit/expander, tests/unit/cli/test_fcplus_command.py",
     r"detour place (step|two)\.yaml": "minutes in all; tests/unit/experiments/test_job_runs_by_scheme.py",
     r"detour place .*ring1024": "half a minute each; tests/unit/control",
+    r"detour place .*gpt175b": "seven minutes; tests/unit/fabric/test_fast.py",
     r"detour place (jobs\.yaml|.*net\.graphml)": "of the reader's own jobs, network; tests/fault/test_placed_fabric.py",
     r"detour sim .*(my\.graphml|WebSearch\.txt|shuffle=1)": "of the reader's own; tests/unit/cli/test_sim_command.py",
     r"detour .*own\.py:": "of the reader's own file, which the page shows; tests/unit/fabric/test_own_parts.py",

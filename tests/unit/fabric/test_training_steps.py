@@ -7,6 +7,7 @@ import hashlib
 import json
 import lzma
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from detour.fabric.workloads.jobs import JobRun, job_by_name, read_job_run
 from detour.fabric.workloads.models import ModelRun
 from detour.fabric.workloads.schedules import passes
 from detour.fabric.workloads.tasks import TASK_FIELDS, TaskGraph
-from detour.topo import parse_topology
+from detour.topo import Topology, parse_topology
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 LEAVES = parse_topology("leaf-spine:leaves=4,spines=4,hosts=4")
@@ -257,13 +258,18 @@ def test_models_that_do_not_divide(change, message):
         ModelRun(**{"params": 13e9, "batch": 8} | change).job("gpt")
 
 
+@cache
+def _gpt_175b() -> tuple[Topology, TaskGraph]:
+    topology = parse_topology("leaf-spine:leaves=128,spines=8,hosts=8")
+    return topology, read_job_run(DOCS / "jobs/gpt175b.yaml", topology).graph
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("file", "gbps"), [("gpt175b", 100), ("gpt175b-400g", 400)])
 def test_the_stored_step_of_gpt_175b(file: str, gbps: int) -> None:
     """The runs (docs/training-step.md) took more than an hour and are not repeated: they are of the job file's
     messages, none of which was faster than its links."""
-    topology = parse_topology("leaf-spine:leaves=128,spines=8,hosts=8")
-    graph = read_job_run(DOCS / "jobs/gpt175b.yaml", topology).graph
+    topology, graph = _gpt_175b()
     stored = json.loads(lzma.decompress((DOCS / f"{file}.json.xz").read_bytes()))
     run, mtu = stored["run"], 4096
     links = LinkSettings(rate_bps=gbps * 10**9)
