@@ -42,7 +42,7 @@ from detour.topo.address import USID_BLOCK
 _SENDER, _RECEIVER = int64(0), int64(1)
 _ROW_BYTES, _CANDIDATE_BYTES = QueuePair.dtype.itemsize, Candidate.dtype.itemsize
 _TAKEN = offsets(Lease)["taken"]
-_NONE, _ONE = int64(NIL), int64(1)
+_NONE, _ZERO, _ONE = int64(NIL), int64(0), int64(1)
 _LIST_END = int64(to_words(USID_BLOCK << 96)[0])
 
 
@@ -105,12 +105,12 @@ def _give_lists(hs: Handle, i: int, q: QueuePair, lane: TaskLane) -> None:
         for k in range(q.n_cand):
             c, one = candidate_row(hs, i, k), leased_list_row(hs, (lane.path_set - 1) * lists + k)
             node, shift = int64(lane.node), int64(one.shift)
-            c.dst_hi = one.dst_hi | (node << (shift - 64) if shift >= 64 else _SENDER)
-            c.dst_lo = one.dst_lo | (node << shift if shift < 64 else _SENDER)
+            c.dst_hi = one.dst_hi | (node << (shift - 64) if shift >= 64 else _ZERO)
+            c.dst_lo = one.dst_lo | (node << shift if shift < 64 else _ZERO)
             c.final_hi = _LIST_END | node << 16
             c.weight = one.weight
     else:
-        q.sprays = q.path_row = _SENDER
+        q.sprays = q.path_row = _ZERO
 
 
 @inner

@@ -55,6 +55,13 @@ def stop_behind(topology: Topology, peer: Peer) -> int:
     return peer.index + number * len(topology.switches)
 
 
+def port_towards(topology: Topology, at: int, stop: int) -> int:
+    """The port by which a switch sends to a stop, which a link joins to it."""
+    number, switch = divmod(stop, len(topology.switches))
+    link = topology.links_between(at, switch)[number]
+    return (link.a if link.a[0] == at else link.b)[1]
+
+
 def stops_of(topology: Topology, hops: Iterable[tuple[int, int]]) -> SwitchPath:
     """The path of a packet that passes these switches, each entered by a port."""
     stops = []
@@ -181,12 +188,10 @@ def path_usids(topology: Topology, path: SwitchPath, target: Host) -> tuple[int,
 
 def _usid(topology: Topology, at: int, stop: int) -> int:
     """Return the uSID that leads from a switch to a stop: the uA of the link where there are several, else the uN."""
-    number, switch = divmod(stop, len(topology.switches))
-    links = topology.links_between(at, switch)
-    if len(links) < 2:
+    switch = switch_at(topology, stop)
+    if len(topology.links_between(at, switch)) < 2:
         return topology.switches[switch].node_id
-    link = links[number]
-    return address.adjacency_function((link.a if link.a[0] == at else link.b)[1])
+    return address.adjacency_function(port_towards(topology, at, stop))
 
 
 def completed_usids(topology: Topology, usids: tuple[int, ...], target: Host) -> tuple[int, ...]:

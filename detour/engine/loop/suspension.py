@@ -14,6 +14,7 @@ from detour.base.native import Part
 from detour.engine.loop import channels, heap, pool, queues, switch
 from detour.engine.loop.layout import LoopGlobals
 from detour.engine.loop.native import channel_at, global_at, load8, phv_at, port_at, queue_at, slot_at
+from detour.hosts.frames.sizes import ETHERNET, IPV6, UDP
 
 SUSPENSION = Part("suspension", __name__)
 
@@ -23,7 +24,7 @@ long it still takes to arrive"""
 _SLOT, _PLACE, _PRIORITY, _LEFT = range(FIELDS)
 _ON_CHANNEL = int64(-1)
 
-_ETHERNET, _IPV6, _OPTION, _UDP = 14, 40, 8, 8
+_OPTION = 8
 _TYPE_IPV6, _HOP_BY_HOP, _IN_IPV6, _IN_UDP, _PORT_ROCE = 0x86DD, 0, 41, 17, 4791
 _NOBODY = int64(-1)
 _U32 = 0xFFFFFFFF
@@ -32,18 +33,18 @@ _U32 = 0xFFFFFFFF
 @inner()
 def _destination(frame: int) -> int:
     """The destination QP of a frame, -1: it is not RoCEv2."""
-    if load16be(frame + _ETHERNET - 2) != _TYPE_IPV6:
+    if load16be(frame + ETHERNET - 2) != _TYPE_IPV6:
         return _NOBODY
-    following, at = load8(frame + _ETHERNET + 6), frame + _ETHERNET + _IPV6
+    following, at = load8(frame + ETHERNET + 6), frame + ETHERNET + IPV6
     if following == _HOP_BY_HOP:
         following = load8(at)
         at += _OPTION
     if following == _IN_IPV6:
         following = load8(at + 6)
-        at += _IPV6
+        at += IPV6
     if following != _IN_UDP or load16be(at + 2) != _PORT_ROCE:
         return _NOBODY
-    return load32be(at + _UDP + 4) & 0xFFFFFF
+    return load32be(at + UDP + 4) & 0xFFFFFF
 
 
 @inner()

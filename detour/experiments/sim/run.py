@@ -27,7 +27,7 @@ from detour.experiments.sim.settings import SimSettings, TimedFailure
 from detour.experiments.sim.watching import Watcher
 from detour.experiments.sim.workloads import SimWorkload
 from detour.fabric.backends.virtual.fabric import VirtualFabric
-from detour.fabric.fast.skipping import Skipper
+from detour.fabric.fast.execution import Execution
 from detour.fabric.traffic.placed_tasks import PlacedTasks
 from detour.fabric.traffic.tasks import TaskResult, TaskRun, room_of
 from detour.fabric.workloads.ideal import IdealTimes, ideal_ps, wire_terms
@@ -258,51 +258,56 @@ def run_workload(
         watcher = watcher or Watcher()
         watcher.begin(fabric)
         faults = TimedFaults(fabric, settings, watcher, placement)
-        skipper = Skipper(fabric, tasks.connections, settings.fast, placement) if settings.fast else None
-        _go(fabric, tasks, sampler, faults, settings.until_ps, progress, watcher, stop, skipper)
-        run = _found(fabric, workload, tasks.result(), sampler, settings, skipper)
+        execution = _execution(fabric, tasks, settings, placement)
+        _go(fabric, tasks, sampler, faults, settings.until_ps, progress, watcher, stop, execution)
+        run = _found(fabric, workload, tasks.result(), sampler, settings, execution.skipped)
         return replace(run, stopped=stop(), placement=None if placement is None else placement.placement)
+
+
+def _execution(
+    fabric: VirtualFabric, tasks: TaskRun, settings: SimSettings, placement: PlacedTasks | None
+) -> Execution:
+    if not settings.fast:
+        return Execution(fabric)
+    from detour.fabric.fast.skipping import Skipper  # a run in full needs none of it
+
+    return Skipper(fabric, tasks.connections, settings.fast, placement)
 
 
 def _go(
     fabric: VirtualFabric, tasks: TaskRun, sampler: Sampler, faults: TimedFaults, until_ps: int, progress: SimProgress,
-    watcher: Watcher, stop: Callable[[], bool], skipper: Skipper | None,
+    watcher: Watcher, stop: Callable[[], bool], execution: Execution,
 ) -> None:  # fmt: skip
-    execute = fabric.run if skipper is None else skipper.run
     arrived, moved_ps, patience_ps = -1, 0, _PATIENCE * fabric.config.retry_ps
     while not tasks.over and fabric.now_ps < until_ps and fabric.deadlock_found is None:
         # Senders may ask dead paths for ever.
         at_rest = fabric.network.idle or fabric.now_ps - moved_ps > patience_ps
-        skips = skipper is not None and skipper.skips
+        skips = execution.skips
         if stop() or watcher.enough or (at_rest and not skips and faults.due_ps >= until_ps):
             break
-        if skipper is not None and fabric.now_ps >= faults.due_ps:
-            skipper.wake_all()
+        if fabric.now_ps >= faults.due_ps:
+            execution.wake_all()
             faults.act()
-            skipper.change()
-        faults.act()
-        execute(min(until_ps, faults.due_ps, sampler.due_ps, watcher.due_ps))
+            execution.change()
+        execution.run(min(until_ps, faults.due_ps, sampler.due_ps, watcher.due_ps))
         if fabric.now_ps >= watcher.due_ps:
-            if skipper is not None:
-                skipper.wake_all()  # what stands still for a while is not silent
+            execution.wake_all()  # what stands still for a while is not silent
             watcher.look()
         if fabric.now_ps >= sampler.due_ps:
-            if skipper is not None:
-                skipper.count()
+            execution.count()
             sampler.look()
             before, arrived = arrived, int(fabric.hs.host["rx_payload"].sum())
             if arrived != before or tasks.to_begin or skips:
                 moved_ps = fabric.now_ps
             progress(float(arrived), fabric.now_ps / 1e12, tasks.share)
-    if skipper is not None:
-        skipper.wake_all()
+    execution.wake_all()
     sampler.look()
     watcher.end()
 
 
 def _found(
     fabric: VirtualFabric, workload: SimWorkload, tasks: TaskResult, sampler: Sampler, settings: SimSettings,
-    skipper: Skipper | None,
+    skipped: int,
 ) -> SimRun:  # fmt: skip
     counts = _counts(fabric)
     finish = tasks.finish_ps
@@ -330,7 +335,7 @@ def _found(
         deadlock=None if fabric.deadlock_found is None else str(fabric.deadlock_found),
         threads=fabric.network.threads,
         packet_bytes=min(fabric.config.payload, int(sizes.max())),
-        skipped=0 if skipper is None else skipper.skipped,
+        skipped=skipped,
     )
 
 

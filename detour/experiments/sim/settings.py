@@ -17,7 +17,6 @@ from detour.engine.jitter import AUTO, LONGEST_PS
 from detour.experiments.running import window
 from detour.fabric.backends.virtual.own_program import OwnProgram, read_program
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings, Scheme, SwitchMemory, scheme
-from detour.fabric.fast.skipping import check_skippable
 from detour.hosts.config import MAX_PAYLOAD
 from detour.topo import Topology, parse_failure
 from detour.topo.failures import NONE, Failure, Failures, failure_name
@@ -191,6 +190,8 @@ def _fast(options: SimOptions, topology: Topology, chosen: Scheme, text: str) ->
     if error and options.loss is not None and _loss(options.loss):
         raise DetourError("where links lose frames at random nothing is steady: leave out --loss")
     if error:
+        from detour.fabric.fast.skipping import check_skippable  # a run in full needs none of it
+
         check_skippable(topology, chosen)
     return error
 

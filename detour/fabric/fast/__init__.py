@@ -2,4 +2,4 @@
 """Fast-forward: steady phases of flows in virtual time are skipped (docs/fast-forward.md)."""
 
 # pyright: reportUnsupportedDunderAll=false
-__all__ = ["skipping"]
+__all__ = ["execution", "skipping"]

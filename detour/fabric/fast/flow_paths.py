@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from detour.engine.suspension import Places
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.topo import Topology
 from detour.topo.failures import Failures
-from detour.topo.paths import next_hops, stop_behind, switch_at
+from detour.topo.paths import directed_links, next_hops, port_towards
 from detour.topo.topology import Host
 
 
@@ -58,8 +57,8 @@ class FlowPaths:
         candidate = hs.candidate[sender, int(hs.qp["cand"][sender])]
         port = int(candidate["sport"])
         if placement is not None and candidate["dst_hi"]:
-            stops = placement.path(flow)
-            there = [_port_to(topology, a, b) for a, b in pairwise(stops)]
+            links = directed_links(topology, placement.path(flow))
+            there = [(topology.switches[at].device_id, port_towards(topology, at, stop)) for at, stop in links]
         else:
             there = _hops(topology, source, target, port, failures)
         back = _hops(topology, target, source, port, failures)
@@ -101,19 +100,3 @@ def _hops(
         assert peer is not None  # there is a link
         at = peer.index
     return hops
-
-
-def _port_to(topology: Topology, at: int, stop: int) -> tuple[int, int]:
-    """A switch (device id) and its port towards a stop."""
-    switch = topology.switches[switch_at(topology, at)]
-    for number, peer in _links(topology, switch_at(topology, at)):
-        if peer == stop:
-            return switch.device_id, number
-    raise AssertionError("a path follows links")
-
-
-def _links(topology: Topology, at: int) -> Iterator[tuple[int, int]]:
-    """Ports of a switch to others, and the stops behind them."""
-    for number, peer in enumerate(topology.switches[at].ports, start=1):
-        if peer is not None and peer.kind != "host":
-            yield number, stop_behind(topology, peer)

@@ -21,6 +21,7 @@ from detour.base.errors import DetourError
 from detour.engine.suspension import Places
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import Scheme
+from detour.fabric.fast.execution import Execution
 from detour.fabric.fast.flow_paths import FlowPath, FlowPaths
 from detour.fabric.fast.partitions import Partition, Partitions, Suspended
 from detour.fabric.fast.shares import Shares
@@ -60,7 +61,7 @@ def check_skippable(topology: Topology, scheme: Scheme) -> None:
         raise DetourError(f"steady phases are skipped where hosts have one port; {topology.spec} has planes")
 
 
-class Skipper:
+class Skipper(Execution):
     """Runs a fabric and skips what is steady."""
 
     def __init__(
@@ -71,7 +72,8 @@ class Skipper:
         Raises `DetourError`: connections share queue pairs."""
         if fabric.hs.cfg[0]["leased"]:
             raise DetourError(f"steady phases are not skipped of {fabric.count} connections, which share queue pairs")
-        self._fabric, self._error, self._placed = fabric, error, placed
+        super().__init__(fabric)
+        self._error, self._placed = error, placed
         self._paths = FlowPaths(fabric, ends)
         flows, hs = fabric.flows, fabric.hs
         self._senders, self._receivers = (np.ascontiguousarray(rows) for rows in (flows.sender, flows.receiver))
@@ -89,18 +91,14 @@ class Skipper:
         self._rates = fabric.network.link_rates()
         self._loads = np.zeros(len(self._rates))
         """of answers that are not sent, as their flows are suspended, bits a second"""
-        self.skipped = 0
-        """packets that were not simulated"""
 
     # -- running ----------------------------------------------------------------------------------------
 
     @property
     def skips(self) -> bool:
-        """Return whether something is suspended."""
         return bool(self._partitions.asleep)
 
     def run(self, until_ps: int) -> None:
-        """Executes everything until then, but for what is skipped."""
         fabric = self._fabric
         while fabric.now_ps < until_ps:
             fabric.run(min(until_ps, max(self._next_ps, fabric.now_ps)))
@@ -108,18 +106,15 @@ class Skipper:
                 self._act()
 
     def wake_all(self) -> None:
-        """Everything goes on: something is about to change, or the run is over."""
         for part in list(self._partitions.asleep):
             self._wake(part)
 
     def change(self) -> None:
-        """Routes or rates are others now; nothing is suspended."""
         self._paths.forget()
         self._rates = self._fabric.network.link_rates()
         self._partitions.renew(self._look)
 
     def count(self) -> None:
-        """Links count what they have carried by now."""
         self._count(self._partitions.asleep)
 
     def _act(self) -> None:

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What executes a run: here everything is, `skipping` leaves out what is steady."""
+
+from __future__ import annotations
+
+from detour.fabric.backends.virtual.fabric import VirtualFabric
+
+
+class Execution:
+    """Runs a fabric, all of it."""
+
+    def __init__(self, fabric: VirtualFabric) -> None:
+        self._fabric = fabric
+        self.skipped = 0
+        """packets that were not simulated"""
+
+    @property
+    def skips(self) -> bool:
+        """Return whether something is suspended."""
+        return False
+
+    def run(self, until_ps: int) -> None:
+        """Executes everything until then, but for what is skipped."""
+        self._fabric.run(until_ps)
+
+    def wake_all(self) -> None:
+        """Everything goes on: something is about to change, or the run is over."""
+
+    def change(self) -> None:
+        """Routes or rates are others now; nothing is suspended."""
+
+    def count(self) -> None:
+        """Links count what they have carried by now."""
