@@ -55,8 +55,9 @@ from detour.experiments.messages import MessageArrivals, draw, measure
 from detour.experiments.running import received
 from detour.experiments.steady import judge
 from detour.fabric.backends.virtual import scheme as schemes
-from detour.fabric.traffic.expander import ExpanderFabric, lists_of, scheme_of
+from detour.fabric.traffic.expander import ExpanderFabric, lists_of, pair_paths, path_sets, scheme_of
 from detour.hosts.addresses import to_words
+from detour.hosts.verbs.bulk import PathSets
 from detour.topo import expander
 from detour.topo.address import usid_address
 from detour.topo.expander import Expander
@@ -131,16 +132,6 @@ class Ways(NamedTuple):
     """(n, 2) (device id, port) as device * 1024 + port: of the first links of both ways"""
 
 
-class Sprays(NamedTuple):
-    """The paths among which a message's packets choose: `lists` (n, k, 2) and their `links` (n, k), the first `counts`
-    (n,) of which the first `shortest` (n,) count as shortest paths."""
-
-    lists: NDArray[np.int64]
-    links: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    shortest: NDArray[np.int64]
-
-
 class Fed(NamedTuple):
     """Messages that have arrived: `links` (n,) of the ways that were taken, how many are detours of UGAL's, and the
     bytes that had arrived when each of `RATE_INTERVALS` was over."""
@@ -158,8 +149,9 @@ def run(point: TransportPoint) -> TransportPoint:
     pairs = messages.pairs
     setting = point.setting if isinstance(point.setting, TransportSetting) else None
     carrier = TRANSPORTS[point.transport]
-    links = schemes.LinkSettings(rate_bps=RATE_BPS)
-    settings = schemes.RunSettings(links, carrier.memory, window=WINDOW, seed=point.seed)
+    settings = schemes.RunSettings(
+        schemes.LinkSettings(rate_bps=RATE_BPS), carrier.memory, window=WINDOW, seed=point.seed
+    )
     scheme = carrier.scheme(point.routing, setting)
     if point.routing == BY_SWITCHES:
         # They have a program for it, and go-back-N a receiver that reorders.
@@ -168,8 +160,9 @@ def run(point: TransportPoint) -> TransportPoint:
         scheme = replace(scheme, paths="shortest", routing=f"ugal-graph:threshold={threshold}", reorder=reorder)
     with ExpanderFabric(network, scheme, settings, queue_pairs=len(pairs)) as fabric:
         if point.routing == SPRAYING:
-            sprays = _sprays(point, network, demand, messages, pairs)
-            fabric.connect_spraying(pairs, sprays.lists, sprays.counts, sprays.shortest)
+            sets, links = _sprays(point, network, demand)
+            fabric.connect(pairs)
+            fabric.give_sets(np.arange(len(pairs)), np.array(pairs, np.int64), messages.pair, sets, "spray")
             fed = _feed(fabric, messages, point.us * US)
         else:
             ways = _ways(point, network, demand, messages, pairs)
@@ -180,29 +173,21 @@ def run(point: TransportPoint) -> TransportPoint:
         if point.routing == BY_SWITCHES:
             return _result(point, fabric, messages, *_chosen_by_switches(fabric, fed))
         if point.routing == SPRAYING:
-            links = sprays.links
+            links = links[messages.pair]
             weights = fabric.hs.candidate["packets"][fabric.flows.sender, : links.shape[1]]
         else:
             links, weights = fed.links, messages.size
         return _result(point, fabric, messages, fed, float(np.average(links, weights=weights)))
 
 
-def _sprays(
-    point: TransportPoint, network: Expander, demand: Demand, messages: MessageArrivals, pairs: list[tuple[int, int]]
-) -> Sprays:
-    """FC+ 2L's lists of every message's pair, the shortest first; which of them count as shortest says the setting."""
+def _sprays(point: TransportPoint, network: Expander, demand: Demand) -> tuple[PathSets, NDArray[np.int64]]:
+    """FC+ 2L's lists of every pair, the shortest first, and their links (pairs, lists); which of them count as shortest
+    says the setting."""
     policy = PathPolicy(point.k, LOSSLESS_PRIORITIES[SPRAYING], max_hops=FCPLUS_MAX_HOPS)
     routes = compute(network, policy, demand.pairs)
-    first, counts = routes.first[messages.pair], np.diff(routes.first)[messages.pair]
-    # Behind the last path of a pair is the first one again, which nobody looks at.
-    rows = first[:, None] + np.arange(int(counts.max())) % counts[:, None]
-    repeated = [pair for pair in pairs for _ in range(rows.shape[1])]
-    lists = lists_of(routes, repeated, rows.ravel().tolist()).reshape(*rows.shape, 2)
-    links = routes.length[rows].astype(np.int64)
-    among = np.arange(rows.shape[1]) < counts[:, None]
-    shortest = ((links == links[:, :1]) & among).sum(axis=1)
+    paths = pair_paths(routes)
     by_length = point.setting.shortest_first if isinstance(point.setting, TransportSetting) else True
-    return Sprays(lists, links, counts, shortest if by_length else counts)
+    return path_sets(routes, paths, shortest_first=by_length), paths.links
 
 
 def _chosen_by_switches(fabric: ExpanderFabric, fed: Fed) -> tuple[Fed, float]:

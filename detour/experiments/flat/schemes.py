@@ -24,7 +24,7 @@ from detour.experiments.flat.points import (
     FlatWay,
 )
 from detour.fabric.backends.virtual.scheme import SPRAY_LERP, LinkSettings, RunSettings, Scheme
-from detour.fabric.traffic.expander import ExpanderFabric, heads_of
+from detour.fabric.traffic.expander import ExpanderFabric, pair_paths, path_sets
 from detour.hosts.addresses import head_words
 from detour.hosts.verbs.bulk import PathSets
 from detour.topo.expander import Expander
@@ -127,17 +127,11 @@ class FlatFabric(ExpanderFabric):
         """The lists of the point's family for pairs of switches, (n, 2), shortest first."""
         point = self._point
         routes, shares = family_paths(point, FAMILIES[point.routing], self._network_for_lists, distinct)
-        counts = np.diff(routes.first)
-        rows = routes.first[:-1, None] + np.arange(int(counts.max())) % counts[:, None]
-        length = routes.length[rows].astype(np.int64)
-        used = np.arange(rows.shape[1]) < counts[:, None]
-        shortest = ((length == length[:, :1]) & used).sum(axis=1) if point.setting.shortest_first else counts
-        preferred = np.where(used, shares[rows] * length ** float(-point.setting.exponent), 0.0)
+        paths = pair_paths(routes)
+        preferred = np.where(paths.used, shares[paths.rows] * paths.links ** float(-point.setting.exponent), 0.0)
         turns = _TURNS * preferred / preferred.sum(axis=1, keepdims=True)
         weights = np.maximum(1, np.round(turns)).astype(np.int64)
-        some_host = np.array([hosts[0].index if hosts else -1 for hosts in self.topology.hosts_of], np.int64)
-        words, shift = heads_of(routes, np.repeat(some_host[distinct], rows.shape[1], axis=0), rows.ravel())
-        return PathSets(words.reshape(*rows.shape, 2), shift.reshape(rows.shape), weights, counts, shortest)
+        return path_sets(routes, paths, shortest_first=point.setting.shortest_first, weights=weights)
 
 
 def family_paths(point: FlatWay, family: str, network: Expander, pairs: Int32Array) -> WeightedRoutes:

@@ -13,11 +13,11 @@ by shortest paths, in a priority of their own that PFC never pauses.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from detour.base.arrays import Int64Array
+from detour.base.arrays import BoolArray, Int64Array
 from detour.base.errors import DetourError
 from detour.control import schema
 from detour.control.entries import Plan
@@ -92,6 +92,47 @@ def heads_of(routes: ExpanderRoutes, pairs: Int64Array, rows: Int64Array) -> tup
     return heads[place, :2], heads[place, 2]
 
 
+class PairPaths(NamedTuple):
+    """The paths of all pairs side by side, the shortest first; behind the last of a pair comes its first one again."""
+
+    rows: Int64Array
+    """(pairs, most paths of a pair) of `ExpanderRoutes`"""
+    links: Int64Array
+    """as `rows`"""
+    counts: Int64Array
+    """(pairs,)"""
+    shortest: Int64Array
+    """(pairs,) how many have the least links"""
+
+    @property
+    def used(self) -> BoolArray:
+        """As `rows`: True for each path of a pair, False behind the last one."""
+        return np.arange(self.rows.shape[1]) < self.counts[:, None]
+
+
+def pair_paths(routes: ExpanderRoutes) -> PairPaths:
+    """The paths of each of the routes' pairs."""
+    counts = np.diff(routes.first)
+    rows = routes.first[:-1, None] + np.arange(int(counts.max())) % counts[:, None]
+    links = routes.length[rows].astype(np.int64)
+    paths = PairPaths(rows, links, counts, counts)
+    return paths._replace(shortest=((links == links[:, :1]) & paths.used).sum(axis=1))
+
+
+def path_sets(
+    routes: ExpanderRoutes, paths: PairPaths, *, shortest_first: bool, weights: Int64Array | int = 1
+) -> PathSets:
+    """The uSID lists of each pair's paths. `shortest_first`: only those with the least links count as shortest paths,
+    else all. `weights`: as `paths.rows`. Raises DetourError: a path needs more than six uSIDs."""
+    some_host = np.array([hosts[0].index if hosts else -1 for hosts in routes.network.topology.hosts_of], np.int64)
+    shape = paths.rows.shape
+    words, shift = heads_of(routes, np.repeat(some_host[routes.pairs], shape[1], axis=0), paths.rows.ravel())
+    return PathSets(
+        words.reshape(*shape, 2), shift.reshape(shape), np.broadcast_to(np.asarray(weights, np.int64), shape),
+        paths.counts, paths.shortest if shortest_first else paths.counts,
+    )  # fmt: skip
+
+
 def lists_anew(
     routes: ExpanderRoutes, pairs: Sequence[HostPair], rows: Sequence[int], lists: Int64Array, failures: Failures
 ) -> Int64Array:
@@ -139,14 +180,6 @@ class ExpanderFabric(VirtualFabric):
         """Gives the connections, which are those of `pairs`, the paths of `lists_of`."""
         self._finals = self._final_words(pairs)
         self.lead(lists)
-
-    def connect_spraying(
-        self, pairs: Sequence[HostPair], lists: Int64Array, counts: Int64Array, shortest: Int64Array
-    ) -> None:
-        """Connections of which every packet takes a list of its own (`hosts.paths.spray`); instead of `connect_routed`.
-        Raises DetourError: see `spray`."""
-        self.connect(pairs)
-        self.spray(np.arange(len(pairs)), pairs, lists, counts, shortest)
 
     def spray(
         self,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -26,8 +27,8 @@ from detour.experiments.fcplus.tables import transport_rows
 from detour.experiments.messages import draw
 from detour.fabric.backends.virtual.scheme import LinkSettings, RunSettings
 from detour.fabric.traffic.expander import ExpanderFabric, lists_of
+from detour.hosts.verbs.bulk import PathSets
 from detour.topo import expander
-from detour.topo.topology import HostPair
 
 
 def point(
@@ -115,54 +116,73 @@ def test_shallow_memory_drops_and_all_arrives_nonetheless() -> None:
 # -- SprayLERP --------------------------------------------------------------------------------------------
 
 
-def sprayed(first: bool) -> tuple[transports.Sprays, ExpanderRoutes, np.ndarray, list[HostPair]]:
+class Sprayed(NamedTuple):
+    """FC+'s lists of a fabric's pairs of switches, and messages with the pair of each."""
+
+    routes: ExpanderRoutes
+    sets: PathSets
+    links: np.ndarray
+    pair_of: np.ndarray
+    ends: np.ndarray
+
+
+def sprayed(first: bool) -> Sprayed:
     network = expander.fcplus(24, 10, hosts=2)
     demand = demand_of("near-worst", network, 1)
     messages = draw(network, demand, 0.5, RATE_BPS, 400 * US, "equal", 1)
-    pairs = list(zip(messages.source.tolist(), messages.target.tolist(), strict=True))
     setting = TransportSetting("dctcp", (40_000,), shortest_first=first)
-    sprays = transports._sprays(point("SprayLERP", setting=setting), network, demand, messages, pairs)
-    return sprays, compute(network, PathPolicy(8, 2, max_hops=5), demand.pairs), messages.pair, pairs
+    sets, links = transports._sprays(point("SprayLERP", setting=setting), network, demand)
+    routes = compute(network, PathPolicy(8, 2, max_hops=5), demand.pairs)
+    return Sprayed(routes, sets, links, messages.pair, np.stack([messages.source, messages.target], axis=1))
 
 
 def test_packets_choose_among_the_lists_of_their_pair() -> None:
-    sprays, routes, pair_of, pairs = sprayed(first=True)
+    routes, sets, links, pair_of, ends = sprayed(first=True)
+    nodes = np.array([host.node_id for host in routes.network.topology.hosts])
+    lists = sets.lists(pair_of, nodes[ends[:, 1]])
     for k, pair in enumerate(pair_of.tolist()):
         rows = range(int(routes.first[pair]), int(routes.first[pair + 1]))
-        assert sprays.counts[k] == len(rows)
-        assert sprays.lists[k, : len(rows)].tolist() == lists_of(routes, [pairs[k]] * len(rows), rows).tolist()
+        assert sets.counts[pair] == len(rows)
+        assert lists[k, : len(rows)].tolist() == lists_of(routes, [tuple(ends[k])] * len(rows), rows).tolist()
         lengths = routes.length[rows.start : rows.stop].tolist()
-        assert sprays.links[k, : len(rows)].tolist() == lengths == sorted(lengths)
-        assert sprays.shortest[k] == lengths.count(lengths[0])
-    assert (sprays.shortest < sprays.counts).any()
-    alike = sprayed(first=False)[0]
+        assert links[pair, : len(rows)].tolist() == lengths == sorted(lengths)
+        assert sets.shortest[pair] == lengths.count(lengths[0])
+    assert (sets.shortest < sets.counts).any()
+    alike = sprayed(first=False).sets
     assert (alike.shortest == alike.counts).all()
 
 
+def one_message(case: Sprayed, transport: str, settings: RunSettings) -> ExpanderFabric:
+    scheme = transports.TRANSPORTS[transport].scheme("SprayLERP", None)
+    fabric = ExpanderFabric(case.routes.network, scheme, settings, queue_pairs=1)
+    fabric.connect([tuple(case.ends[0].tolist())])
+    return fabric
+
+
 def test_a_message_is_spread_over_several_of_its_lists() -> None:
-    sprays, routes, _, pairs = sprayed(first=False)
-    settings = RunSettings(LinkSettings(rate_bps=RATE_BPS), seed=1)
-    scheme = transports.TRANSPORTS["lossless"].scheme("SprayLERP", None)
-    with ExpanderFabric(routes.network, scheme, settings, queue_pairs=1) as fabric:
-        fabric.connect_spraying(pairs[:1], sprays.lists[:1], sprays.counts[:1], sprays.shortest[:1])
+    case = sprayed(first=False)
+    with one_message(case, "lossless", RunSettings(LinkSettings(rate_bps=RATE_BPS), seed=1)) as fabric:
+        fabric.give_sets(np.arange(1), case.ends[:1], case.pair_of[:1], case.sets, "spray")
         fabric.send(500_000)
         fabric.run(1000 * US)
         assert fabric.unfinished() == 0
-        packets = fabric.hs.candidate["packets"][fabric.flows.sender[0]]
+        packets, count = fabric.hs.candidate["packets"][fabric.flows.sender[0]], case.sets.counts[case.pair_of[0]]
         assert packets.sum() == 500
-        assert (packets[: sprays.counts[0]] > 0).sum() > 4
-        assert packets[sprays.counts[0] :].sum() == 0
+        assert (packets[:count] > 0).sum() > 4
+        assert packets[count:].sum() == 0
 
 
 def test_more_lists_than_hosts_have_room_for_are_refused() -> None:
-    sprays, routes, _, pairs = sprayed(first=False)
-    wide = np.repeat(sprays.lists[:1], 5, axis=1)
-    scheme = transports.TRANSPORTS["lossy"].scheme("SprayLERP", None)
+    case = sprayed(first=False)
+    sets = case.sets._replace(
+        words=np.repeat(case.sets.words, 5, axis=1), shift=np.repeat(case.sets.shift, 5, axis=1),
+        weights=np.repeat(case.sets.weights, 5, axis=1),
+    )  # fmt: skip
     with (
-        ExpanderFabric(routes.network, scheme, RunSettings(), queue_pairs=1) as fabric,
+        one_message(case, "lossy", RunSettings()) as fabric,
         pytest.raises(DetourError, match="40 paths of a connection; hosts have room for 32"),
     ):
-        fabric.connect_spraying(pairs[:1], wide, sprays.counts[:1], sprays.shortest[:1])
+        fabric.give_sets(np.arange(1), case.ends[:1], case.pair_of[:1], sets, "spray")
 
 
 # -- settings ---------------------------------------------------------------------------------------------
