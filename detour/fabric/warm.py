@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from importlib.metadata import entry_points
+from itertools import chain
 from typing import Any
 
 from detour.base.native import build_side_by_side
@@ -37,11 +38,13 @@ def warm(progress: Progress = silent) -> dict[str, Any]:
     DetourError: something cannot be built."""
     COMPILING.hush()
     began, done = time.monotonic(), list[dict[str, Any]]()
+    cached = [part for part in ALL_PARTS if part.cached]
     brought = ((point.name, point.value) for point in entry_points(group="detour.native_parts"))
-    parts = [*((part.name, *part.modules) for part in ALL_PARTS), *brought]
+    missing = [*((part.name, *part.modules) for part in ALL_PARTS if part not in cached), *brought]
     progress("native code: building what is not in the cache")
-    for part in build_side_by_side(parts):
-        done.append(part)
-        state = "cached" if part["cached"] else f"built in {part['seconds']:.0f} s"
-        progress(f"native code, {len(done)} of {len(parts)} parts: {part['name']} {state}")
+    reports = chain((part.report(0, 0) for part in cached), build_side_by_side(missing))
+    for report in reports:
+        done.append(report)
+        state = "cached" if report["cached"] else f"built in {report['seconds']:.0f} s"
+        progress(f"native code, {len(done)} of {len(cached) + len(missing)} parts: {report['name']} {state}")
     return {"parts": done, "seconds": round(time.monotonic() - began, 3)}
