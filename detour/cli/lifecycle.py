@@ -258,7 +258,7 @@ def _warm(options: argparse.Namespace) -> None:
     from detour.fabric.warm import warm
 
     with shown_progress(options.json, log=True) as progress:
-        warmed = warm(progress)
+        warmed = warm(progress, only_missing=not options.json)
     if options.json:
         print(json.dumps(warmed))
 

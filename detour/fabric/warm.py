@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from importlib.metadata import entry_points
-from itertools import chain
 from typing import Any
 
 from detour.base.native import build_side_by_side
@@ -33,18 +32,18 @@ ALL_PARTS = (
 """the largest ones first"""
 
 
-def warm(progress: Progress = silent) -> dict[str, Any]:
-    """Builds what is not in the cache. Returns `seconds`, and of each of the `parts` what its builder says. Raises
-    DetourError: something cannot be built."""
+def warm(progress: Progress = silent, *, only_missing: bool = False) -> dict[str, Any]:
+    """Builds what is not in the cache. Returns `seconds`, and of each of the `parts` what its builder says;
+    `only_missing`: no builder is started for what is in the cache, and nothing said of it. Raises DetourError:
+    something cannot be built."""
     COMPILING.hush()
     began, done = time.monotonic(), list[dict[str, Any]]()
-    cached = [part for part in ALL_PARTS if part.cached]
     brought = ((point.name, point.value) for point in entry_points(group="detour.native_parts"))
-    missing = [*((part.name, *part.modules) for part in ALL_PARTS if part not in cached), *brought]
+    own = ((part.name, *part.modules) for part in ALL_PARTS if not (only_missing and part.cached))
+    parts = [*own, *brought]
     progress("native code: building what is not in the cache")
-    reports = chain((part.report(0, 0) for part in cached), build_side_by_side(missing))
-    for report in reports:
-        done.append(report)
-        state = "cached" if report["cached"] else f"built in {report['seconds']:.0f} s"
-        progress(f"native code, {len(done)} of {len(cached) + len(missing)} parts: {report['name']} {state}")
+    for part in build_side_by_side(parts):
+        done.append(part)
+        state = "cached" if part["cached"] else f"built in {part['seconds']:.0f} s"
+        progress(f"native code, {len(done)} of {len(parts)} parts: {part['name']} {state}")
     return {"parts": done, "seconds": round(time.monotonic() - began, 3)}

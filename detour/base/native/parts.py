@@ -183,11 +183,6 @@ class Part:
         """Return whether it need not be built."""
         return stored(self.files) is not None
 
-    def report(self, seconds: float, cpu_seconds: float) -> dict[str, Any]:
-        """Return what is said of a part that was built in `seconds`, or found in the cache."""
-        times = {"seconds": round(seconds, 3), "cpu_seconds": round(cpu_seconds, 3)}
-        return {"name": self.name, "functions": self.functions, **times, "cached": not self.was_built}
-
 
 class LocalPart(Part):
     """A part that can only be built in this process: its entries are not found by importing a module."""
