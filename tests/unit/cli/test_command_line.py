@@ -288,6 +288,13 @@ def test_help_has_every_command_in_one_group():
     assert "\nplanning:\n  topo " in cli.make_parser().format_help()
 
 
+@pytest.mark.parametrize("name", sorted(commands_of(cli.make_parser())))
+def test_a_command_needs_only_its_own_module(name):
+    alone = commands_of(cli.make_parser(name))
+    assert name in alone
+    assert name in cli._OWN or len(alone) < len(commands_of(cli.make_parser())) / 2
+
+
 def test_help_and_version(capsys):
     for line in ("--help", "send --help", "--version"):
         with pytest.raises(SystemExit) as exit_:
