@@ -244,18 +244,28 @@ class _Graph:
         self._skip(table, hit)
 
     def _choose(self, profile: ActionProfileIr, slot: int, group: Value, member: str, empty: str) -> None:
-        """Member hash % size of the group, as BMv2: the hash is cut to 32 bits first."""
-        ctx, f = self.ctx, self.ctx.f
-        assert profile.selector is not None
+        """Member hash % size of the group, as BMv2: the hash is cut to 32 bits first. A group's only member needs no
+        hash."""
+        ctx, f, selector = self.ctx, self.ctx.f, profile.selector
+        assert selector is not None
         row = f.at(ctx.slot(slot + slots.PROFILE_GROUPS), f.shl(f.resize(group, 64), 4))
         size = f.load(64, f.at(row, 8), 8)
         some = f.block("some")
         f.branch(f.compare("eq", size, const(64, 0)), empty, some)
         f.enter(some)
-        h = hash_of(ctx, profile.selector.algorithm, profile.selector.inputs)
-        n = f.raw("urem", f.resize(h, 32), f.resize(size, 32))
-        if ctx.trace:
-            facts = {"profile": profile.name, "algorithm": profile.selector.algorithm}
-            n = ctx.trace.choice(f, "selector", f.resize(n, 64), size, **facts)
-        at = f.op("add", f.load(64, row, 8), f.resize(n, 64))
+        number = f.variable(64)
+
+        def draw() -> None:
+            h = hash_of(ctx, selector.algorithm, selector.inputs)
+            n = f.raw("urem", f.resize(h, 32), f.resize(size, 32))
+            if ctx.trace:
+                facts = {"profile": profile.name, "algorithm": selector.algorithm}
+                n = ctx.trace.choice(f, "selector", f.resize(n, 64), size, **facts)
+            f.store(f.resize(n, 64), number, 8)
+
+        if ctx.trace or selector.algorithm == "random":  # it moves the switch's generator on
+            draw()
+        else:
+            ctx.when(f.compare("ne", size, const(64, 1)), draw)
+        at = f.op("add", f.load(64, row, 8), f.load(64, number, 8))
         f.store(f.load(64, f.at(ctx.slot(slot + slots.GROUP_MEMBERS), f.shl(at, 3)), 8), member, 8)
