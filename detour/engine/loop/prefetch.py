@@ -2,7 +2,8 @@
 """Before a node runs its window: prefetches into the cache what its pending events will touch.
 
 One event leads from its entity to a channel or a port, from there to a packet, and on to the packet's bytes: each step
-would wait for memory. All events of a node take every step together instead, so that their waits overlap.
+would wait for memory. All events of a node take every step together instead, so that their waits overlap. (Steps of
+several nodes by turns gain nothing more: so many lines at once are what memory is limited by.)
 """
 
 from __future__ import annotations

@@ -44,6 +44,9 @@ ONLY = int64(0)
 EVENTS_AT_ONCE = 128
 """Events between two looks at what else there is to do."""
 
+_FEW_NODES = int64(64)
+"""whose state stays in the cache from one window to the next, so that asking for it takes longer than it saves"""
+
 _NEVER = int64(-1)
 
 _AHEAD = 8
@@ -167,7 +170,8 @@ def _run_nodes(g: LoopGlobals, side: int, end: int, backwards: bool) -> int:
         time = heap.first_time(g, node)
         if time < end:
             before, begun = g.events, 0 if g.measured == 0 else wall_ns(g)
-            prefetch.prefetch_node(g, node, end)
+            if g.node_count > _FEW_NODES:
+                prefetch.prefetch_node(g, node, end)
             while time < end:
                 step(g, node)
                 time = heap.first_time(g, node)
