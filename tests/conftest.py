@@ -35,6 +35,9 @@ hypothesis.settings.load_profile("repeatable")
 _HOME_OF_FABRICS = "XDG_RUNTIME_DIR"
 
 
+_SHARING_NOTHING = ("tests/unit/test_shown_commands.py",)
+"""files whose tests each take seconds, in processes of their own"""
+
 pytest_plugins = ["pytester"]
 COLLECTED = pytest.StashKey[Collector]()
 
@@ -105,6 +108,22 @@ def _coverage_of_workers(file: Path) -> list[Path]:
 def pytest_xdist_auto_num_workers() -> int:
     """Half as many again as there are processors: for a third of its time a test waits for others."""
     return cores() * 3 // 2
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadfile`: files whose tests share nothing are not kept on one worker, which would be the last to
+    end."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return nodeid if file in _SHARING_NOTHING else file
+
+    return Scheduling(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:
