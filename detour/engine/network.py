@@ -752,23 +752,10 @@ class Network:
 
     # -- flows that are suspended -------------------------------------------------------------------------
 
-    @_between_slices
-    def take_frames(
-        self, places: suspension.Places, marks: UInt8Array, first: int, mask: int
-    ) -> suspension.SuspendedFrames:
-        """See `suspension.take_frames`."""
-        return suspension.take_frames(self._memory, places, marks, first, mask)
-
-    @_between_slices
-    def put_frames(self, suspended: suspension.SuspendedFrames, elapsed_ps: int) -> None:
-        """See `suspension.put_frames`."""
-        suspension.put_frames(self._memory, suspended, elapsed_ps)
-
     frame_places = _in_turn(suspension.frame_places)
     link_delays = _in_turn(suspension.link_delays)
     link_rates = _in_turn(suspension.link_rates)
-    set_link_rates = _in_turn(suspension.set_link_rates)
-    credit_frames = _in_turn(suspension.credit_frames)
+    loop_address = _in_turn(suspension.loop_address)
 
     def socket_stats(self) -> dict[str, Any]:
         """NumPy arrays, one element a socket or interface, with `device_id` and `port` that it is attached to."""

@@ -11,9 +11,8 @@ from detour.base.native import build_side_by_side
 from detour.base.progress import COMPILING, Progress, silent
 from detour.control.native import COLOURING, EXPANDER, FORS_PART, PLACEMENT, VERIFIER
 from detour.engine.loop.entry import LOOP
-from detour.engine.suspension import SUSPENSION
 from detour.engine.trace.matching import MATCHING
-from detour.fabric.fast.steadiness import STEADINESS
+from detour.fabric.fast.looks import FAST
 from detour.fabric.monitoring.windows import FLOW_WINDOWS
 from detour.fabric.workloads.tasks import TASK_GRAPHS
 from detour.hosts.cc.built_in import CONGESTION
@@ -22,12 +21,11 @@ from detour.hosts.frames.sample import FRAMES
 from detour.hosts.ip.stack import IP
 from detour.hosts.paths.built_in import PATH_SCHEMES
 from detour.hosts.rdma import RDMA
-from detour.hosts.suspension import SUSPENDED_QPS
 from detour.hosts.transport.built_in import TRANSPORTS
 
 ALL_PARTS = (
     EXPANDER, RDMA, IP, FORS_PART, PLACEMENT, LOOP, PATH_SCHEMES, TRANSPORTS, CONGESTION, VERIFIER, COLOURING, FRAMES,
-    MATCHING, FLOW_WINDOWS, DRIVER, TASK_GRAPHS, SUSPENSION, SUSPENDED_QPS, STEADINESS,
+    MATCHING, FLOW_WINDOWS, DRIVER, TASK_GRAPHS, FAST,
 )  # fmt: skip
 """the largest ones first"""
 

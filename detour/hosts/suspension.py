@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows that are suspended for a while, as if it had not passed, and then have sent more than they did.
+"""A flow that is suspended for a while, as if it had not passed, and then has sent more than it did.
 
 A suspended sender has no window, no timer and no place in its NIC's round; answers that wait to be sent to it are kept.
 When it is resumed what it is said to have sent meanwhile is cut out of its message: the rest is the same message, only
 shorter, so that sequence numbers and frames stay what they are. Its payload is copied from memory to memory.
 
-Only for senders that do not spray, between two slices of the loop.
+Only between two slices of the loop.
 """
 
 from __future__ import annotations
 
-from detour.base.arrays import Floats1, Int64s1, Int64s2
 from detour.base.jit import inner, int64
 from detour.base.memory import load8, move_bytes
-from detour.base.native import Part
-from detour.base.pointers import record_address
+from detour.base.pointers import record_address, record_by_address
+from detour.base.structs import Int64, NativeRecord
 from detour.hosts import nic, timers
 from detour.hosts.records import ControlMessage, QueuePair, WorkRequest
 from detour.hosts.rows import (
@@ -28,45 +27,45 @@ from detour.hosts.rows import (
     slot_row,
     wqe_row,
 )
-from detour.hosts.state import MAX_TIME, NIL, SLOT_FLIGHT, Handle, hosts_at
+from detour.hosts.state import MAX_TIME, NIL, SLOT_FLIGHT, Handle
 from detour.hosts.transport import sender
-
-SUSPENDED_QPS = Part("suspended", __name__)
 
 _CTL_BYTES = ControlMessage.dtype.itemsize
 _IN_ORDER = int64(0)
 
 
-@SUSPENDED_QPS.entry
-def look(
-    state: int, senders: Int64s1, una: Int64s1, flying: Int64s1, trouble: Int64s1, busy: Int64s1, changed: Int64s1
-) -> int:
-    """What senders have: the first packet that is not acknowledged, packets in flight, losses and timeouts so far, and
-    whether something is left of a message. Returns how many are busy that were not or the other way round; `changed`:
-    which."""
-    hs, count = hosts_at(state, 0), 0
-    for k in range(len(senders)):
-        q = qp_row(hs, senders[k])
-        una[k] = q.snd_una
-        is_busy = int64(q.snd_una < q.snd_end)
-        if is_busy:
-            flying[k] = q.inflight
-            trouble[k] = q.st_lost + q.st_rtos + q.st_retransmitted
-        if is_busy != busy[k]:
-            busy[k] = is_busy
-            changed[count] = k
-            count += 1
-    return count
+class KeptAnswer(ControlMessage):
+    """A control message that waits until its connection is resumed."""
+
+    owner: Int64  # the host that is to send it
+    next: Int64  # row of the one behind it, or of the next free row; -1: none
 
 
-@SUSPENDED_QPS.entry
-def unsent(state: int, senders: Int64s1, left: Int64s1) -> None:
-    """Packets of the message that each sends that were not sent yet."""
-    hs = hosts_at(state, 0)
-    for k in range(len(senders)):
-        q = qp_row(hs, senders[k])
-        w = _current(hs, senders[k], q)
-        left[k] = w.first + w.packets - q.snd_nxt
+class AnswerTable(NativeRecord):
+    """Where such messages are kept; `marks` as in `engine.loop.suspension`."""
+
+    rows: Int64  # address
+    free: Int64  # the first free row; -1: none
+    marks: Int64
+
+
+class AnswerChain(NativeRecord):
+    """Messages that are kept together: the first, the last, how many."""
+
+    head: Int64
+    tail: Int64
+    count: Int64
+
+
+answer_at = record_by_address(KeptAnswer)
+
+
+@inner
+def unsent(hs: Handle, i: int) -> int:
+    """Packets of the message that a sender sends that were not sent yet."""
+    q = qp_row(hs, i)
+    w = _current(hs, i, q)
+    return w.first + w.packets - q.snd_nxt
 
 
 @inner
@@ -75,55 +74,70 @@ def _current(hs: Handle, i: int, q: QueuePair) -> WorkRequest:
     return wqe_row(hs, i, q.sq_nxt & (cfg_row(hs).sq_depth - 1))
 
 
-@SUSPENDED_QPS.entry
-def suspend(state: int, senders: Int64s1, windows: Floats1, marks: int, hosts: Int64s1, kept: int, room: int) -> int:
-    """Suspends senders, whose windows are returned, and takes the answers that wait to be sent at `hosts` by QPs with
-    a mark (a byte each): returns how many of `room` entries at `kept`."""
-    hs = hosts_at(state, 0)
-    for k in range(len(senders)):
-        q = qp_row(hs, senders[k])
-        windows[k] = q.cwnd
-        q.cwnd = 0.0
-        timers.remove(hs, q)
-        nic.deactivate(hs, senders[k], q)
-    count = 0
-    for k in range(len(hosts)):
-        ring = host_row(hs, hosts[k]).ctl
-        for number in range(ring.head, ring.tail):
-            m = ctl_row(hs, hosts[k], number & (cfg_row(hs).control_depth - 1))
-            if m.kind != nic.CTL_NONE and load8(marks + m.qp) != 0 and count < room:
-                move_bytes(kept + count * _CTL_BYTES, record_address(m), _CTL_BYTES)
-                m.kind = nic.CTL_NONE
-                count += 1
-    return count
+@inner
+def suspend(hs: Handle, i: int) -> float:
+    """Suspends a sender and returns its window."""
+    q = qp_row(hs, i)
+    window = q.cwnd
+    q.cwnd = 0.0
+    timers.remove(hs, q)
+    nic.deactivate(hs, i, q)
+    return window
 
 
-@SUSPENDED_QPS.entry
-def resume(
-    state: int, senders: Int64s1, receivers: Int64s1, windows: Floats1, gained: Int64s2, elapsed: int, kept: int,
-    owners: Int64s1,
-) -> None:  # fmt: skip
-    """Resumes senders after `elapsed` ps. `gained`: of each the packets that it has sent, how many of them were marked,
-    their delays in queues (ticks), and how many brought those. `owners`: hosts of the answers that were kept."""
-    hs = hosts_at(state, 0)
-    for k in range(len(senders)):
-        i = senders[k]
-        q, r = qp_row(hs, i), qp_row(hs, receivers[k])
-        _shift(hs, i, q, elapsed)
-        if gained[k, 0] > 0:
-            _cut(hs, i, q, gained[k, 0])
-            candidate_row(hs, i, q.cand).packets += gained[k, 0]
-            _credit(hs, q, r, gained[k, 0], gained[k, 1], gained[k, 2], gained[k, 3])
-        q.cwnd = windows[k]
-        when = sender.deadline(hs, i, q)
-        if when < MAX_TIME:
-            timers.advance(hs, i, q, when)
-        if sender.can_send(hs, q):
-            nic.activate(hs, i, q)
-    for k in range(len(owners)):
-        index = nic.push_control(hs, owners[k])
-        if index != NIL:
-            move_bytes(record_address(ctl_row(hs, owners[k], index)), kept + k * _CTL_BYTES, _CTL_BYTES)
+@inner
+def take_answers(hs: Handle, host: int, table: AnswerTable, chain: AnswerChain) -> None:
+    """Takes the answers that wait to be sent at a host by QPs with a mark."""
+    ring = host_row(hs, host).ctl
+    for number in range(ring.head, ring.tail):
+        m = ctl_row(hs, host, number & (cfg_row(hs).control_depth - 1))
+        if m.kind == nic.CTL_NONE or load8(table.marks + m.qp) == 0 or table.free < 0:
+            continue
+        index = table.free
+        row = answer_at(table.rows, index)
+        table.free = row.next
+        move_bytes(record_address(row), record_address(m), _CTL_BYTES)
+        m.kind = nic.CTL_NONE
+        row.owner = host
+        row.next = NIL
+        if chain.count == 0:
+            chain.head = index
+        else:
+            answer_at(table.rows, chain.tail).next = index
+        chain.tail = index
+        chain.count += 1
+
+
+@inner
+def put_answers(hs: Handle, table: AnswerTable, chain: AnswerChain) -> None:
+    """Puts them back."""
+    index = chain.head
+    for _ in range(chain.count):
+        row = answer_at(table.rows, index)
+        place = nic.push_control(hs, row.owner)
+        if place != NIL:
+            move_bytes(record_address(ctl_row(hs, row.owner, place)), record_address(row), _CTL_BYTES)
+        following = row.next
+        row.next = table.free
+        table.free = index
+        index = following
+    chain.count = 0
+
+
+@inner
+def resume(hs: Handle, i: int, window: float, packets: int, elapsed: int) -> None:
+    """Resumes a sender after `elapsed` ps in which it has sent `packets`."""
+    q = qp_row(hs, i)
+    _shift(hs, i, q, elapsed)
+    if packets > 0:
+        _cut(hs, i, q, packets)
+        candidate_row(hs, i, q.cand).packets += packets
+    q.cwnd = window
+    when = sender.deadline(hs, i, q)
+    if when < MAX_TIME:
+        timers.advance(hs, i, q, when)
+    if sender.can_send(hs, q):
+        nic.activate(hs, i, q)
 
 
 @inner
@@ -162,9 +176,10 @@ def _cut(hs: Handle, i: int, q: QueuePair, packets: int) -> None:
 
 
 @inner
-def _credit(hs: Handle, q: QueuePair, r: QueuePair, packets: int, marked: int, delay: int, samples: int) -> None:
-    """Counts packets that were not sent as sent and received."""
-    size = packets * cfg_row(hs).payload
+def credit(hs: Handle, i: int, j: int, packets: int, marked: int, delay: int, samples: int) -> None:
+    """Counts packets that were not sent as sent by QP `i` and received by QP `j`; how many of them were marked, their
+    delays in queues (ticks), and how many brought those."""
+    q, r, size = qp_row(hs, i), qp_row(hs, j), packets * cfg_row(hs).payload
     q.st_packets += packets
     q.st_bytes += size
     q.st_ecn_marked += marked

@@ -1,29 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of some flows are taken out of the network, wherever they are, and come back as they were (`engine.suspension`
-says what for). Between two slices only.
+"""Frames of some flows that leave the network for a while, wherever they are, and come back as if it had not passed.
+Between two slices only.
 
-A flow's frames are known by the destination QP in their BTH.
+A flow's frames are known by the destination QP in their BTH. Those that are taken are rows of a table, chained in the
+order in which they were taken.
 """
 
 from __future__ import annotations
 
-from detour.base.arrays import Int64s1, Int64s2
 from detour.base.jit import inner, int64
 from detour.base.memory import load16be, load32be
-from detour.base.native import Part
+from detour.base.pointers import record_by_address
+from detour.base.structs import Int64, NativeRecord
 from detour.engine.loop import channels, heap, pool, queues, switch
-from detour.engine.loop.layout import LoopGlobals
-from detour.engine.loop.native import channel_at, global_at, load8, phv_at, port_at, queue_at, slot_at
+from detour.engine.loop.layout import TO_HOST, TO_PORT, LoopGlobals
+from detour.engine.loop.native import channel_at, load8, nic_at, phv_at, port_at, queue_at, slot_at
 from detour.hosts.frames.sizes import ETHERNET, IPV6, UDP
 
-SUSPENSION = Part("suspension", __name__)
 
-FIELDS = 4
-"""of a frame that was taken: its slot, its place, its priority there (-1: the place is a channel, else a port), and how
-long it still takes to arrive"""
-_SLOT, _PLACE, _PRIORITY, _LEFT = range(FIELDS)
+class TakenFrame(NativeRecord):
+    """A frame that was taken: its slot, its place, its priority there (-1: the place is a channel, else a port), and
+    how long it still takes to arrive."""
+
+    slot: Int64
+    place: Int64
+    priority: Int64
+    left: Int64
+    next: Int64  # row of the one that was taken after it, or of the next free row; -1: none
+
+
+class FrameTable(NativeRecord):
+    """Where taken frames are kept. `marks`: address of a byte for each QP, which says whether its frames are taken; the
+    number on the wire of the QP of row i is `first_qpn` + i, above `qpn_mask` anything."""
+
+    rows: Int64  # address
+    free: Int64  # the first free row; -1: none
+    marks: Int64
+    first_qpn: Int64
+    qpn_mask: Int64
+
+
+class FrameChain(NativeRecord):
+    """Frames that were taken together: the first, the last, how many."""
+
+    head: Int64
+    tail: Int64
+    count: Int64
+
+
+frame_at = record_by_address(TakenFrame)
+
 _ON_CHANNEL = int64(-1)
-
+_NONE = int64(-1)
 _OPTION = 8
 _TYPE_IPV6, _HOP_BY_HOP, _IN_IPV6, _IN_UDP, _PORT_ROCE = 0x86DD, 0, 41, 17, 4791
 _NOBODY = int64(-1)
@@ -48,31 +76,42 @@ def _destination(frame: int) -> int:
 
 
 @inner()
-def _is_marked(g: LoopGlobals, slot: int, marks: int, first: int, mask: int) -> bool:
-    """Return whether a frame is for a QP that is marked: `marks` has a byte for each row."""
+def _is_taken(g: LoopGlobals, table: FrameTable, slot: int) -> bool:
+    """Return whether a frame is for a QP that is marked, and the table has room for it."""
     number = _destination(pool.address(g, slot))
-    return number >= first and load8(marks + ((number - first) & mask)) != 0
+    if number < table.first_qpn or table.free < 0:
+        return False
+    return load8(table.marks + ((number - table.first_qpn) & table.qpn_mask)) != 0
 
 
 @inner()
-def _note(taken: Int64s2, count: int, slot: int, place: int, priority: int, left: int) -> None:
-    taken[count, _SLOT] = slot
-    taken[count, _PLACE] = place
-    taken[count, _PRIORITY] = priority
-    taken[count, _LEFT] = left
+def _note(table: FrameTable, chain: FrameChain, slot: int, place: int, priority: int, left: int) -> None:
+    index = table.free
+    row = frame_at(table.rows, index)
+    table.free = row.next
+    row.slot = slot
+    row.place = place
+    row.priority = priority
+    row.left = left
+    row.next = _NONE
+    if chain.count == 0:
+        chain.head = index
+    else:
+        frame_at(table.rows, chain.tail).next = index
+    chain.tail = index
+    chain.count += 1
 
 
 @inner()
-def _take_off(g: LoopGlobals, index: int, marks: int, first: int, mask: int, taken: Int64s2, count: int) -> int:
-    """Take the frames of marked QPs off a channel; returns how many frames are taken by now."""
+def take_off_channel(g: LoopGlobals, index: int, table: FrameTable, chain: FrameChain) -> None:
+    """Takes the frames of marked QPs off a channel."""
     channel = channel_at(g.channels, index)
     slot, before, had = channel.head, int64(-1), channel.count
     for _ in range(had):
         frame = slot_at(g.slots, slot)
         following = frame.next
-        if _is_marked(g, slot, marks, first, mask):
-            _note(taken, count, slot, index, _ON_CHANNEL, frame.time - g.now)
-            count += 1
+        if _is_taken(g, table, slot):
+            _note(table, chain, slot, index, _ON_CHANNEL, frame.time - g.now)
             channel.count -= 1
             if before < 0:
                 channel.head = following
@@ -87,48 +126,53 @@ def _take_off(g: LoopGlobals, index: int, marks: int, first: int, mask: int, tak
     elif channel.count != had:
         slot_at(g.slots, before).next = -1
         heap.schedule(g, channel.entity, slot_at(g.slots, channel.head).time)
-    return count
 
 
 @inner()
-def _take_out(g: LoopGlobals, index: int, marks: int, first: int, mask: int, taken: Int64s2, count: int) -> int:
-    """The same for the queues of a port."""
+def take_out_of_port(g: LoopGlobals, index: int, table: FrameTable, chain: FrameChain) -> None:
+    """Takes them out of the queues of a port."""
     port = port_at(g.ports, index)
     for priority in range(port.priorities):
         for _ in range(queue_at(g.queues, port.queues + priority).packets):
             slot = queues.dequeue(g, index, priority)
-            if _is_marked(g, slot, marks, first, mask):
-                _note(taken, count, slot, index, priority, int64(0))
-                count += 1
+            if _is_taken(g, table, slot):
+                _note(table, chain, slot, index, int64(priority), int64(0))
             else:
                 queues.enqueue(g, index, priority, slot)
-    return count
 
 
-@SUSPENSION.entry
-def take_frames(
-    globals_: int, marks: int, first: int, mask: int, links: Int64s1, ports: Int64s1, taken: Int64s2
-) -> int:
-    """Takes the frames of marked QPs off channels and out of the queues of ports; returns how many. The number on the
-    wire of the QP of row i is `first` + i, above `mask` anything; `taken` has room for all frames that are there."""
-    g, count = global_at(globals_, 0), 0
-    for k in range(len(links)):
-        count = _take_off(g, links[k], marks, first, mask, taken, count)
-    for k in range(len(ports)):
-        count = _take_out(g, ports[k], marks, first, mask, taken, count)
-    return count
-
-
-@SUSPENSION.entry
-def put_frames(globals_: int, taken: Int64s2, count: int, elapsed: int) -> None:
-    """Puts frames back, in the order in which they were taken, `elapsed` ps later."""
-    g = global_at(globals_, 0)
-    for k in range(count):
-        slot, place, priority = taken[k, _SLOT], taken[k, _PLACE], taken[k, _PRIORITY]
+@inner()
+def put_back(g: LoopGlobals, table: FrameTable, chain: FrameChain, elapsed: int) -> None:
+    """Puts all frames back, in the order in which they were taken, `elapsed` ps later."""
+    index = chain.head
+    for _ in range(chain.count):
+        row = frame_at(table.rows, index)
+        slot, place, priority, left, following = row.slot, row.place, row.priority, row.left, row.next
+        row.next = table.free
+        table.free = index
+        index = following
         if priority == _ON_CHANNEL:
-            channels.insert(g, place, slot, g.now + taken[k, _LEFT])
+            channels.insert(g, place, slot, g.now + left)
             continue
         std = phv_at(pool.phv_address(g, slot), 0)
         std.enq_timestamp = (std.enq_timestamp + elapsed // g.tick_ps) & _U32
         if queues.enqueue(g, place, priority, slot):
             switch.wake_later(g, place)
+    chain.count = 0
+
+
+@inner()
+def credit(g: LoopGlobals, index: int, packets: int, size: int) -> None:
+    """Counts frames of `size` bytes that were not sent as sent on a channel and received."""
+    channel = channel_at(g.channels, index)
+    channel.packets += packets
+    channel.bytes += packets * size
+    channel.busy_ps += packets * channels.duration(channel.rate_bps, size + g.overhead_bytes)
+    if channel.kind == TO_PORT:
+        port = port_at(g.ports, channel.index)
+        port.rx_packets += packets
+        port.rx_bytes += packets * size
+    elif channel.kind == TO_HOST:
+        nic = nic_at(g.nics, channel.index)
+        nic.rx_packets += packets
+        nic.rx_bytes += packets * size

@@ -11,8 +11,11 @@ class Execution:
 
     def __init__(self, fabric: VirtualFabric) -> None:
         self._fabric = fabric
-        self.skipped = 0
-        """packets that were not simulated"""
+
+    @property
+    def skipped(self) -> int:
+        """Packets that were not simulated."""
+        return 0
 
     @property
     def skips(self) -> bool:

@@ -11,8 +11,8 @@ import numpy as np
 from detour.base.arrays import Int64Array
 from detour.control.placement.placement import Placement
 from detour.control.routes.hashes import PATHS, pick_member
-from detour.engine.suspension import Places
 from detour.fabric.backends.virtual.fabric import VirtualFabric
+from detour.fabric.fast.records import NONE, Hop
 from detour.topo import Topology
 from detour.topo.failures import Failures
 from detour.topo.paths import directed_links, next_hops, port_towards
@@ -21,12 +21,10 @@ from detour.topo.topology import Host
 
 @dataclass(frozen=True)
 class FlowPath:
-    """Channels of data and of answers in order, and the ports of switches and the NICs that send on any of them.
-    `delay_ps`: of all, there and back."""
+    """Links of data in order, then those of answers (rows of `Hop`); `delay_ps`: of all."""
 
-    data: Int64Array
-    answers: Int64Array
-    places: Places
+    hops: np.ndarray
+    data_hops: int
     delay_ps: int
 
 
@@ -38,19 +36,9 @@ class FlowPaths:
         self._fabric, self._ends = fabric, ends
         self._ports, self._nics = fabric.network.frame_places()
         self._delays = fabric.network.link_delays()
-        self._known: dict[int, FlowPath | None] = {}
-
-    def forget(self) -> None:
-        """Routes are others now."""
-        self._known.clear()
 
     def path(self, flow: int, placement: Placement | None) -> FlowPath | None:
         """The path of a connection; None: there is none."""
-        if flow not in self._known:
-            self._known[flow] = self._find(flow, placement)
-        return self._known[flow]
-
-    def _find(self, flow: int, placement: Placement | None) -> FlowPath | None:
         topology, failures = self._fabric.topology, self._fabric.failures
         source, target = (topology.hosts[host] for host in self._ends[flow])
         hs, sender = self._fabric.hs, self._fabric.flows.sender[flow]
@@ -64,24 +52,19 @@ class FlowPaths:
         back = _hops(topology, target, source, port, failures)
         if there is None or back is None:
             return None
-        data, first, ports = self._channels(source, target, there)
-        answers, last, others = self._channels(target, source, back)
-        places = Places(
-            np.unique(np.concatenate([data, answers])), np.unique(np.concatenate([ports, others])),
-            np.array([first, last]),
-        )  # fmt: skip
-        delay_ps = int(self._delays[data].sum() + self._delays[answers].sum())
-        return FlowPath(data, answers, places, delay_ps)
+        hops = np.concatenate([self._rows(source, target, there), self._rows(target, source, back)])
+        return FlowPath(hops, len(there) + 2, int(self._delays[hops["channel"]].sum()))
 
-    def _channels(
-        self, source: Host, target: Host, hops: Sequence[tuple[int, int]]
-    ) -> tuple[Int64Array, int, Int64Array]:
-        """Channels of a path, its NIC, and its ports."""
+    def _rows(self, source: Host, target: Host, hops: Sequence[tuple[int, int]]) -> np.ndarray:
+        """Links of a path."""
         nic, uplink = self._nics[source.index]
         last = (self._fabric.topology.switches[target.switch].device_id, target.port)
         places = [self._ports[hop] for hop in (*hops, last)]
-        channels = np.array([uplink, *(channel for _, channel in places)], np.int64)
-        return channels, nic, np.array([port for port, _ in places], np.int64)
+        rows = np.zeros(len(places) + 1, Hop.dtype)
+        rows["port"], rows["channel"] = np.array([(NONE, uplink), *places]).T
+        rows["nic"] = [nic, *[NONE] * len(places)]
+        rows["share"] = 1.0
+        return rows
 
 
 def _hops(

@@ -12,35 +12,28 @@ Then each sender has sent as many packets as its rate (`shares`) says, and every
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
-from detour.engine.suspension import Places
+from detour.engine.loop.suspension import TakenFrame
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import Scheme
+from detour.fabric.fast import looks
 from detour.fabric.fast.execution import Execution
-from detour.fabric.fast.flow_paths import FlowPath, FlowPaths
-from detour.fabric.fast.partitions import Partition, Partitions, Suspended
-from detour.fabric.fast.shares import Shares
-from detour.fabric.fast.steadiness import HALF, KEPT, SUMS, steady_partitions
+from detour.fabric.fast.flow_paths import FlowPaths
+from detour.fabric.fast.records import KEPT, NONE, Flow, Hop, Link, Look, Partition, State
 from detour.fabric.traffic.placed_tasks import PlacedTasks
-from detour.hosts import suspension
 from detour.hosts.frames.sizes import AETH, BTH, DATA_OVERHEAD, ETHERNET, ICRC, IPV6, SACK, UDP
-from detour.hosts.records import ControlMessage
-from detour.hosts.state import FIRST_QPN, MAX_TIME
+from detour.hosts.state import FIRST_QPN
+from detour.hosts.suspension import KeptAnswer
 from detour.topo import Topology
 
 LOOK_PS = 8_000_000
 """time between two looks"""
-_GUARD = 32
-"""packets that a message has left at least after a jump, beside as many as are in flight"""
-_WORTH = 6
-"""looks that a jump is long at least"""
-_ATTEMPTS = 3
-_ANSWERS = 4096
+_NO_LINKS = -2
+_FRAMES, _ANSWERS = 64, 32
+"""room for frames of a connection beside those of a window, and for answers that wait"""
 _ACK_BYTES = ETHERNET + IPV6 + UDP + BTH + AETH + SACK + ICRC
 
 
@@ -73,184 +66,95 @@ class Skipper(Execution):
         if fabric.hs.cfg[0]["leased"]:
             raise DetourError(f"steady phases are not skipped of {fabric.count} connections, which share queue pairs")
         super().__init__(fabric)
-        self._error, self._placed = error, placed
-        self._paths = FlowPaths(fabric, ends)
-        flows, hs = fabric.flows, fabric.hs
-        self._senders, self._receivers = (np.ascontiguousarray(rows) for rows in (flows.sender, flows.receiver))
-        self._source, self._target = (np.ascontiguousarray(side) for side in ends.T)
-        count = len(flows)
-        self._una, self._flying, self._trouble = np.zeros((3, KEPT, count), np.int64)
-        self._busy, self._changed, self._found = np.zeros((3, count), np.int64)
-        self._sums = np.zeros((count, SUMS), np.int64)
-        self._marks = np.zeros(len(hs.qp), np.uint8)
-        self._partitions = Partitions(count, self._path)
-        self._mask = int(hs.cfg[0]["qpn_mask"])
-        self._wire = int(hs.cfg[0]["payload"]) + DATA_OVERHEAD
-        self._shares = Shares(self._una, LOOK_PS, self._wire + fabric.settings.links.overhead_bytes, error)
-        self._look, self._next_ps = 0, 0
-        self._rates = fabric.network.link_rates()
-        self._loads = np.zeros(len(self._rates))
-        """of answers that are not sent, as their flows are suspended, bits a second"""
+        self._placed, self._paths = placed, FlowPaths(fabric, ends)
+        hs, count = fabric.hs, len(ends)
+        self._tables: dict[str, np.ndarray] = {}
+        self._state = np.zeros(1, State.dtype)
+        state = self._state[0]
+        state["hosts"], state["host_count"], state["count"] = hs.listing, len(hs.host), count
+        state["every_ps"], state["error"], state["answers"] = LOOK_PS, error, 1.0
+        state["wire"], state["answer"] = int(hs.cfg[0]["payload"]) + DATA_OVERHEAD, _ACK_BYTES
+        state["overhead"] = fabric.settings.links.overhead_bytes
+        self._flows = self._enter("flows", np.zeros(count, Flow.dtype))
+        self._flows["sender"], self._flows["receiver"] = fabric.flows.sender, fabric.flows.receiver
+        self._flows["source"], self._flows["target"] = ends.T
+        self._flows["part"] = self._flows["first_hop"] = NONE
+        self._enter("parts", np.zeros(count, Partition.dtype))
+        self._enter("looks", np.zeros(KEPT * count, Look.dtype))
+        self._hops, self._used = self._enter("hops", np.zeros(16 * count, Hop.dtype)), 0
+        self._links = self._enter("links", np.zeros(len(fabric.network.link_rates()), Link.dtype))
+        marks = self._tables["marks"] = np.zeros(len(hs.qp), np.uint8)
+        frames = self._chained("frames", count * (int(hs.cfg[0]["window"]) + _FRAMES), TakenFrame.dtype)
+        state["frames"] = (frames, 0, marks.ctypes.data, FIRST_QPN, int(hs.cfg[0]["qpn_mask"]))
+        state["kept"] = (self._chained("kept", count * _ANSWERS, KeptAnswer.dtype), 0, marks.ctypes.data)
+        self._next_ps = 0
+        self.change()
 
-    # -- running ----------------------------------------------------------------------------------------
+    def _enter(self, name: str, table: np.ndarray) -> np.ndarray:
+        """Makes a table known to native code."""
+        self._tables[name] = table
+        self._state[name] = table.ctypes.data
+        return table
+
+    def _chained(self, name: str, count: int, dtype: np.dtype) -> int:
+        """Address of a table of free rows."""
+        table = self._tables[name] = np.zeros(count, dtype)
+        table["next"] = np.arange(1, count + 1)
+        table["next"][-1] = NONE
+        return table.ctypes.data
+
+    @property
+    def skipped(self) -> int:
+        return int(self._state["skipped"][0])
 
     @property
     def skips(self) -> bool:
-        return bool(self._partitions.asleep)
+        return bool(self._state["asleep"][0])
 
     def run(self, until_ps: int) -> None:
         fabric = self._fabric
         while fabric.now_ps < until_ps:
             fabric.run(min(until_ps, max(self._next_ps, fabric.now_ps)))
             if fabric.now_ps >= self._next_ps:
-                self._act()
+                self._fabric.network.call(self._look)
 
     def wake_all(self) -> None:
-        for part in list(self._partitions.asleep):
-            self._wake(part)
+        looks.wake_all(self._address)
 
     def change(self) -> None:
-        self._paths.forget()
-        self._rates = self._fabric.network.link_rates()
-        self._partitions.renew(self._look)
+        looks.dissolve_all(self._address)
+        self._used = 0
+        self._links["rate_bps"] = self._fabric.network.link_rates()
+        self._links["part"] = NONE
 
     def count(self) -> None:
-        self._count(self._partitions.asleep)
+        looks.count_all(self._address)
 
-    def _act(self) -> None:
+    @property
+    def _address(self) -> int:
+        """Where native code finds everything."""
+        self._state["loop"] = self._fabric.network.loop_address()
+        return self._state.ctypes.data
+
+    def _look(self) -> None:
         """Looks what has changed, ends jumps whose time has come and begins others."""
-        now, partitions = self._fabric.now_ps, self._partitions
-        row = self._look % KEPT
-        changes = suspension.look(
-            self._fabric.hs.listing, self._senders, self._una[row], self._flying[row], self._trouble[row],
-            self._busy, self._changed,
-        )  # fmt: skip
-        for part in [one for one in partitions.asleep if one.suspended and one.suspended.until_ps <= now]:
-            self._wake(part)
-        for flow in self._changed[:changes].tolist():
-            if self._busy[flow]:
-                for part in partitions.touched(flow):
-                    if part.suspended is not None:
-                        self._wake(part)
-                partitions.begin(flow, self._look)
-            else:
-                partitions.end(flow, self._look)
-        for part in self._steady():
-            self._try(part)
-        self._look += 1
-        self._next_ps = self._after(now)
+        address = self._address
+        if looks.observe(address):
+            flows = self._flows
+            for flow in np.flatnonzero((flows["busy"] != 0) & (flows["first_hop"] == NONE)).tolist():
+                self._find(flow)
+        self._next_ps = looks.act(address)
 
-    def _after(self, now: int) -> int:
-        """When to look next: at a multiple of the time between looks."""
-        if self._partitions.awake:
-            return now + LOOK_PS
-        due = min((one.suspended.until_ps for one in self._partitions.asleep if one.suspended), default=MAX_TIME // 2)
-        due = min(due, int(self._fabric.hs.host["events_when"].min()))
-        return max(now + LOOK_PS, -(-due // LOOK_PS) * LOOK_PS)
-
-    def _path(self, flow: int) -> FlowPath | None:
-        return self._paths.path(flow, None if self._placed is None else self._placed.placement)
-
-    def _steady(self) -> list[Partition]:
-        """Partitions that have not changed from one half of the time looked back on to the other."""
-        partitions = self._partitions
-        count = steady_partitions(
-            self._una, self._flying, self._trouble, partitions.member, partitions.since[: partitions.most], self._look,
-            self._error, self._sums[: partitions.most], self._found,
-        )  # fmt: skip
-        return [partitions.awake[number] for number in self._found[:count].tolist()]
-
-    # -- jumps ------------------------------------------------------------------------------------------
-
-    def _try(self, part: Partition) -> None:
-        """Suspends a partition, if that is worth it."""
-        if not part.paths or part.refused >= _ATTEMPTS:
+    def _find(self, flow: int) -> None:
+        """Finds the links of a connection."""
+        path, row = self._paths.path(flow, self._placed and self._placed.placement), self._flows[flow]
+        row["first_hop"], row["data_hops"], row["hops"] = _NO_LINKS, 0, 0
+        if path is None:
             return
-        found = self._shares.of(part, self._look, self._rates - self._loads)
-        if found is None:
-            return
-        rates, most_ps = found
-        left = np.zeros(len(part.flows), np.int64)
-        suspension.unsent(self._fabric.hs.listing, self._senders[part.flows], left)
-        spare = left - self._flying[self._look % KEPT, part.flows] - _GUARD
-        jump_ps = int(min((spare / rates).min(), most_ps or MAX_TIME)) // LOOK_PS * LOOK_PS
-        if jump_ps >= _WORTH * LOOK_PS:
-            self._suspend(part, rates, jump_ps)
-        else:
-            self._partitions.since[part.number] += HALF
-
-    def _suspend(self, part: Partition, rates: np.ndarray, jump_ps: int) -> None:
-        fabric, now, flows = self._fabric, self._fabric.now_ps, np.array(part.flows)
-        places = Places(*(np.unique(np.concatenate([getattr(path.places, name) for path in part.paths]))
-                          for name in ("links", "ports", "nics")))  # fmt: skip
-        senders, receivers = self._senders[flows], self._receivers[flows]
-        extra = self._extra(receivers)
-        self._marks[senders] = self._marks[receivers] = 1
-        frames = fabric.network.take_frames(places, self._marks, FIRST_QPN, self._mask)
-        windows, answers = np.zeros(len(flows)), np.zeros(_ANSWERS, ControlMessage.dtype)
-        count = suspension.suspend(
-            fabric.hs.listing, senders, windows, self._marks.ctypes.data, np.unique(self._target[flows]),
-            answers.ctypes.data, len(answers),
-        )  # fmt: skip
-        self._marks[senders] = self._marks[receivers] = 0
-        answers = answers[:count].copy()
-        owners = fabric.hs.qp["host"][answers["qp"]].astype(np.int64)
-        part.suspended = Suspended(
-            now, now + jump_ps, rates, extra, windows, frames, answers, owners, np.zeros(len(flows), np.int64)
-        )
-        part.noted = None
-        self._partitions.leave(part)
-        self._partitions.asleep.append(part)
-        self._load(part, 1)
-        # Each packet in flight is one frame, or one answer. If it is not, the paths are others than they seem to be.
-        if len(frames.frames) + count != int(fabric.hs.qp["inflight"][senders].sum()):
-            part.refused += 1
-            self._wake(part)
-
-    def _extra(self, receivers: Int64Array) -> np.ndarray:
-        """Marks, delay and samples of delays a packet so far."""
-        rows = self._fabric.hs.qp[receivers]
-        names = ("st_rx_ecn_marked", "st_rx_delay_sum", "st_rx_delay_samples")
-        return np.stack([rows[name] / np.maximum(rows["st_rx_packets"], 1) for name in names], axis=1)
-
-    def _load(self, part: Partition, sign: int) -> None:
-        """Links carry the answers of what is suspended all the same: they have so much less for others."""
-        assert part.suspended is not None
-        links, lengths = part.links("answers")
-        np.add.at(self._loads, links, np.repeat(part.suspended.rates, lengths) * (sign * _ACK_BYTES * 8e12))
-        links = np.unique(links)
-        self._fabric.network.set_link_rates(links, np.rint(self._rates[links] - self._loads[links]).astype(np.int64))
-
-    def _wake(self, part: Partition) -> None:
-        """A partition goes on, having sent what it would have."""
-        at, fabric, flows = part.suspended, self._fabric, np.array(part.flows)
-        assert at is not None
-        self._load(part, -1)
-        self._count([part])
-        elapsed_ps, gained = fabric.now_ps - at.at_ps, np.empty((len(flows), 4), np.int64)
-        gained[:, 0] = at.gained(fabric.now_ps)
-        gained[:, 1:] = at.extra * gained[:, :1]
-        fabric.network.put_frames(at.frames, elapsed_ps)
-        suspension.resume(
-            fabric.hs.listing, self._senders[flows], self._receivers[flows], at.windows, gained, elapsed_ps,
-            at.answers.ctypes.data, at.owners,
-        )  # fmt: skip
-        for host in np.union1d(self._source[flows], at.owners).tolist():
-            fabric.network.kick_host(host)
-        self.skipped += int(gained[:, 0].sum())
-        part.suspended = None
-        self._partitions.asleep.remove(part)
-        self._partitions.enter(part, self._look)
-
-    def _count(self, parts: Sequence[Partition]) -> None:
-        """Links count what the connections of partitions have sent since they last did."""
-        news, now = [], self._fabric.now_ps
-        for part in parts:
-            assert part.suspended is not None
-            gained = part.suspended.gained(now)
-            news.append(gained - part.suspended.counted)
-            part.suspended.counted[:] = gained
-        for which, size in (("data", self._wire), ("answers", _ACK_BYTES)) if news else ():
-            links, lengths = zip(*(part.links(which) for part in parts), strict=True)
-            packets = np.repeat(np.concatenate(news), np.concatenate(lengths))
-            self._fabric.network.credit_frames(np.concatenate(links), packets, size)
+        end = self._used + len(path.hops)
+        if end > len(self._hops):
+            self._hops = self._enter("hops", np.concatenate([self._hops, np.zeros(end, Hop.dtype)]))
+        self._hops[self._used : end] = path.hops
+        row["first_hop"], row["data_hops"], row["hops"] = self._used, path.data_hops, len(path.hops)
+        row["delay_ps"], row["nic"] = path.delay_ps, path.hops["nic"][0]
+        self._used = end

@@ -8,12 +8,13 @@ the last one takes on all others: every switch passes a frame on when it has all
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import Int64Array
+from detour.base.arrays import FloatArray, Int64Array
 from detour.base.dataplane import PAYLOAD
 from detour.base.errors import DetourError
 from detour.fabric.backends.virtual.scheme import LinkSettings
@@ -44,6 +45,15 @@ class WireTerms:
     delay_ps: Int64Array
     payload: int
     overhead: int
+
+    @cached_property
+    def host_rates(self) -> FloatArray:
+        """(hosts,) rates of the hosts' links."""
+        rates = np.zeros(len(self.topology.hosts))
+        for link in self.topology.links:
+            if link.kind == "host":
+                rates[link.b[0]] = self.rate_bps[link.index]
+        return rates
 
 
 def wire_terms(topology: Topology, links: LinkSettings, payload: int = PAYLOAD) -> WireTerms:
@@ -227,13 +237,9 @@ def _chain(
 
 def _busiest(tasks: NDArray[np.void], wire: WireTerms) -> int:
     """Return the time that the busiest host needs at least, the one with most to send or to get."""
-    hosts = len(wire.topology.hosts)
     packets = -(-tasks["bytes"] // wire.payload)
     on_wire = (tasks["bytes"] + packets * wire.overhead).astype(np.float64)
-    rates = np.zeros(hosts)
-    for link in wire.topology.links:
-        if link.kind == "host":
-            rates[link.b[0]] = wire.rate_bps[link.index]
+    rates, hosts = wire.host_rates, len(wire.host_rates)
     sent = tasks["destination"] >= 0
     longest = 0.0
     for end in ("source", "destination"):

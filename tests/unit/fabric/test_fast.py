@@ -12,16 +12,14 @@ import pytest
 from detour.base.cores import THREADS
 from detour.base.errors import DetourError
 from detour.cli import main
-from detour.engine.suspension import Places
 from detour.experiments.sim.plan import plan_of
 from detour.experiments.sim.run import SimRun, run_workload
 from detour.experiments.sim.settings import SimOptions
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import RunSettings, scheme
-from detour.fabric.fast.flow_paths import FlowPath
-from detour.fabric.fast.partitions import Partitions
+from detour.fabric.fast import looks
+from detour.fabric.fast.records import AWAKE, HALF, KEPT, NONE, Flow, Look, Partition, State
 from detour.fabric.fast.skipping import Skipper
-from detour.fabric.fast.steadiness import HALF, KEPT, SUMS, steady_partitions
 from detour.hosts import rdma
 from detour.hosts.state import WQE_SIGNALED
 from detour.topo import parse_topology
@@ -199,25 +197,24 @@ def test_planes_are_refused() -> None:
 # -- partitions and the test --------------------------------------------------------------------------------
 
 
-def _path(*links: int) -> FlowPath:
-    none = np.zeros(0, np.int64)
-    return FlowPath(np.array(links, np.int64), none, Places(none, none, none), 0)
-
-
 def test_partitions_share_no_link() -> None:
-    paths = [_path(0, 1), _path(2, 3), _path(1, 2), _path(9)]
-    partitions = Partitions(len(paths), paths.__getitem__)
-    for flow in (0, 1, 3):
-        partitions.begin(flow, flow)
-    assert sorted(part.flows for part in partitions.awake.values()) == [[0], [1], [3]]
-    partitions.begin(2, 5)
-    assert sorted(sorted(part.flows) for part in partitions.awake.values()) == [[0, 1, 2], [3]]
-    assert partitions.since[partitions.member[2]] == 5
-    assert partitions.since[partitions.member[3]] == 3
-    partitions.end(2, 7)
-    assert sorted(part.flows for part in partitions.awake.values()) == [[0], [1], [3]]
-    assert partitions.since[partitions.member[0]] == 7
-    assert partitions.member[2] == -1
+    """Two connections into one host are a partition, another one that ends early, and one elsewhere."""
+    ends = np.array([(0, 4), (1, 4), (2, 6)])
+    topology = parse_topology("leaf-spine:leaves=2,spines=1,hosts=4")
+    links_apart = parse_topology("leaf-spine:leaves=4,spines=1,hosts=2")
+    for fabric_topology, together in ((topology, 1), (links_apart, 2)):
+        with VirtualFabric(fabric_topology, scheme(LERP).with_mtu(4096), RunSettings(), queue_pairs=6) as fabric:
+            fabric.connect(ends)
+            skipper = Skipper(fabric, ends, 0.02)
+            fabric.send(np.array([40_000_000, 200_000, 40_000_000]))
+            skipper.run(10_000_000)
+            parts = skipper._flows["part"]
+            assert parts[0] == parts[1]
+            assert len(set(parts.tolist())) == together
+            skipper.run(500_000_000)
+            parts = skipper._flows["part"]
+            assert parts[1] == NONE  # it has ended
+            assert (parts[0] == parts[2]) == (together == 1)
 
 
 @pytest.mark.parametrize(
@@ -231,12 +228,16 @@ def test_partitions_share_no_link() -> None:
     ],
 )
 def test_drift_and_swings(sent: object, flying: object, steady: bool) -> None:
-    looks = 2 * HALF
-    una, flies, none = np.zeros((3, KEPT, 1), np.int64)
-    for k in range(looks + 1):
-        una[k], flies[k] = sent(k), flying(k)  # type: ignore[operator]
-    sums, found = np.zeros((1, SUMS), np.int64), np.zeros(1, np.int64)
-    member, since = np.zeros(1, np.int64), np.zeros(1, np.int64)
-    count = steady_partitions(una, flies, none, member, since, looks, 0.02, sums, found)
-    assert bool(count) == steady
-    assert steady_partitions(una, flies, none, member, since + 1, looks, 0.02, sums, found) == 0  # too early
+    flows, parts, kept = np.zeros(1, Flow.dtype), np.zeros(1, Partition.dtype), np.zeros(KEPT, Look.dtype)
+    state = np.zeros(1, State.dtype)
+    for name, table in (("flows", flows), ("parts", parts), ("looks", kept)):
+        state[name] = table.ctypes.data
+    state["count"], state["error"], state["look"] = 1, 0.02, 2 * HALF
+    flows["next"], parts["state"], parts["flows"] = NONE, AWAKE, 1
+    in_flight = 0
+    for k in range(2 * HALF + 1):
+        in_flight += int(flying(k))  # type: ignore[operator]
+        kept[k] = int(sent(k)), in_flight, 0  # type: ignore[operator]
+    assert bool(looks.is_steady(state.ctypes.data, 0)) == steady
+    parts["since"] = 1
+    assert not looks.is_steady(state.ctypes.data, 0)  # too early

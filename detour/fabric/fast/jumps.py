@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Partitions that are suspended and go on later, when each of their senders has sent what its rate says.
+
+The frames of a suspended partition are out of the network, its senders stand still, and its links count what they would
+have carried. Everybody else goes on, on links that are slower by the answers that are missing.
+"""
+
+from __future__ import annotations
+
+from detour.base.jit import inner, int64
+from detour.base.memory import store8
+from detour.engine.loop import heap
+from detour.engine.loop import suspension as frames
+from detour.engine.loop.layout import LoopGlobals
+from detour.engine.loop.native import channel_at, global_at, nic_at, port_at
+from detour.fabric.fast.records import (
+    ASLEEP,
+    AWAKE,
+    KEPT,
+    NONE,
+    Flow,
+    State,
+    flow_row,
+    hop_row,
+    link_row,
+    look_row,
+    part_row,
+)
+from detour.hosts import suspension as hosts
+from detour.hosts.rows import qp_row
+from detour.hosts.state import Handle, hosts_at
+
+_PLUS, _MINUS = int64(1), int64(-1)
+
+
+@inner
+def observe(s: State, hs: Handle, flow: int) -> None:
+    """Notes what a connection has at this look."""
+    q, now = qp_row(hs, flow_row(s, flow).sender), look_row(s, s.look % KEPT * s.count + flow)
+    now.acked = q.snd_una
+    now.flying = look_row(s, (s.look - 1) % KEPT * s.count + flow).flying + q.inflight
+    now.trouble = q.st_lost + q.st_rtos + q.st_retransmitted
+
+
+@inner
+def gained(s: State, f: Flow, begun: int) -> int:
+    """Return how many packets a suspended sender has sent since its jump began."""
+    return int((global_at(s.loop, 0).now - begun) * f.rate)
+
+
+@inner
+def suspend(s: State, p: int, jump_ps: int) -> None:
+    """Suspends a partition, unless not all is found that its connections have in flight."""
+    hs, g, part = hosts_at(s.hosts, 0), global_at(s.loop, 0), part_row(s, p)
+    expected, flow = 0, part.first
+    for _ in range(part.flows):
+        f = flow_row(s, flow)
+        _mark(s, f, int64(1))
+        expected += qp_row(hs, f.sender).inflight
+        flow = f.next
+    s.mark += 1
+    flow = part.first
+    for _ in range(part.flows):
+        f = flow_row(s, flow)
+        _take_frames(s, g, p, f)
+        f.window = hosts.suspend(hs, f.sender)
+        hosts.take_answers(hs, f.target, s.kept, part.answers)
+        r = qp_row(hs, f.receiver)
+        received = max(r.st_rx_packets, 1)
+        f.marks = r.st_rx_ecn_marked / received
+        f.queued = r.st_rx_delay_sum / received
+        f.samples = r.st_rx_delay_samples / received
+        f.counted = 0
+        flow = f.next
+    flow = part.first
+    for _ in range(part.flows):
+        _mark(s, flow_row(s, flow), int64(0))
+        flow = flow_row(s, flow).next
+    part.begun_ps = g.now
+    part.until_ps = g.now + jump_ps
+    part.state = ASLEEP
+    part.noted = NONE
+    s.awake -= 1
+    s.asleep += 1
+    _load(s, g, p, _PLUS)
+    # Each packet in flight is one frame, or one answer. If it is not, the paths are others than they seem to be.
+    if part.frames.count + part.answers.count != expected:
+        part.refused += 1
+        wake(s, p)
+
+
+@inner
+def _mark(s: State, f: Flow, value: int) -> None:
+    store8(s.frames.marks + f.sender, value)
+    store8(s.frames.marks + f.receiver, value)
+
+
+@inner
+def _take_frames(s: State, g: LoopGlobals, p: int, f: Flow) -> None:
+    """Takes the frames of marked connections off a connection's links, and out of the queues in front of these."""
+    for k in range(f.hops):
+        hop = hop_row(s, f.first_hop + k)
+        link = link_row(s, hop.channel)
+        hop.left = 0
+        if link.mark == s.mark:
+            continue
+        link.mark = s.mark
+        frames.take_off_channel(g, hop.channel, s.frames, part_row(s, p).frames)
+        if hop.port >= 0:
+            frames.take_out_of_port(g, hop.port, s.frames, part_row(s, p).frames)
+            hop.left = max(port_at(g.ports, hop.port).busy_until - g.now, 0)
+        else:
+            hop.left = max(nic_at(g.nics, hop.nic).busy_until - g.now, 0)
+
+
+@inner
+def _load(s: State, g: LoopGlobals, p: int, sign: int) -> None:
+    """Links carry the answers of what is suspended all the same: they have so much less for others."""
+    flow = part_row(s, p).first
+    for _ in range(part_row(s, p).flows):
+        f = flow_row(s, flow)
+        for k in range(f.data_hops, f.hops):
+            hop = hop_row(s, f.first_hop + k)
+            link = link_row(s, hop.channel)
+            link.load_bps += sign * int(f.rate * s.answers * hop.share * s.answer * 8e12)
+            channel_at(g.channels, hop.channel).rate_bps = link.rate_bps - link.load_bps
+        flow = f.next
+
+
+@inner
+def wake(s: State, p: int) -> None:
+    """A partition goes on, having sent what it would have."""
+    hs, g, part = hosts_at(s.hosts, 0), global_at(s.loop, 0), part_row(s, p)
+    _load(s, g, p, _MINUS)
+    count(s, p)
+    elapsed, flow, answered = g.now - part.begun_ps, part.first, part.answers.count > 0
+    for _ in range(part.flows):
+        _occupy(s, g, flow_row(s, flow))
+        flow = flow_row(s, flow).next
+    frames.put_back(g, s.frames, part.frames, elapsed)
+    flow = part.first
+    for _ in range(part.flows):
+        f = flow_row(s, flow)
+        packets = gained(s, f, part.begun_ps)
+        hosts.resume(hs, f.sender, f.window, packets, elapsed)
+        hosts.credit(hs, f.sender, f.receiver, packets, int(f.marks * packets), int(f.queued * packets),
+                     int(f.samples * packets))  # fmt: skip
+        s.skipped += packets
+        observe(s, hs, flow)
+        flow = f.next
+    hosts.put_answers(hs, s.kept, part.answers)
+    flow = part.first
+    for _ in range(part.flows):
+        f = flow_row(s, flow)
+        _kick(g, f.nic)
+        if answered:
+            _kick(g, hop_row(s, f.first_hop + f.data_hops).nic)
+        flow = f.next
+    part.state = AWAKE
+    part.since = s.look
+    s.asleep -= 1
+    s.awake += 1
+
+
+@inner
+def _occupy(s: State, g: LoopGlobals, f: Flow) -> None:
+    """Ports and NICs of a connection are in use for as long as they were."""
+    for k in range(f.hops):
+        hop = hop_row(s, f.first_hop + k)
+        if hop.port >= 0:
+            port = port_at(g.ports, hop.port)
+            port.busy_until = max(port.busy_until, g.now + hop.left)
+        else:
+            nic = nic_at(g.nics, hop.nic)
+            nic.busy_until = max(nic.busy_until, g.now + hop.left)
+
+
+@inner
+def _kick(g: LoopGlobals, index: int) -> None:
+    """A NIC may have something to send."""
+    nic = nic_at(g.nics, index)
+    heap.schedule(g, nic.entity, max(g.now, nic.busy_until))
+
+
+@inner
+def count(s: State, p: int) -> None:
+    """Links count what the connections of a suspended partition have sent since they last did."""
+    g, part, flow = global_at(s.loop, 0), part_row(s, p), part_row(s, p).first
+    for _ in range(part.flows):
+        f = flow_row(s, flow)
+        packets = gained(s, f, part.begun_ps)
+        for k in range(f.hops):
+            hop = hop_row(s, f.first_hop + k)
+            share, size = (hop.share, s.wire) if k < f.data_hops else (hop.share * s.answers, s.answer)
+            frames.credit(g, hop.channel, int(packets * share) - int(f.counted * share), size)
+        f.counted = packets
+        flow = f.next

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens at a look, between two slices of the loop: who has become busy or idle is noted, jumps end and begin."""
+
+from __future__ import annotations
+
+from detour.base.jit import inner
+from detour.base.native import Part
+from detour.engine.loop.native import global_at
+from detour.fabric.fast import jumps, partitions, steadiness
+from detour.fabric.fast.records import ASLEEP, AWAKE, FREE, HALF, NONE, State, flow_row, part_row, state_at
+from detour.hosts import suspension
+from detour.hosts.rows import host_row, qp_row
+from detour.hosts.state import MAX_TIME, hosts_at
+
+FAST = Part("fast", __name__)
+
+_GUARD = 32
+"""packets that a message has left at least after a jump, beside as many as are in flight"""
+_WORTH = 6
+"""looks that a jump is long at least"""
+_ATTEMPTS = 3
+
+
+@FAST.entry
+def observe(state: int) -> int:
+    """Notes what connections have, and who has become busy or idle; returns how many have become busy whose links are
+    not known."""
+    s = state_at(state, 0)
+    hs, unknown = hosts_at(s.hosts, 0), 0
+    for flow in range(s.count):
+        f = flow_row(s, flow)
+        if f.part != NONE and part_row(s, f.part).state == ASLEEP:
+            continue
+        q = qp_row(hs, f.sender)
+        is_busy = 1 if q.snd_una < q.snd_end else 0
+        f.changed = 1 if is_busy != f.busy else 0
+        f.busy = is_busy
+        if is_busy:
+            jumps.observe(s, hs, flow)
+            if f.first_hop == NONE:
+                unknown += 1
+    return unknown
+
+
+@FAST.entry
+def act(state: int) -> int:
+    """Ends jumps whose time has come, lets connections join and leave, and begins jumps; returns when to look next."""
+    s = state_at(state, 0)
+    now = global_at(s.loop, 0).now
+    for p in range(s.most):
+        part = part_row(s, p)
+        if part.state == ASLEEP and part.until_ps <= now:
+            jumps.wake(s, p)
+    for flow in range(s.count):
+        f = flow_row(s, flow)
+        if f.changed != 0:
+            f.changed = 0
+            if f.busy != 0:
+                partitions.begin(s, flow)
+            else:
+                partitions.end(s, flow)
+    for p in range(s.most):
+        if part_row(s, p).state == AWAKE and steadiness.is_steady(s, p):
+            _try(s, p)
+    s.look += 1
+    return _next(s, now)
+
+
+@FAST.entry
+def is_steady(state: int, part: int) -> bool:
+    """Return whether a partition is steady."""
+    return steadiness.is_steady(state_at(state, 0), part)
+
+
+@inner
+def _try(s: State, p: int) -> None:
+    """Suspends a steady partition, if that is worth it."""
+    part = part_row(s, p)
+    if flow_row(s, part.first).hops == 0 or part.refused >= _ATTEMPTS:
+        return
+    most = steadiness.find_rates(s, p)
+    if most < 0:
+        return
+    hs, jump, flow = hosts_at(s.hosts, 0), float(most), part.first
+    for _ in range(part.flows):
+        f = flow_row(s, flow)
+        spare = suspension.unsent(hs, f.sender) - qp_row(hs, f.sender).inflight - _GUARD
+        jump = min(jump, spare / f.rate)
+        flow = f.next
+    looks = int(jump / s.every_ps)
+    if looks >= _WORTH:
+        jumps.suspend(s, p, looks * s.every_ps)
+    else:
+        part.since += HALF
+
+
+@inner
+def _next(s: State, now: int) -> int:
+    """When to look next: at a multiple of the time between looks."""
+    if s.awake > 0:
+        return now + s.every_ps
+    hs, due = hosts_at(s.hosts, 0), MAX_TIME // 2
+    for p in range(s.most):
+        if part_row(s, p).state == ASLEEP:
+            due = min(due, part_row(s, p).until_ps)
+    for host in range(s.host_count):
+        due = min(due, host_row(hs, host).events_when)
+    return max(now + s.every_ps, -(-due // s.every_ps) * s.every_ps)
+
+
+@FAST.entry
+def wake_all(state: int) -> None:
+    """Ends all jumps."""
+    s = state_at(state, 0)
+    for p in range(s.most):
+        if part_row(s, p).state == ASLEEP:
+            jumps.wake(s, p)
+
+
+@FAST.entry
+def count_all(state: int) -> None:
+    """Links count what suspended partitions have sent so far."""
+    s = state_at(state, 0)
+    for p in range(s.most):
+        if part_row(s, p).state == ASLEEP:
+            jumps.count(s, p)
+
+
+@FAST.entry
+def dissolve_all(state: int) -> None:
+    """There are no partitions, and the links of connections are not known; nothing is suspended."""
+    s = state_at(state, 0)
+    for p in range(s.most):
+        if part_row(s, p).state != FREE:
+            partitions.dissolve(s, p)
+    for flow in range(s.count):
+        f = flow_row(s, flow)
+        f.first_hop = NONE
+        f.busy = 0

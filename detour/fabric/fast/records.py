@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of connections, links and partitions while steady phases are skipped, as native code has it.
+
+A *look* is a moment between two slices of the loop; they are `every_ps` apart while something may change.
+"""
+
+from __future__ import annotations
+
+from detour.base.pointers import record_by_address, row_of_table
+from detour.base.structs import Float64, Int64, NativeRecord
+from detour.engine.loop.suspension import FrameChain, FrameTable
+from detour.hosts.suspension import AnswerChain, AnswerTable
+
+NONE = -1
+FREE, AWAKE, ASLEEP = 0, 1, 2
+"""states of a partition; a row of the table is free, or in use"""
+HALF = 8
+"""looks in a half of the time looked back on"""
+KEPT = 4 * HALF
+"""looks that are kept, look k in row k modulo that"""
+
+
+class Flow(NativeRecord):
+    """A connection. Rows of QPs and hosts; its links are `links` rows from `first_hop` on, first those of its data,
+    then those of the answers."""
+
+    sender: Int64
+    receiver: Int64
+    source: Int64
+    target: Int64
+    nic: Int64  # of the source
+    busy: Int64  # something is left of a message
+    changed: Int64  # it has become busy, or is not any more, since the last look
+    first_hop: Int64  # -1: its links are not known
+    data_hops: Int64
+    hops: Int64
+    delay_ps: Int64  # of all links, there and back
+    part: Int64
+    next: Int64  # of its partition; -1: it is the last one
+    noted: Int64  # packets that were acknowledged when its partition last noted them
+    rate: Float64  # packets a ps in the long run
+    # scratch: the connection that stands for those that are alike, and of that what these have sent in each half, how
+    # many they are, and what each of them may send at most
+    group: Int64
+    early: Float64
+    late: Float64
+    members: Int64
+    most: Float64
+    # while it is suspended: its window, packets that links have counted so far, and, a packet, marks, ticks in queues,
+    # and samples of these
+    window: Float64
+    counted: Int64
+    marks: Float64
+    queued: Float64
+    samples: Float64
+
+
+class Hop(NativeRecord):
+    """A link of a connection's: its channel, the port or NIC that sends on it (-1: the other one does), and the share
+    of the packets that take it. `left`: for how long that port or NIC sends on, when the connection is suspended."""
+
+    channel: Int64
+    port: Int64
+    nic: Int64
+    share: Float64
+    left: Int64
+
+
+class Link(NativeRecord):
+    """A channel. `part`: whose data it carries; `load_bps`: of answers that are not sent, as their connections are
+    suspended. The others are scratch: what its connections send, how many of them there are (a share counts as one)."""
+
+    part: Int64
+    rate_bps: Int64
+    load_bps: Int64
+    used_bps: Float64
+    users: Float64
+    group: Int64
+    mark: Int64  # the others are of this partition now if it is the state's
+
+
+class Look(NativeRecord):
+    """A connection at a look: packets acknowledged, the sum of what was in flight at the looks so far, and losses."""
+
+    acked: Int64
+    flying: Int64
+    trouble: Int64
+
+
+class Partition(NativeRecord):
+    """Busy connections that share links."""
+
+    state: Int64
+    first: Int64  # connection
+    flows: Int64  # how many
+    since: Int64  # the look from which on it is as it is
+    refused: Int64  # attempts to suspend it that found something unexpected
+    noted: Int64  # the look at which packets were noted; -1: none
+    means: Int64  # how often they were
+    begun_ps: Int64  # of the jump
+    until_ps: Int64
+    frames: FrameChain
+    answers: AnswerChain
+
+
+class State(NativeRecord):
+    """Addresses of tables, and what there is once."""
+
+    loop: Int64  # globals
+    hosts: Int64
+    flows: Int64
+    hops: Int64
+    links: Int64
+    parts: Int64
+    looks: Int64
+    count: Int64  # of connections
+    most: Int64  # rows of partitions that were ever used
+    awake: Int64  # how many are
+    asleep: Int64
+    host_count: Int64
+    look: Int64
+    every_ps: Int64
+    mark: Int64  # the last one that was given to links
+    wire: Int64  # bytes of a data frame, and what it takes on a link beside them
+    overhead: Int64
+    answer: Int64  # bytes of one
+    answers: Float64  # answers to a packet
+    error: Float64
+    skipped: Int64  # packets
+    frames: FrameTable
+    kept: AnswerTable
+
+
+state_at = record_by_address(State)
+flow_row = row_of_table(State, Flow, "flows")
+hop_row = row_of_table(State, Hop, "hops")
+link_row = row_of_table(State, Link, "links")
+part_row = row_of_table(State, Partition, "parts")
+look_row = row_of_table(State, Look, "looks")
