@@ -3,5 +3,5 @@
 
 __all__ = [
     "bmv2api", "buffers", "capture", "clock", "compiler", "coverage", "endpoint", "jitter", "loop", "network",
-    "p4runtime", "phv", "sockets", "state", "suspension", "switch", "tables", "trace", "warm", "wiring", "workers",
+    "p4runtime", "phv", "sockets", "state", "switch", "tables", "trace", "warm", "wiring", "workers",
 ]  # fmt: skip

@@ -7,4 +7,4 @@ on one thread or several, which have `mail` for each other; `entry` is what Pyth
 """
 
 # pyright: reportUnsupportedDunderAll=false
-__all__ = ["entry", "layout"]
+__all__ = ["entry", "heap", "layout", "native", "suspension"]

@@ -299,7 +299,7 @@ def _go(
             before, arrived = arrived, int(fabric.hs.host["rx_payload"].sum())
             if arrived != before or tasks.to_begin or skips:
                 moved_ps = fabric.now_ps
-            progress(float(arrived), fabric.now_ps / 1e12, tasks.share)
+            progress(float(arrived + execution.uncounted_bytes), fabric.now_ps / 1e12, tasks.share)
     execution.wake_all()
     sampler.look()
     watcher.end()

@@ -22,7 +22,7 @@ from detour.fabric.backends.virtual.scheme import Scheme
 from detour.fabric.fast import looks
 from detour.fabric.fast.execution import Execution
 from detour.fabric.fast.flow_paths import FlowPaths
-from detour.fabric.fast.records import KEPT, NONE, Flow, Hop, Link, Look, Partition, State
+from detour.fabric.fast.records import ASLEEP, KEPT, NONE, Flow, Hop, Link, Look, Partition, State
 from detour.fabric.traffic.placed_tasks import PlacedTasks
 from detour.hosts.frames.sizes import AETH, BTH, DATA_OVERHEAD, ETHERNET, ICRC, IPV6, SACK, UDP
 from detour.hosts.state import FIRST_QPN
@@ -66,6 +66,7 @@ class Skipper(Execution):
         if fabric.hs.cfg[0]["leased"]:
             raise DetourError(f"steady phases are not skipped of {fabric.count} connections, which share queue pairs")
         super().__init__(fabric)
+        self._payload = int(fabric.hs.cfg[0]["payload"])
         self._placed, self._paths = placed, FlowPaths(fabric, ends)
         hs, count = fabric.hs, len(ends)
         self._tables: dict[str, np.ndarray] = {}
@@ -73,7 +74,7 @@ class Skipper(Execution):
         state = self._state[0]
         state["hosts"], state["host_count"], state["count"] = hs.listing, len(hs.host), count
         state["every_ps"], state["error"], state["answers"] = LOOK_PS, error, 1.0
-        state["wire"], state["answer"] = int(hs.cfg[0]["payload"]) + DATA_OVERHEAD, _ACK_BYTES
+        state["wire"], state["answer"] = self._payload + DATA_OVERHEAD, _ACK_BYTES
         state["overhead"] = fabric.settings.links.overhead_bytes
         self._flows = self._enter("flows", np.zeros(count, Flow.dtype))
         self._flows["sender"], self._flows["receiver"] = fabric.flows.sender, fabric.flows.receiver
@@ -110,6 +111,11 @@ class Skipper(Execution):
     @property
     def skips(self) -> bool:
         return bool(self._state["asleep"][0])
+
+    @property
+    def uncounted_bytes(self) -> int:
+        asleep = self._tables["parts"]["state"][self._flows["part"]] == ASLEEP
+        return int(self._flows["counted"][asleep & (self._flows["part"] != NONE)].sum()) * self._payload
 
     def run(self, until_ps: int) -> None:
         fabric = self._fabric
