@@ -92,7 +92,7 @@ _BENCHMARKS: dict[str, tuple[str, dict[str, CommandOption]]] = {
     ),
     "fast": (
         "jobs whose steady phases are skipped, and in full: errors and processor time",
-        {"no_full": CommandOption("skip the runs in full")},
+        {"no_full": CommandOption("skip the runs in full"), "plot": _PLOT},
     ),
     "transport": (
         "messages on paths that lose some kinds of frames, and equal senders at a full queue",

@@ -45,7 +45,9 @@ class AnswerTable(NativeRecord):
     """Where such messages are kept; `marks` as in `engine.loop.suspension`."""
 
     rows: Int64  # address
-    free: Int64  # the first free row; -1: none
+    room: Int64  # how many there are
+    used: Int64  # how many were ever in use
+    free: Int64  # the first that is not any more; -1: none
     marks: Int64
 
 
@@ -91,11 +93,17 @@ def take_answers(hs: Handle, host: int, table: AnswerTable, chain: AnswerChain) 
     ring = host_row(hs, host).ctl
     for number in range(ring.head, ring.tail):
         m = ctl_row(hs, host, number & (cfg_row(hs).control_depth - 1))
-        if m.kind == nic.CTL_NONE or load8(table.marks + m.qp) == 0 or table.free < 0:
+        if m.kind == nic.CTL_NONE or load8(table.marks + m.qp) == 0:
             continue
         index = table.free
+        if index >= 0:
+            table.free = answer_at(table.rows, index).next
+        elif table.used < table.room:
+            index = table.used
+            table.used += 1
+        else:
+            return
         row = answer_at(table.rows, index)
-        table.free = row.next
         move_bytes(record_address(row), record_address(m), _CTL_BYTES)
         m.kind = nic.CTL_NONE
         row.owner = host

@@ -14,7 +14,7 @@ from detour.base.pointers import record_by_address
 from detour.base.structs import Int64, NativeRecord
 from detour.engine.loop import channels, heap, pool, queues, switch
 from detour.engine.loop.layout import TO_HOST, TO_PORT, LoopGlobals
-from detour.engine.loop.native import channel_at, load8, nic_at, phv_at, port_at, queue_at, slot_at
+from detour.engine.loop.native import channel_at, global_at, load8, nic_at, phv_at, port_at, queue_at, slot_at
 from detour.hosts.frames.sizes import ETHERNET, IPV6, UDP
 
 
@@ -34,7 +34,9 @@ class FrameTable(NativeRecord):
     number on the wire of the QP of row i is `first_qpn` + i, above `qpn_mask` anything."""
 
     rows: Int64  # address
-    free: Int64  # the first free row; -1: none
+    room: Int64  # how many there are
+    used: Int64  # how many were ever in use
+    free: Int64  # the first that is not any more; -1: none
     marks: Int64
     first_qpn: Int64
     qpn_mask: Int64
@@ -79,7 +81,7 @@ def _destination(frame: int) -> int:
 def _is_taken(g: LoopGlobals, table: FrameTable, slot: int) -> bool:
     """Return whether a frame is for a QP that is marked, and the table has room for it."""
     number = _destination(pool.address(g, slot))
-    if number < table.first_qpn or table.free < 0:
+    if number < table.first_qpn or (table.free < 0 and table.used == table.room):
         return False
     return load8(table.marks + ((number - table.first_qpn) & table.qpn_mask)) != 0
 
@@ -87,8 +89,12 @@ def _is_taken(g: LoopGlobals, table: FrameTable, slot: int) -> bool:
 @inner()
 def _note(table: FrameTable, chain: FrameChain, slot: int, place: int, priority: int, left: int) -> None:
     index = table.free
+    if index < 0:
+        index = table.used
+        table.used += 1
+    else:
+        table.free = frame_at(table.rows, index).next
     row = frame_at(table.rows, index)
-    table.free = row.next
     row.slot = slot
     row.place = place
     row.priority = priority
@@ -100,6 +106,44 @@ def _note(table: FrameTable, chain: FrameChain, slot: int, place: int, priority:
         frame_at(table.rows, chain.tail).next = index
     chain.tail = index
     chain.count += 1
+
+
+@inner()
+def loop_at(address: int) -> LoopGlobals:
+    """The loop's globals."""
+    return global_at(address, int64(0))
+
+
+@inner()
+def time_left(g: LoopGlobals, port: int, nic: int) -> int:
+    """Return for how long a port, or a NIC if there is none, sends what it has begun to."""
+    if port >= 0:
+        return max(port_at(g.ports, port).busy_until - g.now, 0)
+    return max(nic_at(g.nics, nic).busy_until - g.now, 0)
+
+
+@inner()
+def occupy(g: LoopGlobals, port: int, nic: int, left: int) -> None:
+    """A port, or a NIC if there is none, sends nothing else for so long at least."""
+    if port >= 0:
+        row = port_at(g.ports, port)
+        row.busy_until = max(row.busy_until, g.now + left)
+    else:
+        one = nic_at(g.nics, nic)
+        one.busy_until = max(one.busy_until, g.now + left)
+
+
+@inner()
+def kick(g: LoopGlobals, index: int) -> None:
+    """A NIC may have something to send."""
+    nic = nic_at(g.nics, index)
+    heap.schedule(g, nic.entity, max(g.now, nic.busy_until))
+
+
+@inner()
+def set_rate(g: LoopGlobals, index: int, rate_bps: int) -> None:
+    """Sets the rate of a channel."""
+    channel_at(g.channels, index).rate_bps = rate_bps
 
 
 @inner()

@@ -5,29 +5,71 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import numpy as np
 
+from detour.base.arrays import Int64Array
+from detour.base.errors import DetourError
 from detour.base.progress import Progress, silent
 from detour.base.records import as_json
+from detour.experiments import drawing
 from detour.experiments.bench.report import BenchReport, Goal, report_of_rows
 from detour.experiments.columns import row, shown
 from detour.experiments.sim.placed import PLACED_SCHEME
 from detour.experiments.sim.plan import plan_of
 from detour.experiments.sim.run import SimRun, run_workload
-from detour.experiments.sim.settings import SimOptions
+from detour.experiments.sim.settings import SimOptions, events_of
 from detour.fabric.traffic.job_times import collective_spans_ps
+from detour.fabric.traffic.tasks import TaskResult
 
 ERROR, _MTU = "0.02", "4096"
-_LEAF_SPINE, _FAT_TREE = "leaf-spine:leaves=4,spines=4,hosts=4", "fat-tree:k=4"
-JOBS = (
-    ("ring:bytes=4e8", _LEAF_SPINE, "ecmp"),
-    ("ring:bytes=4e8", _LEAF_SPINE, "placed"),
-    ("double-tree:bytes=4e8", _LEAF_SPINE, "ecmp"),
-    ("all-to-all:bytes=4e8", _LEAF_SPINE, "ecmp"),
-    ("all-to-all:bytes=4e8", _FAT_TREE, "ecmp"),
+_LEAF_SPINE, _FAT_TREE, _RNG = "leaf-spine:leaves=4,spines=4,hosts=4", "fat-tree:k=4", "rng:n=24,d=6,hosts=2"
+_STEP = "training-step"
+_STEP_YAML = """jobs:
+- {name: gpt, collective: training-step, hosts: h0-h15, tp: 1, pp: 4, dp: 4, microbatches: 8, layers: 2,
+   stage_bytes: 25165824, tensor_bytes: 0, gradient_bytes: 400000000, forward: 2ms, backward: 4ms, head: 100us}
+"""
+"""four stages of a pipeline, four replicas"""
+
+
+class Case(NamedTuple):
+    """A workload (or `_STEP`), a topology, how connections get their paths, what happens to a link and when. `tuned`:
+    the parameters of fast-forward were chosen on it."""
+
+    job: str
+    topology: str
+    scheme: str = "ecmp"
+    event: tuple[str, str] | None = None
+    tuned: bool = False
+
+    @property
+    def label(self) -> str:
+        """The job, and what happens."""
+        return f"{self.job}, {self.event[1]} at {self.event[0]}" if self.event else self.job
+
+
+CASES = (
+    Case("ring:bytes=4e8", _LEAF_SPINE, tuned=True),
+    Case("ring:bytes=4e8", _LEAF_SPINE, "placed", tuned=True),
+    Case("double-tree:bytes=4e8", _LEAF_SPINE, tuned=True),
+    Case("all-to-all:bytes=4e8", _LEAF_SPINE, tuned=True),
+    Case("all-to-all:bytes=4e8", _FAT_TREE, tuned=True),
+    Case("ring:bytes=1.6e9,shuffle=2", _FAT_TREE, "placed"),
+    Case("double-tree:bytes=4e8,shuffle=2", _FAT_TREE),
+    Case("ring:bytes=8e8,ranks=16,shuffle=1", "d1"),
+    Case("all-to-all:bytes=8e8,ranks=16,shuffle=1", "d1"),
+    Case("ring:bytes=8e8,ranks=16,shuffle=1", _RNG),
+    Case("all-to-all:bytes=8e8,ranks=16,shuffle=1", _RNG),
+    Case("moe:bytes=4e8,skew=moe:1.2", _LEAF_SPINE),
+    Case(_STEP, _LEAF_SPINE),
+    Case("permutation:bytes=4e8", "leaf-spine:leaves=4,spines=4,hosts=1"),
+    Case("ring:bytes=8e8", _LEAF_SPINE, event=("9ms", "fail:s0-s4")),
+    Case("ring:bytes=8e8", _LEAF_SPINE, event=("9ms", "flap:s0-s4:2ms")),
 )
-"""workloads, topologies, and how connections get their paths"""
 _STEP_ERROR, _LARGEST_ERROR = 0.01, 0.03
 
 
@@ -39,6 +81,7 @@ class FastJob:
     job: str = shown("job")
     topology: str = shown("topology")
     scheme: str = shown("scheme")
+    tuned: bool = shown("tuned", means="whether parameters were chosen on it")
     step_error: float | None = shown("step error", ".2%", means="of the time of the whole job")
     largest_error: float | None = shown("largest error", ".2%", means="of a collective's time")
     packets: int = shown("packets")
@@ -47,40 +90,82 @@ class FastJob:
     seconds_full: float | None = shown("in full", ".1f")
 
 
-def run(no_full: bool = False, jobs: Sequence[tuple[str, str, str]] = JOBS, progress: Progress = silent) -> BenchReport:
-    """Runs jobs with phases skipped and, unless `no_full`, in full."""
+def draw(rows: Sequence[FastJob], file: Path) -> None:
+    """The errors of jobs over how many times less processor time they take. Raises `DetourError`: see
+    `experiments.drawing`."""
+    plt, figure, axes = drawing.row(2)
+    for axis, name, goal in zip(axes, ("step_error", "largest_error"), (_STEP_ERROR, _LARGEST_ERROR), strict=True):
+        for tuned, colour, label in ((True, drawing.GRAY, "tuned on"), (False, drawing.BLUE, "hold-out")):
+            some = [one for one in rows if one.tuned == tuned]
+            gains = [one.seconds_full / one.seconds for one in some if one.seconds_full is not None]
+            errors = [100 * getattr(one, name) for one in some if getattr(one, name) is not None]
+            drawing.curve(axis, gains, errors, (colour, "o", ""), label)
+        axis.axhline(100 * goal, color=drawing.GRAY, linestyle=":")
+        axis.set(xscale="log", xlabel="processor time in full / with --fast", ylabel=f"{name.replace('_', ' ')}, %")
+    drawing.legend(figure, axes, columns=2)
+    drawing.save(plt, figure, file)
+
+
+def run(
+    no_full: bool = False, plot: Path | None = None, cases: Sequence[Case] = CASES, progress: Progress = silent
+) -> BenchReport:
+    """Runs jobs with phases skipped and, unless `no_full`, in full. Goals count for what nothing was tuned on."""
+    if plot is not None and no_full:
+        raise DetourError("--plot shows errors, which need the runs in full: leave out --no-full")
     rows = []
-    for job, topology, scheme in jobs:
-        progress(f"{job}, {scheme}, fast")
-        fast, seconds = _timed(job, topology, scheme, ERROR)
+    for case in cases:
+        progress(f"{case.label}, {case.scheme}, fast")
+        fast, seconds = _timed(case, ERROR)
         full, seconds_full = None, None
         if not no_full:
-            progress(f"{job}, {scheme}, in full")
-            full, seconds_full = _timed(job, topology, scheme, None)
+            progress(f"{case.label}, {case.scheme}, in full")
+            full, seconds_full = _timed(case, None)
         step, largest = (None, None) if full is None else _errors(fast, full)
         packets = int(fast.counts.packets.sum())
         rows.append(
-            FastJob(job=job, topology=topology, scheme=scheme, step_error=step, largest_error=largest, packets=packets,
-                    skipped=fast.skipped, seconds=seconds, seconds_full=seconds_full)
+            FastJob(job=case.label, topology=case.topology, scheme=case.scheme, tuned=case.tuned, step_error=step,
+                    largest_error=largest, packets=packets, skipped=fast.skipped, seconds=seconds,
+                    seconds_full=seconds_full)
         )  # fmt: skip
-    found = [(one.step_error, one.largest_error) for one in rows if one.step_error is not None]
-    worst = [max((pair[k] or 0.0 for pair in found), default=None) for k in range(2)]
+    if plot is not None:
+        draw(rows, plot)
     goals = (
-        Goal("error of a job's time", worst[0], _STEP_ERROR, most=True),
-        Goal("error of a collective's time", worst[1], _LARGEST_ERROR, most=True),
+        Goal("error of a job's time", _worst(rows, "step_error"), _STEP_ERROR, most=True),
+        Goal("error of a collective's time", _worst(rows, "largest_error"), _LARGEST_ERROR, most=True),
     )
     return report_of_rows("fast", FastJob, rows, {"jobs": [as_json(one) for one in rows]}, goals)
 
 
-def _timed(job: str, topology: str, scheme: str, fast: str | None) -> tuple[SimRun, float]:
-    plan = plan_of(SimOptions(topo=topology, workload=job, scheme=PLACED_SCHEME, mtu=_MTU, fast=fast))
+def _worst(rows: Sequence[FastJob], name: str) -> float | None:
+    """The largest of the errors that are known, of jobs on which nothing was tuned; of all if there are no others."""
+    untuned = [one for one in rows if not one.tuned] or rows
+    return max((error for one in untuned if (error := getattr(one, name)) is not None), default=None)
+
+
+def _timed(case: Case, fast: str | None) -> tuple[SimRun, float]:
+    with TemporaryDirectory() as folder:
+        workload = case.job
+        if workload == _STEP:
+            (file := Path(folder) / "step.yaml").write_text(_STEP_YAML)
+            workload = str(file)
+        options = SimOptions(
+            topo=case.topology, workload=workload, scheme=PLACED_SCHEME, mtu=_MTU, fast=fast, reroute_after="1ms"
+        )
+        plan = plan_of(options)
+    settings = plan.settings
+    if case.event:
+        settings = replace(settings, failures=tuple(events_of(plan.topology, *case.event)))
     begun = time.process_time()
-    done = run_workload(plan.topology, plan.workload, plan.settings, placed=scheme == "placed")
+    done = run_workload(plan.topology, plan.workload, settings, placed=case.scheme == "placed")
     return done, round(time.process_time() - begun, 3)
 
 
 def _errors(fast: SimRun, full: SimRun) -> tuple[float, float]:
-    """(of the whole time, the largest of a collective)."""
-    spans, spans_full = (collective_spans_ps(one.tasks) for one in (fast, full))
+    """(of the whole time, the largest of a collective, or of a message where there are none)."""
+    spans, spans_full = (_spans_ps(one.tasks) for one in (fast, full))
     largest = float(np.abs(spans / spans_full - 1).max())
     return round(abs(fast.end_ps / full.end_ps - 1), 6), round(largest, 6)
+
+
+def _spans_ps(tasks: TaskResult) -> Int64Array:
+    return collective_spans_ps(tasks) if tasks.graph.steps else tasks.finish_ps - tasks.start_ps

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from detour.base.jit import inner, int64
 from detour.base.memory import store8
-from detour.engine.loop import heap
 from detour.engine.loop import suspension as frames
 from detour.engine.loop.layout import LoopGlobals
-from detour.engine.loop.native import channel_at, global_at, nic_at, port_at
 from detour.fabric.fast.records import (
     ASLEEP,
     AWAKE,
@@ -45,13 +43,13 @@ def observe(s: State, hs: Handle, flow: int) -> None:
 @inner
 def gained(s: State, f: Flow, begun: int) -> int:
     """Return how many packets a suspended sender has sent since its jump began."""
-    return int((global_at(s.loop, 0).now - begun) * f.rate)
+    return int((frames.loop_at(s.loop).now - begun) * f.rate)
 
 
 @inner
 def suspend(s: State, p: int, jump_ps: int) -> None:
     """Suspends a partition, unless not all is found that its connections have in flight."""
-    hs, g, part = hosts_at(s.hosts, 0), global_at(s.loop, 0), part_row(s, p)
+    hs, g, part = hosts_at(s.hosts, 0), frames.loop_at(s.loop), part_row(s, p)
     expected, flow = 0, part.first
     for _ in range(part.flows):
         f = flow_row(s, flow)
@@ -108,9 +106,7 @@ def _take_frames(s: State, g: LoopGlobals, p: int, f: Flow) -> None:
         frames.take_off_channel(g, hop.channel, s.frames, part_row(s, p).frames)
         if hop.port >= 0:
             frames.take_out_of_port(g, hop.port, s.frames, part_row(s, p).frames)
-            hop.left = max(port_at(g.ports, hop.port).busy_until - g.now, 0)
-        else:
-            hop.left = max(nic_at(g.nics, hop.nic).busy_until - g.now, 0)
+        hop.left = frames.time_left(g, hop.port, hop.nic)
 
 
 @inner
@@ -123,14 +119,14 @@ def _load(s: State, g: LoopGlobals, p: int, sign: int) -> None:
             hop = hop_row(s, f.first_hop + k)
             link = link_row(s, hop.channel)
             link.load_bps += sign * int(f.rate * s.answers * hop.share * s.answer * 8e12)
-            channel_at(g.channels, hop.channel).rate_bps = link.rate_bps - link.load_bps
+            frames.set_rate(g, hop.channel, link.rate_bps - link.load_bps)
         flow = f.next
 
 
 @inner
 def wake(s: State, p: int) -> None:
     """A partition goes on, having sent what it would have."""
-    hs, g, part = hosts_at(s.hosts, 0), global_at(s.loop, 0), part_row(s, p)
+    hs, g, part = hosts_at(s.hosts, 0), frames.loop_at(s.loop), part_row(s, p)
     _load(s, g, p, _MINUS)
     count(s, p)
     elapsed, flow, answered = g.now - part.begun_ps, part.first, part.answers.count > 0
@@ -152,9 +148,9 @@ def wake(s: State, p: int) -> None:
     flow = part.first
     for _ in range(part.flows):
         f = flow_row(s, flow)
-        _kick(g, f.nic)
+        frames.kick(g, f.nic)
         if answered:
-            _kick(g, hop_row(s, f.first_hop + f.data_hops).nic)
+            frames.kick(g, hop_row(s, f.first_hop + f.data_hops).nic)
         flow = f.next
     part.state = AWAKE
     part.since = s.look
@@ -167,25 +163,13 @@ def _occupy(s: State, g: LoopGlobals, f: Flow) -> None:
     """Ports and NICs of a connection are in use for as long as they were."""
     for k in range(f.hops):
         hop = hop_row(s, f.first_hop + k)
-        if hop.port >= 0:
-            port = port_at(g.ports, hop.port)
-            port.busy_until = max(port.busy_until, g.now + hop.left)
-        else:
-            nic = nic_at(g.nics, hop.nic)
-            nic.busy_until = max(nic.busy_until, g.now + hop.left)
-
-
-@inner
-def _kick(g: LoopGlobals, index: int) -> None:
-    """A NIC may have something to send."""
-    nic = nic_at(g.nics, index)
-    heap.schedule(g, nic.entity, max(g.now, nic.busy_until))
+        frames.occupy(g, hop.port, hop.nic, hop.left)
 
 
 @inner
 def count(s: State, p: int) -> None:
     """Links count what the connections of a suspended partition have sent since they last did."""
-    g, part, flow = global_at(s.loop, 0), part_row(s, p), part_row(s, p).first
+    g, part, flow = frames.loop_at(s.loop), part_row(s, p), part_row(s, p).first
     for _ in range(part.flows):
         f = flow_row(s, flow)
         packets = gained(s, f, part.begun_ps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from detour.base.jit import inner
 from detour.base.native import Part
-from detour.engine.loop.native import global_at
+from detour.engine.loop.suspension import loop_at
 from detour.fabric.fast import jumps, partitions, steadiness
 from detour.fabric.fast.records import ASLEEP, AWAKE, FREE, HALF, NONE, State, flow_row, part_row, state_at
 from detour.hosts import suspension
@@ -46,7 +46,7 @@ def observe(state: int) -> int:
 def act(state: int) -> int:
     """Ends jumps whose time has come, lets connections join and leave, and begins jumps; returns when to look next."""
     s = state_at(state, 0)
-    now = global_at(s.loop, 0).now
+    now = loop_at(s.loop).now
     for p in range(s.most):
         part = part_row(s, p)
         if part.state == ASLEEP and part.until_ps <= now:
@@ -64,12 +64,6 @@ def act(state: int) -> int:
             _try(s, p)
     s.look += 1
     return _next(s, now)
-
-
-@FAST.entry
-def is_steady(state: int, part: int) -> bool:
-    """Return whether a partition is steady."""
-    return steadiness.is_steady(state_at(state, 0), part)
 
 
 @inner

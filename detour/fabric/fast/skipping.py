@@ -54,6 +54,11 @@ def check_skippable(topology: Topology, scheme: Scheme) -> None:
         raise DetourError(f"steady phases are skipped where hosts have one port; {topology.spec} has planes")
 
 
+def _unused(table: np.ndarray) -> tuple[int, int, int, int]:
+    """A table's address, its rows, how many of them were ever in use, and the first that is free again."""
+    return table.ctypes.data, len(table), 0, NONE
+
+
 class Skipper(Execution):
     """Runs a fabric and skips what is steady."""
 
@@ -85,9 +90,10 @@ class Skipper(Execution):
         self._hops, self._used = self._enter("hops", np.zeros(16 * count, Hop.dtype)), 0
         self._links = self._enter("links", np.zeros(len(fabric.network.link_rates()), Link.dtype))
         marks = self._tables["marks"] = np.zeros(len(hs.qp), np.uint8)
-        frames = self._chained("frames", count * (int(hs.cfg[0]["window"]) + _FRAMES), TakenFrame.dtype)
-        state["frames"] = (frames, 0, marks.ctypes.data, FIRST_QPN, int(hs.cfg[0]["qpn_mask"]))
-        state["kept"] = (self._chained("kept", count * _ANSWERS, KeptAnswer.dtype), 0, marks.ctypes.data)
+        frames = self._tables["frames"] = np.zeros(count * (int(hs.cfg[0]["window"]) + _FRAMES), TakenFrame.dtype)
+        state["frames"] = (*_unused(frames), marks.ctypes.data, FIRST_QPN, int(hs.cfg[0]["qpn_mask"]))
+        answers = self._tables["kept"] = np.zeros(count * _ANSWERS, KeptAnswer.dtype)
+        state["kept"] = (*_unused(answers), marks.ctypes.data)
         self._next_ps = 0
         self.change()
 
@@ -96,13 +102,6 @@ class Skipper(Execution):
         self._tables[name] = table
         self._state[name] = table.ctypes.data
         return table
-
-    def _chained(self, name: str, count: int, dtype: np.dtype) -> int:
-        """Address of a table of free rows."""
-        table = self._tables[name] = np.zeros(count, dtype)
-        table["next"] = np.arange(1, count + 1)
-        table["next"][-1] = NONE
-        return table.ctypes.data
 
     @property
     def skipped(self) -> int:

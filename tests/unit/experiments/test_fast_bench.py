@@ -5,19 +5,22 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from detour.base.errors import DetourError
 from detour.cli import main
 from detour.experiments.bench import fast
+from detour.experiments.bench.fast import Case
 
-KEYS = "job topology scheme step_error largest_error packets skipped seconds seconds_full"
+KEYS = "job topology scheme tuned step_error largest_error packets skipped seconds seconds_full"
 SMALL = "leaf-spine:leaves=2,spines=2,hosts=2"
 
 
 def test_errors_and_what_was_skipped() -> None:
-    report = fast.run(jobs=[("ring:bytes=6e7", SMALL, "placed"), ("all-to-all:bytes=1e8", SMALL, "ecmp")])
+    report = fast.run(cases=[Case("ring:bytes=6e7", SMALL, "placed"), Case("all-to-all:bytes=1e8", SMALL)])
     numbers: Any = report.numbers
     assert [list(one) for one in numbers["jobs"]] == [KEYS.split()] * 2
     for one in numbers["jobs"]:
@@ -30,11 +33,33 @@ def test_errors_and_what_was_skipped() -> None:
     ]
 
 
+def test_goals_are_judged_where_nothing_was_tuned(tmp_path: Path) -> None:
+    """What happens to a link is part of a job's name; a link that comes back after 2 ms delays the ring by as much in
+    both runs."""
+    cases = [
+        Case("ring:bytes=6e7", SMALL, tuned=True),
+        Case("ring:bytes=1.2e8", SMALL, event=("3ms", "flap:s0-s2:2ms")),
+    ]
+    report = fast.run(cases=cases, plot=tmp_path / "errors.svg")
+    numbers: Any = report.numbers
+    assert "hold-out" in (tmp_path / "errors.svg").read_text()
+    assert [one["job"] for one in numbers["jobs"]] == ["ring:bytes=6e7", "ring:bytes=1.2e8, flap:s0-s2:2ms at 3ms"]
+    assert [one["tuned"] for one in numbers["jobs"]] == [True, False]
+    assert [goal.value for goal in report.goals] == [
+        numbers["jobs"][1][name] for name in ("step_error", "largest_error")
+    ]
+
+
 def test_without_full_runs_no_error_is_known(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(fast, "run", partial(fast.run, jobs=[("ring:bytes=3e7", SMALL, "ecmp")]))
+    monkeypatch.setattr(fast, "run", partial(fast.run, cases=[Case("ring:bytes=3e7", SMALL)]))
     assert main(["bench", "fast", "--no-full", "--json"]) == 0
     (one,) = json.loads(capsys.readouterr().out)["jobs"]
     assert [one[name] for name in ("step_error", "largest_error", "seconds_full")] == [None] * 3
     assert [goal.met for goal in fast.run(no_full=True).goals] == [None, None]
+
+
+def test_errors_without_full_runs_are_not_drawn() -> None:
+    with pytest.raises(DetourError, match="leave out --no-full"):
+        fast.run(no_full=True, plot=Path("errors.svg"))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,13 @@ from detour.experiments.sim.run import SimRun, run_workload
 from detour.experiments.sim.settings import SimOptions
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import RunSettings, scheme
-from detour.fabric.fast import looks
-from detour.fabric.fast.records import AWAKE, HALF, KEPT, NONE, Flow, Look, Partition, State
+from detour.fabric.fast import partitions, steadiness
+from detour.fabric.fast.records import AWAKE, HALF, KEPT, NONE, Flow, Hop, Link, Look, Partition, State
 from detour.fabric.fast.skipping import Skipper
 from detour.hosts import rdma
-from detour.hosts.state import WQE_SIGNALED
+from detour.hosts.state import MAX_TIME, WQE_SIGNALED
 from detour.topo import parse_topology
+from tests.native import FromPython
 
 FABRIC = "leaf-spine:leaves=2,spines=2,hosts=4"
 LERP = "LERP-shortest"
@@ -201,24 +203,64 @@ def test_planes_are_refused() -> None:
 # -- partitions and the test --------------------------------------------------------------------------------
 
 
+_partitions, _steadiness = FromPython(partitions), FromPython(steadiness)
+
+
+class _Tables:
+    """Connections over links, as native code has them."""
+
+    def __init__(self, *paths: tuple[int, ...], error: float = 0.02) -> None:
+        count, hops = len(paths), [link for path in paths for link in path]
+        self._kept = {
+            "flows": np.zeros(count, Flow.dtype), "hops": np.zeros(len(hops), Hop.dtype),
+            "links": np.zeros(1 + max(hops), Link.dtype), "parts": np.zeros(count, Partition.dtype),
+            "looks": np.zeros(KEPT * count, Look.dtype),
+        }  # fmt: skip
+        self.links = self._kept["links"]
+        self.flows, self.parts = self._kept["flows"], self._kept["parts"]
+        self.looks = self._kept["looks"].reshape(KEPT, count)
+        self._kept["hops"]["channel"], self._kept["hops"]["share"] = hops, 1.0
+        self._kept["links"]["part"] = self.flows["part"] = NONE
+        self.flows["data_hops"] = self.flows["hops"] = [len(path) for path in paths]
+        self.flows["first_hop"] = np.cumsum([0, *map(len, paths)])[:-1]
+        self._state = np.zeros(1, State.dtype)
+        self.state = self._state[0]
+        self.state["count"], self.state["error"] = count, error
+        for name, table in self._kept.items():
+            self.state[name] = table.ctypes.data
+
+    def members(self) -> list[list[int]]:
+        """The connections of each partition that is awake."""
+        found = []
+        for part in self.parts[self.parts["state"] == AWAKE]:
+            members, flow = [], int(part["first"])
+            while flow != NONE:
+                members.append(flow)
+                flow = int(self.flows["next"][flow])
+            assert len(members) == part["flows"]
+            found.append(sorted(members))
+        return sorted(found)
+
+    def since(self, flow: int) -> int:
+        return int(self.parts["since"][self.flows["part"][flow]])
+
+
 def test_partitions_share_no_link() -> None:
-    """Two connections into one host are a partition, another one that ends early, and one elsewhere."""
-    ends = np.array([(0, 4), (1, 4), (2, 6)])
-    topology = parse_topology("leaf-spine:leaves=2,spines=1,hosts=4")
-    links_apart = parse_topology("leaf-spine:leaves=4,spines=1,hosts=2")
-    for fabric_topology, together in ((topology, 1), (links_apart, 2)):
-        with VirtualFabric(fabric_topology, scheme(LERP).with_mtu(4096), RunSettings(), queue_pairs=6) as fabric:
-            fabric.connect(ends)
-            skipper = Skipper(fabric, ends, 0.02)
-            fabric.send(np.array([40_000_000, 200_000, 40_000_000]))
-            skipper.run(10_000_000)
-            parts = skipper._flows["part"]
-            assert parts[0] == parts[1]
-            assert len(set(parts.tolist())) == together
-            skipper.run(500_000_000)
-            parts = skipper._flows["part"]
-            assert parts[1] == NONE  # it has ended
-            assert (parts[0] == parts[2]) == (together == 1)
+    tables = _Tables((0, 1), (2, 3), (1, 2), (9,))
+    for look, flow in ((0, 0), (1, 1), (3, 3)):
+        tables.state["look"] = look
+        _partitions.begin(tables.state, flow)
+    assert tables.members() == [[0], [1], [3]]
+    tables.state["look"] = 5
+    _partitions.begin(tables.state, 2)
+    assert tables.members() == [[0, 1, 2], [3]]
+    assert [tables.since(flow) for flow in (0, 1, 2, 3)] == [5, 5, 5, 3]
+    tables.state["look"] = 7
+    _partitions.end(tables.state, 2)
+    assert tables.members() == [[0], [1], [3]]
+    assert [tables.since(flow) for flow in (0, 1, 3)] == [7, 7, 3]
+    assert tables.flows["part"][2] == NONE
+    assert tables.state["awake"] == 3
 
 
 @pytest.mark.parametrize(
@@ -231,17 +273,47 @@ def test_partitions_share_no_link() -> None:
         (lambda k: 100 * min(k, HALF), lambda k: 40, False),  # stands still
     ],
 )
-def test_drift_and_swings(sent: object, flying: object, steady: bool) -> None:
-    flows, parts, kept = np.zeros(1, Flow.dtype), np.zeros(1, Partition.dtype), np.zeros(KEPT, Look.dtype)
-    state = np.zeros(1, State.dtype)
-    for name, table in (("flows", flows), ("parts", parts), ("looks", kept)):
-        state[name] = table.ctypes.data
-    state["count"], state["error"], state["look"] = 1, 0.02, 2 * HALF
-    flows["next"], parts["state"], parts["flows"] = NONE, AWAKE, 1
-    in_flight = 0
+def test_drift_and_swings(sent: Callable[[int], float], flying: Callable[[int], float], steady: bool) -> None:
+    tables = _Tables((0,))
+    _partitions.begin(tables.state, 0)
     for k in range(2 * HALF + 1):
-        in_flight += int(flying(k))  # type: ignore[operator]
-        kept[k] = int(sent(k)), in_flight, 0  # type: ignore[operator]
-    assert bool(looks.is_steady(state.ctypes.data, 0)) == steady
-    parts["since"] = 1
-    assert not looks.is_steady(state.ctypes.data, 0)  # too early
+        tables.looks[k]["acked"], tables.looks[k]["flying"] = sent(k), tables.looks[k - 1]["flying"] + flying(k)
+        tables.state["look"] = k
+    assert _steadiness.is_steady(tables.state, 0) == steady
+    tables.parts["since"] += 1
+    assert not _steadiness.is_steady(tables.state, 0)  # too early
+
+
+def test_connections_with_one_bottleneck_have_equal_rates() -> None:
+    """Two of three share a link of 100 Gb/s that is full; the third has one of its own that is not."""
+    tables = _Tables((0, 3), (1, 3), (2,))
+    tables.links["rate_bps"] = 100_000_000_000
+    tables.state["wire"], tables.state["every_ps"] = 1000, 8_000_000
+    for flow in range(3):
+        _partitions.begin(tables.state, flow)
+    for k in range(2 * HALF + 1):
+        tables.looks[k]["acked"] = 45 * k, 55 * k, 20 * k
+        tables.state["look"] = k
+    for flow in (0, 2):
+        assert _steadiness.find_rates(tables.state, int(tables.flows["part"][flow])) == MAX_TIME
+    assert tables.flows["rate"] * 8_000_000 == pytest.approx([50, 50, 20])
+
+
+def test_means_of_a_long_time_count_where_connections_are_not_alike() -> None:
+    """One of two at a full link has another full link besides: nothing is known for some milliseconds."""
+    tables = _Tables((0,), (0, 1))
+    tables.links["rate_bps"] = 100_000_000_000, 40_000_000_000
+    tables.state["wire"], tables.state["every_ps"] = 1000, 8_000_000
+    for flow in range(2):
+        _partitions.begin(tables.state, flow)
+    part, counts = int(tables.flows["part"][0]), []
+    for k in range(600):
+        tables.looks[k % KEPT]["acked"] = 60 * k, 40 * k
+        tables.state["look"] = k
+        if k >= 2 * HALF:
+            counts.append(_steadiness.find_rates(tables.state, part))
+    first = next(k for k, one in enumerate(counts) if one > 0)
+    assert counts[first] == 8 * 256 * 8_000_000
+    assert set(counts[:first]) == {-1}
+    assert first == 2 * 256
+    assert tables.flows["rate"] * 8_000_000 == pytest.approx([60, 40])
