@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
+from detour.base.cores import THREADS
 from detour.base.errors import DetourError
 from detour.base.quantities import time_text
 from detour.base.times import US
@@ -248,7 +249,11 @@ def run_workload(
     lanes = len(workload.graph) if workload.flows else settings.connections
     connections, ends = room_of(workload.graph, lanes)
     chosen, own = settings.of_run(connections), settings.program
-    with VirtualFabric(topology, settings.scheme, chosen, queue_pairs=connections, host_ends=ends, own=own) as fabric:
+    # At every look threads would wait for each other, which takes longer than what is left to do between two looks.
+    threads = THREADS.value or 1 if settings.fast else None
+    with VirtualFabric(
+        topology, settings.scheme, chosen, queue_pairs=connections, host_ends=ends, own=own, threads=threads
+    ) as fabric:
         if settings.down:
             fabric.apply_failures(settings.down)
             fabric.replan(settings.down)
