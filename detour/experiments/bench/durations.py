@@ -53,7 +53,7 @@ DURATIONS = {
     "sim": BenchDuration(20, 15, 0, ("message",)),
     "parallel": BenchDuration(10, 100, 0, ("turns", "message")),
     "growth": BenchDuration(0, 75, 0, ("hosts",)),
-    "fast": BenchDuration(60),
+    "fast": BenchDuration(150),
     "gray": BenchDuration(90),
     "fairness": BenchDuration(85),
     "lab": BenchDuration(10, 40, 0, ("speeds", "seconds", "turns")),

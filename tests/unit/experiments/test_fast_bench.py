@@ -63,3 +63,13 @@ def test_without_full_runs_no_error_is_known(
 def test_errors_without_full_runs_are_not_drawn() -> None:
     with pytest.raises(DetourError, match="leave out --no-full"):
         fast.run(no_full=True, plot=Path("errors.svg"))
+
+
+def test_the_document_gives_what_is_stored() -> None:
+    docs = Path(__file__).parents[3] / "docs"
+    text = (docs / "fast-forward.md").read_text()
+    for one in json.loads((docs / "fast.json").read_text())["jobs"]:
+        errors = f"{one['step_error']:.2%} | {one['largest_error']:.2%}"
+        gain = f"{one['skipped'] / one['packets']:.0%} | {one['seconds_full'] / one['seconds']:.1f}"
+        tuned = ", tuned" if one["tuned"] else ""
+        assert f"| {one['job']} | `{one['topology']}` | {one['scheme']}{tuned} | {errors} | {gain} |" in text
