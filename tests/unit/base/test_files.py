@@ -20,6 +20,7 @@ _OTHERS = {
     "base/reports.py": "a log, appended to",
     "engine/capture.py": "captures grow by whole packets",
     "base/native/parts.py": "a lock",
+    "experiments/bench/fast.py": "input, in a temporary folder",
     "experiments/bench/namespace.py": "a setting of the kernel",
     "experiments/bench/processes.py": "the log of a switch, in a temporary folder",
     "experiments/bench/trace.py": "input, in a temporary folder",
