@@ -64,10 +64,11 @@ answer_at = record_by_address(KeptAnswer)
 
 @inner
 def unsent(hs: Handle, i: int) -> int:
-    """Packets of the message that a sender sends that were not sent yet."""
+    """Return how many packets of the message that a sender sends were not sent yet; 0 while some of one before it are
+    not acknowledged, which would wait as long as the sender does."""
     q = qp_row(hs, i)
     w = _current(hs, i, q)
-    return w.first + w.packets - q.snd_nxt
+    return int64(0) if q.snd_una < w.first else w.first + w.packets - q.snd_nxt
 
 
 @inner

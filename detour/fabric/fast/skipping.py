@@ -94,7 +94,6 @@ class Skipper(Execution):
         state["frames"] = (*_unused(frames), marks.ctypes.data, FIRST_QPN, int(hs.cfg[0]["qpn_mask"]))
         answers = self._tables["kept"] = np.zeros(count * _ANSWERS, KeptAnswer.dtype)
         state["kept"] = (*_unused(answers), marks.ctypes.data)
-        self._next_ps = 0
         self.change()
 
     def _enter(self, name: str, table: np.ndarray) -> np.ndarray:
@@ -124,9 +123,12 @@ class Skipper(Execution):
                 self._fabric.network.call(self._look)
 
     def wake_all(self) -> None:
+        if not self._state["awake"][0]:
+            self._next_ps = self._fabric.now_ps
         looks.wake_all(self._address)
 
     def change(self) -> None:
+        self._next_ps = self._fabric.now_ps
         looks.dissolve_all(self._address)
         self._used = 0
         self._links["rate_bps"] = self._fabric.network.link_rates()

@@ -137,6 +137,15 @@ def test_failure_in_the_midst_of_a_jump() -> None:
     assert abs(fast.end_ps / full.end_ps - 1) < 0.1
 
 
+def test_message_does_not_wait_for_a_jump_of_the_next_one() -> None:
+    """A look after the failure finds a ring's connection whose last packets of a message are still in flight, while it
+    sends the next message already: the ring must not wait for the end of that one."""
+    fail = {"fail": ("s0-s2@4ms",), "reroute_after": "500us"}
+    full, fast = (_run("ring:bytes=2e8", error, **fail) for error in (None, "0.02"))
+    assert fast.skipped > 0.5 * full.counts.packets.sum()
+    assert abs(fast.end_ps / full.end_ps - 1) < 0.01
+
+
 def test_documents_say_what_was_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without `--fast` they are what they were."""
     jobs = tmp_path / "jobs.yaml"
