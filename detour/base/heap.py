@@ -7,10 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
-from detour.base.jit import inner, intrinsic
-from detour.base.memory import generated
+from detour.base.jit import inner
 from detour.base.structs import Int64, NativeRecord
 
 
@@ -19,26 +18,6 @@ class HeapEntry(NativeRecord):
 
     time: Int64
     who: Int64
-
-
-def _python_precedes(time: int, who: int, other_time: int, other: int) -> int:
-    return -int((time, who) < (other_time, other))
-
-
-@intrinsic(_python_precedes)
-def _precedes() -> Any:
-    """`_precedes(time, who, other_time, other)`: -1 if the first pair is less than the second, else 0. It is one
-    comparison of 128 bits."""
-
-    def generate(ir: Any, builder: Any, args: Any) -> Any:
-        wide = ir.IntType(128)
-        one, two = (
-            builder.or_(builder.shl(builder.sext(time, wide), wide(64)), builder.zext(who, wide))
-            for time, who in (args[:2], args[2:])
-        )
-        return builder.sext(builder.icmp_signed("<", one, two), ir.IntType(64))
-
-    return generated(4, generate)
 
 
 _G = TypeVar("_G")
@@ -96,10 +75,10 @@ def make_heap(
             for other in range(child + 1, min(child + ways, size)):
                 # Which child is the earliest cannot be predicted, so a branch would cost more than this: all ones or 0.
                 row = entry(g, heap, other)
+                ahead = row.time - best_time
                 if total:
-                    ahead = _precedes(row.time, row.who, best_time, best_who)
-                else:
-                    ahead = (row.time - best_time) >> 63
+                    ahead |= (row.who - best_who) & -int(ahead == 0)
+                ahead >>= 63
                 best ^= (best ^ other) & ahead
                 best_time ^= (best_time ^ row.time) & ahead
                 best_who ^= (best_who ^ row.who) & ahead

@@ -14,7 +14,7 @@ import numpy as np
 
 from detour.base.arrays import CACHE_LINE, Int64s1
 from detour.base.jit import inner, int64
-from detour.base.memory import load8, load32, load32be, load64, prefetch_lines, store64
+from detour.base.memory import load8, load32, load64, prefetch_lines, store64
 from detour.base.memory import prefetch as prefetch_line
 from detour.base.native import Part
 from detour.base.pointers import record_address
@@ -22,32 +22,18 @@ from detour.base.structs import offsets
 from detour.hosts import draws, leases, nic, openloop, tasks, timers
 from detour.hosts.cc import control
 from detour.hosts.frames import dissect, wire
-from detour.hosts.frames.sizes import BTH, ETHERNET, IPV6, TRANSIT, UDP
+from detour.hosts.frames.sizes import ETHERNET, IPV6, TRANSIT, UDP
 from detour.hosts.paths import paths, plugin
 from detour.hosts.paths.probes import send_ptm
 from detour.hosts.records import ControlMessage, QueuePair, RdmaHost
-from detour.hosts.rows import (
-    candidate_row,
-    cfg_row,
-    ctl_row,
-    frame_row,
-    host_row,
-    late_row,
-    mr_row,
-    ptm_row,
-    qp_row,
-    slot_row,
-    wqe_row,
-)
+from detour.hosts.rows import cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row, slot_row, wqe_row
 from detour.hosts.stacks import STORED_SHIFT, record_of
 from detour.hosts.state import DTYPES, FIRST_QPN, MAX_TIME, NIL, QPS_RTS, WQE_SIGNALED, Handle, Hosts, hosts_at
 from detour.hosts.transport import ack_validation, blackhole, multipath, queues, responder, sender
 
 RDMA = Part("rdma", __name__)
 
-_HOST_BYTES, _SLOT_BYTES, _CTL_BYTES, _WQE_BYTES, _CANDIDATE_BYTES, _MR_BYTES = (
-    DTYPES[name].itemsize for name in ("host", "slot", "ctl", "wqe", "candidate", "mr")
-)
+_HOST_BYTES, _SLOT_BYTES, _CTL_BYTES, _WQE_BYTES = (DTYPES[name].itemsize for name in ("host", "slot", "ctl", "wqe"))
 _REQUESTER_BYTES, _RESPONDER_AT, _HOT_BYTES = (offsets(QueuePair)[name] for name in ("rcv_nxt", "qpn", "generation"))
 """of a QP what most packets touch; so do the beginnings of what its congestion control and its path scheme have"""
 _CC_AT, _PATH_AT = QueuePair.CC_AT, QueuePair.CC_AT + QueuePair.CC_BYTES
@@ -57,8 +43,6 @@ _NEXT_HEADER = ETHERNET + 6
 _NOBODY = int64(NIL)
 _QPN = 4
 """in the BTH: the word that ends with the destination QP"""
-_RKEY = BTH + 8
-"""from the BTH on: of the RETH behind it"""
 
 
 def stack_of(hs: Hosts, worker: int = 0) -> tuple[np.ndarray, Any]:
@@ -308,7 +292,7 @@ def prefetch(state: int, host: int, frame: int, step: int) -> int:
         elif i >= 0:
             _prefetch_requester(hs, i)
     elif writes:
-        _prefetch_written(hs, host, bth)
+        _prefetch_answer(hs, host)
     elif i >= 0:
         _prefetch_flight(hs, i)
     return 0
@@ -338,12 +322,8 @@ def _prefetch_sent(hs: Handle, i: int, q: QueuePair) -> None:
 
 
 @inner()
-def _prefetch_written(hs: Handle, host: int, bth: int) -> None:
-    """Prefetch the memory region that a data packet names, how late its host's packets were, and where the host's next
-    answer waits for its uplink."""
-    region = (load32be(bth + _RKEY) >> 8) & cfg_row(hs).mr_mask
-    prefetch_lines(record_address(mr_row(hs, region)), _MR_BYTES)
-    prefetch_line(record_address(late_row(hs, host, int64(0))))
+def _prefetch_answer(hs: Handle, host: int) -> None:
+    """Return where the next answer of a host is written that waits for its uplink."""
     ring = host_row(hs, host).ctl
     place = ring.tail & (cfg_row(hs).control_depth - 1) if ring.tail != ring.head else 0
     prefetch_lines(record_address(ctl_row(hs, host, place)), _CTL_BYTES)
@@ -351,9 +331,8 @@ def _prefetch_written(hs: Handle, host: int, bth: int) -> None:
 
 @inner()
 def _prefetch_flight(hs: Handle, i: int) -> None:
-    """The first packets in flight of a QP, its next one, and its path."""
+    """The first packets in flight of a QP, and its next one."""
     q = qp_row(hs, i)
-    prefetch_lines(record_address(candidate_row(hs, i, q.cand)), _CANDIDATE_BYTES)
     if q.flight_head != NIL:
         prefetch_lines(record_address(slot_row(hs, i, q.flight_head)), _ANSWERED * _SLOT_BYTES)
         _prefetch_sent(hs, i, q)
