@@ -10,6 +10,7 @@ Only between two slices of the loop.
 
 from __future__ import annotations
 
+from detour.base.chain import Chain, RowTable, is_full, make_chain
 from detour.base.jit import inner, int64
 from detour.base.memory import load8, move_bytes
 from detour.base.pointers import record_address, record_by_address
@@ -38,28 +39,17 @@ class KeptAnswer(ControlMessage):
     """A control message that waits until its connection is resumed."""
 
     owner: Int64  # the host that is to send it
-    next: Int64  # row of the one behind it, or of the next free row; -1: none
+    next: Int64  # see `base.chain`
 
 
 class AnswerTable(NativeRecord):
     """Where such messages are kept; `marks` as in `engine.loop.suspension`."""
 
-    rows: Int64  # address
-    room: Int64  # how many there are
-    used: Int64  # how many were ever in use
-    free: Int64  # the first that is not any more; -1: none
+    table: RowTable
     marks: Int64
 
 
-class AnswerChain(NativeRecord):
-    """Messages that are kept together: the first, the last, how many."""
-
-    head: Int64
-    tail: Int64
-    count: Int64
-
-
-answer_at = record_by_address(KeptAnswer)
+_append, _take_first = make_chain(record_by_address(KeptAnswer))
 
 
 @inner
@@ -89,48 +79,27 @@ def suspend(hs: Handle, i: int) -> float:
 
 
 @inner
-def take_answers(hs: Handle, host: int, table: AnswerTable, chain: AnswerChain) -> None:
+def take_answers(hs: Handle, host: int, kept: AnswerTable, chain: Chain) -> None:
     """Takes the answers that wait to be sent at a host by QPs with a mark."""
     ring = host_row(hs, host).ctl
     for number in range(ring.head, ring.tail):
         m = ctl_row(hs, host, number & (cfg_row(hs).control_depth - 1))
-        if m.kind == nic.CTL_NONE or load8(table.marks + m.qp) == 0:
+        if m.kind == nic.CTL_NONE or load8(kept.marks + m.qp) == 0 or is_full(kept.table):
             continue
-        index = table.free
-        if index >= 0:
-            table.free = answer_at(table.rows, index).next
-        elif table.used < table.room:
-            index = table.used
-            table.used += 1
-        else:
-            return
-        row = answer_at(table.rows, index)
+        row = _append(kept.table, chain)
         move_bytes(record_address(row), record_address(m), _CTL_BYTES)
         m.kind = nic.CTL_NONE
         row.owner = host
-        row.next = NIL
-        if chain.count == 0:
-            chain.head = index
-        else:
-            answer_at(table.rows, chain.tail).next = index
-        chain.tail = index
-        chain.count += 1
 
 
 @inner
-def put_answers(hs: Handle, table: AnswerTable, chain: AnswerChain) -> None:
+def put_answers(hs: Handle, kept: AnswerTable, chain: Chain) -> None:
     """Puts them back."""
-    index = chain.head
-    for _ in range(chain.count):
-        row = answer_at(table.rows, index)
+    while chain.count > 0:
+        row = _take_first(kept.table, chain)
         place = nic.push_control(hs, row.owner)
         if place != NIL:
             move_bytes(record_address(ctl_row(hs, row.owner, place)), record_address(row), _CTL_BYTES)
-        following = row.next
-        row.next = table.free
-        table.free = index
-        index = following
-    chain.count = 0
 
 
 @inner

@@ -8,6 +8,7 @@ order in which they were taken.
 
 from __future__ import annotations
 
+from detour.base.chain import Chain, RowTable, is_full, make_chain
 from detour.base.jit import inner, int64
 from detour.base.memory import load16be, load32be
 from detour.base.pointers import record_by_address
@@ -26,34 +27,22 @@ class TakenFrame(NativeRecord):
     place: Int64
     priority: Int64
     left: Int64
-    next: Int64  # row of the one that was taken after it, or of the next free row; -1: none
+    next: Int64  # see `base.chain`
 
 
 class FrameTable(NativeRecord):
     """Where taken frames are kept. `marks`: address of a byte for each QP, which says whether its frames are taken; the
     number on the wire of the QP of row i is `first_qpn` + i, above `qpn_mask` anything."""
 
-    rows: Int64  # address
-    room: Int64  # how many there are
-    used: Int64  # how many were ever in use
-    free: Int64  # the first that is not any more; -1: none
+    table: RowTable
     marks: Int64
     first_qpn: Int64
     qpn_mask: Int64
 
 
-class FrameChain(NativeRecord):
-    """Frames that were taken together: the first, the last, how many."""
-
-    head: Int64
-    tail: Int64
-    count: Int64
-
-
-frame_at = record_by_address(TakenFrame)
+_append, _take_first = make_chain(record_by_address(TakenFrame))
 
 _ON_CHANNEL = int64(-1)
-_NONE = int64(-1)
 _OPTION = 8
 _TYPE_IPV6, _HOP_BY_HOP, _IN_IPV6, _IN_UDP, _PORT_ROCE = 0x86DD, 0, 41, 17, 4791
 _NOBODY = int64(-1)
@@ -78,34 +67,21 @@ def _destination(frame: int) -> int:
 
 
 @inner()
-def _is_taken(g: LoopGlobals, table: FrameTable, slot: int) -> bool:
+def _is_taken(g: LoopGlobals, frames: FrameTable, slot: int) -> bool:
     """Return whether a frame is for a QP that is marked, and the table has room for it."""
     number = _destination(pool.address(g, slot))
-    if number < table.first_qpn or (table.free < 0 and table.used == table.room):
+    if number < frames.first_qpn or is_full(frames.table):
         return False
-    return load8(table.marks + ((number - table.first_qpn) & table.qpn_mask)) != 0
+    return load8(frames.marks + ((number - frames.first_qpn) & frames.qpn_mask)) != 0
 
 
 @inner()
-def _note(table: FrameTable, chain: FrameChain, slot: int, place: int, priority: int, left: int) -> None:
-    index = table.free
-    if index < 0:
-        index = table.used
-        table.used += 1
-    else:
-        table.free = frame_at(table.rows, index).next
-    row = frame_at(table.rows, index)
+def _note(frames: FrameTable, chain: Chain, slot: int, place: int, priority: int, left: int) -> None:
+    row = _append(frames.table, chain)
     row.slot = slot
     row.place = place
     row.priority = priority
     row.left = left
-    row.next = _NONE
-    if chain.count == 0:
-        chain.head = index
-    else:
-        frame_at(table.rows, chain.tail).next = index
-    chain.tail = index
-    chain.count += 1
 
 
 @inner()
@@ -147,15 +123,15 @@ def set_rate(g: LoopGlobals, index: int, rate_bps: int) -> None:
 
 
 @inner()
-def take_off_channel(g: LoopGlobals, index: int, table: FrameTable, chain: FrameChain) -> None:
+def take_off_channel(g: LoopGlobals, index: int, frames: FrameTable, chain: Chain) -> None:
     """Takes the frames of marked QPs off a channel."""
     channel = channel_at(g.channels, index)
     slot, before, had = channel.head, int64(-1), channel.count
     for _ in range(had):
         frame = slot_at(g.slots, slot)
         following = frame.next
-        if _is_taken(g, table, slot):
-            _note(table, chain, slot, index, _ON_CHANNEL, frame.time - g.now)
+        if _is_taken(g, frames, slot):
+            _note(frames, chain, slot, index, _ON_CHANNEL, frame.time - g.now)
             channel.count -= 1
             if before < 0:
                 channel.head = following
@@ -173,28 +149,24 @@ def take_off_channel(g: LoopGlobals, index: int, table: FrameTable, chain: Frame
 
 
 @inner()
-def take_out_of_port(g: LoopGlobals, index: int, table: FrameTable, chain: FrameChain) -> None:
+def take_out_of_port(g: LoopGlobals, index: int, frames: FrameTable, chain: Chain) -> None:
     """Takes them out of the queues of a port."""
     port = port_at(g.ports, index)
     for priority in range(port.priorities):
         for _ in range(queue_at(g.queues, port.queues + priority).packets):
             slot = queues.dequeue(g, index, priority)
-            if _is_taken(g, table, slot):
-                _note(table, chain, slot, index, int64(priority), int64(0))
+            if _is_taken(g, frames, slot):
+                _note(frames, chain, slot, index, int64(priority), int64(0))
             else:
                 queues.enqueue(g, index, priority, slot)
 
 
 @inner()
-def put_back(g: LoopGlobals, table: FrameTable, chain: FrameChain, elapsed: int) -> None:
+def put_back(g: LoopGlobals, frames: FrameTable, chain: Chain, elapsed: int) -> None:
     """Puts all frames back, in the order in which they were taken, `elapsed` ps later."""
-    index = chain.head
-    for _ in range(chain.count):
-        row = frame_at(table.rows, index)
-        slot, place, priority, left, following = row.slot, row.place, row.priority, row.left, row.next
-        row.next = table.free
-        table.free = index
-        index = following
+    while chain.count > 0:
+        row = _take_first(frames.table, chain)
+        slot, place, priority, left = row.slot, row.place, row.priority, row.left
         if priority == _ON_CHANNEL:
             channels.insert(g, place, slot, g.now + left)
             continue
@@ -202,7 +174,6 @@ def put_back(g: LoopGlobals, table: FrameTable, chain: FrameChain, elapsed: int)
         std.enq_timestamp = (std.enq_timestamp + elapsed // g.tick_ps) & _U32
         if queues.enqueue(g, place, priority, slot):
             switch.wake_later(g, place)
-    chain.count = 0
 
 
 @inner()

@@ -63,7 +63,6 @@ class FlowPaths:
         rows = np.zeros(len(places) + 1, Hop.dtype)
         rows["port"], rows["channel"] = np.array([(NONE, uplink), *places]).T
         rows["nic"] = [nic, *[NONE] * len(places)]
-        rows["share"] = 1.0
         return rows
 
 

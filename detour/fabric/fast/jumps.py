@@ -118,7 +118,7 @@ def _load(s: State, g: LoopGlobals, p: int, sign: int) -> None:
         for k in range(f.data_hops, f.hops):
             hop = hop_row(s, f.first_hop + k)
             link = link_row(s, hop.channel)
-            link.load_bps += sign * int(f.rate * s.answers * hop.share * s.answer * 8e12)
+            link.load_bps += sign * int(f.rate * s.answer * 8e12)
             frames.set_rate(g, hop.channel, link.rate_bps - link.load_bps)
         flow = f.next
 
@@ -174,8 +174,7 @@ def count(s: State, p: int) -> None:
         f = flow_row(s, flow)
         packets = gained(s, f, part.begun_ps)
         for k in range(f.hops):
-            hop = hop_row(s, f.first_hop + k)
-            share, size = (hop.share, s.wire) if k < f.data_hops else (hop.share * s.answers, s.answer)
-            frames.credit(g, hop.channel, int(packets * share) - int(f.counted * share), size)
+            size = s.wire if k < f.data_hops else s.answer
+            frames.credit(g, hop_row(s, f.first_hop + k).channel, packets - f.counted, size)
         f.counted = packets
         flow = f.next

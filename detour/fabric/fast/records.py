@@ -6,10 +6,11 @@ A *look* is a moment between two slices of the loop; they are `every_ps` apart w
 
 from __future__ import annotations
 
+from detour.base.chain import Chain
 from detour.base.pointers import record_by_address, row_of_table
 from detour.base.structs import Float64, Int64, NativeRecord
-from detour.engine.loop.suspension import FrameChain, FrameTable
-from detour.hosts.suspension import AnswerChain, AnswerTable
+from detour.engine.loop.suspension import FrameTable
+from detour.hosts.suspension import AnswerTable
 
 NONE = -1
 FREE, AWAKE, ASLEEP = 0, 1, 2
@@ -56,25 +57,24 @@ class Flow(NativeRecord):
 
 
 class Hop(NativeRecord):
-    """A link of a connection's: its channel, the port or NIC that sends on it (-1: the other one does), and the share
-    of the packets that take it. `left`: for how long that port or NIC sends on, when the connection is suspended."""
+    """A link of a connection's: its channel, and the port or NIC that sends on it (-1: the other one does). `left`: for
+    how long that port or NIC sends on, when the connection is suspended."""
 
     channel: Int64
     port: Int64
     nic: Int64
-    share: Float64
     left: Int64
 
 
 class Link(NativeRecord):
     """A channel. `part`: whose data it carries; `load_bps`: of answers that are not sent, as their connections are
-    suspended. The others are scratch: what its connections send, how many of them there are (a share counts as one)."""
+    suspended. The others are scratch: what its connections send, and how many of them there are."""
 
     part: Int64
     rate_bps: Int64
     load_bps: Int64
     used_bps: Float64
-    users: Float64
+    users: Int64
     group: Int64
     mark: Int64  # the others are of this partition now if it is the state's
 
@@ -99,8 +99,8 @@ class Partition(NativeRecord):
     means: Int64  # how often they were
     begun_ps: Int64  # of the jump
     until_ps: Int64
-    frames: FrameChain
-    answers: AnswerChain
+    frames: Chain
+    answers: Chain
 
 
 class State(NativeRecord):
@@ -124,7 +124,6 @@ class State(NativeRecord):
     wire: Int64  # bytes of a data frame, and what it takes on a link beside them
     overhead: Int64
     answer: Int64  # bytes of one
-    answers: Float64  # answers to a packet
     error: Float64
     skipped: Int64  # packets
     frames: FrameTable

@@ -7,7 +7,7 @@
 Busy connections whose data share a link are a *partition*. When its rates and what it has in flight are steady
 (`steadiness`) it is suspended: its frames leave the network, its senders stand still, and everybody else goes on. It
 comes back before a message of it would end, or at the next look after another connection begins to send over its links.
-Then each sender has sent as many packets as its rate (`shares`) says, and everything else is as it was.
+Then each sender has sent as many packets as its rate (`steadiness.find_rates`) says, and everything else is as it was.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def check_skippable(topology: Topology, scheme: Scheme) -> None:
 
 
 def _unused(table: np.ndarray) -> tuple[int, int, int, int]:
-    """A table's address, its rows, how many of them were ever in use, and the first that is free again."""
+    """A table as a `RowTable`."""
     return table.ctypes.data, len(table), 0, NONE
 
 
@@ -78,7 +78,7 @@ class Skipper(Execution):
         self._state = np.zeros(1, State.dtype)
         state = self._state[0]
         state["hosts"], state["host_count"], state["count"] = hs.listing, len(hs.host), count
-        state["every_ps"], state["error"], state["answers"] = LOOK_PS, error, 1.0
+        state["every_ps"], state["error"] = LOOK_PS, error
         state["wire"], state["answer"] = self._payload + DATA_OVERHEAD, _ACK_BYTES
         state["overhead"] = fabric.settings.links.overhead_bytes
         self._flows = self._enter("flows", np.zeros(count, Flow.dtype))
@@ -91,9 +91,9 @@ class Skipper(Execution):
         self._links = self._enter("links", np.zeros(len(fabric.network.link_rates()), Link.dtype))
         marks = self._tables["marks"] = np.zeros(len(hs.qp), np.uint8)
         frames = self._tables["frames"] = np.zeros(count * (int(hs.cfg[0]["window"]) + _FRAMES), TakenFrame.dtype)
-        state["frames"] = (*_unused(frames), marks.ctypes.data, FIRST_QPN, int(hs.cfg[0]["qpn_mask"]))
+        state["frames"] = (_unused(frames), marks.ctypes.data, FIRST_QPN, int(hs.cfg[0]["qpn_mask"]))
         answers = self._tables["kept"] = np.zeros(count * _ANSWERS, KeptAnswer.dtype)
-        state["kept"] = (*_unused(answers), marks.ctypes.data)
+        state["kept"] = (_unused(answers), marks.ctypes.data)
         self.change()
 
     def _enter(self, name: str, table: np.ndarray) -> np.ndarray:

@@ -117,14 +117,14 @@ def _find_load(s: State, p: int) -> None:
         f.most = 1e30
         f.group = flow
         for k in range(f.data_hops):
-            hop = hop_row(s, f.first_hop + k)
-            link = link_row(s, hop.channel)
+            link = link_row(s, hop_row(s, f.first_hop + k).channel)
             if link.mark != s.mark:
                 link.mark = s.mark
-                link.used_bps = link.users = 0.0
+                link.used_bps = 0.0
+                link.users = 0
                 link.group = NONE
-            link.used_bps += (f.early + f.late) * hop.share * _bits(s) / _span(s)
-            link.users += hop.share
+            link.used_bps += (f.early + f.late) * _bits(s) / _span(s)
+            link.users += 1
         flow = f.next
 
 

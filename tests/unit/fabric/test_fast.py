@@ -228,7 +228,7 @@ class _Tables:
         self.links = self._kept["links"]
         self.flows, self.parts = self._kept["flows"], self._kept["parts"]
         self.looks = self._kept["looks"].reshape(KEPT, count)
-        self._kept["hops"]["channel"], self._kept["hops"]["share"] = hops, 1.0
+        self._kept["hops"]["channel"] = hops
         self._kept["links"]["part"] = self.flows["part"] = NONE
         self.flows["data_hops"] = self.flows["hops"] = [len(path) for path in paths]
         self.flows["first_hop"] = np.cumsum([0, *map(len, paths)])[:-1]
