@@ -72,6 +72,8 @@ CASES = (
     Case("ring:bytes=8e8", _LEAF_SPINE, event=("9ms", "flap:s0-s4:2ms")),
 )
 _STEP_ERROR, _LARGEST_ERROR = 0.01, 0.03
+_SMALLEST = 0.01
+"""error that is drawn, %, on an axis that has no 0"""
 
 
 @row
@@ -99,10 +101,15 @@ def draw(rows: Sequence[FastJob], file: Path) -> None:
         for tuned, colour, label in ((True, drawing.GRAY, "tuned on"), (False, drawing.BLUE, "hold-out")):
             some = [one for one in rows if one.tuned == tuned]
             gains = [one.seconds_full / one.seconds for one in some if one.seconds_full is not None]
-            errors = [100 * getattr(one, name) for one in some if getattr(one, name) is not None]
+            errors = [max(_SMALLEST, 100 * getattr(one, name)) for one in some if getattr(one, name) is not None]
             drawing.curve(axis, gains, errors, (colour, "o", ""), label)
         axis.axhline(100 * goal, color=drawing.GRAY, linestyle=":")
-        axis.set(xscale="log", xlabel="processor time in full / with --fast", ylabel=f"{name.replace('_', ' ')}, %")
+        axis.set(
+            xscale="log",
+            yscale="log",
+            xlabel="processor time in full / with --fast",
+            ylabel=f"{name.replace('_', ' ')}, %",
+        )
     drawing.legend(figure, axes, columns=2)
     drawing.save(plt, figure, file)
 
