@@ -14,6 +14,7 @@ NEEDS = (
     (r"DETOUR_\w+|P4RUNTIME_SPEC", r"\g<0>", "set it to a checkout of the repository that -rs names"),
     (r"p4c-bm2|p4c is not|p4testgen|P4C_SAMPLES", "p4c", f"p4c and p4c-bm2-ss on PATH ({_FABRICS})"),
     (r"writes no traces", "BMv2's traces", "behavioral-model with pull request 1433"),
+    (r"to have thrift", "thrift", "apt install python3-thrift"),
     (r"simple_switch|psa_switch|pna_nic|BMv2", "BMv2", f"simple_switch_grpc on PATH ({_FABRICS})"),
     (r"chromium", "Chromium", "apt install chromium chromium-driver"),
     (r"tshark", "tshark", "apt install tshark"),
