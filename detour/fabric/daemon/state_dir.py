@@ -36,6 +36,10 @@ _LAST_WORDS_BYTES = 4096
 UP = "up"
 """the line of a log that says so; a log that ends with it tells nothing about an end"""
 _POLL_SECONDS = 0.02
+_FLAGS = 6
+"""index of the flags of a process in /proc/PID/stat behind its name (proc(5))"""
+_PF_EXITING = 0x4
+"""include/linux/sched.h"""
 
 
 def default_path() -> Path:
@@ -114,7 +118,7 @@ class StateDir:
         the folder belongs to somebody else."""
         while True:
             fd = self._open(make=True)
-            if not _try_lock(fd):
+            if not self._taken(fd):
                 os.close(fd)
                 raise DetourError(f"a fabric is already running{self._who()}; {about_this_fabric('down')} ends it")
             if self._is_current(fd):
@@ -165,13 +169,13 @@ class StateDir:
             (self.path / _END).touch()
 
     def is_alive(self) -> bool:
-        """Return whether somebody holds the lock."""
+        """Return whether a process that is not exiting holds the lock."""
         try:
             fd = self._open(make=False)
         except FileNotFoundError:
             return False
         try:
-            return not _try_lock(fd)
+            return not _try_lock(fd) and not self._is_exiting()
         finally:
             os.close(fd)
 
@@ -245,6 +249,23 @@ class StateDir:
             os.close(fd)
             raise DetourError(f"state folder {self.path} must belong only to you (mode 0700); remove it")
         return fd
+
+    def _taken(self, fd: int) -> bool:
+        """Take the lock; wait for a process that is exiting and holds it. Return False if another process holds it."""
+        while not _try_lock(fd):
+            if not self._is_exiting():
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
+
+    def _is_exiting(self) -> bool:
+        """Return whether the process of the record is exiting: the kernel closes its files one by one, and its memory
+        before them, so that one that was killed holds the lock for a while."""
+        try:
+            status = Path(f"/proc/{self.process()}/stat").read_text()
+        except OSError:
+            return False
+        return bool(int(status.rpartition(")")[2].split()[_FLAGS]) & _PF_EXITING)
 
     def _is_current(self, fd: int) -> bool:
         try:

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folder in which a running fabric is found."""
 
+import fcntl
+import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -76,6 +79,27 @@ def test_what_a_dead_fabric_left_is_removed(state: StateDir) -> None:
     assert state.socket.exists()
     assert not state.is_alive()
     assert state.remove_stale()
+    assert not state.path.exists()
+
+
+def test_a_process_that_is_exiting_is_dead_although_it_holds_the_lock(state: StateDir) -> None:
+    # A child that has exited and is not waited for has the flag of one that is exiting; this process holds its lock.
+    child = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.read()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    state.path.mkdir(mode=0o700)
+    (state.path / "fabric.json").write_text(json.dumps({"pid": child.pid}))
+    held = os.open(state.path, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    assert not state.is_alive()
+    with ThreadPoolExecutor(1) as pool:
+        removed = pool.submit(state.remove_stale)
+        assert not wait([removed], timeout=0.1).done
+        assert state.path.exists()
+        os.close(held)
+        assert removed.result()
+    child.wait()
     assert not state.path.exists()
 
 
