@@ -69,7 +69,7 @@ def joined(host: str, port: int) -> str:
 
 
 def parse(text: str, what: str) -> Address:
-    """Understands an address as gRPC does. `what` listens there, for the error. Raises `DetourError`: it is none."""
+    """Understand an address as gRPC does. `what` listens there, for the error. Raises `DetourError`: it is none."""
     scheme, _, rest = text.partition(":")
     if scheme in ("unix", "unix-abstract"):
         path = unquote(rest.removeprefix("//") if rest.startswith("///") else rest)

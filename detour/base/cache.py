@@ -32,7 +32,7 @@ def cache_dir() -> Path:
 
 
 def without(error: OSError, what: str = "the cache") -> None:
-    """Says, once in a process, why something is done without the cache."""
+    """Say, once in a process, why something is done without the cache."""
     reason = (f"{error.filename}: " if error.filename else "") + error.strerror if error.strerror else str(error)
     if what not in _said:
         _said.add(what)
@@ -59,14 +59,14 @@ class Cache:
             return None
 
     def put(self, name: str, data: bytes) -> None:
-        """Stores something if that is possible."""
+        """Store something if that is possible."""
         try:
             self.folder().write(name, data)
         except OSError as error:
             without(error)
 
     def prune(self, days: float = 30.0) -> None:
-        """Forgets what has not been used for so long."""
+        """Forget what has not been used for so long."""
         try:
             self.folder().prune(time.time() - days * _DAY_S)
         except OSError as error:

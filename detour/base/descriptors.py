@@ -20,7 +20,7 @@ EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
 def require(needed: int, what: str) -> None:
-    """Raises the soft limit of open files as far as it may be raised (and is of use), which must be `needed` at least.
+    """Raise the soft limit of open files as far as it may be raised (and is of use), which must be `needed` at least.
 
     gRPC ends the process when it gets no descriptor, so nobody could say why later. Raises `DetourError`: it is lower;
     `what` says for what it does not suffice.
@@ -44,19 +44,19 @@ class Reserve:
         self.refill()
 
     def release(self) -> bool:
-        """Lets one go; False if there is none."""
+        """Let one go; False if there is none."""
         if not self._fds:
             return False
         os.close(self._fds.pop())
         return True
 
     def refill(self) -> None:
-        """Holds back as many again as can be had."""
+        """Hold back as many again as can be had."""
         with suppress(OSError):
             while len(self._fds) < self._count:
                 self._fds.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
     def close(self) -> None:
-        """Lets all go."""
+        """Let all go."""
         while self.release():
             pass

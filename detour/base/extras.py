@@ -16,7 +16,7 @@ _OF_MAKE = ("plan", "plot")
 
 
 def require(module: str, package: str, extra: str, what: str) -> None:
-    """Sees that a module of an extra is there. Raises `DetourError`: `what` needs the package, and how to get it."""
+    """See that a module of an extra is there. Raises `DetourError`: `what` needs the package, and how to get it."""
     if find_spec(module) is None:
         raise DetourError(f"{what} needs {package}: {_installing(extra)}")
 

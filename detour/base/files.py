@@ -125,6 +125,6 @@ def new_text(path: Path) -> Iterator[TextIO]:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Writes a whole file. Raises `DetourError`: it cannot be written."""
+    """Write a whole file. Raises `DetourError`: it cannot be written."""
     with new_file(path) as file:
         file.write(content if isinstance(content, bytes) else content.encode())

@@ -42,7 +42,7 @@ _AGAIN_S = 0.2
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Lets SIGTERM and SIGHUP end what is inside as Ctrl-C does; once that has begun, no signal disturbs it.
+    """Let SIGTERM and SIGHUP end what is inside as Ctrl-C does; once that has begun, no signal disturbs it.
 
     A signal that comes while C code calls Python back, as llvmlite does while it compiles, is raised there, and ctypes
     swallows it. So it is raised again until somebody handles it, and that it was swallowed is not worth a traceback.

@@ -99,7 +99,7 @@ class Intrinsic:
 
 
 def intrinsic(python: _F) -> Callable[[Callable[[], Any]], _F]:
-    """Decorates what makes an intrinsic; `python` is used instead where nothing is compiled, and says its type."""
+    """Decorate what makes an intrinsic; `python` is used instead where nothing is compiled, and say its type."""
     return lambda make: cast("_F", Intrinsic(make)) if COMPILED else python
 
 

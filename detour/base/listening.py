@@ -16,7 +16,7 @@ ServerSocket = TcpServerSocket | UnixServerSocket | AbstractServerSocket
 
 
 def take(address: Address, what: str, patience_s: float = 0.0, progress: Progress = silent) -> ServerSocket:
-    """Takes an address for `what`. A port that is only being let go is waited for, `patience_s` long; `progress` hears
+    """Take an address for `what`. A port that is only being let go is waited for, `patience_s` long; `progress` hears
     it. Raises `DetourError`: it cannot be had, and why."""
     if isinstance(address, TcpAddress):
         return take_tcp(address, what, patience_s, progress)

@@ -122,7 +122,7 @@ class JsonFile:
             yield name, self.typed(where, name, value, JsonObject, "an object in braces")
 
     def only(self, where: JsonObject, allowed: Collection[str], of: str) -> None:
-        """Sees that there are no keys but these."""
+        """See that there are no keys but these."""
         for key in where:
             if key not in allowed:
                 raise self.error(where, f"{of} has no {key!r}; allowed: {', '.join(allowed)}")

@@ -29,7 +29,7 @@ def _advise(begin: int, end: int, advice: int) -> None:
 
 
 def populate(array: np.ndarray, size: int) -> None:
-    """Takes the memory of an array's first `size` bytes now instead of when they are touched."""
+    """Take the memory of an array's first `size` bytes now instead of when they are touched."""
     begin = array.ctypes.data
     end = begin + min(size, array.nbytes)
     if begin < end:
@@ -49,7 +49,7 @@ def _heap() -> list[tuple[int, int]]:
 
 
 def collapse() -> None:
-    """Moves this process's heap into huge pages. Memory never touched stays untouched."""
+    """Move this process's heap into huge pages. Memory never touched stays untouched."""
     for begin, end in _heap():
         _advise(begin, end, mmap.MADV_HUGEPAGE)
         _advise(begin, end, _COLLAPSE)

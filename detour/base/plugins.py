@@ -170,7 +170,7 @@ class WithParameters:
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def check_parameters(self) -> None:
-        """Raises `DetourError`: parameters are not of that kind."""
+        """Raise `DetourError`: parameters are not of that kind."""
         if self.parameters is not None and (not is_dataclass(self.parameters) or isinstance(self.parameters, type)):
             raise DetourError(f"parameters are an instance of a dataclass, not {self.parameters!r:.60}")
         for name, value in self.values.items():
@@ -388,7 +388,7 @@ def function_of(value: Any, of: str) -> Callable[..., Any]:
 
 
 def call(what: str, function: Callable[..., Any], *first: Any, **values: Any) -> Any:
-    """Calls what others have written: `first` by position, then values that its signature takes. Raises `DetourError`:
+    """Call what others have written: `first` by position, then values that its signature takes. Raises `DetourError`:
     a value is missing or not known, or what the function raised, with the line."""
     try:
         inspect.signature(function).bind(*first, **values)

@@ -10,7 +10,7 @@ Progress = Callable[[str], None]
 
 
 def silent(_: str) -> None:
-    """Tells nobody."""
+    """Tell nobody."""
 
 
 class Once:
@@ -21,7 +21,7 @@ class Once:
         self.reported = False
 
     def say(self, text: str) -> None:
-        """Tells, unless that has been done."""
+        """Tell, unless that has been done."""
         if not self.reported:
             self.reported = True
             self.progress(text)

@@ -39,7 +39,7 @@ def add_messages(
     enums: Mapping[str, Iterable[str]] = MappingProxyType({}), imports: Iterable[str] = (),
     extends: MessageFields = MappingProxyType({}),
 ) -> None:  # fmt: skip
-    """Adds a file. `enums`: names of values, from 0 on; `imports`: files that types are from; `extends`: fields of this
+    """Add a file. `enums`: names of values, from 0 on; `imports`: files that types are from; `extends`: fields of this
     package's in messages of others, by their full names. All fields have presence (proto2), alternatives too."""
     from google.protobuf import descriptor_pb2
 

@@ -21,7 +21,7 @@ _ADDRESS_SPACE = 1_400 << 20  # what the threads of gRPC and of a switch reserve
 
 
 def report(error: BaseException, command: str = "detour") -> int:
-    """Prints the line for an exception that is not about the input; returns the exit code."""
+    """Print the line for an exception that is not about the input; return the exit code."""
     if isinstance(error, MemoryError) or _lacks_memory(error):
         print(f"{command}: {out_of_memory(error)}", file=sys.stderr)
         return 2
@@ -38,7 +38,7 @@ def _kept(path: Path | None) -> str:
 
 
 def keep(error: BaseException) -> Path | None:
-    """Appends the traceback to a file (`$XDG_STATE_HOME/detour/errors.log`, else `~/.local/state/detour`; the
+    """Append the traceback to a file (`$XDG_STATE_HOME/detour/errors.log`, else `~/.local/state/detour`; the
     temporary folder if that cannot be written). `None` if there is no such place."""
     text = "".join(traceback.format_exception(error))
     entry = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {' '.join(sys.argv)}\n{text}\n"
@@ -54,7 +54,7 @@ def keep(error: BaseException) -> Path | None:
 
 
 def need_address_space(size: int = _ADDRESS_SPACE) -> None:
-    """Raises `DetourError` if the process may not have so many bytes of address space (`ulimit -v`). gRPC and LLVM end
+    """Raise `DetourError` if the process may not have so many bytes of address space (`ulimit -v`). gRPC and LLVM end
     the process with a signal when a thread or a page is refused, so it is asked before they start."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < size:

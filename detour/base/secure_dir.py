@@ -106,7 +106,7 @@ class Folder:
             os.close(at)
 
     def write(self, name: str, data: bytes) -> None:
-        """Puts a file there, wholly or not at all; several processes may do so at once."""
+        """Put a file there, wholly or not at all; several processes may do so at once."""
         at = self.open(make=True)
         try:
             with Replacement(Path(name), 0o600, at) as file:
@@ -116,7 +116,7 @@ class Folder:
             os.close(at)
 
     def prune(self, before: float) -> None:
-        """Removes files that were last read or written before that time (seconds since 1970)."""
+        """Remove files that were last read or written before that time (seconds since 1970)."""
         at = self.open(make=True)
         try:
             for name in os.listdir(at):

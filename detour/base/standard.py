@@ -37,7 +37,7 @@ class _Errors(io.FileIO):
 
 
 def open_standard() -> None:
-    """Makes sure of all three. A closed one is opened, so that no other file gets its number: input has nothing to
+    """Make sure of all three. A closed one is opened, so that no other file gets its number: input has nothing to
     read, output refuses everything, error takes everything."""
     for number, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:

@@ -98,7 +98,7 @@ _WIDTH = 120
 
 
 def write_block(page: Path, command: str, content: str) -> None:
-    """Writes what a command gives between two comments of a page of Markdown, at its end if it has no such block.
+    """Write what a command gives between two comments of a page of Markdown, at its end if it has no such block.
     Raises `DetourError`: the page cannot be read or written, or a block in it has no end."""
     begin = fill(f"<!-- {command} -->", _WIDTH, break_long_words=False, break_on_hyphens=False)
     block = f"{begin}\n{content}\n{_END}"

@@ -50,7 +50,7 @@ class TcpServerSocket:
         return mine
 
     def close(self) -> None:
-        """Lets go of what is still held."""
+        """Let go of what is still held."""
         for sock in self.sockets:
             sock.close()
         self.sockets = []
@@ -63,7 +63,7 @@ class TcpServerSocket:
 
 
 def take_tcp(address: TcpAddress, what: str, patience_s: float = 0.0, progress: Progress = silent) -> TcpServerSocket:
-    """Takes a port for `what`. One that no server has, but a connection that is there or was there lately, may become
+    """Take a port for `what`. One that no server has, but a connection that is there or was there lately, may become
     free within `patience_s`; `progress` hears that it is waited for. Raises `DetourError`: it cannot be had, and
     why."""
     deadline, reported = time.monotonic() + patience_s, False

@@ -32,7 +32,7 @@ class OwnFile:
         self._identity: tuple[int, int] | None = _identity(path.lstat())
 
     def remove(self) -> None:
-        """Removes the file if it is still the own one. Before the socket is closed: after that the file's number may be
+        """Remove the file if it is still the own one. Before the socket is closed: after that the file's number may be
         another's. May be called twice."""
         mine, self._identity = self._identity, None
         with suppress(OSError):
@@ -48,7 +48,7 @@ class UnixServerSocket:
     """
 
     def __init__(self, path: Path, what: str) -> None:
-        """Raises DetourError if a socket of `what` cannot be there."""
+        """Raise DetourError if a socket of `what` cannot be there."""
         self.path = path
         self._what = what
         self._absolute = Path(os.path.abspath(path))
@@ -123,7 +123,7 @@ class UnixServerSocket:
         return sock
 
     def remove(self) -> None:
-        """Removes the socket's file if it is still the own one. Before the socket is closed. May be called twice."""
+        """Remove the socket's file if it is still the own one. Before the socket is closed. May be called twice."""
         if self._mine is not None:
             self._mine.remove()
 
@@ -133,7 +133,7 @@ class UnixServerSocket:
         return refusal(self._what, UnixAddress(self.path), why)
 
     def _clear(self) -> None:
-        """Removes a dead socket; DetourError if anything else is in the way, or the folder is of no use."""
+        """Remove a dead socket; DetourError if anything else is in the way, or the folder is of no use."""
         why = too_long(self.path) or _bad_folder(self._absolute.parent)
         if not why:
             try:
@@ -177,7 +177,7 @@ class UnixServerSocket:
         return ""
 
     def _remove_dead(self) -> None:
-        """Removes the dead socket. Another process may do the same and put its own in place: who looks and removes is
+        """Remove the dead socket. Another process may do the same and put its own in place: who looks and removes is
         alone with the folder meanwhile."""
         with _alone(self._absolute.parent), suppress(FileNotFoundError):
             if stat.S_ISSOCK(self._absolute.lstat().st_mode) and socket_owner(self._absolute) is None:
@@ -186,7 +186,7 @@ class UnixServerSocket:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keeps others out who ask the same. `OSError` if that takes too long."""
+    """Keep others out who ask the same. `OSError` if that takes too long."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         deadline = time.monotonic() + _ALONE_S
@@ -207,7 +207,7 @@ class AbstractServerSocket:
     """A name in Linux's abstract name space: no file, nothing to remove, and open to every user of the machine."""
 
     def __init__(self, address: UnixAddress, what: str) -> None:
-        """Raises DetourError if it is taken."""
+        """Raise DetourError if it is taken."""
         self.address = address
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             name = f"\0{address.path}"

@@ -75,7 +75,7 @@ def make_parser(only: str | None = None) -> Parser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns the exit code."""
+    """Run one command; return the exit code."""
     try:
         if arguments is None:
             from detour.base.standard import open_standard

@@ -35,7 +35,7 @@ def asks(
     check: Callable[[argparse.Namespace], None] = lambda options: None,
     is_good: Callable[[Any, argparse.Namespace], bool] = lambda result, options: True, wide: bool = False,
 ) -> Parser:  # fmt: skip
-    """Adds the command of an operation, whose parameters are its options.
+    """Add the command of an operation, whose parameters are its options.
 
     `show`: prints the result for people; gets page, result and, if it takes them, `options`. `doing`: what is said on
     standard error meanwhile. `check`: refuses options that do not go together. `is_good`: whether the exit code is 0,

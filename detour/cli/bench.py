@@ -166,7 +166,7 @@ def register(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    """Measures and shows it; of parts those that are named by an option, or all."""
+    """Measure and show it; of parts those that are named by an option, or all."""
     from detour.engine import warm
     from detour.experiments.bench.durations import about
     from detour.experiments.bench.report import write
@@ -195,7 +195,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _with_share(progress: Progress, expected_s: float) -> Progress:
-    """Says with each thing how much of the expected time is over."""
+    """Say with each thing how much of the expected time is over."""
     begin = time.monotonic()
     return lambda text: progress(f"{min(99, int(100 * (time.monotonic() - begin) / expected_s))}%, {text}")
 

@@ -37,7 +37,7 @@ class _Proven:
 
 
 def prove(options: argparse.Namespace, network: Expander, policy: PathPolicy) -> int:
-    """Proves and shows; the exit code, 0 if nothing can deadlock."""
+    """Prove and show; the exit code, 0 if nothing can deadlock."""
     from detour.control.expander import proof, tagger
     from detour.control.expander.routes import compute
     from detour.control.native import EXPANDER

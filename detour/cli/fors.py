@@ -213,7 +213,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    """Writes a plan in a format, if it is right."""
+    """Write a plan in a format, if it is right."""
     from detour.control.fors.collective import msccl, schedule_json
     from detour.control.fors.unequal import unequal_problems
 
@@ -240,7 +240,7 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _finish(options: argparse.Namespace, plan: ForsPlan, change: Change | None = None) -> int:
-    """Verifies, writes and shows a plan for messages of one size; 1 if it is not right."""
+    """Verify, write and show a plan for messages of one size; 1 if it is not right."""
     from detour.control.fors.solve import paper_phases
     from detour.control.fors.verify import problems
 
@@ -291,7 +291,7 @@ def _finish_sizes(options: argparse.Namespace, plan: UnequalPlan) -> int:
 
 
 def _checked(options: argparse.Namespace, plan: ForsPlan, check: Callable[[Any], list[str]]) -> dict[str, Any]:
-    """Verifies a plan and writes it if that is asked for; what JSON says of plans of both kinds."""
+    """Verify a plan and write it if that is asked for; what JSON says of plans of both kinds."""
     from detour.control.fors import files
 
     begin = time.perf_counter()
@@ -313,7 +313,7 @@ def _show(
     rows: Sequence[tuple[str, str]],
     more: Sequence[tuple[str, str]] = (),
 ) -> int:
-    """Shows it, with rows about this kind's own, before those of all kinds and behind; 1 if the plan is not
+    """Show it, with rows about this kind's own, before those of all kinds and behind; 1 if the plan is not
     right."""
     lines = [
         ("fabric", f"{document['fabric']}, {document['servers']} servers, {len(document['failed'])} failed links"),

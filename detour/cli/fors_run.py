@@ -37,7 +37,7 @@ _RATE = 200 * 10**9
 
 
 def register(kinds: Any) -> None:
-    """Adds `run` and `rivals` to the commands of `fors`."""
+    """Add `run` and `rivals` to the commands of `fors`."""
     _add_run_options(command(kinds, "run", "run the exchange on a fabric in virtual time", _run))
     text = "compare FORS, multi-commodity flow, Birkhoff phases, FAST, Min-Hop, ECMP and SprayLERP: time over the bound"
     _add_rivals_options(command(kinds, "rivals", text, _rivals))

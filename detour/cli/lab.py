@@ -31,7 +31,7 @@ _SHOWN = 24
 
 
 def register(commands: Any) -> None:
-    """Adds the command `lab`."""
+    """Add the command `lab`."""
     text = "run a workload on the hosts of the running lab: ping, udp:..., tcp:... (docs/labs.md)"
     parser = command(commands, "lab", text, _lab)
     parser.add_argument("workload", metavar="WORKLOAD", help="like ping, 'h1 ping h2', or udp:src=h1,dst=h2,rate=1M")

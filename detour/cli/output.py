@@ -125,7 +125,7 @@ def _unbroken(cell: str) -> int:
 
 
 def present(result: Any, options: argparse.Namespace, render: Callable[[Page], None]) -> None:
-    """Prints a result (records, or what JSON knows): as one JSON document if `--json` was given, or as `render` does
+    """Print a result (records, or what JSON knows): as one JSON document if `--json` was given, or as `render` does
     it, with all columns if `--wide` was."""
     if options.json:
         from detour.base.records import as_json
@@ -168,7 +168,7 @@ def shown_progress(as_json: bool, *, log: bool = False) -> Iterator[Progress]:
 
 
 def _once(always: Progress, new: Progress) -> Progress:
-    """Tells `always` everything, and `new` what does not only count on ("...: 40%", "17 of 30 bytes")."""
+    """Tell `always` everything, and `new` what does not only count on ("...: 40%", "17 of 30 bytes")."""
     last = ""
 
     def report(text: str) -> None:

@@ -108,7 +108,7 @@ def _like(words: Iterable[str], candidates: Iterable[str]) -> str:
 def command(
     commands: Any, name: str, text: str, run: CommandFunction, *, json: bool = True, wide: bool = False
 ) -> Parser:
-    """Adds a command that `run` carries out. `wide`: it shows tables that have more columns than fit 80 characters."""
+    """Add a command that `run` carries out. `wide`: it shows tables that have more columns than fit 80 characters."""
     parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
     parser.set_defaults(run=run)
     if json:
@@ -121,7 +121,7 @@ def command(
 
 
 def operation(commands: Any, name: str, run: CommandFunction, *, wide: bool = False) -> Parser:
-    """Adds a command that asks a running fabric for the operation of that name."""
+    """Add a command that asks a running fabric for the operation of that name."""
     parser = command(commands, name, OPERATIONS[name].text, run, wide=wide)
     add_name_option(parser)
     return parser
@@ -164,7 +164,7 @@ def add_options(parser: Parser, options: Mapping[str, CommandOption]) -> None:
 
 
 def refuse(options: argparse.Namespace, names: Iterable[str], why: str) -> None:
-    """Raises `DetourError` for the first of these options that is given; `why` follows its name."""
+    """Raise `DetourError` for the first of these options that is given; `why` follows its name."""
     for name in names:
         if (value := getattr(options, name)) is not None and value is not False and value != []:
             raise DetourError(f"{option_of(name)} {why}")

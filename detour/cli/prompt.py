@@ -77,7 +77,7 @@ class Prompt:
             return "quit"
 
     def do(self, line: str) -> None:
-        """Carries out one line; what is wrong with it is printed, and that is all."""
+        """Carry out one line; what is wrong with it is printed, and that is all."""
         try:
             words = shlex.split(line)
             if words[:1] == ["help"]:

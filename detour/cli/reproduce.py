@@ -62,7 +62,7 @@ class ReproduceCommand:
         self.name, self.text, self.options = name, text, options
 
     def instead(self, options: argparse.Namespace) -> int | None:
-        """Does something else and returns the exit code, if options say so."""
+        """Do something else and return the exit code, if options say so."""
         return None
 
     def variant(self, options: argparse.Namespace) -> Experiment[Any, Any, Any]:
@@ -84,7 +84,7 @@ class ReproduceCommand:
         return {name: value for name, value in values.items() if value is not None and value is not False}
 
     def run(self, options: argparse.Namespace) -> int:
-        """Runs the points, draws and prints; the exit code."""
+        """Run the points, draw and print; the exit code."""
         if (code := self.instead(options)) is not None:
             return code
         from detour.experiments import reproduce
@@ -116,7 +116,7 @@ class ReproduceCommand:
 
 
 def _add(kinds: Any, name: str, text: str, run: CommandFunction, *, wide: bool = True) -> Parser:
-    """Adds an experiment with the options that all have."""
+    """Add an experiment with the options that all have."""
     parser = command(kinds, name, text, run, wide=wide)
     parser.set_defaults(fitting=wide)
     extent = parser.add_mutually_exclusive_group()

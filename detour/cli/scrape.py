@@ -53,7 +53,7 @@ class _Server(ThreadingHTTPServer):
         super().server_close()
 
     def get_request(self) -> tuple[socket.socket, Any]:
-        """Waits a little after an error: the connection is still there to be accepted, and would be tried at once."""
+        """Wait a little after an error: the connection is still there to be accepted, and would be tried at once."""
         try:
             return super().get_request()
         except OSError:
@@ -61,7 +61,7 @@ class _Server(ThreadingHTTPServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Starts the thread; whoever is one too many is turned away."""
+        """Start the thread; whoever is one too many is turned away."""
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return

@@ -12,7 +12,7 @@ from detour.cli import reported
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the switch until it is told to end. Exit code 2: the command line is wrong, or something is missing. 70: a
+    """Run the switch until it is told to end. Exit code 2: the command line is wrong, or something is missing. 70: a
     mistake of detour's own."""
     if arguments is None:
         open_standard()

@@ -239,7 +239,7 @@ _SHOWN = {
 def present_traced(
     result: Any, options: argparse.Namespace, show: Callable[[Page], None], traced: LivePackets | None
 ) -> None:
-    """Shows a result; with `traced`, packets come first, and stand under `traced` in JSON."""
+    """Show a result; with `traced`, packets come first, and stand under `traced` in JSON."""
     if traced is None:
         present(result, options, show)
         return

@@ -117,7 +117,7 @@ class SpecSentence:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Matches the ids of `checks`."""
+        """Match the ids of `checks`."""
         return re.compile("|".join(map(translate, self.checks)))
 
 

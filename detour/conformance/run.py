@@ -102,7 +102,7 @@ def _cleared(session: CheckSession) -> list[str]:
 
 
 def _write_again(session: CheckSession, entity: p4r.Entity) -> list[str]:
-    """Writes what was read: as a new entity, or, where there is one at any time, as its new value."""
+    """Write what was read: as a new entity, or, where there is one at any time, as its new value."""
     kind = entity.WhichOneof("entity")
     entry = entity.table_entry
     if kind == "table_entry" and entry.is_const:
@@ -132,7 +132,7 @@ def own_config() -> p4r.ForwardingPipelineConfig:
 
 
 def read_config(p4info: Path, config: Path) -> p4r.ForwardingPipelineConfig:
-    """Raises `DetourError`: a file cannot be read, or is not P4Info."""
+    """Raise `DetourError`: a file cannot be read, or is not P4Info."""
     try:
         blob = config.read_bytes()
     except OSError as error:
@@ -182,7 +182,7 @@ def _run_some(
     report: ConformanceReport,
     progress: Callable[[int], None],
 ) -> bool:
-    """Runs checks until they are done or the server has gone; whether it has."""
+    """Run checks until they are done or the server has gone; whether it has."""
     link = RpcLink(server.address)
     try:
         with opened(link, server) as (session, notes):

@@ -60,7 +60,7 @@ def at(message: Any, path: str) -> Any:
 
 
 def put(message: Any, path: str, value: Any) -> None:
-    """Sets what is at a path; None clears it."""
+    """Set what is at a path; None clears it."""
     way, _, name = path.rpartition(".")
     holder = at(message, way)
     if value is None:

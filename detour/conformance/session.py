@@ -134,7 +134,7 @@ class CheckSession:
         self.sent, self.got = [], []
 
     def find_cpu_port(self) -> None:
-        """Sees whether a packet-out for the CPU port comes back. To be called when the session has begun."""
+        """See whether a packet-out for the CPU port comes back. To be called when the session has begun."""
         if not self.samples.own_program:
             return
         message = p4r.PacketOut(payload=bytes(64))
@@ -146,7 +146,7 @@ class CheckSession:
             self.samples.has_cpu_port = True
 
     def settle(self) -> None:
-        """Ends what a check has opened and becomes primary again."""
+        """End what a check has opened and become primary again."""
         for conversation in self.others:
             conversation.close()
             _until_end(conversation, 1.0)
@@ -210,7 +210,7 @@ class CheckSession:
         return answer
 
     def note(self, *messages: Any) -> None:
-        """Writes down what the check has sent and received by itself."""
+        """Write down what the check has sent and received by itself."""
         *sent, received = messages
         self.sent += [shown(message) for message in sent]
         self.got.append("nothing" if received is None else shown(received))
@@ -241,7 +241,7 @@ class CheckSession:
         return self.call("SetForwardingPipelineConfig", self._own(request, election, fields))
 
     def prepare(self, *entities: p4r.Entity) -> None:
-        """Inserts what a check needs, one after the other. Raises `NotPrepared`."""
+        """Insert what a check needs, one after the other. Raises `NotPrepared`."""
         self.do(*(insert(entity) for entity in entities))
 
     def do(self, *updates: p4r.Update) -> None:
@@ -372,7 +372,7 @@ class CheckSession:
     # -- verdicts
 
     def expect(self, holds: bool, expected: str) -> None:
-        """Raises `RequirementMissed` unless it holds."""
+        """Raise `RequirementMissed` unless it holds."""
         if not holds:
             raise RequirementMissed(expected)
 
@@ -397,7 +397,7 @@ def _arrivals(conversation: Conversation, seconds: float) -> Iterator[Any]:
 
 
 def _until_end(conversation: Conversation, seconds: float) -> None:
-    """Reads a stream until the server has ended it."""
+    """Read a stream until the server has ended it."""
     any(isinstance(message, RpcAnswer) for message in _arrivals(conversation, seconds))
 
 

@@ -40,7 +40,7 @@ def coloured(
 def _proper(
     left: Int32s1, right: Int32s1, limit: Int32s1, lefts: int, rights: int, colours: int, last: bool, colour: Int32s1
 ) -> int:
-    """Fills in `colour`. Returns the number of coloured edges: all, unless an end has more edges than colours."""
+    """Fill in `colour`. Return the number of coloured edges: all, unless an end has more edges than colours."""
     at_left = np.full((lefts, colours), -1, np.int32)
     at_right = np.full((rights, colours), -1, np.int32)
     for edge in range(len(left)):

@@ -197,7 +197,7 @@ class NetworkFile:
         return not hosts
 
     def note_foreign(self, network: ListedNetwork, of_switches: bool) -> None:
-        """Notes the attributes that are ignored."""
+        """Note the attributes that are ignored."""
         if foreign := network.foreign(of_switches):
             self.notes.append(f"{self.path}: attributes that mean nothing here are ignored: {_some(foreign)}")
 

@@ -50,7 +50,7 @@ def plan(topology: Topology, policy: Policy | None = None, failures: Failures = 
 
 
 def check_policy(topology: Topology, policy: Policy) -> None:
-    """Raises `DetourError`: the topology does not allow what the policy says."""
+    """Raise `DetourError`: the topology does not allow what the policy says."""
     check_channels(topology, policy)
     if policy.routing.check is not None:
         policy.routing.check(topology, policy)

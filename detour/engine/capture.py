@@ -98,7 +98,7 @@ class CaptureFiles:
             self._flush(path, buffer)
 
     def flush(self, seconds: float = 0.0) -> None:
-        """Writes what there is, if the last time was so long ago."""
+        """Write what there is, if the last time was so long ago."""
         if time.monotonic() - self._flushed >= seconds:
             for path, buffer in self._buffers.items():
                 self._flush(path, buffer)
@@ -112,7 +112,7 @@ class CaptureFiles:
 
 
 def _append(path: Path, data: bytes | bytearray) -> None:
-    """Appends all of it, or nothing."""
+    """Append all of it, or nothing."""
     with path.open("ab", buffering=0) as file:
         begin, rest = file.seek(0, os.SEEK_END), memoryview(data)
         try:
@@ -145,7 +145,7 @@ class Capture:
             folder.mkdir(parents=True, exist_ok=True)
 
     def open_port(self, port: int) -> None:
-        """Makes the file of a port (also if it never sees a frame), if that is wanted. Before frames of that port are
+        """Make the file of a port (also if it never sees a frame), if that is wanted. Before frames of that port are
         put."""
         if self._only is not None and self._name_of(port) not in self._only:
             return
@@ -156,11 +156,11 @@ class Capture:
         return self._folder / capture_file(self._name_of(port))
 
     def put(self, chunk: bytes) -> None:
-        """Takes a log of the loop; waits while the writer is far behind."""
+        """Take a log of the loop; wait while the writer is far behind."""
         self._backlog.put(chunk, wait=True)
 
     def close(self) -> None:
-        """Completes all files; an error that happened on the way is raised here."""
+        """Complete all files; an error that happened on the way is raised here."""
         self._backlog.close()
         if self.error is None:
             self._write(self._files.flush)

@@ -54,7 +54,7 @@ class CarrierMonitor(Generic[P]):
         self._wake_fd = -1
 
     def watch(self, port: P, name: str) -> bool:
-        """Begins to watch an interface of the calling thread's namespace; returns whether it has a link."""
+        """Begin to watch an interface of the calling thread's namespace; return whether it has a link."""
         if self._thread is None:
             netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.NETLINK_ROUTE)
             netlink.bind((0, _RTMGRP_LINK))
@@ -67,12 +67,12 @@ class CarrierMonitor(Generic[P]):
         return carrier.up
 
     def forget(self, port: P) -> None:
-        """Ceases to watch the interface of a port, if there is one."""
+        """Cease to watch the interface of a port, if there is one."""
         with self._lock:
             self._watched.pop(port, None)
 
     def close(self) -> None:
-        """Ends the thread. May be called twice."""
+        """End the thread. May be called twice."""
         thread, self._thread = self._thread, None
         if thread is not None:
             os.eventfd_write(self._wake_fd, 1)

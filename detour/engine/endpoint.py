@@ -101,7 +101,7 @@ def _read_pem(path: Path) -> bytes:
 
 
 def check_address(address: str, tls: Tls | None) -> Address:
-    """Understands an address. Without client certificates anybody who reaches a port may program the switches.
+    """Understand an address. Without client certificates anybody who reaches a port may program the switches.
 
     Raises:
         DetourError: it is not an address, or one of other machines' without client certificates.
@@ -184,7 +184,7 @@ class GrpcEndpoint:
     # -- life
 
     def bind(self, patience_s: float = 0.0, progress: Progress = silent) -> None:
-        """Takes the addresses; who connects is refused until they are served. `patience_s`, `progress`: see
+        """Take the addresses; who connects is refused until they are served. `patience_s`, `progress`: see
         `listening.take`.
 
         Raises:
@@ -207,7 +207,7 @@ class GrpcEndpoint:
         return bool(self._taken)
 
     def serve(self, main: Main) -> None:
-        """Listens, and lets `main` serve, in a thread with a loop of its own.
+        """Listen, and let `main` serve, in a thread with a loop of its own.
 
         Raises:
             DetourError: gRPC cannot listen; then everything is given back.
@@ -222,12 +222,12 @@ class GrpcEndpoint:
             raise failure[0]
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine in the endpoint's loop and waits for it."""
+        """Run a coroutine in the endpoint's loop and wait for it."""
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def stop(self) -> None:
-        """Removes the sockets' files and waits until `main` has returned (whose matter it is to know that it shall).
+        """Remove the sockets' files and wait until `main` has returned (whose matter it is to know that it shall).
         May be called twice."""
         self.abandon()
         if self._thread is not None:
@@ -272,7 +272,7 @@ class GrpcEndpoint:
 
 
 def _listen_at(server: grpc.aio.Server, address: Address, place: ServerSocket, credentials: Any) -> None:
-    """Lets gRPC listen at an address that is held."""
+    """Let gRPC listen at an address that is held."""
     if isinstance(place, TcpServerSocket):
         with place:
             for each in place.addresses:

@@ -18,7 +18,7 @@ from detour.engine.wiring import UNLIMITED_PACKETS, Port, WiredSwitch, Wiring
 
 
 def set_buffers(wiring: Wiring, switch: int, buffers: Buffers) -> None:
-    """Gives a switch packet memory that its ports share, and classes under PFC, in place of its queues' limits. To be
+    """Give a switch packet memory that its ports share, and classes under PFC, in place of its queues' limits. To be
     called when its cables are in place.
 
     Raises:
@@ -197,14 +197,14 @@ def _cycle(waits_for: dict[int, list[int]]) -> list[int]:
 
 
 def mirror_load(wiring: Wiring, port: Port, address: int) -> None:
-    """Keeps the number of packets that wait at a port in the 32-bit cell at `address`, for instance one of a P4
+    """Keep the number of packets that wait at a port in the 32-bit cell at `address`, for instance one of a P4
     register (`RegisterArray.address`). The cell must live as long as the network; 0: no more."""
     row: Any = wiring.memory.row("ports", wiring.port_index(port))
     row["mirror"] = address
 
 
 def mirror_input(wiring: Wiring, port: Port, *, buffered: int = 0, paused: int = 0) -> None:
-    """Keeps two 32-bit cells at these addresses up to date (0: no more): bytes that came in by a port in lossless
+    """Keep two 32-bit cells at these addresses up to date (0: no more): bytes that came in by a port in lossless
     classes and wait in the switch; the mask of priorities that the other end has paused."""
     row: Any = wiring.memory.row("ports", wiring.port_index(port))
     row["mirror_input"] = buffered

@@ -165,7 +165,7 @@ class Network:
     # -- building ---------------------------------------------------------------------------------------
 
     def expect(self, packets: int) -> None:
-        """Says how many packets will be under way at once, so that their memory is there when they are sent. A guess
+        """Say how many packets will be under way at once, so that their memory is there when they are sent. A guess
         that is wrong costs time or memory, no packets. To be called when all programs are in place."""
         self._memory.expect(packets)
 
@@ -179,7 +179,7 @@ class Network:
         drop_port: int = phv.DROP_PORT,
         domain: int = -1,
     ) -> None:
-        """Adds a switch without a program (it drops everything) with `priorities` queues a port.
+        """Add a switch without a program (it drops everything) with `priorities` queues a port.
 
         `cpu_port` 0: none. `domain`: switches that share registers must have the same one (-1: shares nothing)."""
         name = name or f"s{device_id}"
@@ -187,7 +187,7 @@ class Network:
 
     @_between_slices
     def set_pipeline(self, switch: int, program: Any, state: Any) -> None:
-        """Gives a switch its compiled `Program` and its `SwitchState`, also while traffic flows.
+        """Give a switch its compiled `Program` and its `SwitchState`, also while traffic flows.
 
         Packets that wait in the switch with headers as the old program laid them out are dropped and counted
         (`pipeline_drops`); frames on links are not touched."""
@@ -217,7 +217,7 @@ class Network:
 
     @_between_slices
     def set_functions(self, switch: int, program: Any) -> None:
-        """Lets packets run through another compilation of the program that the switch has: with tracing, or without.
+        """Let packets run through another compilation of the program that the switch has: with tracing, or without.
         Their headers stay where they are."""
         row = self._memory.row("switches", self._wiring.switch(switch).index)
         for name in _FUNCTIONS:
@@ -225,7 +225,7 @@ class Network:
 
     @_between_slices
     def flush(self, switch: int) -> None:
-        """Drops all packets that are in a switch, counted as `pipeline_drops`."""
+        """Drop all packets that are in a switch, counted as `pipeline_drops`."""
         entry.flush_switch(self._memory.address, self._wiring.switch(switch).index)
 
     def trace_place(self, device_ids: Sequence[int] | None = None) -> TracePlace:
@@ -285,7 +285,7 @@ class Network:
         delay_ps: int = 0,
         queue_packets: int = 64,
     ) -> None:
-        """Attaches a UNIX datagram socket bound to `path`; frames go to whoever has bound `peer`
+        """Attach a UNIX datagram socket bound to `path`; frames go to whoever has bound `peer`
         (default: `path` + ".peer") by then. Each datagram is one Ethernet frame."""
         where = Path(path)
         to = Path(f"{where}.peer" if peer is None else peer)
@@ -294,7 +294,7 @@ class Network:
     def attach_interface(
         self, port: Port, name: str, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64
     ) -> None:
-        """Attaches a Linux interface (root): an existing one by a raw packet socket; if there is none of that
+        """Attach a Linux interface (root): an existing one by a raw packet socket; if there is none of that
         name, a TAP device is made and lives as long as the network. The port is up while the interface has a link."""
         ring = self._memory.g["rings"] < sockets.MOST_RINGS
 
@@ -339,7 +339,7 @@ class Network:
 
     @_between_slices
     def detach_interface(self, port: Port) -> None:
-        """Takes an interface or a socket from its port; then another one may be attached there."""
+        """Take an interface or a socket from its port; then another one may be attached there."""
         self._wiring.detach_socket(port)
         self._carriers.forget(port)
         self._attachments.pop(port).close()  # the epoll forgets it by itself
@@ -375,7 +375,7 @@ class Network:
     def attach_sink(
         self, port: Port, callback: SinkCallback, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64
     ) -> None:
-        """Hands every frame that leaves the port to `callback`; frames come in by `inject`."""
+        """Hand every frame that leaves the port to `callback`; frames come in by `inject`."""
         index = self._wiring.attach(port, TO_SINK, rate_bps, delay_ps, queue_packets)
         self._upcalls.handlers[UP_SINK, index] = lambda record: callback(record.data, record.time_ps)
 
@@ -387,7 +387,7 @@ class Network:
             self._runner.start()
 
     def stop(self) -> None:
-        """Stops the loop, closes sockets and removes their files, completes captures. May be called twice.
+        """Stop the loop, close sockets and remove their files, complete captures. May be called twice.
 
         The network cannot be used any more, but its counters can be read."""
         self._carriers.close()
@@ -402,7 +402,7 @@ class Network:
         self.capture(None)
 
     def run(self, until_ps: int) -> int:
-        """Executes the loop until loop time `until_ps`; returns the loop time. Real time: waits until then."""
+        """Execute the loop until loop time `until_ps`; return the loop time. Real time: waits until then."""
         if not 0 <= until_ps < MAX_TIME:
             raise DetourError(f"run until {until_ps} ps: the time is out of range")
         if self._virtual:
@@ -431,7 +431,7 @@ class Network:
         return self.now_ps
 
     def _divide(self) -> None:
-        """Divides the fabric into nodes if that is possible and changes nothing but the speed."""
+        """Divide the fabric into nodes if that is possible and change nothing but the speed."""
         possible = self._may_divide and division.divisible(self._wiring)
         window_ps = self._latest_division().lookahead_ps if possible else 0
         if window_ps != self._lookahead_ps:
@@ -451,11 +451,11 @@ class Network:
         return division.nodes_of_entities(self._wiring, self._latest_division().of_switch)
 
     def call(self, function: Callable[[], T]) -> T:
-        """Runs `function` in the loop's thread between two slices; returns its result or raises its error."""
+        """Run `function` in the loop's thread between two slices; return its result or raise its error."""
         return self._runner.call(function)
 
     def check(self) -> None:
-        """Raises DetourError if the loop's thread has died (a defect): nothing is forwarded any more."""
+        """Raise DetourError if the loop's thread has died (a defect): nothing is forwarded any more."""
         self._runner.check()
 
     @property
@@ -513,7 +513,7 @@ class Network:
         return not self._memory.column("nodes", "pending")[: int(self._memory.g["node_count"])].any()
 
     def _take_logs(self) -> None:
-        """Empties the loop's logs; called between slices."""
+        """Empty the loop's logs; called between slices."""
         g = self._memory.g
         if g["taken_used"]:
             chunk = self._memory.log("taken")
@@ -525,7 +525,7 @@ class Network:
     # -- packets from and to Python ---------------------------------------------------------------------
 
     def inject(self, port: Port, frame: bytes, time_ps: int | None = None) -> None:
-        """Lets a frame arrive on a switch port at `time_ps` (default: now). The port must be attached."""
+        """Let a frame arrive on a switch port at `time_ps` (default: now). The port must be attached."""
         limit = int(self._memory.g["frame_bytes"])
         if not 0 < len(frame) <= limit:
             raise DetourError(f"a frame of {len(frame)} bytes; frames have 1 to {limit} bytes")
@@ -541,9 +541,9 @@ class Network:
             raise DetourError(f"the packet pool is empty ({int(self._memory.g['slots_own'])} packets)")
 
     def inject_many(self, port: Port, times_ps: Int64Array, frames: UInt8Array, sizes: Int64Array | None = None) -> int:
-        """Lets frames arrive on a switch port: row i of `frames` at `times_ps[i]` (rising; what is over is now).
+        """Let frames arrive on a switch port: row i of `frames` at `times_ps[i]` (rising; what is over is now).
 
-        `sizes`: bytes on the wire, where only the beginning of a frame is stored (default: the rows' length). Returns
+        `sizes`: bytes on the wire, where only the beginning of a frame is stored (default: the rows' length). Return
         how many were taken: fewer when the packet pool is full. Much faster than as many `inject`."""
         count, stored = frames.shape
         wire = np.full(count, stored, np.int64) if sizes is None else np.ascontiguousarray(sizes, np.int64)
@@ -647,7 +647,7 @@ class Network:
 
     @_between_slices
     def set_link(self, port: Port, up: bool) -> None:
-        """Takes the cable at `port` down or up, both directions. What is in flight or sent on it is lost."""
+        """Take the cable at `port` down or up, both directions. What is in flight or sent on it is lost."""
         self._wiring.port_index(port)
         cable = self._wiring.cables[port]
         for channel in (cable.out_channel, cable.in_channel):
@@ -686,9 +686,9 @@ class Network:
 
     @_between_slices
     def set_jitter(self, jitter_ps: int = jitter.AUTO, packet_bytes: int = jitter.FULL_FRAME_BYTES) -> int:
-        """Lets every frame of the hosts that are attached by now be late by a seeded draw, in order: one of
+        """Let every frame of the hosts that are attached by now be late by a seeded draw, in order: one of
         `packet_bytes` by less than `jitter_ps` (`AUTO`: twice what it takes at the slowest link or queue), shorter ones
-        in proportion. Simultaneous events are ordered by a seeded draw. Returns `jitter_ps`.
+        in proportion. Simultaneous events are ordered by a seeded draw. Return `jitter_ps`.
 
         Without this call senders are exactly periodic, which decides whose packets full queues drop (`engine.jitter`).
         """
@@ -771,7 +771,7 @@ class Network:
         return stats.loop_stats(self._memory) | {"upcall_drops": self._upcalls.drops}
 
     def capture(self, folder: str | Path | MakeCapture | None, only: Container[str] | None = None) -> None:
-        """Writes a pcapng file a port, `<switch name>-<port>.pcapng`, from now on (None: stops and completes them).
+        """Write a pcapng file a port, `<switch name>-<port>.pcapng`, from now on (None: stops and complete them).
 
         In place of the folder: a function that makes some other `Capture`. `only`: the ports that are wanted, by these
         names. In real time stamps are those of the wall clock, in virtual time they begin at 0."""

@@ -45,7 +45,7 @@ class _Blocks:
         self._free: dict[int, list[int]] = {}
 
     def put(self, words: Sequence[int]) -> int:
-        """Writes a new block and returns its offset."""
+        """Write a new block and return its offset."""
         room = _room(len(words))
         free = self._free.get(room)
         if free:
@@ -95,7 +95,7 @@ class Replication:
         return self._blocks.array
 
     def set_group(self, group: int, replicas: Sequence[PortInstance] | None) -> None:
-        """Sets a multicast group; `None` deletes it."""
+        """Set a multicast group; `None` deletes it."""
         if not 1 <= group <= MAX_GROUP:
             raise DetourError(f"multicast group {group}: ids are 1 to {MAX_GROUP}")
         checked = None if replicas is None else _checked(f"multicast group {group}", replicas)
@@ -109,7 +109,7 @@ class Replication:
             self.groups[group] = checked
 
     def set_session(self, session: int, replicas: Sequence[PortInstance] | None, length: int = 0) -> None:
-        """Sets a clone session; `None` deletes it."""
+        """Set a clone session; `None` deletes it."""
         if not 0 <= session <= MAX_SESSION:
             raise DetourError(f"clone session {session}: ids are 0 to {MAX_SESSION}")
         if not 0 <= length < 1 << 31:

@@ -90,7 +90,7 @@ class Runner:
             self._end_turn()
 
     def _end_turn(self) -> None:
-        """Serves what was asked for meanwhile; nobody may be left waiting."""
+        """Serve what was asked for meanwhile; nobody may be left waiting."""
         while True:
             with self._changed:
                 if not self._requests:
@@ -109,7 +109,7 @@ class Runner:
                 future.set_exception(error)
 
     def call(self, function: Callable[[], T]) -> T:
-        """Runs `function` with the turn: in the thread that executes slices, or here if none does."""
+        """Run `function` with the turn: in the thread that executes slices, or here if none does."""
         if self._owner == threading.get_ident():
             return function()
         future: Future[T] | None = None
@@ -180,12 +180,12 @@ class Runner:
                 self._failure = error
 
     def check(self) -> None:
-        """Raises DetourError if an error (a defect) has ended the real-time thread."""
+        """Raise DetourError if an error (a defect) has ended the real-time thread."""
         if self._failure is not None:
             raise DetourError(f"the network's loop has ended: {self._failure!r}") from self._failure
 
     def stop(self) -> None:
-        """Ends the real-time thread. An error that ended it before is raised here."""
+        """End the real-time thread. An error that ended it before is raised here."""
         thread = self._thread
         if thread is None:
             return
@@ -200,7 +200,7 @@ class Runner:
             raise failure
 
     def close(self) -> None:
-        """Gives the descriptors back; the loop cannot run any more."""
+        """Give the descriptors back; the loop cannot run any more."""
         if self._epoll.closed:
             return
         self._epoll.close()

@@ -62,7 +62,7 @@ class Attachment:
         return 0 if self.ring is None else np.frombuffer(self.ring, np.uint8).ctypes.data
 
     def rebind(self, index: int) -> None:
-        """Lets a packet socket use the interface with this number, which has come in place of its own."""
+        """Let a packet socket use the interface with this number, which has come in place of its own."""
         if self.family != IO_PACKET:
             return
         for fd, protocol in ((self.fd, _ETH_P_ALL), (self.send_fd, 0)):
@@ -71,7 +71,7 @@ class Attachment:
                     _bind(sock, self.name, index, protocol)
 
     def close(self) -> None:
-        """Removes the socket's file and closes the descriptor. May be called twice."""
+        """Remove the socket's file and close the descriptor. May be called twice."""
         if self.place is not None:
             self.place.remove()
         if self.ring is not None:
@@ -84,7 +84,7 @@ class Attachment:
 
 
 def watch(epoll_fd: int, fd: int, index: int) -> None:
-    """Lets an epoll report `index` when `fd` has something to read (Python's own API can report only `fd`)."""
+    """Let an epoll report `index` when `fd` has something to read (Python's own API can report only `fd`)."""
     layout = "=Iq" if platform.machine() == "x86_64" else "@Iq"
     event = ctypes.create_string_buffer(struct.pack(layout, _EPOLLIN, index))
     if ctypes.CDLL(None, use_errno=True).epoll_ctl(epoll_fd, _EPOLL_ADD, fd, event) != 0:
@@ -104,7 +104,7 @@ def open_unix(path: Path, peer: Path) -> Attachment:
 
 
 def _enlarge(sock: socket.socket) -> None:
-    """Asks for large buffers: beyond the system's limit as root, up to it otherwise."""
+    """Ask for large buffers: beyond the system's limit as root, up to it otherwise."""
     so_sndbufforce, so_rcvbufforce = 32, 33
     for force, plain in ((so_sndbufforce, socket.SO_SNDBUF), (so_rcvbufforce, socket.SO_RCVBUF)):
         try:
@@ -152,7 +152,7 @@ def open_packet(name: str, index: int, ring: bool = False) -> Attachment:
 
 
 def _bind(sock: socket.socket, name: str, index: int, protocol: int) -> None:
-    """Binds a packet socket, one that receives (`protocol` other than 0) promiscuously: frames to other addresses pass
+    """Bind a packet socket, one that receives (`protocol` other than 0) promiscuously: frames to other addresses pass
     through a switch."""
     if protocol:
         sock.setsockopt(_SOL_PACKET, 1, struct.pack("=iHH8s", index, 1, 0, b""))
@@ -213,7 +213,7 @@ def _bring_up(name: str) -> None:
 
 
 def close_all(attachments: Iterable[Attachment]) -> None:
-    """Closes all, whatever happens to one of them."""
+    """Close all, whatever happens to one of them."""
     for attachment in attachments:
         with suppress(OSError):
             attachment.close()

@@ -69,14 +69,14 @@ class SwitchState:
             self.block[slot] = self.registers[name].memory.ctypes.data
 
     def set_crc(self, calculation: str, parameters: CrcParameters) -> None:
-        """Sets the parameters of a custom CRC; KeyError if the calculation is none."""
+        """Set the parameters of a custom CRC; KeyError if the calculation is none."""
         slot = self.program.slots.custom_crcs[calculation]
         bits = CUSTOM_CRCS[self.program.model.calculations[calculation]["algo"]]
         self._crcs[calculation] = block = words(parameters, bits)
         self.block[slot] = block.ctypes.data
 
     def set_drop_port(self, port: int) -> None:
-        """Sets the port that drops: what `mark_to_drop` writes, and what egress begins beside."""
+        """Set the port that drops: what `mark_to_drop` writes, and what egress begins beside."""
         self.block[DROP_PORT_SLOT] = port
 
     @property
@@ -85,20 +85,20 @@ class SwitchState:
         return int(self.block[NOW])
 
     def enable_log(self) -> LogRing:
-        """Begins to record log_msg() calls; see `LogRing.drain`."""
+        """Begin to record log_msg() calls; see `LogRing.drain`."""
         if self.log is None:
             self.log = LogRing(self.program.log_formats)
             self.block[LOG] = self.log.address
         return self.log
 
     def share_register(self, name: str, owner: SwitchState) -> None:
-        """Makes this switch use the register array `name` of another one that runs the same program.
+        """Make this switch use the register array `name` of another one that runs the same program.
 
         For what an ideal control plane would know at once everywhere, such as the loads of a group's links."""
         self.registers[name] = owner.registers[name]
         self.block[self.program.slots.registers[name]] = owner.registers[name].memory.ctypes.data
 
     def set_port_state(self, port: int, up: bool) -> None:
-        """Tells selectors that a port went up or down: members that watch it are skipped while it is down."""
+        """Tell selectors that a port went up or down: members that watch it are skipped while it is down."""
         for profile in self.action_profiles.values():
             profile.set_port_state(port, up)

@@ -52,7 +52,7 @@ def inner_ports(memory: Memory, switch: int) -> list[int]:
 
 
 def _over_priorities(values: np.ndarray, first: np.ndarray, count: np.ndarray, combine: Any) -> np.ndarray:
-    """Combines the values of each port's queues."""
+    """Combine the values of each port's queues."""
     result = np.zeros(len(first), np.int64)
     for priority in range(int(count.max(initial=0))):
         has = count > priority

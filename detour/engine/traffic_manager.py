@@ -75,7 +75,7 @@ def set_queue(
     quantum: int | None = None,
     priority: int | None = None,
 ) -> None:
-    """Changes some settings (`QueueSettings`) of a port's queues, or of the one of a priority. The highest number goes
+    """Change some settings (`QueueSettings`) of a port's queues, or of the one of a priority. The highest number goes
     first.
 
     Raises:
@@ -132,7 +132,7 @@ def queue_states(wiring: Wiring, port: Port) -> list[QueueState]:
 
 
 def set_pipeline_speed(wiring: Wiring, switch: int, speed: PipelineSpeed) -> None:
-    """Says how much time a switch's pipeline takes; without, packets are in their output queue as they arrive. What is
+    """Say how much time a switch's pipeline takes; without, packets are in their output queue as they arrive. What is
     in it already keeps its time.
 
     Raises:

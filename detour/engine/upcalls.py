@@ -59,7 +59,7 @@ class Backlog:
         self._thread: threading.Thread | None = None
 
     def put(self, chunk: bytes, wait: bool = False) -> bool:
-        """Takes a chunk; False: too many bytes wait already. `wait`: until they do not."""
+        """Take a chunk; False: too many bytes wait already. `wait`: until they do not."""
         with self._changed:
             if wait:
                 self._changed.wait_for(lambda: self._pending <= self._most)
@@ -75,12 +75,12 @@ class Backlog:
             return True
 
     def flush(self, timeout_s: float) -> bool:
-        """Waits until everything that was put has been worked on; False if that takes longer."""
+        """Wait until everything that was put has been worked on; False if that takes longer."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._pending, timeout_s)
 
     def close(self) -> None:
-        """Works on what is left and ends the thread."""
+        """Work on what is left and end the thread."""
         with self._changed:
             thread, self._thread = self._thread, None
             self._closing = True

@@ -10,7 +10,7 @@ from detour.engine.loop.entry import LOOP
 
 
 def ensure(progress: Progress, *stacks: Part) -> None:
-    """Builds the loop and stacks of hosts, as far as they are not in the cache, and tells so. Then all of them are
+    """Build the loop and stacks of hosts, as far as they are not in the cache, and tell so. Then all of them are
     loaded: later there may be no descriptor left for that."""
     if progress is not silent:
         COMPILING.progress = progress

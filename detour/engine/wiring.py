@@ -146,7 +146,7 @@ class Wiring:
         return index
 
     def check_free(self, port: Port) -> None:
-        """Raises unless the port may be attached to something."""
+        """Raise unless the port may be attached to something."""
         switch = self.switch(port[0])
         number = port[1]
         if not 0 <= number < layout.PORTS_PER_SWITCH:
@@ -172,7 +172,7 @@ class Wiring:
         return index
 
     def attach(self, port: Port, kind: int, rate_bps: int = 0, delay_ps: int = 0, queue_packets: int = 64) -> int:
-        """Makes a port whose channel leads to `kind` (index: the port itself); returns the port's index."""
+        """Make a port whose channel leads to `kind` (index: the port itself); return the port's index."""
         self.check_free(port)
         if queue_packets < 1:
             raise DetourError(f"port {port[1]}: a queue of {queue_packets} packets is too short")
@@ -257,7 +257,7 @@ class Wiring:
         return number
 
     def set_carrier(self, port: Port, up: bool) -> None:
-        """Says whether the interface of a port has a link."""
+        """Say whether the interface of a port has a link."""
         self.without_carrier = self.without_carrier - {port} if up else self.without_carrier | {port}
 
     def is_up(self, port: Port) -> bool:
@@ -268,7 +268,7 @@ class Wiring:
         return bool(self.memory.row("channels", cable.out_channel)["up"])
 
     def detach_socket(self, port: Port) -> None:
-        """Takes a socket or interface from its port, which then is none any more.
+        """Take a socket or interface from its port, which then is none any more.
 
         What waits for the port is dropped. Its row stays, for packets that are under way to it."""
         memory, index = self.memory, self.port_index(port)
@@ -304,7 +304,7 @@ class Wiring:
         row["faulty"] = int(any(faults.probabilities.values()) or row["late_ps"] != 0)
 
     def set_rate(self, port: Port, rate_bps: int) -> None:
-        """Changes the rate of the cable out of the port (0: unlimited), from the next frame on."""
+        """Change the rate of the cable out of the port (0: unlimited), from the next frame on."""
         if rate_bps < 0:
             raise DetourError(f"port {port[1]}: a rate of {rate_bps} bit/s")
         self.port_index(port)

@@ -80,11 +80,11 @@ class Workers:
         self._stacks.append(records)
 
     def close(self) -> None:
-        """Ends the threads."""
+        """End the threads."""
         self._threads.shutdown()
 
     def run(self, until: int, budget: int) -> int:
-        """Executes events up to `until` ps or about `budget` of them a worker; says why it stopped (`loop.layout`).
+        """Execute events up to `until` ps or about `budget` of them a worker; say why it stopped (`loop.layout`).
 
         Raises:
             DetourError: there are no more packets.
@@ -103,7 +103,7 @@ class Workers:
         return why
 
     def _run_all(self, address: int, until: int, budget: int) -> int:
-        """Lets all workers execute their parts, which ends for all at the same window; what all return."""
+        """Let all workers execute their parts, which ends for all at the same window; what all return."""
         memory, size = self._memory, layout.LoopGlobals.dtype.itemsize
         memory.g["workers"] = self.count
         for name in _SHARED:
@@ -127,7 +127,7 @@ class Workers:
             memory.g["workers"] = 1
 
     def _assign(self, settled: int) -> None:
-        """Divides the nodes among the workers if they have changed, or from time to time."""
+        """Divide the nodes among the workers if they have changed, or from time to time."""
         self._slices += 1
         often = self._slices & (self._slices - 1) == 0 or self._slices % _OFTEN == 0
         changed = settled != self._settled or self.division is not self._assigned

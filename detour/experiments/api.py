@@ -115,14 +115,14 @@ class Simulation:
         return [asdict(one) for one in by_size(self.run)]
 
     def replay(self) -> Replay:
-        """Goes back to packets of this run (`detour.replay`)."""
+        """Go back to packets of this run (`detour.replay`)."""
         from detour.experiments.sim.plan import SimPlan
         from detour.experiments.sim.replay.replay import Replay
 
         return Replay(SimPlan(self.run.topology, self.run.workload, self.run.settings))
 
     def save(self, folder: str | Path) -> None:
-        """Writes flows.csv, result.json and report.html, as `detour sim --out`.
+        """Write flows.csv, result.json and report.html, as `detour sim --out`.
         Raises `DetourError`: the folder cannot be written.
         """
         from detour.experiments.sim import report
@@ -131,7 +131,7 @@ class Simulation:
         report.write(Path(folder), self.run)
 
     def plot(self, file: str | Path) -> None:
-        """Draws completion times, slowdown, links, queues, delays and reordering (.png, .svg, .pdf).
+        """Draw completion times, slowdown, link, queues, delays and reordering (.png, .svg, .pdf).
         Raises `DetourError`: nothing is complete, matplotlib is missing, or the file cannot be written.
         """
         from detour.experiments.sim import figures, report
@@ -141,7 +141,7 @@ class Simulation:
 
 
 def replay(file: str | Path) -> Replay:
-    """Goes back to packets of a run that `detour sim --record` wrote: `packet(flow, psn)`, `first_drop()`,
+    """Go back to packets of a run that `detour sim --record` wrote: `packet(flow, psn)`, `first_drop()`,
     `first_mark()`, `longest_wait()` (docs/trace.md).
     Raises `DetourError`: the file is none, or of another version, or a file that the run read is not what it was.
     """
@@ -153,7 +153,7 @@ def replay(file: str | Path) -> Replay:
 def simulate(
     topology: str | Topology, workload: WorkloadLike, *, placed: bool = False, fail: Iterable[str] = (), **options: Any
 ) -> Simulation:
-    """Runs a workload in virtual time until all of it has arrived. Raises `DetourError`: what is missing or wrong.
+    """Run a workload in virtual time until all of it has arrived. Raises `DetourError`: what is missing or wrong.
 
     Args:
         topology: a text or a topology.

@@ -183,7 +183,7 @@ def svg(plt: Any, figure: Any, name: str) -> str:
 
 
 def save(plt: Any, figure: Any, file: Path) -> None:
-    """Writes a figure and closes it. Raises `DetourError`: the file cannot be written, or its suffix is none of a
+    """Write a figure and close it. Raises `DetourError`: the file cannot be written, or its suffix is none of a
     plot."""
     if file.suffix not in (".png", ".svg", ".pdf"):
         raise DetourError(f"{file}: plots are written as .png, .svg or .pdf")

@@ -53,7 +53,7 @@ C = TypeVar("C")
 
 
 def _warm_engine(points: Sequence[Any]) -> None:
-    """Compiles the event loop, which most experiments need."""
+    """Compile the event loop, which most experiments need."""
     warm.ensure(silent)
 
 
@@ -283,7 +283,7 @@ class Reproduction(Generic[P, C]):
 def reproduce(
     experiment: Experiment[P, R, C], points: Sequence[P], means: Means, report: sweep.SweepProgress | None = None
 ) -> Reproduction[P, C]:
-    """Runs the points that are not in the store and collects all of them.
+    """Run the points that are not in the store and collect all of them.
 
     Finished points are kept and not run again while the sources stay the same.
     """
@@ -304,7 +304,7 @@ def reproduce(
 
 
 def keep(file: Path, store: Path | None) -> int:
-    """Adds what a store has of the present sources to a file; a run that both have is the store's. Returns how many
+    """Add what a store has of the present sources to a file; a run that both have is the store's. Return how many
     runs the file has then. Raises `DetourError`: the file cannot be read or written, or there is no store."""
     if store is None or not store.exists():
         raise DetourError(f"{store}: no finished runs to keep")

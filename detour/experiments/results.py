@@ -189,7 +189,7 @@ class WrittenResults:
 
 
 def write(folder: Path, extent: str, means: Means, report: SweepProgress | None = None) -> WrittenResults:
-    """Runs everything of an extent and writes both documents and their figures into `folder`. Raises `DetourError`: the
+    """Run everything of an extent and write both documents and their figures into `folder`. Raises `DetourError`: the
     folder cannot be written."""
     if means.budget_s is not None:
         means = replace(means, budget_s=means.budget_s / 3)
@@ -205,7 +205,7 @@ def write(folder: Path, extent: str, means: Means, report: SweepProgress | None 
 
 
 def keep(file: Path, extent: str, means: Means) -> int:
-    """Adds the finished runs of an extent to a compressed file (`Means.archive`); returns how many that has then.
+    """Add the finished runs of an extent to a compressed file (`Means.archive`); return how many that has then.
     Raises `DetourError`: the file cannot be written."""
     points = [point for _, some in parts(extent) for point in some]
     return Store(means.store, source_version()).archive(file, points)
@@ -270,7 +270,7 @@ class Evaluation(NamedTuple):
 
     @property
     def shown(self) -> int:
-        """Runs that it shows."""
+        """Run that it shows."""
         several = (self.curves, self.hold_outs, self.extras, self.settings, self.table_1, self.figure_2)
         return sum(len(part.collected.points) for part in several) + len(self.sensitivity.collected)
 

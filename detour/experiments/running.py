@@ -91,7 +91,7 @@ def _arrived(fabric: VirtualFabric) -> tuple[int, np.ndarray]:
 
 
 def settle(fabric: VirtualFabric, times: RunTimes) -> Steady:
-    """Runs a fabric on which connections send without end for the time of a run, or until it is deadlocked, and judges
+    """Run a fabric on which connections send without end for the time of a run, or until it is deadlocked, and judge
     its rate."""
     series, interval = Series(times.interval_ps / US), times.interval_ps
     begin, stuck = fabric.now_ps, []
@@ -240,7 +240,7 @@ def open_fabric(topology: Topology, scheme: Scheme, pairs: Sequence[HostPair], c
 
 
 def start(fabric: VirtualFabric, length: int, spread_ps: int = START_SPREAD_PS) -> None:
-    """Lets every connection send `length` bytes from a random time within `spread_ps` on."""
+    """Let every connection send `length` bytes from a random time within `spread_ps` on."""
     begin = fabric.now_ps
     groups = start_order(fabric.count, fabric.settings.seed, _STARTS if spread_ps else 1)
     for step, chosen in enumerate(groups):
@@ -304,7 +304,7 @@ def completion_times(
 
 
 def deliver(fabric: VirtualFabric, message_bytes: int) -> list[tuple[int, int, int]]:
-    """Lets every connection send one message, until all have arrived, `FCT_MOST_PS` is over, or queues are stuck:
+    """Let every connection send one message, until all have arrived, `FCT_MOST_PS` is over, or queues are stuck:
     these."""
     start(fabric, message_bytes)
     stuck: list[tuple[int, int, int]] = []
@@ -381,7 +381,7 @@ class StuckRun:
 
 
 def run_until_stuck(fabric: VirtualFabric, until_ps: int) -> StuckRun:
-    """Lets connections that send already go on until then, or until queues are stuck, and for `AFTER_PS` more."""
+    """Let connections that send already go on until then, or until queues are stuck, and for `AFTER_PS` more."""
     stuck = fabric.deadlock()
     while not stuck and fabric.now_ps < until_ps:
         fabric.run(fabric.now_ps + CHECK_PS)

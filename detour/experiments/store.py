@@ -121,8 +121,8 @@ class Store(Generic[R]):
         return store
 
     def archive(self, file: Path, points: Iterable[Any] | None = None) -> int:
-        """Adds what is known of points (None: of all) to a compressed file, in place of what it has of them, and
-        returns how many runs it has then. Raises `DetourError`: the file cannot be read or written."""
+        """Add what is known of points (None: of all) to a compressed file, in place of what it has of them, and
+        return how many runs it has then. Raises `DetourError`: the file cannot be read or written."""
         records = archived(file) if file.exists() else {}
         for key in self._kept if points is None else map(self.key, points):
             if key in self._kept:
@@ -143,7 +143,7 @@ class Store(Generic[R]):
         return None if record is None else self._decode(record["result"])
 
     def add(self, point: Any, result: R, seconds: float) -> None:
-        """Keeps a finished point; returns after it is on disk. Where there is no room one line says so, and the point
+        """Keep a finished point; return after it is on disk. Where there is no room one line says so, and the point
         is known to this process only."""
         key, what, kept = self.key(point), as_json(point), as_json(result)
         record = {"key": key, "version": self.version, "point": what, "seconds": seconds, "result": kept}

@@ -71,7 +71,7 @@ def run(
     ray: str | None = None,
     report: SweepProgress | None = None,
 ) -> SweepResult[P, R]:
-    """Runs every point that the store does not have yet and returns all results.
+    """Run every point that the store does not have yet and return all results.
 
     Args:
         points: what to run; equal points are run once.

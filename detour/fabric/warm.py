@@ -31,7 +31,7 @@ ALL_PARTS = (
 
 
 def warm(progress: Progress = silent, *, only_missing: bool = False) -> dict[str, Any]:
-    """Builds what is not in the cache. Returns `seconds`, and of each of the `parts` what its builder says;
+    """Build what is not in the cache. Return `seconds`, and of each of the `parts` what its builder says;
     `only_missing`: no builder is started for what is in the cache, and nothing said of it. Raises DetourError:
     something cannot be built."""
     COMPILING.hush()

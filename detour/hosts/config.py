@@ -114,7 +114,7 @@ HOST_NUMBERS = tuple(each.name for each in fields(HostConfig) if each.name != "p
 
 
 def check_numbers(record: Any, may_be_zero: Sequence[str] = (), shares: Sequence[str] = ()) -> None:
-    """Raises `DetourError` for a whole number below 1, or below 0 if it may be zero, and for a share that is not above
+    """Raise `DetourError` for a whole number below 1, or below 0 if it may be zero, and for a share that is not above
     0 and at most 1. `record`: a dataclass of parameters."""
     for each in fields(record):
         value, least = getattr(record, each.name), 0 if each.name in may_be_zero else 1

@@ -64,7 +64,7 @@ _CLONE_NEWNET = 0x40000000
 
 @DRIVER.entry
 def receive_many(stack: int, host: int, buf: int, lengths: int, count: int, now: int) -> None:
-    """Hands over `count` frames, one every `ROOM` bytes of `buf`; `lengths` are int64s."""
+    """Hand over `count` frames, one every `ROOM` bytes of `buf`; `lengths` are int64s."""
     s = stack_at(stack, 0)
     for k in range(count):
         length = load64(lengths + 8 * k)
@@ -73,7 +73,7 @@ def receive_many(stack: int, host: int, buf: int, lengths: int, count: int, now:
 
 @DRIVER.entry
 def transmit_many(stack: int, host: int, buf: int, lengths: int, limit: int, now: int) -> int:
-    """Writes up to `limit` frames, one every `ROOM` bytes of `buf`; returns how many."""
+    """Write up to `limit` frames, one every `ROOM` bytes of `buf`; return how many."""
     s = stack_at(stack, 0)
     for k in range(limit):
         length = call5(s.transmit, s.state, host, buf + k * ROOM, ROOM, now) & WIRE_MASK
@@ -177,7 +177,7 @@ class Driver:
     # -- for everybody ----------------------------------------------------------------------------------------
 
     def attach(self, host: int, sock: socket.socket, rate_bps: int = 0) -> None:
-        """Lets host `host` use the socket, which belongs to the driver from now on. `rate_bps` (0: as fast as it
+        """Let host `host` use the socket, which belongs to the driver from now on. `rate_bps` (0: as fast as it
         goes) paces what the host sends, for a switch that cannot take bursts. Before `start`."""
         if self._thread is not None:
             raise DetourError("sockets must be added before the driver starts")
@@ -189,7 +189,7 @@ class Driver:
         self._selector.register(sock, selectors.EVENT_READ, port)
 
     def start(self) -> Driver:
-        """Starts the thread."""
+        """Start the thread."""
         self._load()
         self._thread = threading.Thread(target=self._run, name="detour-driver", daemon=True)
         self._thread.start()
@@ -207,7 +207,7 @@ class Driver:
         rdma.survey(self.hs.listing, len(self._hosts), *tables)
 
     def _load(self) -> None:
-        """Uses every native function once, to no effect. The first use loads it or even compiles it, for which the
+        """Use every native function once, to no effect. The first use loads it or even compiles it, for which the
         first frame would wait until its sender repeats it."""
         self._survey()
         for host in self._hosts[:1].tolist():
@@ -217,7 +217,7 @@ class Driver:
             transmit_many(self._at, host, *self._memory, 0, now)
 
     def stop(self) -> None:
-        """Stops the thread, closes the sockets, removes their files. May be called twice."""
+        """Stop the thread, close the sockets, remove their files. May be called twice."""
         self._stopping = True
         self._wake()
         if self._thread is not None:
@@ -238,7 +238,7 @@ class Driver:
         self.stop()
 
     def call(self, function: Callable[[], T]) -> T:
-        """Runs `function` in the driver's thread and returns its result or raises its error."""
+        """Run `function` in the driver's thread and return its result or raise its error."""
         if self._thread is None or not self._thread.is_alive() or threading.current_thread() is self._thread:
             return function()
         result: Future[T] = Future()
@@ -302,7 +302,7 @@ class Driver:
             self._jobs.popleft()[1].set_exception(DetourError("the socket driver has stopped"))
 
     def _serve(self) -> None:
-        """Lets the hosts that have something to do, do it."""
+        """Let the hosts that have something to do, do it."""
         self._survey()
         now = self.now_ps
         for k in np.flatnonzero((self._busy != 0) | (self._when <= now)).tolist():
@@ -346,7 +346,7 @@ class Driver:
         receive_many(self._at, port.host, *self._memory, count, self.now_ps)
 
     def _write(self, port: _Port) -> None:
-        """Sends what the host has, at the port's rate and as far as the socket takes it."""
+        """Send what the host has, at the port's rate and as far as the socket takes it."""
         while True:
             now = self.now_ps
             if port.free_at > now:

@@ -24,7 +24,7 @@ def receive(hs: Hosts, host: int, buf: Any, offset: int, length: int, now: int) 
 
 
 def transmit(hs: Hosts, host: int, buf: Any, offset: int, now: int) -> int:
-    """Writes the next frame to send; returns its length, 0 if nothing may go now."""
+    """Write the next frame to send; return its length, 0 if nothing may go now."""
     return rdma.transmit(hs.listing, host, buf.ctypes.data + offset, len(buf) - offset, now) & WIRE_MASK
 
 

@@ -42,7 +42,7 @@ def push(hs: Handle, h: RdmaHost, when: int, task: int) -> None:
 
 @inner
 def pop(hs: Handle, h: RdmaHost) -> int:
-    """Removes the first entry, of which there must be one; returns its task."""
+    """Remove the first entry, of which there must be one; return its task."""
     task = event_row(hs, h.events_at).who
     h.events_size -= 1
     _remove(hs, h.events_at, h.events_size, int64(0))

@@ -96,7 +96,7 @@ def sender_of(hs: Handle, number: int, now: int) -> int:
 
 @inner
 def _give_lists(hs: Handle, i: int, q: QueuePair, lane: TaskLane) -> None:
-    """Gives a sender the uSID lists of its lane's set; where there is one path nobody chooses."""
+    """Give a sender the uSID lists of its lane's set; where there is one path nobody chooses."""
     lists = lease_row(hs).lists
     q.n_cand = q.n_short = _ONE
     if lane.path_set != 0:
@@ -150,7 +150,7 @@ def _take(hs: Handle) -> int:
 
 @inner
 def _copy(hs: Handle, i: int, lane: int, end: int, host: int, peer: int) -> QueuePair:
-    """Makes row `i` an end of a lane that has just been connected."""
+    """Make row `i` an end of a lane that has just been connected."""
     q, template = qp_row(hs, i), record_address(qp_row(hs, end))
     move_bytes(record_address(q), template, _ROW_BYTES)
     # Plugins' fields are in the row.
@@ -177,7 +177,7 @@ def answered(hs: Handle, i: int) -> None:
 
 @inner
 def settle(hs: Handle, i: int) -> None:
-    """Gives row `i` back if it is a lease and at rest."""
+    """Give row `i` back if it is a lease and at rest."""
     q = qp_row(hs, i)
     if cfg_row(hs).leased == 0 or q.answers > 0 or q.state != QPS_RTS:
         return

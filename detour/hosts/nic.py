@@ -67,7 +67,7 @@ def push_ptm(hs: Handle, host: int) -> int:
 
 @inner
 def pop(hs: Handle, ring: RingEnds) -> int:
-    """Removes the oldest entry, of which there must be one; its index is valid until the next push."""
+    """Remove the oldest entry, of which there must be one; its index is valid until the next push."""
     index = ring.head & (cfg_row(hs).control_depth - 1)
     ring.head += 1
     return index

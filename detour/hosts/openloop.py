@@ -51,7 +51,7 @@ def configure(
     uniform: float = 0.0,
     now_ps: int = 0,
 ) -> None:
-    """Makes `host` an open-loop source, or changes one: what waits in its queue stays there.
+    """Make `host` an open-loop source, or change one: what waits in its queue stays there.
 
     `load`: offered, as a fraction of the link. `targets`: first host and number of hosts from there on (in a round over
     all hosts) among which destinations are drawn; the host itself is left out. `uniform`: share of the packets that go
@@ -90,7 +90,7 @@ def configure(
 
 @inner
 def _generate(h: RdmaHost, source: OpenLoopSource) -> None:
-    """Finds the slot of the next packet."""
+    """Find the slot of the next packet."""
     source.next_ps += source.slot_ps
     while random_below(h, _WHOLE) >= source.probability:
         source.next_ps += source.slot_ps
@@ -98,7 +98,7 @@ def _generate(h: RdmaHost, source: OpenLoopSource) -> None:
 
 @inner
 def _target(h: RdmaHost, source: OpenLoopSource, host: int) -> int:
-    """Draws the destination of a packet."""
+    """Draw the destination of a packet."""
     if source.uniform != 0 and random_below(h, _WHOLE) < source.uniform:
         number = random_below(h, source.hosts - 1)
         return number + 1 if number >= host else number
@@ -117,7 +117,7 @@ def due(hs: Handle, host: int) -> int:
 
 @inner
 def write(hs: Handle, host: int, frame: int, now: int) -> int:
-    """Writes the first packet of the source queue; returns its length, 0 if the queue is empty."""
+    """Write the first packet of the source queue; return its length, 0 if the queue is empty."""
     source = source_row(hs, host)
     if source.next_ps > now:
         return 0
@@ -138,7 +138,7 @@ def write(hs: Handle, host: int, frame: int, now: int) -> int:
 
 @inner
 def receive(hs: Handle, host: int, frame: int, length: int, now: int) -> bool:
-    """Counts a frame of an open-loop source; False if it is another one."""
+    """Count a frame of an open-loop source; False if it is another one."""
     option = frame + ETHERNET + IPV6
     udp = option + TRANSIT
     if length < HEADER_BYTES or load8(frame + ETHERNET + 6) != NH_HOP_BY_HOP or load8(option) != NH_UDP:

@@ -188,7 +188,7 @@ def _wrong(function: Any, text: str, line: int | None = None) -> plugins.PlacedE
 
 
 def _check(function: Any) -> None:
-    """Looks in a hook, and in what it calls of its file, for what native code does without a word, or refuses without
+    """Look in a hook, and in what it calls of its file, for what native code does without a word, or refuse without
     the line. Raises `PlacedError`."""
     known = function.__globals__
     for step in dis.get_instructions(function):
@@ -243,7 +243,7 @@ def has(row: int, which: int) -> bool:
 
 @inner
 def call(row: int, table: int, i: int, which: int, now: int) -> int:
-    """Calls a hook of the sender whose row is at `row`, if there is one, else returns 0. `table`, `i`: where the sender
+    """Call a hook of the sender whose row is at `row`, if there is one, else returns 0. `table`, `i`: where the sender
     is, as the entries of its kind (`MakeEntry`) take it."""
     hook = load64(load64(row) + 8 * (which + 1))
     return _call(hook, row, table, i, now) if hook != 0 else int64(0)

@@ -65,7 +65,7 @@ def receive(state: int, host: int, frame: int, stored: int, wire: int, now: int)
 
 @inner
 def _take(hs: Handle, host: int, h: RdmaHost, frame: int, length: int, now: int) -> int:
-    """Returns the QP that the frame was for, or `NIL`."""
+    """Return the QP that the frame was for, or `NIL`."""
     h.now = now
     h.rx_frames += 1
     h.rx_bytes += length
@@ -157,7 +157,7 @@ def _count_lost(hs: Handle, h: RdmaHost) -> None:
 
 @RDMA.entry
 def transmit(state: int, host: int, frame: int, room: int, now: int) -> int:
-    """Writes the next frame to send; returns bytes stored << 32 | bytes on the wire, 0 if nothing may go now."""
+    """Write the next frame to send; return bytes stored << 32 | bytes on the wire, 0 if nothing may go now."""
     hs = hosts_at(state, 0)
     h = host_row(hs, host)
     h.now = now
@@ -365,7 +365,7 @@ def random_below(state: int, host: int, n: int) -> int:
 
 @RDMA.entry
 def begin(state: int, rows: Int64s1, window: float) -> None:
-    """Begins the first path of QPs."""
+    """Begin the first path of QPs."""
     hs = hosts_at(state, 0)
     for i in rows:
         q = qp_row(hs, i)
@@ -383,7 +383,7 @@ def post_write(
 
 @RDMA.entry
 def post_many(state: int, row: Int64s1, key: Int64s1, size: Int64s1, wr_id: Int64s1, now: int) -> int:
-    """Posts a WRITE from and to the begin of memory on each of some QPs, until one is refused; says why."""
+    """Post a WRITE from and to the begin of memory on each of some QPs, until one is refused; say why."""
     hs, zero = hosts_at(state, 0), int64(0)
     for k in range(len(row)):
         refused = queues.post_write(hs, row[k], wr_id[k], zero, zero, key[k], size[k], int64(WQE_SIGNALED), zero, now)
@@ -415,7 +415,7 @@ def new_candidates(state: int, rows: Int64s1) -> None:
 
 @RDMA.entry
 def probe_all(state: int, i: int) -> None:
-    """Queues a PTM on every candidate of a QP: what is asked for from outside, not by the rules of its scheme."""
+    """Queue a PTM on every candidate of a QP: what is asked for from outside, not by the rules of its scheme."""
     hs = hosts_at(state, 0)
     q = qp_row(hs, i)
     for place in range(q.n_cand):

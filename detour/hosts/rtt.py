@@ -20,7 +20,7 @@ def is_known(q: QueuePair) -> bool:
 
 @inner
 def on_sample(q: QueuePair, rtt: int) -> None:
-    """Takes a measured round trip of the current path; the first one of a path replaces the estimate."""
+    """Take a measured round trip of the current path; the first one of a path replaces the estimate."""
     if not is_known(q):
         q.rtt_epoch = q.epoch
         q.srtt = max(rtt, 1)

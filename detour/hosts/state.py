@@ -193,7 +193,7 @@ def set_host(
     mac: int | None = None,
     gateway: int = GATEWAY_MAC,
 ) -> None:
-    """Gives a host its addresses. `usid`: the one it has at the end of a uSID list; `mac`: 48 bits.
+    """Give a host its addresses. `usid`: the one it has at the end of a uSID list; `mac`: 48 bits.
     `gateway`: where it sends all frames."""
     h = hs.host[host]
     h["addr_hi"], h["addr_lo"] = to_words(address)
@@ -223,7 +223,7 @@ def next_key(hs: Hosts, index: int, draw: int) -> int:
 
 
 def _check_sizes(n_hosts: int, max_candidates: int, elided: bool, sizes: dict[str, int]) -> None:
-    """Raises `DetourError` for the first size that is out of bounds."""
+    """Raise `DetourError` for the first size that is out of bounds."""
     for name, value in (("n_hosts", n_hosts), ("n_qps", sizes["n_qps"]), ("n_mrs", sizes["n_mrs"])):
         if not 1 <= value <= 1 << 23:
             raise DetourError(f"{name} is {value}; it must be 1 to 2**23")

@@ -69,7 +69,7 @@ def _current(hs: Handle, i: int, q: QueuePair) -> WorkRequest:
 
 @inner
 def suspend(hs: Handle, i: int) -> float:
-    """Suspends a sender and returns its window."""
+    """Suspend a sender and return its window."""
     q = qp_row(hs, i)
     window = q.cwnd
     q.cwnd = 0.0
@@ -80,7 +80,7 @@ def suspend(hs: Handle, i: int) -> float:
 
 @inner
 def take_answers(hs: Handle, host: int, kept: AnswerTable, chain: Chain) -> None:
-    """Takes the answers that wait to be sent at a host by QPs with a mark."""
+    """Take the answers that wait to be sent at a host by QPs with a mark."""
     ring = host_row(hs, host).ctl
     for number in range(ring.head, ring.tail):
         m = ctl_row(hs, host, number & (cfg_row(hs).control_depth - 1))
@@ -94,7 +94,7 @@ def take_answers(hs: Handle, host: int, kept: AnswerTable, chain: Chain) -> None
 
 @inner
 def put_answers(hs: Handle, kept: AnswerTable, chain: Chain) -> None:
-    """Puts them back."""
+    """Put them back."""
     while chain.count > 0:
         row = _take_first(kept.table, chain)
         place = nic.push_control(hs, row.owner)
@@ -104,7 +104,7 @@ def put_answers(hs: Handle, kept: AnswerTable, chain: Chain) -> None:
 
 @inner
 def resume(hs: Handle, i: int, window: float, packets: int, elapsed: int) -> None:
-    """Resumes a sender after `elapsed` ps in which it has sent `packets`."""
+    """Resume a sender after `elapsed` ps in which it has sent `packets`."""
     q = qp_row(hs, i)
     _shift(hs, i, q, elapsed)
     if packets > 0:
@@ -120,7 +120,7 @@ def resume(hs: Handle, i: int, window: float, packets: int, elapsed: int) -> Non
 
 @inner
 def _shift(hs: Handle, i: int, q: QueuePair, elapsed: int) -> None:
-    """Moves all that a sender remembers of times."""
+    """Move all that a sender remembers of times."""
     for seq in range(q.snd_una, q.snd_nxt):
         s = slot_row(hs, i, seq & (cfg_row(hs).window - 1))
         if s.state == SLOT_FLIGHT:

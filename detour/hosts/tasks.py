@@ -26,7 +26,7 @@ _BEGIN, _DONE, _NOTHING, _FLAGS = int64(state.ON_BEGIN), int64(state.ON_DONE), i
 
 @inner
 def perform(hs: Handle, host: int, now: int) -> None:
-    """Does all that is due."""
+    """Do all that is due."""
     h = host_row(hs, host)
     while h.events_when <= now:
         number = event_queue.pop(hs, h)
@@ -133,7 +133,7 @@ def _choose(hs: Handle, task: Task) -> int:
 
 @inner
 def _post(hs: Handle, task: Task, number: int, now: int) -> None:
-    """Posts a message, or lets it wait behind those that wait already."""
+    """Post a message, or let it wait behind those that wait already."""
     lane = lane_row(hs, task.on)
     full = (task.state != state.TASK_QUEUED and lane.waiting > 0) or _queued(hs, lane) >= cfg_row(hs).sq_depth
     if full:

@@ -162,7 +162,7 @@ class _Elaborator:
         return self.top[instance]
 
     def _build(self, block: Block) -> None:
-        """Binds the constructor's parameters and makes the instances inside."""
+        """Bind the constructor's parameters and make the instances inside."""
         self.blocks.append(block)
         self._bind(block)
         for instance in _locals(block.declaration):
@@ -182,7 +182,7 @@ class _Elaborator:
         return child
 
     def _bind(self, block: Block) -> None:
-        """Gives the constructor's parameters their values. They are computed where the instance is declared, so with
+        """Give the constructor's parameters their values. They are computed where the instance is declared, so with
         the bindings of the parent.
         """
         scope = block.parent or Block(block.node, "", top=self.top)

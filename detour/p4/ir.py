@@ -277,7 +277,7 @@ class Program:
         return is_new
 
     def add(self, kind: str, name: str, span: Span = NOWHERE, **attributes: Any) -> Json:
-        """Adds an object to one of the lists; its id is its place there."""
+        """Add an object to one of the lists; its id is its place there."""
         items = self.objects[kind]
         item = {"name": name, "id": len(items), "source_info": span, **attributes}
         items.append(item)

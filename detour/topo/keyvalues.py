@@ -28,7 +28,7 @@ def split_spec(text: str) -> tuple[str, dict[str, str]]:
 
 
 def check_keys(text: str, values: Collection[str], required: Collection[str], optional: Collection[str] = ()) -> None:
-    """Refuses unknown and missing keys. Raises `DetourError`: naming them and what is allowed."""
+    """Refuse unknown and missing keys. Raises `DetourError`: naming them and what is allowed."""
     allowed = [f"{key}=" for key in required] + [f"[{key}=]" for key in optional]
     allowed_text = ", ".join(allowed) if allowed else "no parameters"
     for key in values:

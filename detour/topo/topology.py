@@ -200,7 +200,7 @@ class Topology:
 
     @cached_property
     def finder(self) -> NameFinder:
-        """Finds switches, hosts and links by name."""
+        """Find switches, hosts and links by name."""
         ends: list[tuple[NodePlace, NodePlace]] = [
             (("switch", link.a[0]), ("host" if link.kind == "host" else "switch", link.b[0])) for link in self.links
         ]
@@ -277,7 +277,7 @@ class Builder:
         return "" if name == number else name
 
     def add_switch(self, group: int, position: int, tier: int = 0) -> int:
-        """Adds a switch, returns its index."""
+        """Add a switch, return its index."""
         self._place.append((group, position, tier))
         self._ports.append({})
         return len(self._place) - 1
@@ -324,14 +324,14 @@ def _in_order(ports: Mapping[int, Peer]) -> tuple[Peer | None, ...]:
 
 
 def check_counts(family: str, **counts: int) -> None:
-    """Refuses what there must be one of at least. Raises `DetourError`: the first count below 1."""
+    """Refuse what there must be one of at least. Raises `DetourError`: the first count below 1."""
     for name, count in counts.items():
         if count < 1:
             raise DetourError(f"{family}: {name}={count} is less than 1")
 
 
 def check_limits(spec: str, switches: int, hosts: int, ports: int) -> None:
-    """Refuses what addresses and port numbers cannot hold, before any of it is built. Raises `DetourError`: which limit
+    """Refuse what addresses and port numbers cannot hold, before any of it is built. Raises `DetourError`: which limit
     is exceeded."""
     if ports > MAX_PORT:
         raise DetourError(f"{spec}: a switch needs {ports} ports, at most {MAX_PORT} are supported")

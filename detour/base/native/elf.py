@@ -116,7 +116,7 @@ class Image:
         return len(self.content) - len(content)
 
     def relocate(self, base: int) -> dict[str, int]:
-        """Fills in addresses, for an image that begins at `base`; returns those of functions by name."""
+        """Fill in addresses, for an image that begins at `base`; return those of functions by name."""
         for section in self.sections:
             if section.type == _RELOCATIONS and section.info in self._places:
                 for offset, kind, symbol, addend in struct.iter_unpack("<QIIq", self.read(section)):

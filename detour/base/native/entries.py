@@ -105,7 +105,7 @@ class NativeEntry(Native):
         return result
 
     def _pass(self, kind: ArgumentKind, value: Any, passed: list[Any]) -> None:
-        """Appends what is passed for an argument. Raises `TypeError`: an array of another type."""
+        """Append what is passed for an argument. Raises `TypeError`: an array of another type."""
         if isinstance(kind, np.ndarray):
             if value.dtype != kind.dtype or value.ndim != kind.ndim or not value.flags.c_contiguous:
                 order = "C-contiguous" if value.flags.c_contiguous else "strided"

@@ -85,7 +85,7 @@ def alone() -> Iterator[None]:
 
 
 def report_fields(no_field: Callable[[str, Any], str]) -> None:
-    """Lets Numba say `no_field(name, names)` of a field that a record has not; it raises a KeyError without the
+    """Let Numba say `no_field(name, name)` of a field that a record has not; it raises a KeyError without the
     place."""
 
     def field_type(record: Any, name: str) -> Any:
@@ -151,7 +151,7 @@ def record_address() -> Any:
 
 
 def call(module: ir.Module, builder: ir.IRBuilder, result: Any, arguments: Sequence[Any], returned: Any) -> Any:
-    """Calls a compiled function by Numba's convention: whether it failed, and what it returned as that type (0 where it
+    """Call a compiled function by Numba's convention: whether it failed, and what it returned as that type (0 where it
     returned None)."""
     native, convention = result.fndesc, _context().call_conv
     callee = ir.Function(module, convention.get_function_type(native.restype, native.argtypes), native.llvm_func_name)
@@ -194,11 +194,11 @@ class Linked:
         self._library: Any = _context().codegen().create_library(name)
 
     def add(self, result: Any) -> None:
-        """Links a compiled function."""
+        """Link a compiled function."""
         self._library.add_linking_library(result.library)
 
     def add_text(self, text: str) -> None:
-        """Links a module of IR."""
+        """Link a module of IR."""
         self._library.add_llvm_module(llvm.parse_assembly(text))
 
     def _reached(self) -> list[Any]:
@@ -268,5 +268,5 @@ class _CodeGenerator(codegen.JITCPUCodegen):  # pyright: ignore[reportPrivateImp
 
 
 def install() -> None:
-    """Lets Numba's CPU target, which no function has used yet, link this way."""
+    """Let Numba's CPU target, which no function has used yet, link this way."""
     codegen.JITCPUCodegen = _CodeGenerator  # pyright: ignore[reportPrivateImportUsage]

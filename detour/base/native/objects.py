@@ -128,7 +128,7 @@ class NativeCode:
 
 
 def to_object(text: str) -> bytes:
-    """Optimises a module and returns its object file. RuntimeError if LLVM refuses the text."""
+    """Optimise a module and return its object file. RuntimeError if LLVM refuses the text."""
     llvm, machine = _llvm(), _target_machine()
     module = llvm.parse_assembly(text)
     module.verify()

@@ -62,7 +62,7 @@ def stored(names: Iterable[str]) -> bytes | None:
 
 @contextmanager
 def _alone(name: str) -> Generator[None]:
-    """Lets no other process of this user into the same block meanwhile, if there is a cache at all."""
+    """Let no other process of this user into the same block meanwhile, if there is a cache at all."""
     try:
         lock = (NATIVE_CACHE.folder().ready() / name).open("w")
     except OSError as error:
@@ -120,7 +120,7 @@ class Part:
         PARTS[name] = self
 
     def entry(self, function: Callable[..., Any]) -> Any:
-        """Marks a function as an entry."""
+        """Mark a function as an entry."""
         if not COMPILED:
             return function
         made = NativeEntry(lambda symbol: self.code.address(symbol), function)
@@ -163,8 +163,8 @@ class Part:
         return data
 
     def load(self) -> None:
-        """Loads the object and its companions and looks up their entries, which is otherwise done at their first use;
-        builds before what is not in the cache."""
+        """Load the object and its companions and look up their entries, which is otherwise done at their first use;
+        build before what is not in the cache."""
         if not COMPILED:
             return
         parts = [one for one in (self, *self.companions) if "code" not in vars(one)]
@@ -204,7 +204,7 @@ class LocalPart(Part):
 
 
 def build_side_by_side(parts: Iterable[Iterable[str]]) -> Iterator[dict[str, Any]]:
-    """Builds parts, each (NAME, MODULE...), where they are not in the cache; what is said of each, as they end. Raises
+    """Build parts, each (NAME, MODULE...), where they are not in the cache; what is said of each, as they end. Raises
     `DetourError`: one cannot be built."""
     from concurrent.futures import ThreadPoolExecutor, as_completed
 
@@ -214,7 +214,7 @@ def build_side_by_side(parts: Iterable[Iterable[str]]) -> Iterator[dict[str, Any
 
 
 def ensure(parts: Iterable[Part], progress: Progress = silent) -> None:
-    """Builds those that are not in the cache: this process needs no Numba. Raises `DetourError`: one cannot be
+    """Build those that are not in the cache: this process needs no Numba. Raises `DetourError`: one cannot be
     built."""
     if not COMPILED:
         return

@@ -75,7 +75,7 @@ def _word(builder: Any, header: Any, number: int) -> Any:
 
 
 def _begin(builder: Any, header: Any, is_list: int, data: Any) -> None:
-    """Writes a header of one reference and returns it."""
+    """Write a header of one reference and return it."""
     for number, value in ((0, _I64(1)), (1, _I64(is_list)), (3, data)):
         builder.store(value, _word(builder, header, number))
     builder.ret(header)

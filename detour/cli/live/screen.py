@@ -43,7 +43,7 @@ class LiveRow(Generic[T]):
     idle: int = 0
 
     def note(self, key: str, value: float, band: float) -> None:
-        """Takes a value of a key into account. `band`: where it lies among the key's bands."""
+        """Take a value of a key into account. `band`: where it lies among the key's bands."""
         self.smooth[key] = value
         old = self.bands.get(key)
         if old is None or not old - _MARGIN <= band < old + 1 + _MARGIN:
@@ -96,7 +96,7 @@ class LiveRows(Generic[T]):
         self._rows: dict[str, LiveRow[T]] = {}
 
     def update(self, values: Iterable[T]) -> None:
-        """Takes a new value of every row; who is not among them is gone."""
+        """Take a new value of every row; who is not among them is gone."""
         rows: dict[str, LiveRow[T]] = {}
         for now in values:
             name = self._name(now)
@@ -230,7 +230,7 @@ class LiveView(Generic[T]):
     height: int = 1  # rows on the screen, as of its last picture
 
     def move(self, by: int) -> None:
-        """Chooses another row."""
+        """Choose another row."""
         names = [row.name for row in self.rows.shown()]
         if names:
             at = names.index(self.chosen) if self.chosen in names else min(self.first, len(names) - 1)

@@ -54,7 +54,7 @@ class Live:
         )
 
     def run(self) -> None:
-        """Returns when the user wants to. Raises `DetourError`: the fabric is gone."""
+        """Return when the user wants to. Raises `DetourError`: the fabric is gone."""
         status = self._asked.status()
         self.screen.title = f"{unpinned(status.topology)} on {status.target}, links of {status.rate_mbps:g} Mb/s"
         if status.failures:
@@ -85,7 +85,7 @@ class Live:
             self._app.invalidate()
 
     def _do(self, text: str, work: Callable[[], str]) -> None:
-        """Does something that may take a while; says so, and what came of it."""
+        """Do something that may take a while; say so, and what came of it."""
 
         def job() -> None:
             try:
@@ -133,7 +133,7 @@ class Live:
         return keys
 
     def _on_link(self, text: str, work: Callable[[str], str]) -> None:
-        """Does something with the link that is chosen; says what to do if there is none."""
+        """Do something with the link that is chosen; say what to do if there is none."""
         chosen = None if self.screen.in_flows else self.screen.links.chosen
         if chosen is None:
             self.screen.message = "choose a link first (v shows links, arrows choose)"

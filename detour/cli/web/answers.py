@@ -127,7 +127,7 @@ class Answers:
         return {"flow": name, "paths": paths}
 
     def do(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Lets the fabric carry out an operation. Raises `DetourError`: it may not be asked for here, or says why
+        """Let the fabric carry out an operation. Raises `DetourError`: it may not be asked for here, or says why
         not."""
         if name not in CHANGING:
             raise DetourError(f"the page may not call {name!r}; allowed: {', '.join(CHANGING)}")

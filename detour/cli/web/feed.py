@@ -33,13 +33,13 @@ class SampleHub:
         self._listeners: list[SampleListener] = []
 
     def listen(self, listener: SampleListener) -> list[dict[str, Any]]:
-        """Calls `listener` with every sample from now on, in the thread of who hands it out; returns those before."""
+        """Call `listener` with every sample from now on, in the thread of who hands it out; return those before."""
         with self._shared:
             self._listeners.append(listener)
             return list(self._samples)
 
     def forget(self, listener: SampleListener) -> None:
-        """Calls it no more."""
+        """Call it no more."""
         with self._shared:
             self._listeners.remove(listener)
 
@@ -87,13 +87,13 @@ class Feed(SampleHub):
         """`link` and `from` (a port like `s0:3`) of each place in a sample"""
 
     def start(self) -> None:
-        """Takes a first sample, so that there is one, and goes on in a thread. Raises `DetourError`: the fabric does
+        """Take a first sample, so that there is one, and go on in a thread. Raises `DetourError`: the fabric does
         not answer."""
         self._take(0.05)
         self._thread.start()
 
     def stop(self) -> None:
-        """Asks no more. May be called twice."""
+        """Ask no more. May be called twice."""
         self._end.set()
         if self._thread.is_alive():
             self._thread.join(self._interval_s + 5)

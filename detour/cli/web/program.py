@@ -116,7 +116,7 @@ class ProgramAnswers:
         return answer
 
     def close(self) -> None:
-        """Ends the switch."""
+        """End the switch."""
         self._switch.close()
         if self._edited is not None:
             self._edited.close()

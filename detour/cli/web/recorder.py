@@ -58,7 +58,7 @@ class RecordedRun:
 
 
 def write_run(path: Path, head: Mapping[str, Any], samples: Iterable[RunSample], paths: FlowPaths) -> None:
-    """Writes a file. Raises `DetourError`: it cannot be written."""
+    """Write a file. Raises `DetourError`: it cannot be written."""
     first = {RUN_MARK: RUN_FORMAT, "program_version": __version__, **head}
     count = 0
     # The same run gives the same bytes: no time stamp, no name.
@@ -75,7 +75,7 @@ def _line(document: Mapping[str, Any]) -> bytes:
 
 
 def read_run(path: Path) -> RecordedRun:
-    """Reads a file. Raises `DetourError`: it cannot be read, is none, is of another version, or ends too early."""
+    """Read a file. Raises `DetourError`: it cannot be read, is none, is of another version, or ends too early."""
     with run_lines(path) as lines:
         head = run_head(path, lines.readline())
         if missing := [key for key in ("graph", "directions", "status") if key not in head]:
@@ -186,11 +186,11 @@ class RunRecorder(Watcher):
     # -- looking --------------------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """Notes how things are at the end."""
+        """Note how things are at the end."""
         self.look()
 
     def look(self) -> None:
-        """Notes how things are now."""
+        """Note how things are now."""
         fabric = self._fabric
         now = fabric.now_ps
         if self._looks and now == self._looks[-1].now_ps:
@@ -371,7 +371,7 @@ class WatchedRun:
             self._hub.tell({"over": True})
 
     def wait(self) -> None:
-        """Shows the page until Ctrl-C, if there is one."""
+        """Show the page until Ctrl-C, if there is one."""
         if self._answers is None:
             return
         print("detour: the run is over; its page stays until Ctrl-C", file=sys.stderr, flush=True)

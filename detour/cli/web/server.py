@@ -48,7 +48,7 @@ class Guard:
         return self._token is not None and hmac.compare_digest(given.encode(), self._token.encode())
 
     def middleware(self) -> Middleware:
-        """Refuses what must not be, and tells the browser what the page may do."""
+        """Refuse what must not be, and tell the browser what the page may do."""
 
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -124,13 +124,13 @@ class WebServer:
         self._runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=1.0)
 
     async def start(self, sockets: list[socket.socket]) -> None:
-        """Serves on sockets that listen."""
+        """Serve on sockets that listen."""
         await self._runner.setup()
         for each in sockets:
             await web.SockSite(self._runner, each).start()
 
     async def close(self) -> None:
-        """Ends all connections."""
+        """End all connections."""
         await self._runner.cleanup()
         self._pool.shutdown(wait=False, cancel_futures=True)
 

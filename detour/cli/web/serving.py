@@ -29,7 +29,7 @@ def serve(
     asked: Operations, port: int, token: str | None, interval_s: float = 0.5, ready: Ready = lambda url: None,
     ended: asyncio.Event | None = None,
 ) -> None:  # fmt: skip
-    """Serves a fabric's page until Ctrl-C or SIGTERM. Raises `DetourError`: no fabric is up, the port is taken, or
+    """Serve a fabric's page until Ctrl-C or SIGTERM. Raises `DetourError`: no fabric is up, the port is taken, or
     aiohttp is missing."""
     with _fed(asked, token, interval_s) as (answers, feed):
         serve_page(answers, feed, port, token, ready, ended)
@@ -47,7 +47,7 @@ def serve_page(
 
 @contextmanager
 def page_beside(answers: PageAnswers, feed: SampleHub, port: int, token: str | None = None) -> Iterator[str]:
-    """Serves a page in a thread for as long as the context lasts; gives its address. Raises `DetourError`: the port is
+    """Serve a page in a thread for as long as the context lasts; give its address. Raises `DetourError`: the port is
     taken."""
     with _listening(port) as (sockets, number):
         begun = threading.Event()

@@ -24,7 +24,7 @@ class TraceAnswers:
     """Answers about packets of files, one each."""
 
     def __init__(self, files: Sequence[Path]) -> None:
-        """Raises `DetourError`: a file cannot be read, or is not a trace."""
+        """Raise `DetourError`: a file cannot be read, or is not a trace."""
         shelf = PacketShelf(len(files))
         documents = [read_trace(file) for file in files]
         for file, document in zip(files, documents, strict=True):

@@ -52,7 +52,7 @@ _CASES = (
 
 
 def _nonsense(message: Any) -> None:
-    """Alters all but the key."""
+    """Alter all but the key."""
     for f, value in message.ListFields():
         if f.name == "action":
             message.action.Clear()

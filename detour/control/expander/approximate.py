@@ -126,7 +126,7 @@ def solve(
     first: Int64Array, begin: Int64Array, channels: Int32Array, demand: FloatArray, gap: float,
     capacity: FloatArray,
 ) -> Played:  # fmt: skip
-    """Plays until upper / lower - 1 <= gap or `MAX_ROUNDS` are over.
+    """Play until upper / lower - 1 <= gap or `MAX_ROUNDS` are over.
 
     `first`: (pairs + 1,) paths of pair i are first[i] to first[i+1]-1. `begin`: (paths + 1,) channels of path r are
     channels[begin[r]:begin[r+1]]. `channels`: channel numbers. `demand`: (pairs,). `gap`: how close the bounds are to
@@ -165,7 +165,7 @@ class _Game:
         self.price_step /= float(self.load.max())
 
     def begin(self, factor: float) -> None:
-        """Begins (again, if flows and prices only chase each other) with steps that are so much smaller."""
+        """Begin (again, if flows and prices only chase each other) with steps that are so much smaller."""
         self.flow_step *= factor
         self.price_step *= factor
         first = self.paths[0]

@@ -79,7 +79,7 @@ class Terms:
     max_hops: int = MAX_HOPS
 
     def check(self) -> None:
-        """Refuses what makes no sense. Raises `DetourError`: which value, and what would do."""
+        """Refuse what makes no sense. Raises `DetourError`: which value, and what would do."""
         unknown = next((name for name in self.schemes if name not in COMPARED_ROUTINGS), None)
         if unknown is not None or not self.schemes:
             raise DetourError(f"routing {unknown!r}; there are {', '.join(COMPARED_ROUTINGS)}")

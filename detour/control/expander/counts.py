@@ -21,7 +21,7 @@ _EXACT_WALKS = 4e9
 
 @EXPANDER.entry
 def _count(source: int, max_hops: int, budget: int, ch: Channels, on_path: Bools1, paths: Int64s2) -> None:
-    """Adds to found[h, y] the simple paths of h links from a source to y with at most `budget` down-ups."""
+    """Add to found[h, y] the simple paths of h links from a source to y with at most `budget` down-ups."""
     width = ch.neighbour.shape[1]
     at = np.empty(max_hops + 1, np.int64)
     position = np.zeros(max_hops + 1, np.int64)
@@ -54,7 +54,7 @@ def _count(source: int, max_hops: int, budget: int, ch: Channels, on_path: Bools
 
 @EXPANDER.entry
 def _count_from(sources: Int64s1, max_hops: int, budget: int, ch: Channels, total: Int64s1) -> None:
-    """Adds to total[h] the simple paths of h links from all sources."""
+    """Add to total[h] the simple paths of h links from all sources."""
     n = ch.neighbour.shape[0]
     on_path = np.zeros(n, np.bool_)
     for i in range(sources.size):
@@ -93,7 +93,7 @@ class Examined(NamedTuple):
 
 @EXPANDER.entry
 def _walks(source: int, max_hops: int, ch: Channels, walks: Floats2) -> None:
-    """Adds to found[h, y] the walks of h links from a source to y that never turn back nor see the source again."""
+    """Add to found[h, y] the walks of h links from a source to y that never turn back nor see the source again."""
     n, width = ch.neighbour.shape
     now = np.zeros((n, width), np.float64)
     for c in range(width):

@@ -35,7 +35,7 @@ def _largest(row):
 
 @allocating
 def _extend(level, budget, free, ch, dead, table, reached, sizes):
-    """Fills in a level of the table from that before it: table[l, x, b] is the highest position at which one may arrive
+    """Fill in a level of the table from that before it: table[l, x, b] is the highest position at which one may arrive
     at x and get to the destination in l links and b down-ups, -1: none."""
     for i in range(sizes[level]):
         table[level, reached[level, i]] = -1
@@ -243,7 +243,7 @@ def walk(source, hops, budget, targets, top, ch, on_path, ends, columns):
 
 @allocating
 def _use(source, path, hops, ch, use, count):
-    """Counts the channels of a path, or forgets them (count False)."""
+    """Count the channels of a path, or forget them (count False)."""
     width = ch.neighbour.shape[1]
     x = source
     for d in range(hops):
@@ -296,7 +296,7 @@ def choose(used, hops, room, ties, use, chosen):
 
 @allocating
 def _by_end(ends, count, n, start, order):
-    """Sorts paths by destination, stably: those to y are order[start[y]:start[y+1]]."""
+    """Sort paths by destination, stably: those to y are order[start[y]:start[y+1]]."""
     start[:] = 0
     for i in range(count):
         start[ends[i, 0] + 1] += 1

@@ -84,7 +84,7 @@ def _grow_tree(target: int, hosts: Int32s1, weight: Floats2, ch: Channels, via: 
 
 @allocating
 def add_weights(order, hosts, ch, via, weight):
-    """Adds to every channel the paths of a tree that pass it, one for every host; `order`: nearer switches first."""
+    """Add to every channel the paths of a tree that pass it, one for every host; `order`: nearer switches first."""
     paths = hosts.astype(np.int64)
     for k in range(order.size - 1, 0, -1):
         x = order[k]
@@ -124,7 +124,7 @@ def _deepest(order: Int64s1, via: Int16s3, ch: Channels) -> int:
 def _follow(
     pairs: Int32s2, number: Int64s1, via: Int16s3, ch: Channels, columns: UInt8s2, length: UInt8s1, count: Int64s1
 ) -> int:
-    """Writes the paths of all pairs, each once; returns their number."""
+    """Write the paths of all pairs, each once; return their number."""
     row = 0
     for i in range(len(pairs)):
         begin = row

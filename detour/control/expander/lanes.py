@@ -112,7 +112,7 @@ def _sort(channels, count, order):
 
 @allocating
 def _reorder(ahead, behind, order):
-    """Puts what leads to the new dependency before what it leads to, in the places that all of them had."""
+    """Put what leads to the new dependency before what it leads to, in the places that all of them had."""
     _sort(order.behind, behind, order)
     _sort(order.ahead, ahead, order)
     places = np.empty(behind + ahead, np.int32)
@@ -132,7 +132,7 @@ def _reorder(ahead, behind, order):
 
 @allocating
 def add(i, d, ch, order):
-    """Lets channel i depend on column d behind it once more; False, and nothing has changed, if that closes a cycle."""
+    """Let channel i depend on column d behind it once more; False, and nothing has changed, if that closes a cycle."""
     width = ch.neighbour.shape[1]
     if order.count[i, d]:
         order.count[i, d] += 1
@@ -152,13 +152,13 @@ def add(i, d, ch, order):
 
 @allocating
 def drop(i, d, order):
-    """Takes a dependency back that was added once."""
+    """Take a dependency back that was added once."""
     order.count[i, d] -= 1
 
 
 @allocating
 def add_path(source, columns, length, ch, order):
-    """Adds the dependencies of a path, all or, if they close a cycle, none; returns whether."""
+    """Add the dependencies of a path, all or, if they close a cycle, none; return whether."""
     width = ch.neighbour.shape[1]
     x, before = source, -1
     for h in range(length):
@@ -260,7 +260,7 @@ def _move_on(weakest, number, lane, begin, needs, start, users, count):
 def _break(
     number: int, lane: UInt8s1, begin: Int64s1, needs: Int64s1, start: Int64s1, users: Int64s1, ch: Channels
 ) -> bool:
-    """Frees a lane of cycles by a depth-first search that goes on after each; whether any path had to leave it. What
+    """Free a lane of cycles by a depth-first search that goes on after each; whether any path had to leave it. What
     has been left behind stays free of cycles, as dependencies only vanish. Where one on the present way vanishes, the
     search goes back there."""
     n, width = ch.neighbour.shape

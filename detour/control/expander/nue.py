@@ -97,7 +97,7 @@ def _route_lane(
     own: Int64s1, order: Int64s1, escape: Bools2, hosts: Int32s1, weight: Floats2, ch: Channels, taken: Order,
     via: Int16s3,
 ) -> int:  # fmt: skip
-    """Grows all trees towards the destinations `own` (rows of `order`) of a lane; how many are the spanning tree's."""
+    """Grow all trees towards the destinations `own` (rows of `order`) of a lane; how many are the spanning tree's."""
     n = ch.neighbour.shape[0]
     escaped = 0
     ways = np.empty((own.size, n), np.int16)
@@ -139,7 +139,7 @@ def _escape_tree(target, escape, ch, via):
 
 @allocating
 def _depend(x, via, target, ch, taken):
-    """Takes the dependency of the channel by which x goes on the next one; whether that closes no cycle."""
+    """Take the dependency of the channel by which x goes on the next one; whether that closes no cycle."""
     if x == target or via[x] < 0:
         return True
     y = ch.neighbour[x, via[x]]
@@ -184,7 +184,7 @@ def _grow_within(target, weight, ch, taken, via):
 
 @allocating
 def _offer(y, cost, weight, ch, target, via, queue):
-    """Offers neighbours that have no way yet one by way of y."""
+    """Offer neighbours that have no way yet one by way of y."""
     for c in range(ch.neighbour.shape[1]):
         x = ch.neighbour[y, c]
         if x >= 0 and x != target and via[x] < 0:
@@ -194,7 +194,7 @@ def _offer(y, cost, weight, ch, target, via, queue):
 
 @allocating
 def _backtrack(target, cost, weight, ch, taken, via):
-    """Leads a neighbour of a switch without a way elsewhere, so that the switch can go by it; the switch, or -1."""
+    """Lead a neighbour of a switch without a way elsewhere, so that the switch can go by it; the switch, or -1."""
     n, width = ch.neighbour.shape
     for x in range(n):
         if x == target or via[x] >= 0:
@@ -213,7 +213,7 @@ def _backtrack(target, cost, weight, ch, taken, via):
 
 @allocating
 def _lead_elsewhere(y, e, x, c, target, ch, taken, via):
-    """Lets y go on by column e, and x by column c to y, if that closes no cycle; otherwise nothing changes."""
+    """Let y go on by column e, and x by column c to y, if that closes no cycle; otherwise nothing changes."""
     width = ch.neighbour.shape[1]
     z = ch.neighbour[y, e]
     if z < 0 or z == x or (z != target and via[z] < 0):

@@ -68,7 +68,7 @@ def _mark(
     source: Int64s1, length: UInt8s1, columns: UInt8s2, lane: UInt8s1, ch: Channels, flat: bool, inside: Bools4,
     rising: Bools4, used: Bools3,
 ) -> None:  # fmt: skip
-    """Marks the dependencies of all paths, which begin in the priority `lane`; `flat`: and stay there. inside[p, x, c,
+    """Mark the dependencies of all paths, which begin in the priority `lane`; `flat`: and stay there. inside[p, x, c,
     d]: channel c of switch x in priority p depends on column d behind it in the same priority; rising: on that column
     in priority p + 1. used[p, x, c]: some path takes the channel."""
     for row in range(source.size):
@@ -101,7 +101,7 @@ def find_cycle(depends: BoolArray, network: Expander) -> tuple[int, ...]:
 
 
 def prove(routes: ExpanderRoutes, lane: UInt8Array | None = None) -> Proof:
-    """Builds the dependencies of every priority from the routes and looks for cycles. `lane` (paths,): the priority in
+    """Build the dependencies of every priority from the routes and look for cycles. `lane` (paths,): the priority in
     which each stays, whatever the policy of `routes` says; None: priorities are those of the policy."""
     network, ch = routes.network, native(routes.network.channels)
     count = max(1, routes.policy.priorities) if lane is None else int(lane.max(initial=0)) + 1
@@ -149,7 +149,7 @@ def prove_installed(
     checked: InstalledClasses, routes: ExpanderRoutes, choices: BoolArray, distance: Int32Array,
     senders: Sequence[Sequence[int]] = (),
 ) -> InstalledProof:  # fmt: skip
-    """Follows all of them, one kind after the other.
+    """Follow all of them, one kind after the other.
 
     `checked`: the classes of packets, which nothing has been followed by yet. `routes`: those that are listed.
     `choices`: (switches, width, switches) columns that plain packets choose among, by target. `distance`: (switches,

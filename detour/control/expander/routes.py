@@ -53,7 +53,7 @@ class PathPolicy:
         return DISJOINT if self.disjoint else TIES[self.ties]
 
     def check(self, network: Expander) -> None:
-        """Refuses what makes no sense. Raises `DetourError`: which value, and what would do."""
+        """Refuse what makes no sense. Raises `DetourError`: which value, and what would do."""
         if not 1 <= self.k <= 1024:
             raise DetourError(f"k={self.k} paths per pair; expected 1 to 1024")
         if not 0 <= self.priorities <= 8:
@@ -288,7 +288,7 @@ def _assembled(
     network: Expander, policy: PathPolicy, pairs: Int32Array, counts: Int32Array, length: UInt8Array,
     columns: UInt8Array, both_directions: bool, ch: Channels,
 ) -> ExpanderRoutes:  # fmt: skip
-    """Puts paths in the order of the pairs, and with `both_ways` their reverses."""
+    """Put paths in the order of the pairs, and with `both_ways` their reverses."""
     start = np.concatenate([[0], np.cumsum(counts.ravel())])
     begin = start[:-1].reshape(counts.shape)
     a, b = pairs[:, 0], pairs[:, 1]

@@ -71,7 +71,7 @@ def split_loads(network: Expander, demand: Demand, splitting: Splitting) -> Floa
 
 
 def _propagate(network: Expander, next_hops: NextHops, own: FloatArray, loads: FloatArray) -> None:
-    """Adds to `loads` what switches' `own` traffic to one target puts on channels."""
+    """Add to `loads` what switches' `own` traffic to one target puts on channels."""
     neighbour = network.channels.neighbour
     passing = np.zeros(network.size)
 

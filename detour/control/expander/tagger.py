@@ -39,7 +39,7 @@ class _Hops(NamedTuple):
 
 @EXPANDER.entry
 def _mark_hops(source: Int64s1, length: UInt8s1, columns: UInt8s2, ch: Channels, hops: _Hops) -> None:
-    """Fills in `used` and `depends`."""
+    """Fill in `used` and `depends`."""
     for row in range(source.size):
         x, before_x, before_c = source[row], -1, -1
         for h in range(length[row]):
@@ -53,7 +53,7 @@ def _mark_hops(source: Int64s1, length: UInt8s1, columns: UInt8s2, ch: Channels,
 
 @allocating
 def _fits(hop, x, c, now, ch, hops, order, before):
-    """Puts (channel, hop) into tag `now` if no cycle comes of it; returns whether. `before` (width,): room."""
+    """Put (channel, hop) into tag `now` if no cycle comes of it; return whether. `before` (width,): room."""
     width, count = ch.neighbour.shape[1], 0
     # What comes before this channel: channels into x of the hop before, of the same tag.
     for e in range(width if hop else 0):

@@ -130,5 +130,5 @@ def throughput(
     network: Expander, policy: PathPolicy, demand: Demand, method: str = "auto", gap: float = 0.01,
     report: SourcesProgress | None = None,
 ) -> Throughput:  # fmt: skip
-    """Computes the routes that a demand needs, then its theta."""
+    """Compute the routes that a demand needs, then its theta."""
     return solve(compute(network, policy, demand.pairs, report), demand, method, gap)

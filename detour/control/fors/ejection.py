@@ -109,7 +109,7 @@ class Flows3:
 
 
 def place(board: Board, flows: Flows3, leaves: int, effort: int, seed: int) -> int:
-    """Gives places to flows without one, changing others; returns how many are left without after `effort` attempts
+    """Give places to flows without one, changing others; return how many are left without after `effort` attempts
     that drove somebody out. `leaves`: of a pod. What flows have (`phase`) must be on the board."""
     missing = np.flatnonzero(flows.phase < 0).astype(np.int32)
     columns = (flows.source, flows.target, flows.phase, flows.plane, flows.core)

@@ -79,7 +79,7 @@ class PhaseAssignment:
         return False
 
     def _relieve(self, p: int, rows: np.ndarray) -> bool:
-        """Exchanges a component with one of these rows, so that the other phase can be routed."""
+        """Exchange a component with one of these rows, so that the other phase can be routed."""
         tried = 0
         for candidates in (_FEW, _MANY):
             components = np.empty((candidates, 3), np.int32)
@@ -91,7 +91,7 @@ class PhaseAssignment:
         return False
 
     def _try(self, p: int, q: int, row: int) -> bool:
-        """Exchanges the component of one row with phase q, if phase q can be routed then."""
+        """Exchange the component of one row with phase q, if phase q can be routed then."""
         crowded = any((load[p] > self.links).any() for load in self.loads)
         members = np.empty(_LONGEST, np.int32)
         size = _component(row, p, q, self.flows, members)
@@ -108,7 +108,7 @@ class PhaseAssignment:
         return False
 
     def _move(self, members: np.ndarray, p: int, q: int) -> None:
-        """Takes members of p to q and those of q to p."""
+        """Take members of p to q and those of q to p."""
         for end, server in enumerate((self.src, self.dst)):
             for phase in (p, q):
                 self.at[end, phase, server[members]] = -1

@@ -35,7 +35,7 @@ _DIGITS = str.maketrans("", "", "0123456789")
 
 
 def write(plan: ForsPlan, path: Path) -> None:
-    """Writes a plan; bytes of messages of unlike size go into one more column. Raises `DetourError`: the file cannot be
+    """Write a plan; bytes of messages of unlike size go into one more column. Raises `DetourError`: the file cannot be
     written."""
     over = [plan.spine, *([] if plan.core is None else [plan.core])]
     if plan.cables is not None:
@@ -49,7 +49,7 @@ def write(plan: ForsPlan, path: Path) -> None:
 
 
 def write_rows(path: Path, header: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """Writes a file of values separated by commas. Raises `DetourError`: it cannot be written."""
+    """Write a file of values separated by commas. Raises `DetourError`: it cannot be written."""
     with new_text(path) as file:
         file.write(",".join(header) + "\n")
         file.writelines(",".join(row) + "\n" for row in rows)

@@ -136,7 +136,7 @@ def _kept(plan: ForsPlan, fabric: FatTree) -> tuple[ForsPlan, int] | None:
 def _recolour_phases(
     fabric: FatTree, phase: np.ndarray, source: np.ndarray, target: np.ndarray, spine: np.ndarray, which: np.ndarray
 ) -> list[int]:
-    """Finds spines, in place, for flows of these phases that have none (-1); returns the phases that resist. Phases
+    """Find spines, in place, for flows of these phases that have none (-1); return the phases that resist. Phases
     with the same flows between leaves over the same spines are recoloured once."""
     broken = np.zeros(int(phase.max(initial=0)) + 1, bool)
     broken[which] = True

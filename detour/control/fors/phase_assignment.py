@@ -140,7 +140,7 @@ def _deal(count, mates, side):
 
 @allocating
 def _halve(members, links, leaves, open_link, open_leaf, mates, side):
-    """Divides members (a slice of flows, rearranged in place); returns how many are in the first half."""
+    """Divide members (a slice of flows, rearranged in place); return how many are in the first half."""
     count = len(members)
     for end in range(2):
         _pair(members, links[end], leaves[end], open_link, open_leaf, mates[end])
@@ -160,7 +160,7 @@ def _halve(members, links, leaves, open_link, open_leaf, mates, side):
 
 @FORS_PART.entry
 def _divide(phases: int, links: Int32s2, leaves: Int32s2, room: Int32s1, spines: int, phase: Int32s1) -> None:
-    """Gives phases to all flows but some that a division into parts of different size leaves out (they keep -1)."""
+    """Give phases to all flows but some that a division into parts of different size leaves out (they keep -1)."""
     flows = links.shape[1]
     members = np.arange(flows).astype(np.int32)
     open_link = np.full(len(room) * spines, -1, np.int32)
@@ -265,7 +265,7 @@ def _fits(flow, part, phases, links, leaves, room, per_link, per_leaf):
 
 @FORS_PART.entry
 def _bring_in(phases: int, links: Int32s2, leaves: Int32s2, room: Int32s1, spines: int, phase: Int32s1) -> bool:
-    """Finds phases for the flows that have none; whether all got one. A flow needs room in its two sets at each end. Up
+    """Find phases for the flows that have none; whether all got one. A flow needs room in its two sets at each end. Up
     to four phases that have it between them, divided anew together with the flow, hold everything again: four times a
     set's room is not exceeded, and four is a power of two."""
     total = 0

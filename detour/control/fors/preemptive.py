@@ -191,7 +191,7 @@ def _over(state: _Remaining, src: Int64Array, dst: Int64Array) -> Int64Array:
 def _without_surplus(
     state: _Remaining, weights: np.ndarray, src: Int64Array, dst: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
-    """Drops the flows that are worth least, those that relieve both ends first."""
+    """Drop the flows that are worth least, those that relieve both ends first."""
     leaf, over = state.crossbars.leaf, _over(state, src, dst)
     kept = np.ones(len(src), np.bool_)
     while (over > 0).any():

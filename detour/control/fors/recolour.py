@@ -135,7 +135,7 @@ def _give(edge, colour, graph):
 
 @allocating
 def _take(edge, graph):
-    """Frees an edge's colour at both ends; the edge is to get another one."""
+    """Free an edge's colour at both ends; the edge is to get another one."""
     graph.out.at[graph.out.of[edge], graph.colour[edge]] = -1
     graph.into.at[graph.into.of[edge], graph.colour[edge]] = -1
 
@@ -208,7 +208,7 @@ def _taken(x, c, graph, search):
 
 @allocating
 def _shift(x, c, graph, search):
-    """Carries out a chain whose last edge x takes c; returns the colour that its first edge is to have."""
+    """Carry out a chain whose last edge x takes c; return the colour that its first edge is to have."""
     at = x
     while search.parent[at] >= 0:
         _take(at, graph)
@@ -223,7 +223,7 @@ def _shift(x, c, graph, search):
 
 @allocating
 def _by_kempe_chain(u, v, graph, chain) -> int:
-    """Frees a colour for an edge u -> v by exchanging two colours along the shortest chain; -1: there is none. a is
+    """Free a colour for an edge u -> v by exchanging two colours along the shortest chain; -1: there is none. a is
     free at u, b is free at v. The chain of a and b that begins at v cannot come to u (it would arrive by a), the one
     that begins at u cannot come to v; either may be exchanged if all its edges may have the other colour."""
     out, into = graph.out, graph.into

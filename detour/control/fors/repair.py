@@ -110,7 +110,7 @@ class _Work:
         return np.flatnonzero((self.phase == number) & (self.a != self.b) & (self.path == INSIDE)).tolist()
 
     def relieve(self, number: int) -> None:
-        """Puts off flows without which no leaf or pod has more than its links let through. First those that relieve
+        """Put off flows without which no leaf or pod has more than its links let through. First those that relieve
         most, among these those whose servers have least put off: what is put off becomes phases of its own."""
         flows = np.flatnonzero((self.phase == number) & (self.a != self.b))
         if not (self.path[flows] == INSIDE).any():
@@ -195,7 +195,7 @@ class _Work:
         return [flow for flow in flows.tolist() if link in self._links(flow, int(self.path[flow]))]
 
     def _shift(self, last: int, path: int, before: dict[int, tuple[int, int]]) -> bool:
-        """Carries out the chain that ends with `last` on a path, unless flows of it are in each other's way."""
+        """Carry out the chain that ends with `last` on a path, unless flows of it are in each other's way."""
         done: list[tuple[int, int]] = []
         at, to = last, path
         number = self.phase[last]

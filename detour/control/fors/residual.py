@@ -102,7 +102,7 @@ class _Work:
         return chosen
 
     def _colour(self, away: FlowArray) -> list[int]:
-        """Gives flows of one phase spines, beginning with those they have; returns those that got none."""
+        """Give flows of one phase spines, beginning with those they have; return those that got none."""
         a, b = np.ascontiguousarray(self.a[away]), np.ascontiguousarray(self.b[away])
         colour = np.ascontiguousarray(self.spine[away])
         broken = (colour == INSIDE) | ~(self.alive[a, colour] & self.alive[b, colour])
@@ -115,7 +115,7 @@ class _Work:
         return away[~routed].tolist()
 
     def fill(self, phases: list[FlowArray], waiting: list[int]) -> list[int]:
-        """Puts flows into phases in which both servers rest and links allow it; returns those that fit nowhere."""
+        """Put flows into phases in which both servers rest and links allow it; return those that fit nowhere."""
         for number, flows in enumerate(phases):
             if not waiting:
                 break

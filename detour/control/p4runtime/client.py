@@ -104,7 +104,7 @@ class SwitchClient:
         return self.target.name
 
     async def open(self) -> None:
-        """Connects, becomes primary, sets the pipeline if it differs. Raises `DetourError`: nobody answers, another
+        """Connect, become primary, set the pipeline if it differs. Raises `DetourError`: nobody answers, another
         controller is primary, or the pipeline is refused."""
         try:
             async with asyncio.timeout(OPEN_SECONDS):
@@ -117,12 +117,12 @@ class SwitchClient:
             raise
 
     async def close(self) -> None:
-        """Ends the connection. May be called twice."""
+        """End the connection. May be called twice."""
         await self._stack.aclose()
         self.lost.set()
 
     async def reopen(self) -> None:
-        """Connects anew after the connection was lost; as `open`."""
+        """Connect anew after the connection was lost; as `open`."""
         await self.close()
         self.switch = self._make()
         await self.open()
@@ -197,7 +197,7 @@ class SwitchClient:
         return client
 
     async def write(self, updates: Iterable[p4r.Update]) -> None:
-        """Writes updates, in order, in batches. Raises `DetourError`: naming the first update that the switch refuses;
+        """Write updates, in order, in batches. Raises `DetourError`: naming the first update that the switch refuses;
         those before and after it are done."""
         pending = list(updates)
         for start in range(0, len(pending), WRITE_BATCH):
@@ -222,11 +222,11 @@ class SwitchClient:
         return f"{kind} {what}: {detail.message or detail.canonical_code.name}{others}"
 
     async def packet_out(self, frame: bytes, egress_port: int = 0) -> None:
-        """Sends a frame as if it had come in at the CPU port; port 0: the switch routes it."""
+        """Send a frame as if it had come in at the CPU port; port 0: the switch routes it."""
         await self.switch.write([finsy.P4PacketOut(frame, egress_port=egress_port)])
 
     async def _packets_in(self, handler: PacketIn) -> None:
-        """Hands every packet-in to `handler`, until cancelled."""
+        """Hand every packet-in to `handler`, until cancelled."""
         async for packet in self.switch.read_packets(queue_size=1024):
             await handler(self, packet.payload, packet.metadata)
 
@@ -263,13 +263,13 @@ class FabricClient:
         await self.close()
 
     async def close(self) -> None:
-        """Ends all connections. May be called twice."""
+        """End all connections. May be called twice."""
         await asyncio.gather(*(switch.close() for switch in self.switches.values()))
 
     async def each(
         self, work: Callable[[SwitchClient], Awaitable[T]], device_ids: Iterable[int] | None = None
     ) -> dict[int, T]:
-        """Does something on all switches (or those named), on many of them concurrently; all are tried before the first
+        """Do something on all switches (or those named), on many of them concurrently; all are tried before the first
         error, in order of the switches, is raised."""
         chosen = [self.switches[d] for d in (self.switches if device_ids is None else device_ids)]
         turns = asyncio.Semaphore(AT_ONCE)

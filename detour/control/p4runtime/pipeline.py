@@ -59,7 +59,7 @@ class PipelineConfig:
         return self.blob.parent != BUILD
 
     def require(self, plan: Plan) -> None:
-        """Sees that switches with this program can hold entries. Raises `DetourError`: the P4Info is none, or lacks a
+        """See that switches with this program can hold entries. Raises `DetourError`: the P4Info is none, or lacks a
         table, a field, an action or a meter, which is named."""
         from detour.control.p4runtime.codec import Codec
 

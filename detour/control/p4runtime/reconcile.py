@@ -53,7 +53,7 @@ def updates(codec: Codec, change: Difference) -> list[p4r.Update]:
 
 
 async def reconcile_switch(switch: SwitchClient, target: list[Entity]) -> Written:
-    """Writes what `target` and the switch differ in. Raises `DetourError`: the switch refuses an update or is gone."""
+    """Write what `target` and the switch differ in. Raises `DetourError`: the switch refuses an update or is gone."""
     held = await switch.read_stored()
     change = difference(ungrouped(held), target)
     stored = grouped(target, held, switch.codec.profiles)
@@ -86,7 +86,7 @@ class Keeper:
         self._tasks = [asyncio.create_task(self._keep(switch)) for switch in switches]
 
     async def close(self) -> None:
-        """Keeps no connection any more."""
+        """Keep no connection any more."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -44,7 +44,7 @@ def environment(progress: Callable[[str], None] = lambda text: None) -> Path:
 
 
 def run(python: Path, address: str, device_id: int, election_id: int, arguments: list[str] | None = None) -> int:
-    """Runs the interactive shell of an `environment` in this terminal until the user leaves it; returns its exit code.
+    """Run the interactive shell of an `environment` in this terminal until the user leaves it; return its exit code.
     A shell with an election id below the controller's may read only (P4Runtime, 5.2)."""
     target = ["--grpc-addr", address, "--device-id", str(device_id), "--election-id", f"0,{election_id}"]
     command = [python, "-m", "p4runtime_sh", *target, *(arguments or [])]

@@ -87,7 +87,7 @@ class WatchList:
         return self._flows[name]
 
     def add(self, name: str, source: int, devices: Iterable[int]) -> Watched:
-        """Watches the flow from the address `source` at these switches. Raises `DetourError`: no label, or at one of
+        """Watch the flow from the address `source` at these switches. Raises `DetourError`: no label, or at one of
         the switches no slot, is free; nothing has changed."""
         label = _free(self._labels, 1, MAX_FLOW_LABEL + 1)
         if label is None:
@@ -121,7 +121,7 @@ class WatchList:
         flow.slots |= slots
 
     def remove(self, name: str) -> Watched:
-        """Watches the flow no longer."""
+        """Watch the flow no longer."""
         flow = self._flows.pop(name)
         self._labels.discard(flow.label)
         for device, slot in flow.slots.items():

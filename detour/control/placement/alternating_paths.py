@@ -82,7 +82,7 @@ def _link(g, lists, e):
 
 @allocating
 def _moved(load, room, was, to):
-    """Counts an edge for another colour; returns by how much there is more than there is room for, then."""
+    """Count an edge for another colour; return by how much there is more than there is room for, then."""
     load[was] -= 1
     load[to] += 1
     return int(load[to] > room[to]) - int(load[was] >= room[was])
@@ -90,7 +90,7 @@ def _moved(load, room, was, to):
 
 @allocating
 def _recolour(g, lists, chain, e, to):
-    """Gives an edge another colour and notes which it had."""
+    """Give an edge another colour and note which it had."""
     was = g.colour[e]
     for side in range(2):
         u, after, before = g.ends[side, e], lists.next[side, e], lists.previous[side, e]
@@ -136,7 +136,7 @@ def _allowed(g, chain, e, to):
 
 @allocating
 def _mark_near(g, lists, chain, side, u, x, y, tick):
-    """Marks the vertices next to u by an edge that may go from y to x."""
+    """Mark the vertices next to u by an edge that may go from y to x."""
     e = lists.first[side, u, y]
     while e >= 0:
         w = g.ends[1 - side, e]
@@ -147,7 +147,7 @@ def _mark_near(g, lists, chain, side, u, x, y, tick):
 
 @allocating
 def _search(g, lists, chain, side, start, x, y, skip):
-    """Looks for a chain from a vertex with one y too many. Returns (side, vertex, last edge) where it ends: the chain
+    """Look for a chain from a vertex with one y too many. Return (side, vertex, last edge) where it ends: the chain
     comes to that vertex, and then takes the edge, if that is not -1; side -1: there is none."""
     tick = chain.count[1]
     chain.seen[side, start], chain.by[side, start] = tick, -1
@@ -175,7 +175,7 @@ def _search(g, lists, chain, side, start, x, y, skip):
 
 @allocating
 def _shift(g, lists, chain, side, start, x, y, skip):
-    """Makes room for one y at a vertex that has one too many. Returns whether; if not, changes are to be taken back."""
+    """Make room for one y at a vertex that has one too many. Return whether; if not, changes are to be taken back."""
     chain.count[1] += 1
     tick, other = chain.count[1], g.ends[1 - side, skip]
     if (
@@ -202,8 +202,8 @@ def _shift(g, lists, chain, side, start, x, y, skip):
 
 @allocating
 def _change(g, lists, chain, e, y):
-    """Gives an edge the colour y, and others what that takes, if less is too much then (or no more, as `chain` says).
-    Returns whether; else nothing changes."""
+    """Give an edge the colour y, and others what that takes, if less is too much then (or no more, as `chain` says).
+    Return whether; else nothing changes."""
     x = int64(g.colour[e])
     if x == y or not _allowed(g, chain, int64(e), y):
         return False
@@ -222,8 +222,8 @@ def _change(g, lists, chain, e, y):
 
 @allocating
 def _relieve(g, lists, chain, side, u, x, group, tries, spare):
-    """Lets one edge of colour x at a vertex, of a group if that is not -1, have another one; `spare`: one that the
-    vertex has room for. Returns whether."""
+    """Let one edge of colour x at a vertex, of a group if that is not -1, have another one; `spare`: one that the
+    vertex has room for. Return whether."""
     colours = g.load.shape[2]
     e, tried = lists.first[side, u, x], 0
     while e >= 0 and tried < tries and chain.count[2] > 0:
@@ -242,7 +242,7 @@ def _relieve(g, lists, chain, side, u, x, group, tries, spare):
 
 @PLACEMENT.entry
 def _balance(g: Coloured, lists: _Lists, chain: _Chain, members: Int32s2, tries: int, spare: bool) -> None:
-    """Relieves vertices and groups, one edge after the other, until all is well or no edge can move. `members`:
+    """Relieve vertices and groups, one edge after the other, until all is well or no edge can move. `members`:
     (2, vertices) group of every vertex, -1: none."""
     _, vertices, colours = g.load.shape
     for side in range(2):
@@ -262,7 +262,7 @@ def _balance(g: Coloured, lists: _Lists, chain: _Chain, members: Int32s2, tries:
 
 @allocating
 def _disturb(g, lists, chain, side, u, draw):
-    """Gives some edge of a vertex another colour if that makes nothing worse."""
+    """Give some edge of a vertex another colour if that makes nothing worse."""
     colours = g.load.shape[2]
     e = lists.first[side, u, (draw >> 8) % colours]
     if e >= 0:
@@ -309,10 +309,10 @@ def _link_all(g: Coloured, lists: _Lists) -> None:
 
 
 def balance(g: Coloured, members: Int32Array | None = None) -> int:
-    """Recolours edges, in place, until no vertex and no group carries more of a colour than it takes.
+    """Recolour edges, in place, until no vertex and no group carries more of a colour than it takes.
 
     `g`: what is coloured; `load` and `group_load` follow. `members`: (2, vertices) group of every vertex, -1: none;
-    None: there are no groups. Returns how much is left that is too much; 0: nothing."""
+    None: there are no groups. Return how much is left that is too much; 0: nothing."""
     edges, vertices = len(g.colour), g.load.shape[1]
     lists = _Lists(
         np.full(g.load.shape, -1, np.int32), np.full((2, edges), -1, np.int32), np.full((2, edges), -1, np.int32)

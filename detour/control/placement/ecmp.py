@@ -80,7 +80,7 @@ def _add_hashed(
     a: Int32s1, b: Int32s1, size: Int64s1, ports: Int32s1, number: Int32s2, sizes: Int32s1, following: Int32s2,
     link: Int32s2, nodes: Int32s1, table: Int32s1, load: Int64s1, carried: Int64s1,
 ) -> None:  # fmt: skip
-    """Adds every flow, and its size, to the links that it takes."""
+    """Add every flow, and its size, to the links that it takes."""
     for flow in range(len(a)):
         at, to = a[flow], b[flow]
         while at != to:

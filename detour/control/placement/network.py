@@ -225,7 +225,7 @@ class PlacementNetwork:
 
 @PLACEMENT.entry
 def _distances(neighbour: Int32s2, weight: Int32s2, ends: Int32s1, carries: Bools1, distance: Int32s2) -> None:
-    """Fills in (ends, switches) distance of every switch to each end, relaxed from the end until nothing changes.
+    """Fill in (ends, switches) distance of every switch to each end, relaxed from the end until nothing changes.
     `carries`: (switches,) whether packets of others may pass a switch."""
     n, width = neighbour.shape
     distance[:] = FAR

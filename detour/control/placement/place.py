@@ -29,7 +29,7 @@ from detour.topo.failures import NONE, Failures
 
 
 def place(topology: Topology, flows: FlowSet, failures: Failures = NONE, *, detours: bool = False) -> Placement:
-    """Places all flows. `detours`: also on paths that are longer than the shortest, as far as six uSIDs lead. Raises
+    """Place all flows. `detours`: also on paths that are longer than the shortest, as far as six uSIDs lead. Raises
     `DetourError`: flows between hosts that are not connected (the first of them by name), or a demanded path is down.
     """
     network = PlacementNetwork(topology, failures, detours=detours)
@@ -115,7 +115,7 @@ def coloured_paths(network: PlacementNetwork, source: Int32Array, target: Int32A
 def _three_tiers(
     network: PlacementNetwork, path_rows: Int32Array, away: IndexArray, a: Int32Array, b: Int32Array, size: NDArray[Any]
 ) -> None:
-    """Fills in the paths of the flows `away` from edge switches `a` to `b` of a fat-tree."""
+    """Fill in the paths of the flows `away` from edge switches `a` to `b` of a fat-tree."""
     members = network.topology.members
     half = len(members[0]) // 2
     pod, other = network.group_of[a], network.group_of[b]

@@ -32,7 +32,7 @@ MAX_TURNS = 1_000_000
 def local_search(
     old: Placement, free: NDArray[np.integer], *, move: bool = True, walk: Walked | None = None
 ) -> Placement:
-    """Gives those of the flows `free` a path that have none or whose path is down; then, unless `move` is False, lets
+    """Give those of the flows `free` a path that have none or whose path is down; then, unless `move` is False, let
     all of `free` go where it is better for all. `walk`: where flows are, if that is known already; it is changed."""
     network, flows = old.network, old.flows
     if walk is None:
@@ -62,7 +62,7 @@ def local_search(
 def _lowered(
     placement: Placement, walk: Walked, load: FloatArray, free: NDArray[np.integer], bound: float
 ) -> Placement:
-    """Lets the flows `free` move as long as anybody gains. Where the busiest link stays above the bound, it is tried
+    """Let the flows `free` move as long as anybody gains. Where the busiest link stays above the bound, it is tried
     again with a limit just below what it carries, until that is in vain."""
     network, flows = placement.network, placement.flows
     ends = network.edge_of[flows.source], network.edge_of[flows.target]
@@ -225,8 +225,8 @@ def _ways(
     path_rows: Int32s2, movable: Bools1, group_of: Int32s1, first: Int32s1, half: int, cores: int, flow: Int32s1,
     ends: Int32s2, group: Int32s2, colour: Int32s1, core: Int32s1,
 ) -> int:  # fmt: skip
-    """Fills in flows that go up and down once: (flows,) number, (2, flows) edge switch by number, (2, flows) pod, -1
-    for flows inside one, (flows,) aggregation switch and core by number, -1: no core. Returns how many there are."""
+    """Fill in flows that go up and down once: (flows,) number, (2, flows) edge switch by number, (2, flows) pod, -1
+    for flows inside one, (flows,) aggregation switch and core by number, -1: no core. Return how many there are."""
     width, n = path_rows.shape[1], 0
     for f in range(len(path_rows)):
         if not movable[f] or path_rows[f, 2] < 0:
@@ -280,7 +280,7 @@ def _write_ways(
     path_rows: Int32s2, flow: Int32s1, ends: Int32s2, group: Int32s2, colour: Int32s1, core: Int32s1, first: Int32s1,
     half: int, cores: int,
 ) -> None:  # fmt: skip
-    """Puts ways into path rows; a flow between pods without a core has none."""
+    """Put ways into path rows; a flow between pods without a core has none."""
     for e in range(len(flow)):
         f = flow[e]
         p = ends[0, e] // half

@@ -33,7 +33,7 @@ class Repair:
 
 
 def repair(old: Placement, failures: Failures) -> Repair:
-    """Moves the flows whose path has lost a link, and gives flows that had none one if they can have it. Others move
+    """Move the flows whose path has lost a link, and give flows that had none one if they can have it. Others move
     only if they have to: after a failure if the busiest link is well above the bound (`WORTH`), and exchanging the
     paths of some flows (`rebalance`) helps, or else if it is more than a flow above; where something has come back if
     collisions are above the bound."""
@@ -80,7 +80,7 @@ def _broken(network: PlacementNetwork, old: Placement, walk: Walked) -> tuple[Bo
 
 
 def _better(placement: Placement, others: IndexArray, *, whole: bool) -> Placement:
-    """Uses what has come back: flows return to where they were placed, then move as long as that is better for all, and
+    """Use what has come back: flows return to where they were placed, then move as long as that is better for all, and
     if that does not lead to the bound all are placed anew (`whole`: if all of them may be)."""
     if _at_bound(placement):
         return placement

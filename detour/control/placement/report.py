@@ -70,7 +70,7 @@ def compare(
     topology: Topology, flows: FlowSet, failures: Failures = NONE, seeds: int = SEEDS,
     progress: Callable[[str], None] = lambda text: None, *, detours: bool = False, repaired: bool = False,
 ) -> tuple[Placement, PlacementReport]:  # fmt: skip
-    """Places the flows; (placement, report). `detours`: see `place`; `repaired`: they are placed without the failures,
+    """Place the flows; (placement, report). `detours`: see `place`; `repaired`: they are placed without the failures,
     and that is repaired. Raises `DetourError`: see `place`."""
     progress("placing")
     before = place(topology, flows, detours=detours) if repaired else None

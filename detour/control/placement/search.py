@@ -170,7 +170,7 @@ def _descend(
 
 @PLACEMENT.entry
 def _shortest(g: SearchGraph, a: Int32s1, b: Int32s1, prices: Prices, longest: int, cost: Floats1) -> None:
-    """Fills in (flows,) cost of the cheapest path of each."""
+    """Fill in (flows,) cost of the cheapest path of each."""
     n = g.neighbour.shape[0]
     ahead, behind = _side((longest + 1) // 2, n), _side(longest // 2, n)
     path, used = np.empty(longest, np.int32), np.empty(longest - 1, np.int32)
@@ -209,8 +209,8 @@ def descend(
     network: PlacementNetwork, order: NDArray[np.integer[Any]], ends: tuple[Int32Array, Int32Array], size: NDArray[Any],
     walk: Walked, load: FloatArray, limit: float,
 ) -> int:  # fmt: skip
-    """Moves the flows `order`, in that order, to cheaper paths if there are any, in place, and places those without a
-    path. Returns how many.
+    """Move the flows `order`, in that order, to cheaper paths if there are any, in place, and place those without a
+    path. Return how many.
 
     `network`: where; `order`: flows; `ends`: switches at which flows (all of them) begin and end; `size`: (flows,) what
     each puts on its links; `walk`: where flows are; `load`: (links,) what is on the links; `limit`: of what a link

@@ -77,7 +77,7 @@ class TrainingShape:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """Raises DetourError: what is wrong."""
+        """Raise DetourError: what is wrong."""
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if type(value) is not int or not least <= value <= _MOST:
@@ -233,7 +233,7 @@ class Rails:
     tree: bool = False
 
     def __post_init__(self) -> None:
-        """Raises DetourError: ranks do not make up whole machines, or there is one machine only."""
+        """Raise DetourError: ranks do not make up whole machines, or there is one machine only."""
         if self.ranks % self.group or self.ranks == self.group:
             raise DetourError(f"{self.ranks} hosts cannot form two or more machines of {self.group}")
 

@@ -33,7 +33,7 @@ def guarded(topology: Topology, policy: Policy) -> bool:
 
 
 def check_channels(topology: Topology, policy: Policy) -> None:
-    """Raises `DetourError`: the topology has no use for several virtual channels."""
+    """Raise `DetourError`: the topology has no use for several virtual channels."""
     if policy.channels > 1 and topology.family != "dragonfly" and not is_expander(topology):
         raise DetourError(
             f"channels={policy.channels}: virtual channels rise at a Dragonfly's global links; {topology.spec} has "

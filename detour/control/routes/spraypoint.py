@@ -111,7 +111,7 @@ def _pointing(neighbour: Int32Array, target: int, levels: int, settings: Spraypo
 
 
 def _join_rest(neighbour: Int32Array, there: BoolArray, level: Int32Array) -> None:
-    """Gives levels, in place, to switches whose every neighbour is a waypoint before the last level and did not draw
+    """Give levels, in place, to switches whose every neighbour is a waypoint before the last level and did not draw
     them: one above the lowest neighbour. Few graphs have any."""
     while True:
         joined = there & (level[neighbour] != UNREACHED)

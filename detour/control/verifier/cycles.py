@@ -19,7 +19,7 @@ Depends = BoolArray
 
 @VERIFIER.entry
 def _strip(depends: Bools5, neighbour: Int32s2, degree: Int64s3, stack: Int64s1) -> int:
-    """Removes channels on which nothing depends until none is left or every one is (Kahn); returns how many remain.
+    """Remove channels on which nothing depends until none is left or every one is (Kahn); return how many remain.
     degree[x, c, l] becomes the number of remaining channels that depend on the channel, -1 if it was removed."""
     n, width, classes = degree.shape
     degree[:] = 0

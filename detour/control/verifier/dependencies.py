@@ -233,7 +233,7 @@ class _ClassTables:
         self, dscps: tuple[int, ...], ways_in: Sequence[int], ways_out: Sequence[int], dscp: UInt8Array,
         priority: UInt8Array,
     ) -> None:  # fmt: skip
-        """Fills in what becomes of DSCP and class, (ways in, ways out, dscps); ports are given by number."""
+        """Fill in what becomes of DSCP and class, (ways in, ways out, dscps); ports are given by number."""
         row = {value: i for i, value in enumerate(dscps)}
         dscp[:] = np.arange(len(dscps))
         priority[:] = [self._priority.get(value, self._default) for value in dscps]
@@ -284,7 +284,7 @@ def _follow(
     neighbour: Int32s2, back: Int32s2, dscp: UInt8s4, priority: UInt8s4, row: Int64s1, choices: Bools3, ends: Int64s1,
     begin: Int64s1, hosts: Int64s1, depends: Bools5, used: Bools3,
 ) -> None:  # fmt: skip
-    """Follows packets from all hosts to every end (-1: nowhere): marks what they use and wait for."""
+    """Follow packets from all hosts to every end (-1: nowhere): marks what they use and wait for."""
     n, _, width, dscps = dscp.shape
     seen = np.zeros((n, width, dscps, 8), np.bool_)
     stack = np.empty((seen.size, 4), np.int64)
@@ -329,7 +329,7 @@ def _follow_listed(
     neighbour: Int32s2, back: Int32s2, dscp: UInt8s4, priority: UInt8s4, row: Int64s1, source: Int64s1,
     first: Int64s1, length: UInt8s1, columns: UInt8s2, zero: int, depends: Bools5, used: Bools3,
 ) -> None:  # fmt: skip
-    """Follows a packet on every path."""
+    """Follow a packet on every path."""
     width = neighbour.shape[1]
     for i in range(source.size):
         for path in range(first[i], first[i + 1]):
@@ -353,7 +353,7 @@ def _lossy(
     neighbour: Int32s2, back: Int32s2, dscp: UInt8s4, priority: UInt8s4, row: Int64s1, choices: Bools3,
     order: Int64s2, hosts: Int64s1, zero: int, sums: Floats1,
 ) -> None:  # fmt: skip
-    """Fills in what leaves the lossless classes, and what is sent, over all pairs of hosts on different switches.
+    """Fill in what leaves the lossless classes, and what is sent, over all pairs of hosts on different switches.
     order[t]: switches, the farthest from t first."""
     n, rows, width, dscps = dscp.shape
     lost, sent = 0.0, 0.0

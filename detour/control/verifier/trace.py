@@ -144,7 +144,7 @@ def _end(packet: _Packet, table: str, why: str) -> _Verdict:
 
 
 def _local_sid(tables: SwitchTables, entry: TableEntry, packet: _Packet) -> tuple[_Verdict, bool]:
-    """Shifts the list by what the switch's own uSID takes up; True: the next one is its own as well."""
+    """Shift the list by what the switch's own uSID takes up; True: the next one is its own as well."""
     action = entry.members()[0]
     bits = 32 if action.name == schema.NODE_UA else 16
     rest = packet.dst << bits & (1 << 96) - 1

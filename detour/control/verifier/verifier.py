@@ -182,7 +182,7 @@ class VerifierReport:
         return self.failed == 0
 
     def add(self, problem: str, count: int = 1) -> None:
-        """Notes a problem that `count` cases have."""
+        """Note a problem that `count` cases have."""
         self.failed += count
         if len(self.problems) < MAX_EXAMPLES:
             self.problems.append(problem)
@@ -191,7 +191,7 @@ class VerifierReport:
 def verify(
     entries: Mapping[int, Iterable[Entity]], topology: Topology, failures: Failures = NONE, bound: Bounds | None = None
 ) -> VerifierReport:
-    """Examines entries by device id, as read back from the switches (or as planned). `bound`: how many switches packets
+    """Examine entries by device id, as read back from the switches (or as planned). `bound`: how many switches packets
     may pass (None: as shortest paths and detours do)."""
     state = FabricState(entries, topology, failures)
     report = VerifierReport(bound=bound or bounds(topology, failures))
@@ -262,7 +262,7 @@ class _Proof:
         return weights - np.where(own & alive[None, :], self.size[None, :], 0)
 
     def _judge(self, hops: Hops, ends: Hops, bound: int, via: int | None, rows: IndexArray | None) -> None:
-        """Counts the pairs that fail and spells out the first ones. `hops` has a row for each of `rows`."""
+        """Count the pairs that fail and spell out the first ones. `hops` has a row for each of `rows`."""
         index = np.arange(len(self.state.topology.switches)) if rows is None else rows
         weights = self._weights(index)
         connected = self.connected[index]
@@ -286,7 +286,7 @@ class _Proof:
         return _Counterexample(self.state, source, target, via, connected).text(bound)
 
     def _detours_from(self, group: int) -> int:
-        """Judges packets with the source bit set from hosts of a group, returns the most switches passed."""
+        """Judge packets with the source bit set from hosts of a group, return the most switches passed."""
         state, topology = self.state, self.state.topology
         sources = np.array([s for s in topology.members[group] if self.live[s]], dtype=np.intp)
         if not len(sources):
@@ -323,7 +323,7 @@ class _Proof:
     def _judge_variants(
         self, group: int, vias: list[int], at: IndexArray, rows: IndexArray, columns: IndexArray, hops: Hops, ends: Hops
     ) -> int:
-        """Judges the rows of the source group's switches, `at` in `rows`, for every intermediate group."""
+        """Judge the rows of the source group's switches, `at` in `rows`, for every intermediate group."""
         index, most = rows[at], 0
         weights, connected = self._weights(index), self.connected[index]
         own = self.class_group == group

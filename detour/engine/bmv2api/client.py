@@ -38,7 +38,7 @@ class Connection(Api):
         return cast(T, _Stub(self, service))
 
     def close(self) -> None:
-        """Ends the connection."""
+        """End the connection."""
         self._socket.close()
 
     def __enter__(self) -> Connection:
@@ -48,7 +48,7 @@ class Connection(Api):
         self.close()
 
     def call(self, service: type, name: str, arguments: tuple[Any, ...]) -> Any:
-        """Makes a call; raises what the service answers with."""
+        """Make a call; raise what the service answers with."""
         method = methods(service)[name]
         message, result = method.arguments(), method.result()
         for each, value in zip(method.parameters, arguments, strict=True):

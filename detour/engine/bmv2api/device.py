@@ -71,14 +71,14 @@ class BmDevice:
         self._timeouts_of: SwitchState | None = None
 
     def notify(self, socket: NotificationSocket) -> None:
-        """Begins to tell of digests and of ports by that socket."""
+        """Begin to tell of digests and of ports by that socket."""
         self.notifications, self.learning = socket, Learning(self.network, self.switch, socket)
         self.network.on_port_state(lambda port, up: socket.port(port[1], up) if port[0] == self.switch else None)
 
     # -- turns
 
     def run(self, function: Callable[[], T]) -> T:
-        """Runs a function while no packet is processed and no P4Runtime request is at the switch."""
+        """Run a function while no packet is processed and no P4Runtime request is at the switch."""
         with self._lock:
             if self._server is None:
                 return self.network.call(function)
@@ -146,13 +146,13 @@ class BmDevice:
         return self._next is not None
 
     def prepare(self, text: bytes) -> None:
-        """Makes a program without P4Info and its state, on which everything acts from now on but packets. Raises
+        """Make a program without P4Info and its state, on which everything acts from now on but packets. Raises
         DetourError for what the engine cannot realise."""
         program = compile_program(text)
         self._next = GivenProgram(text, program, self.target.new_state(program))
 
     def swap(self) -> None:
-        """Lets packets run on what was prepared. P4Runtime, which has no P4Info of it, has no pipeline any more."""
+        """Let packets run on what was prepared. P4Runtime, which has no P4Info of it, has no pipeline any more."""
         given, self._next = self._next, None
         assert given is not None
         self.target.install(given.program, given.state)

@@ -78,7 +78,7 @@ class LearnList:
                 self._timer.start()
 
     def configure(self, *, most: int | None = None, timeout_ms: int | None = None) -> None:
-        """Sets how many samples a buffer takes, and after which time it is sent (0: never)."""
+        """Set how many samples a buffer takes, and after which time it is sent (0: never)."""
         with self._lock:
             if timeout_ms is not None:
                 self._timeout_s = timeout_ms / 1000

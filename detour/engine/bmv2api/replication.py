@@ -59,7 +59,7 @@ class Replicas:
     # -- what others have done
 
     def follow(self) -> None:
-        """Takes over what was changed elsewhere."""
+        """Take over what was changed elsewhere."""
         groups, sessions = self.device.network.replication(self.device.switch)
         for group in groups.keys() | self._written.keys():
             if groups.get(group) != self._written.get(group):
@@ -143,7 +143,7 @@ class Replicas:
         return places
 
     def write(self, group: int) -> None:
-        """Hands a group, and the sessions that mirror to it, to the engine and to P4Runtime."""
+        """Hand a group, and the sessions that mirror to it, to the engine and to P4Runtime."""
         replicas = self.replicas(group) if group in self.groups else None
         if 1 <= group <= MAX_GROUP:  # no packet can have another one
             self.device.target.set_group(group, replicas)
@@ -159,7 +159,7 @@ class Replicas:
     # -- mirroring
 
     def write_session(self, session: int) -> None:
-        """Hands a mirroring session to the engine and to P4Runtime, which has no session 0."""
+        """Hand a mirroring session to the engine and to P4Runtime, which has no session 0."""
         config = self.sessions.get(session)
         replicas: list[PortInstance] | None = None
         if config is not None:

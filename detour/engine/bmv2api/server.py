@@ -50,7 +50,7 @@ class Dispatcher:
                     self._methods[f"{prefix}{service.SERVICE}:{method.name}"] = method, handler
 
     def process(self, source: Any) -> bytes:
-        """Reads one call and carries it out; the answer."""
+        """Read one call and carry it out; the answer."""
         name, _, number = source.readMessageBegin()
         method, handler = self._methods.get(name, (None, None))
         if method is None:
@@ -88,7 +88,7 @@ class ThriftServer:
     """Serves one address; `bind`, then `serve`, then `stop`. A context manager, which does the last."""
 
     def __init__(self, address: Address, connections: int = 256) -> None:
-        """Raises DetourError for an address that other machines can reach: the API knows no passwords."""
+        """Raise DetourError for an address that other machines can reach: the API knows no passwords."""
         if isinstance(address, TcpAddress) and not address.is_loopback:
             raise DetourError(
                 f"{_WHAT}: {address} is not a loopback address; other machines could program the switches"
@@ -111,7 +111,7 @@ class ThriftServer:
         return joined(self._address.host, self.port) if isinstance(self._address, TcpAddress) else str(self._address)
 
     def bind(self, patience_s: float = 0.0, progress: Progress = silent) -> None:
-        """Takes the address; who connects is refused until it serves. Raises DetourError if it cannot be had."""
+        """Take the address; who connects is refused until it serves. Raises DetourError if it cannot be had."""
         if isinstance(self._address, UnixAddress):
             self._place = UnixServerSocket(self._address.path, _WHAT)
         else:
@@ -120,7 +120,7 @@ class ThriftServer:
             self._place, self.port = place, place.port
 
     def serve(self, apis: Mapping[str, Api]) -> None:
-        """Answers from now on. `apis`: of switches by name; "" for the only one."""
+        """Answer from now on. `apis`: of switches by name; "" for the only one."""
         if self._place is None:
             self.bind()
         assert self._place is not None
@@ -131,7 +131,7 @@ class ThriftServer:
         self._acceptor.start()
 
     def stop(self) -> None:
-        """Ends all connections and gives the address back. May be called twice."""
+        """End all connections and give the address back. May be called twice."""
         self._stopping.set()
         with suppress(OSError):
             self._wake.send(b"x")

@@ -89,12 +89,12 @@ class ServiceError(TExceptionBase):
 
 
 def raises(error: type[ServiceError]) -> Callable[[M], M]:
-    """Says that a method of a service, or each that a class declares, may answer with this exception."""
+    """Say that a method of a service, or each that a class declares, may answer with this exception."""
     return lambda declared: _mark(declared, "thrift_error", error)
 
 
 def in_context(declared: M) -> M:
-    """Says the same of a first parameter that Python does not show: a context of BMv2's. simple_switch has one, 0."""
+    """Say the same of a first parameter that Python does not show: a context of BMv2's. simple_switch has one, 0."""
     return _mark(declared, "thrift_context", True)
 
 
@@ -159,7 +159,7 @@ class Method:
         return type(f"{self.name}_result", (_Message,), {"thrift_spec": tuple(spec), "success": None, "error": None})
 
     def call(self, handler: Any, message: Any) -> Any:
-        """Lets a handler carry it out; the result message."""
+        """Let a handler carry it out; the result message."""
         result = self.result()
         try:
             value = getattr(handler, self.name)(*(getattr(message, name) for name in self.parameters))

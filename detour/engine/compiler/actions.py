@@ -24,7 +24,7 @@ _MAX_STEPS = 1 << 20  # backward jumps in one run of an action: a P4 loop that d
 
 
 def run_action(ctx: FunctionContext, action: ActionIr, arguments: str | None) -> None:
-    """Compiles an action into the current block; `arguments` points to its words."""
+    """Compile an action into the current block; `arguments` points to its words."""
     before = ctx.action, ctx.arguments
     ctx.action, ctx.arguments = action, arguments
     run_primitives(ctx, action.json["primitives"], action.name)
@@ -32,7 +32,7 @@ def run_action(ctx: FunctionContext, action: ActionIr, arguments: str | None) ->
 
 
 def run_primitives(ctx: FunctionContext, calls: list[Json], where: str) -> None:
-    """Compiles a list of primitive calls; `where`: what coverage calls the place."""
+    """Compile a list of primitive calls; `where`: what coverage calls the place."""
     targets = {_target(c) for c in calls if c["op"] in _JUMPS}
     f, labels, steps_taken = ctx.f, {}, None
     if targets:
@@ -85,7 +85,7 @@ def _jump(ctx: FunctionContext, call: Json, i: int, labels: dict[int, str], take
 
 
 def run_primitive(ctx: FunctionContext, call: Json) -> None:
-    """Compiles one call, of anything but a jump."""
+    """Compile one call, of anything but a jump."""
     op, args = call["op"], call["parameters"]
     primitive = PRIMITIVES.get(op)
     if primitive is None:
@@ -102,7 +102,7 @@ def run_primitive(ctx: FunctionContext, call: Json) -> None:
 
 
 def _traced(ctx: FunctionContext, primitive: Primitive, call: Json, run: Callable[[], None]) -> None:
-    """Compiles a primitive with `run` and records it."""
+    """Compile a primitive with `run` and record it."""
     op, args, record = call["op"], call["parameters"], steps.writer(ctx).record
     if primitive.assigns == "assign":
         traced_set(ctx, args[0], call, run)
@@ -126,7 +126,7 @@ def _traced(ctx: FunctionContext, primitive: Primitive, call: Json, run: Callabl
 
 
 def traced_set(ctx: FunctionContext, target: Json, at: Json, run: Callable[[], None]) -> None:
-    """Compiles an assignment with `run`; records what the field was and is."""
+    """Compile an assignment with `run`; record what the field was and is."""
     if ctx.trace:
         _around(ctx, *lvalue(ctx, target), at, run, "assign")
     else:

@@ -25,7 +25,7 @@ def take(f: Function, base: str, bit: int, bits: int) -> Value:
 
 
 def put(f: Function, base: str, bit: int, v: Value) -> None:
-    """Stores a value at a bit position; bits before it in its first byte stay, those behind become 0."""
+    """Store a value at a bit position; bits before it in its first byte stay, those behind become 0."""
     first, phase = bit // 8, bit % 8
     size = (phase + v.bits + 7) // 8 * 8
     at = f.at(base, first)
@@ -37,8 +37,8 @@ def put(f: Function, base: str, bit: int, v: Value) -> None:
 
 
 def put_all(f: Function, base: str, bit: int, values: Iterable[Value]) -> int:
-    """Stores values one behind the other from a bit position, in words of 64 bits: reading a word back waits if several
-    stores have written it. Returns the position behind them."""
+    """Store values one behind the other from a bit position, in words of 64 bits: reading a word back waits if several
+    stores have written it. Return the position behind them."""
     word: Value | None = None
     start = bit
     for v in values:
@@ -66,7 +66,7 @@ def field_bits(ctx: FunctionContext, ref: HeaderRef, spec: FieldSpec) -> Value:
 
 
 def extract(ctx: FunctionContext, ref: HeaderRef, base: str, variable: Value | None) -> None:
-    """Fills a header's fields from the packet at `base`; `variable` is the length of its variable field."""
+    """Fill a header's fields from the packet at `base`; `variable` is the length of its variable field."""
     f = ctx.f
     bit = 0
     for spec in ref.type.fields:
@@ -88,7 +88,7 @@ def extract(ctx: FunctionContext, ref: HeaderRef, base: str, variable: Value | N
 
 
 def emit(ctx: FunctionContext, ref: HeaderRef, base: str) -> Value:
-    """Writes a header at `base`; returns its size in bytes, i64."""
+    """Write a header at `base`; return its size in bytes, i64."""
     f = ctx.f
     spec = ref.type.variable
     fields = ref.type.fields

@@ -54,7 +54,7 @@ class _Buffer:
         return f.op("add", self.bytes, const(64, (self.bit + 7) // 8))
 
     def append(self, inputs: list[Json], name: str) -> None:
-        """Appends neighbours that belong to the same header, `name`: one test for its validity."""
+        """Append neighbours that belong to the same header, `name`: one test for its validity."""
         ctx, f = self.ctx, self.ctx.f
         for i in inputs:
             if i["type"] not in (("field", "header") if name else ("hexstr",)):
@@ -132,7 +132,7 @@ class _Buffer:
         self.loose = f.load(64, position, 8)
 
     def _put_loose(self, v: Value) -> None:
-        """Puts a value at the loose position: left-aligned bytes, whose surplus bits are zero, are or-ed in."""
+        """Put a value at the loose position: left-aligned bytes, whose surplus bits are zero, are or-ed in."""
         f = self.ctx.f
         assert self.loose is not None
         size = (v.bits + 7) // 8
@@ -256,7 +256,7 @@ def verify_checksums(ctx: FunctionContext) -> Value:
 
 
 def update_checksums(ctx: FunctionContext) -> None:
-    """Computes all checksums whose condition holds, in order."""
+    """Compute all checksums whose condition holds, in order."""
 
     def update(c: Json, ref: HeaderRef, spec: FieldSpec) -> None:
         if ctx.cover:

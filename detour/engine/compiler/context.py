@@ -156,7 +156,7 @@ class FunctionContext(SwitchMemory):
         return v if ref.inside.const else self.f.select(ref.inside, v, const(v.bits, 0))
 
     def store_field(self, ref: HeaderRef, spec: FieldSpec, value: Value) -> None:
-        """Stores a value of `place.bits` bits."""
+        """Store a value of `place.bits` bits."""
         place = self.place(ref, spec)
         v = self.f.resize(value, 8 * place.size, spec.signed)
         self.f.store(v, self.address(ref, place.offset, write=True), place.align)
@@ -207,13 +207,13 @@ class FunctionContext(SwitchMemory):
             self.set_variable_bits(ref, spec, bits)
 
     def copy_header(self, to: HeaderRef, of: HeaderRef) -> None:
-        """Copies all fields between headers of the same type."""
+        """Copy all fields between headers of the same type."""
         base_to, base_of = (self.layout.base[r.header.name] for r in (to, of))
         size = self.layout.shape(to.type).size
         self.f.copy(self.address(to, base_to, write=True), self.address(of, base_of), size)
 
     def swap_headers(self, a: Header, b: Header) -> None:
-        """Exchanges all fields, without validity."""
+        """Exchange all fields, without validity."""
         base = self.layout.base
         self._swap_bytes(base[a.name], base[b.name], self.layout.shape(a.type).size)
 
@@ -247,7 +247,7 @@ class FunctionContext(SwitchMemory):
         return self.inside(ref, v)
 
     def set_valid(self, ref: HeaderRef, valid: bool) -> None:
-        """Sets the validity; a member of a union that becomes valid makes the others invalid."""
+        """Set the validity; a member of a union that becomes valid makes the others invalid."""
         if ref.header.metadata:
             return
         for sibling in ref.siblings if valid else ():

@@ -23,7 +23,7 @@ _NO_ACTION = "NoAction"
 
 
 def write_pipeline(program: CompilationUnit, name: str) -> None:
-    """Writes the function `ingress` or `egress`: (sw, phv) -> 0."""
+    """Write the function `ingress` or `egress`: (sw, phv) -> 0."""
     ctx = FunctionContext(program, f"i64 @{program.prefix}{name}{CONTROL}")
     f = ctx.f
     ctx.make_frame(name)
@@ -102,7 +102,7 @@ class _Graph:
         self._run(action, None, self.label(call.get("next_node")))
 
     def _run(self, action: ActionIr, arguments: str | None, to: str, table: TableIr | None = None) -> None:
-        """Runs an action and goes on, to the end if it exits."""
+        """Run an action and go on, to the end if it exits."""
         ctx, f = self.ctx, self.ctx.f
         if ctx.trace and table and arguments is not None:
             steps.action(ctx, action, arguments, table)
@@ -183,7 +183,7 @@ class _Graph:
         return following, following
 
     def _dispatch(self, table: TableIr, number: Value, arguments: str, hit: Value) -> None:
-        """Runs the action with that number; none (an indirect table's missing default) goes on at once."""
+        """Run the action with that number; none (an indirect table's missing default) goes on at once."""
         f = self.ctx.f
         forks: list[tuple[str, str, str]] = []
         blocks = {a.name: f.block("action") for a in table.actions}
@@ -204,7 +204,7 @@ class _Graph:
             f.branch(hit, yes, no)
 
     def _skip(self, table: TableIr, hit: Value) -> None:
-        """Goes on after a table that runs no action."""
+        """Go on after a table that runs no action."""
         yes, no = self._followers(table, None)
         if yes == no:
             self.ctx.f.jump(yes)
@@ -212,7 +212,7 @@ class _Graph:
             self.ctx.f.branch(hit, yes, no)
 
     def _indirect(self, table: TableIr, profile: ActionProfileIr, record: str, hit: Value) -> None:
-        """Follows a record to its member, through a group if the table has a selector."""
+        """Follow a record to its member, through a group if the table has a selector."""
         ctx, f = self.ctx, self.ctx.f
         slot = ctx.slots.profiles[profile.name]
         where = f.load(32, f.at(record, 8 * slots.ACTION), 8)

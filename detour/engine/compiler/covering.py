@@ -113,5 +113,5 @@ COLLECTOR: Override[Collector | None] = Override(None)
 
 
 def program_digest(source: Json) -> str:
-    """Tells the text of one program from that of others."""
+    """Tell the text of one program from that of others."""
     return hashlib.sha256(json.dumps(source, sort_keys=True).encode()).hexdigest()[:32]

@@ -37,7 +37,7 @@ def max_header_bytes(model: Model) -> int:
 
 
 def write_deparser(program: CompilationUnit) -> None:
-    """Writes `deparse`: (sw, phv, out, payload, bytes of payload) -> bytes of headers written to `out`."""
+    """Write `deparse`: (sw, phv, out, payload, bytes of payload) -> bytes of headers written to `out`."""
     ctx = FunctionContext(program, f"i64 @{program.prefix}deparse{DEPARSE}")
     _look_at_payload(ctx)
     update_checksums(ctx)
@@ -47,7 +47,7 @@ def write_deparser(program: CompilationUnit) -> None:
 
 
 def write_ingress_deparser(program: CompilationUnit) -> None:
-    """Writes `ingress_deparse` for PSA, with the parameters of `deparse`: what egress gets to parse. A clone of egress
+    """Write `ingress_deparse` for PSA, with the parameters of `deparse`: what egress gets to parse. A clone of egress
     is written by the deparser of egress."""
     ctx = FunctionContext(program, f"i64 @{program.prefix}ingress_deparse{DEPARSE}")
     _look_at_payload(ctx)
@@ -66,7 +66,7 @@ def _look_at_payload(ctx: FunctionContext) -> None:
 
 
 def _deparse(ctx: FunctionContext, name: str, end: str) -> None:
-    """Runs a deparser; `end`: a variable for the number of bytes written."""
+    """Run a deparser; `end`: a variable for the number of bytes written."""
     f = ctx.f
     order, primitives = deparser_of(ctx.model, name)
     run_primitives(ctx, primitives, name)
@@ -132,7 +132,7 @@ def _cases(f: Function, lists: list[Json], argument: str) -> list[tuple[Json, st
 
 
 def write_preserve(program: CompilationUnit, keep_trace: bool = False) -> None:
-    """Writes `preserve`: (list, src, dst): metadata of `dst` to zero, then the fields of the list from `src`.
+    """Write `preserve`: (list, src, dst): metadata of `dst` to zero, then the fields of the list from `src`.
     `keep_trace`: the number of the packet's trace as well."""
     head = "i64 @preserve(i64 %list, ptr noalias align 8 %src, ptr noalias align 8 %phv) nounwind"
     ctx = FunctionContext(program, head)
@@ -164,7 +164,7 @@ def _copy_field(ctx: FunctionContext, e: Json) -> None:
 
 
 def write_digest(program: CompilationUnit) -> None:
-    """Writes `digest`: (list, phv, out) -> bytes written to `out`."""
+    """Write `digest`: (list, phv, out) -> bytes written to `out`."""
     ctx = FunctionContext(program, "i64 @digest(i64 %list, ptr noalias align 8 %phv, ptr noalias %out) nounwind")
     f = ctx.f
     for item, label in _cases(f, program.model.json.get("learn_lists") or [], "%list"):

@@ -44,7 +44,7 @@ ALGORITHMS = frozenset((*_CRCS, "crcCCITT", "csum16", "cksum16", "xor16", "xor32
 
 
 def hash_function(module: Module, algorithm: str) -> str:
-    """Adds the algorithm to the module unless it is there; returns the function's name."""
+    """Add the algorithm to the module unless it is there; return the function's name."""
     name = f"hash_{algorithm}"
     if name not in module.runtime:
         module.runtime.add(name)
@@ -223,7 +223,7 @@ def words(crc: CrcParameters, bits: int) -> NDArray[np.uint64]:
 
 
 def custom_crc_function(module: Module, algorithm: str) -> str:
-    """Adds `(ptr block, ptr data, i64 bytes) -> i64` unless it is there; a block of null: the initial parameters."""
+    """Add `(ptr block, ptr data, i64 bytes) -> i64` unless it is there; a block of null: the initial parameters."""
     name, bits = f"chosen_{algorithm}", CUSTOM_CRCS[algorithm]
     plain = hash_function(module, algorithm)
     if name in module.runtime:

@@ -67,7 +67,7 @@ def _or_zero(ctx: FunctionContext, condition: Value, value: Value) -> Value:
 
 
 def before_parser(ctx: FunctionContext, name: str) -> None:
-    """Sets what a parser may read."""
+    """Set what a parser may read."""
     if ctx.model.architecture == PNA:
         _set(ctx, _PNA_INPUT, input_port=ctx.fixed(phv.INGRESS_PORT))
     elif name == EGRESS_PARSER:
@@ -95,7 +95,7 @@ def preserved(ctx: FunctionContext) -> None:
 
 
 def before_control(ctx: FunctionContext, name: str) -> None:
-    """Sets the input of a control, and its output as it is before it runs."""
+    """Set the input of a control, and its output as it is before it runs."""
     if ctx.model.architecture == V1MODEL:
         return
     error = ctx.fixed(phv.PARSER_ERROR)
@@ -122,7 +122,7 @@ def before_control(ctx: FunctionContext, name: str) -> None:
 
 
 def after_control(ctx: FunctionContext, name: str) -> None:
-    """Translates a control's output: what becomes of the packet."""
+    """Translate a control's output: what becomes of the packet."""
     if ctx.model.architecture == PNA and name == "ingress":
         again = ctx.f.compare("ne", ctx.fixed(phv.RECIRCULATE), const(32, 0))
         ctx.set_fixed(phv.EGRESS_SPEC, ctx.f.select(again, const(32, 0), ctx.fixed(phv.EGRESS_SPEC)))

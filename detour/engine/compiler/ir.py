@@ -108,7 +108,7 @@ class Function:
         return f"{hint}.{self._names}"
 
     def enter(self, label: str) -> None:
-        """Continues in the block with this label; falls through to it if the current one is open."""
+        """Continue in the block with this label; fall through to it if the current one is open."""
         if self.open:
             self.jump(label)
         self._lines = []
@@ -219,7 +219,7 @@ class Function:
         return self.op("xor", cond, TRUE)
 
     def swap_bytes(self, a: Value) -> Value:
-        """Reverses the bytes of a value of whole bytes."""
+        """Reverse the bytes of a value of whole bytes."""
         if a.bits == 8:
             return a
         if a.const is not None:
@@ -271,7 +271,7 @@ class Function:
             self.line(f"call void @llvm.memset.p0.i64(ptr {address}, i8 0, i64 {count}, i1 false)")
 
     def call(self, bits: int, name: str, args: Sequence[str | Value]) -> Value:
-        """Calls a function that returns an integer; pointer arguments are plain names."""
+        """Call a function that returns an integer; pointer arguments are plain names."""
         return Value(bits, self.value(f"call i{bits} @{name}({_typed(args)})"))
 
     def call_void(self, name: str, args: Sequence[str | Value]) -> None:
@@ -302,7 +302,7 @@ class Module:
         self._budget = [MAX_LINES]
 
     def function(self, head: str) -> Function:
-        """Begins a function; `head` is everything between `define` and the body."""
+        """Begin a function; `head` is everything between `define` and the body."""
         f = Function(head, self._budget)
         self.functions.append(f)
         return f

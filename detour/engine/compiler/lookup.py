@@ -43,7 +43,7 @@ def key_value(ctx: FunctionContext, field: KeyField) -> Value:
 
 
 def lookup_function(program: CompilationUnit, table: TableIr) -> str:
-    """Writes the table's lookup and returns its name; arguments are `sw` and the key's words."""
+    """Write the table's lookup and return its name; arguments are `sw` and the key's words."""
     name = f"lookup_{table.index}"
     layout = key_layout(table.key)
     count = layout.words + layout.range_words
@@ -83,7 +83,7 @@ class _Lookup:
         return self.f.at(self.records, self.f.op("mul", row, const(64, 8 * record_words(self.table))))
 
     def _sift(self, base: str, mask: Value, h: Value, missing: str) -> None:
-        """Jumps to `missing` if the filter in front of the slots says so."""
+        """Jump to `missing` if the filter in front of the slots says so."""
         f = self.f
         last = f.op("or", f.lshr(mask, slots.FILTER_SLOTS_SHIFT), const(64, slots.FILTER_LEAST))
         number = f.op("and", f.lshr(h, slots.FILTER_WORD_SHIFT), last)
@@ -94,7 +94,7 @@ class _Lookup:
         f.enter(maybe)
 
     def _probe(self, base: str, mask: Value, key: list[Value], hit: str, missing: str, sift: bool = True) -> str:
-        """Searches one hash table; jumps to `hit` or `missing`. Returns the pointer variable of the slot. `sift`:
+        """Search one hash table; jump to `hit` or `missing`. Return the pointer variable of the slot. `sift`:
         looks at the filter first, which pays where most searches are in vain."""
         f = self.f
         position, where = f.alloca("i64"), f.alloca("ptr")
@@ -131,7 +131,7 @@ class _Lookup:
         f.ret(f"ptr {self.records}")
 
     def _ordered(self, words: int) -> tuple[str, str, str]:
-        """Opens the loop over groups or blocks, with so many words: (row, label of the next round, label after the
+        """Open the loop over groups or blocks, with so many words: (row, label of the next round, label after the
         loop)."""
         f = self.f
         index = f.variable(64)
@@ -181,7 +181,7 @@ class _Lookup:
         f.ret(f"ptr {self._record(f.load(64, best, 8))}")
 
     def _block(self, base: str, is_leaf: Value, keys: str, best: str, rank: str) -> None:
-        """Searches a leaf, or the leaves of a summary that may match. What their matrices leave is stored for all of
+        """Search a leaf, or the leaves of a summary that may match. What their matrices leave is stored for all of
         them before it is looked at, so that the processor waits for their memory at once."""
         f = self.f
         leaves = f.alloca(f"[{16 * slots.SUMMARY_COLUMNS} x i8]")  # pairs: address of rows, columns
@@ -198,7 +198,7 @@ class _Lookup:
         self._compare(leaves, count, best, rank)
 
     def _summary(self, base: str, keys: str, leaves: str, count: str, rank: str) -> None:
-        """Stores what is left in the leaves of a summary."""
+        """Store what is left in the leaves of a summary."""
         f, size = self.f, slots.SUMMARY_COLUMNS
         columns, rows = self._columns(base, f.load(64, base, 8), keys, size)
         bits = f.variable(64)
@@ -219,7 +219,7 @@ class _Lookup:
         loop(f, f.load(64, f.at(base, 8), 8), word_of_columns)
 
     def _leaf(self, base: str, nibbles: Value, keys: str, leaves: str, count: str) -> None:
-        """Stores what a leaf's matrix leaves of its columns."""
+        """Store what a leaf's matrix leaves of its columns."""
         f = self.f
         columns, rows = self._columns(base, nibbles, keys, slots.LEAF_COLUMNS)
         n, some = f.load(64, count, 8), f.load(64, columns, 8)
@@ -259,7 +259,7 @@ class _Lookup:
         return columns, f.at(base, 8 * slots.BLOCK_HEAD + size // 8 * slots.NIBBLE * slots.BLOCK_NIBBLES)
 
     def _compare(self, leaves: str, count: str, best: str, rank: str) -> None:
-        """Takes the highest rank of the entries that match of those that are left."""
+        """Take the highest rank of the entries that match of those that are left."""
         f = self.f
         bits = f.variable(64)
 
@@ -285,14 +285,14 @@ class _Lookup:
         loop(f, f.load(64, count, 8), leaf)
 
     def _lowest(self, bits: str) -> Value:
-        """Takes the lowest bit out of a variable and returns its number."""
+        """Take the lowest bit out of a variable and return its number."""
         f = self.f
         b = f.load(64, bits, 8)
         f.store(f.op("and", b, f.op("sub", b, const(64, 1))), bits, 8)
         return f.trailing_zeros(b)
 
     def _matches(self, at: str) -> Value:
-        """Compares the key with that of an entry under its mask, and with its bounds."""
+        """Compare the key with that of an entry under its mask, and with its bounds."""
         f, n = self.f, self.layout.words
         differ = const(64, 0)
         for w in range(n):

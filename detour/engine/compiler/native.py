@@ -54,7 +54,7 @@ class CompileLimits:
 
 
 def compile_ir(text: str) -> bytes:
-    """Optimises a module of ours and returns its object file."""
+    """Optimise a module of ours and return its object file."""
     try:
         return to_object(text)
     except RuntimeError as e:

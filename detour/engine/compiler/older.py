@@ -48,7 +48,7 @@ def _filled(item: Json, **defaults: Any) -> Json:
 
 
 def _each(item: Json, key: str, change: Callable[[Json], Json]) -> Json:
-    """Puts the changed elements of a list in its place."""
+    """Put the changed elements of a list in its place."""
     if isinstance(item, dict) and isinstance(item.get(key), list):
         item[key] = [change(each) for each in item[key]]
     return item
@@ -122,7 +122,7 @@ def _checksum(document: Json, checksum: Json) -> Json:
 
 
 def _refuse_p4_14(document: Json) -> None:
-    """Refuses a program that has such a field; P4_16's programs have them in standard_metadata, with aliases."""
+    """Refuse a program that has such a field; P4_16's programs have them in standard_metadata, with aliases."""
     named, aliases = json.dumps(document), json.dumps(document.get("field_aliases"))
     for header, fields in _P4_14.items():
         for field in fields.split():

@@ -28,7 +28,7 @@ _MAX_VISITS = 4096  # states entered on cycles; BMv2 would not return
 
 
 def write_parser(program: CompilationUnit, name: str = "parser") -> None:
-    """Writes `parse`, or `egress_parse` for PSA's second parser: (sw, phv, packet, length) -> 0."""
+    """Write `parse`, or `egress_parse` for PSA's second parser: (sw, phv, packet, length) -> 0."""
     function = "egress_parse" if name == EGRESS_PARSER else "parse"
     ctx = FunctionContext(program, f"i64 @{program.prefix}{function}{PARSE}")
     ctx.make_frame("parse")
@@ -106,7 +106,7 @@ class _Parser:
         self.f.jump(self.end)
 
     def require(self, cond: Value, error: str | Value) -> None:
-        """Goes on if the condition holds, else stops."""
+        """Go on if the condition holds, else stops."""
         f = self.f
         good, bad = f.block("good"), f.block("bad")
         f.branch(cond, good, bad)
@@ -115,7 +115,7 @@ class _Parser:
         f.enter(good)
 
     def take_bytes(self, count: Value) -> None:
-        """Consumes bytes, if so many are left."""
+        """Consume bytes, if so many are left."""
         self.require_bytes(count)
         self.advance(count)
 
@@ -125,7 +125,7 @@ class _Parser:
         self.require(self.f.compare("uge", left, count), "PacketTooShort")
 
     def advance(self, count: Value) -> None:
-        """Consumes bytes that are there."""
+        """Consume bytes that are there."""
         self.f.store(self.f.op("add", self.where(), count), self.position, 8)
 
     # -- states
@@ -323,7 +323,7 @@ class _Parser:
     def _leave(
         self, state: Json, where: str, chosen: Json, parts: list[Value], to: str | None, in_program: bool = True
     ) -> None:
-        """Goes on to another state, or to the end of the parser. `in_program`: by a transition of the P4 program."""
+        """Go on to another state, or to the end of the parser. `in_program`: by a transition of the P4 program."""
         if self.ctx.trace:
             steps.transition(self.ctx, state, to, parts, chosen)
         if self.ctx.cover and in_program:
@@ -341,7 +341,7 @@ class _Parser:
         return self.f.resize(n.value, n.value.bits - n.signed)
 
     def _in_set(self, t: Json, parts: list[Value]) -> Value:
-        """Compares with the members of a value set one after the other."""
+        """Compare with the members of a value set one after the other."""
         ctx, f = self.ctx, self.f
         slot = find(ctx.slots.value_sets, t["value"], "value set", t)
         bits = ctx.model.value_sets[t["value"]]["compressed_bitwidth"]

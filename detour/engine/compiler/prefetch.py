@@ -34,7 +34,7 @@ _PROFILE_BYTES = 8 * _LINE
 
 
 def write_prefetch(program: CompilationUnit) -> None:
-    """Writes `prefetch`: (sw, bytes at the beginning of every array) -> 0."""
+    """Write `prefetch`: (sw, bytes at the beginning of every array) -> 0."""
     _write_region(program.module)
     ctx = FunctionContext(program, "i64 @prefetch(ptr noalias align 8 %sw, i64 %reach) nounwind")
     f, own = ctx.f, program.slots

@@ -47,7 +47,7 @@ PRIMITIVES: dict[str, Primitive] = {}
 
 
 def primitive(names: str, count: int, assigns: str = "", extern: Extern | None = None) -> Callable[[Write], Write]:
-    """Registers a function that compiles the calls of some primitives, with so many parameters."""
+    """Register a function that compiles the calls of some primitives, with so many parameters."""
 
     def register(f: Write) -> Write:
         PRIMITIVES.update(dict.fromkeys(names.split(), Primitive(count, f, assigns, extern)))
@@ -60,7 +60,7 @@ def primitive(names: str, count: int, assigns: str = "", extern: Extern | None =
 
 
 def assign_number(ctx: FunctionContext, target: Json, n: Number) -> None:
-    """Assigns an exact value to the field that `target` names."""
+    """Assign an exact value to the field that `target` names."""
     ref, name = lvalue(ctx, target)
     if name == "$valid$":
         raise refuse(f"assignment to the validity of '{ref.header.name}'", target)
@@ -116,7 +116,7 @@ def _amount(ctx: FunctionContext, e: Json, call: Json) -> int:
 
 
 def _on_headers(names: str, write: Callable[..., None], *kinds: Callable[..., Any], assigns: str = "") -> None:
-    """Registers a primitive whose parameters are read by `kinds`."""
+    """Register a primitive whose parameters are read by `kinds`."""
 
     def with_arguments(ctx: FunctionContext, args: list[Json], call: Json) -> None:
         write(ctx, *(kind(ctx, e, call) for kind, e in zip(kinds, args, strict=True)))
@@ -139,7 +139,7 @@ _on_headers("pop", values.pop, _stack, _amount)
 
 @primitive("mark_to_drop", 1)
 def _mark_to_drop(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    """Sets the fields of the header that is given, which may be a copy of standard_metadata; P4_14's has no group."""
+    """Set the fields of the header that is given, which may be a copy of standard_metadata; P4_14's has no group."""
     ref = header(ctx, args[0])
     values.store(ctx, ref, find_field(ref.header, "egress_spec", call), ctx.drop_port())
     for spec in ref.type.fields:
@@ -239,7 +239,7 @@ def _random(ctx: FunctionContext, args: list[Json], call: Json) -> None:
 
 
 def _at_index(ctx: FunctionContext, what: str, e: Json, index: Json, then: Callable[[Array, Value], None]) -> None:
-    """Runs `then` with the array and the index, i64, if that is in bounds (BMv2 looks at its low 32 bits); else nothing
+    """Run `then` with the array and the index, i64, if that is in bounds (BMv2 looks at its low 32 bits); else nothing
     happens, as in BMv2."""
     arrays = {"counter": ctx.model.counters, "meter": ctx.model.meters, "register": ctx.model.registers}
     array = named(arrays[what], e, what, e)
@@ -255,7 +255,7 @@ def _count(ctx: FunctionContext, args: list[Json], call: Json) -> None:
 
 
 def execute_meter(ctx: FunctionContext, args: list[Json], colour: Callable[[FunctionContext, Value], Value]) -> None:
-    """Runs a meter of an array; `colour` numbers what comes of it."""
+    """Run a meter of an array; `colour` numbers what comes of it."""
 
     def run(array: Array, i: Value) -> None:
         assign_number(ctx, args[2], Number(colour(ctx, ctx.meter(array, i)), False))
@@ -304,7 +304,7 @@ def _assert(ctx: FunctionContext, args: list[Json], call: Json) -> None:
 
 @primitive("log_msg", 2)
 def _log(ctx: FunctionContext, args: list[Json], call: Json) -> None:
-    """Leaves the arguments in the log ring if somebody listens."""
+    """Leave the arguments in the log ring if somebody listens."""
     f = ctx.f
     listener = ctx.word(LOG)
     arguments = list(args[1]["value"])

@@ -12,7 +12,7 @@ _WRITERS: dict[str, Callable[[Module], None]] = {}
 
 
 def runtime(module: Module, name: str) -> str:
-    """Adds a runtime function to the module unless it is there; returns its name."""
+    """Add a runtime function to the module unless it is there; return its name."""
     if name not in module.runtime:
         module.runtime.add(name)
         _WRITERS[name](module)

@@ -30,7 +30,7 @@ class _Wrong(Exception):
 
 
 def check_shape(document: Json) -> None:
-    """Raises `DetourError` naming the first thing that is missing or has another type."""
+    """Raise `DetourError` naming the first thing that is missing or has another type."""
     try:
         _CHECKS["document"](document)
     except _Wrong as e:

@@ -106,7 +106,7 @@ class KeyLayout:
 
 
 def key_layout(key: tuple[KeyField, ...]) -> KeyLayout:
-    """Packs fields of up to 64 bits first-fit into words; wider ones take words of their own."""
+    """Pack fields of up to 64 bits first-fit into words; wider ones take words of their own."""
     places: dict[int, KeyPlace] = {}
     used: list[int] = []
     ranges = tuple(i for i, f in enumerate(key) if f.match_type == "range")

@@ -37,26 +37,26 @@ class SwitchMemory:
         return self.f.compare("ult", index, const(64, array.size))
 
     def count(self, array: Array, index: Value) -> None:
-        """Counts the packet in a counter."""
+        """Count the packet in a counter."""
         slot = self.slots.counters[array.name]
         self.f.store(const(64, 1), self.f.at("%sw", 8 * (slot + COUNTER_USED)), 8)
         at = self.f.at(self.slot(slot), self.f.shl(index, 4))
         self.count_at(at, self.f.at(at, 8))
 
     def count_at(self, packets_at: str, bytes_at: str) -> None:
-        """Adds one packet and its ingress length."""
+        """Add one packet and its ingress length."""
         f = self.f
         f.store(f.op("add", f.load(64, packets_at, 8), const(64, 1)), packets_at, 8)
         size = f.resize(self.fixed(phv.INGRESS_LENGTH), 64)
         f.store(f.op("add", f.load(64, bytes_at, 8), size), bytes_at, 8)
 
     def meter(self, array: Array, index: Value) -> Value:
-        """Runs a meter; the colour, i32."""
+        """Run a meter; the colour, i32."""
         offset = self.f.op("mul", index, const(64, 8 * METER_WORDS))
         return self.meter_at(self.f.at(self.slot(self.slots.meters[array.name]), offset), array.unit)
 
     def meter_at(self, row: str, unit: str) -> Value:
-        """Runs the meter in that row; the colour, i32."""
+        """Run the meter in that row; the colour, i32."""
         now = self.word(NOW)
         amount = const(64, 1) if unit == "packets" else self.f.resize(self.fixed(phv.INGRESS_LENGTH), 64)
         return self.f.call(32, runtime(self.module, "meter"), [row, now, amount])

@@ -61,12 +61,12 @@ class _Dispatcher:
         self.id_at = self.f.at("%phv", self.ctx.layout.trace)
 
     def plain(self, word: int, arguments: str) -> None:
-        """Goes to the plain function, whose address is in a word of the control block."""
+        """Go to the plain function, whose address is in a word of the control block."""
         to = self.f.load_pointer(self.f.at(self.control, 8 * word))
         self.f.ret(Value(64, self.f.value(f"call i64 {to}({arguments})")))
 
     def only_traced(self, word: int, arguments: str) -> Value:
-        """Leaves a packet without a number to the plain function; the number of this one."""
+        """Leave a packet without a number to the plain function; the number of this one."""
         f = self.f
         number = f.resize(f.load(24, self.id_at), 32)
         none, some = f.block("plain"), f.block("traced")
@@ -83,7 +83,7 @@ class _Dispatcher:
         self.tracer.record(self.f, "begin", [*first, *values], data, function=function)
 
     def end(self, function: str, values: list[tuple[str, Value]], data: tuple | None = None) -> None:
-        """Records what a function left."""
+        """Record what a function left."""
         self.tracer.record(self.f, "end", values, data, function=function)
 
 

@@ -92,7 +92,7 @@ class RecordWriter:
         at: Json = None,
         **facts: Any,
     ) -> None:
-        """Writes a record here: `values` by name, and `data`, an address with a number of bytes (i64)."""
+        """Write a record here: `values` by name, and `data`, an address with a number of bytes (i64)."""
         numbers = [(name, *((v, False) if isinstance(v, Value) else v)) for name, v in values]
         recorded = tuple(Recorded(name, v.bits, signed) for name, v, signed in numbers)
         self.forms.append(TraceForm(kind, recorded, data is not None, facts, source_of(at)))

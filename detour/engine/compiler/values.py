@@ -37,7 +37,7 @@ def cut(ctx: FunctionContext, v: Value, signed: bool, spec: FieldSpec) -> Value:
 
 
 def store(ctx: FunctionContext, ref: HeaderRef, spec: FieldSpec, v: Value, signed: bool = False) -> None:
-    """Assigns an exact value to a field."""
+    """Assign an exact value to a field."""
     ctx.store_field(ref, spec, cut(ctx, v, signed, spec))
 
 
@@ -102,7 +102,7 @@ def assign_union(ctx: FunctionContext, dst: UnionRef, src: UnionRef) -> None:
 
 
 def assign_stack(ctx: FunctionContext, dst: Stack, src: Stack) -> None:
-    """Copies all elements and `next`."""
+    """Copy all elements and `next`."""
     if dst is src:
         return
     if bool(dst.members) != bool(src.members) or len(dst.elements) != len(src.elements):

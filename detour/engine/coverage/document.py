@@ -92,7 +92,7 @@ class ProgramCoverage:
         self.points[point.key] = point if before is None else replace(before, hits=before.hits + point.hits)
 
     def merge(self, other: ProgramCoverage) -> None:
-        """Adds what another run of the same program has reached."""
+        """Add what another run of the same program has reached."""
         for point in other.points.values():
             self._add(point)
 
@@ -125,7 +125,7 @@ class CoverageDocument:
         self.programs: dict[str, ProgramCoverage] = {}
 
     def add(self, program: ProgramCoverage, where: str) -> None:
-        """Takes in what was reached of a program. Raises DetourError if there is another program of that name. `where`
+        """Take in what was reached of a program. Raises DetourError if there is another program of that name. `where`
         says whose coverage it is."""
         same = self.programs.setdefault(program.name, program)
         if same.digest != program.digest:
@@ -135,7 +135,7 @@ class CoverageDocument:
             same.merge(program)
 
     def write(self, file: Path) -> None:
-        """Writes the file. Raises DetourError if it cannot be written."""
+        """Write the file. Raises DetourError if it cannot be written."""
         programs = [
             {"name": p.name, "digest": p.digest, "points": [asdict(point) for point in p.points.values()]}
             for p in self.programs.values()

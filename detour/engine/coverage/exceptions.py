@@ -54,7 +54,7 @@ class CoverageRules:
     exceptions: tuple[CoverageException, ...] = ()
 
     def apply(self, document: CoverageDocument) -> None:
-        """Takes what is excepted out of a document. Raises DetourError if a program is missing, or an exception is
+        """Take what is excepted out of a document. Raises DetourError if a program is missing, or an exception is
         about nothing that there is, or is reached after all."""
         missing = [name for name in self.programs if name not in document.programs]
         if missing:
@@ -78,7 +78,7 @@ def _take_out(program: ProgramCoverage, exception: CoverageException) -> None:
 
 
 def read_exceptions(file: Path) -> CoverageRules:
-    """Reads such a file. Raises DetourError if it cannot be read, or something in it is wrong."""
+    """Read such a file. Raises DetourError if it cannot be read, or something in it is wrong."""
     try:
         rules = tomllib.loads(read_text(file))
     except tomllib.TOMLDecodeError as error:

@@ -35,7 +35,7 @@ _HEAD = "<tr><th>program</th><th>statements</th><th>branches</th><th>table outco
 def write_html(
     folder: Path, document: CoverageDocument, files_of: dict[str, tuple[list[SourceFile], list[Point]]]
 ) -> Path:
-    """Writes the pages into a folder, which is made if it is not there; returns the first page. `files_of`: what
+    """Write the pages into a folder, which is made if it is not there; return the first page. `files_of`: what
     `sources.over_source` says of each program. Raises DetourError if they cannot be written."""
     names = {name: f"program-{number}.html" for number, name in enumerate(sorted(document.programs), 1)}
     with naming(folder):

@@ -31,7 +31,7 @@ def is_lossless(g: LoopGlobals, switch: SwitchRecord, slot: SlotRecord) -> bool:
 
 @inner()
 def admit(g: LoopGlobals, switch: SwitchRecord, queue: QueueRecord, slot: SlotRecord) -> bool:
-    """Stores a packet that is about to join an output queue; False if there is no room for it."""
+    """Store a packet that is about to join an output queue; False if there is no room for it."""
     wire = slot.wire
     if is_lossless(g, switch, slot):
         account = queue_at(g.queues, slot.origin)
@@ -60,7 +60,7 @@ def count_drop(g: LoopGlobals, switch: SwitchRecord, slot: SlotRecord) -> None:
 
 @inner(forceinline=True)
 def _mirror(g: LoopGlobals, account: QueueRecord, change: int) -> None:
-    """Tells the program, if it wants to know, how much waits of what came in by a port."""
+    """Tell the program, if it wants to know, how much waits of what came in by a port."""
     cell = port_at(g.ports, account.port).mirror_input
     if cell != 0:
         store32(cell, load32(cell) + change)
@@ -68,7 +68,7 @@ def _mirror(g: LoopGlobals, account: QueueRecord, change: int) -> None:
 
 @inner()
 def _charge(switch: SwitchRecord, account: QueueRecord, wire: int) -> bool:
-    """Charges a packet to a lossless account; False if even its headroom is full."""
+    """Charge a packet to a lossless account; False if even its headroom is full."""
     excess = account.in_bytes + wire - switch.reserve
     if excess <= max(_threshold(switch), 0):
         account.in_bytes += wire

@@ -40,7 +40,7 @@ def duration(rate_bps: int, size: int) -> int:
 
 @inner()
 def append(g: LoopGlobals, index: int, slot: int, time: int) -> None:
-    """Puts a frame at the end of a channel, to arrive at `time` (not before the frame in front of it)."""
+    """Put a frame at the end of a channel, to arrive at `time` (not before the frame in front of it)."""
     channel = channel_at(g.channels, index)
     frame = slot_at(g.slots, slot)
     frame.next = -1
@@ -56,7 +56,7 @@ def append(g: LoopGlobals, index: int, slot: int, time: int) -> None:
 
 @inner()
 def insert(g: LoopGlobals, index: int, slot: int, time: int) -> None:
-    """Puts a frame between those that a channel has, to arrive at `time`; behind those of the same time."""
+    """Put a frame between those that a channel has, to arrive at `time`; behind those of the same time."""
     channel = channel_at(g.channels, index)
     if channel.count == 0 or slot_at(g.slots, channel.tail).time <= time:
         append(g, index, slot, time)
@@ -78,7 +78,7 @@ def insert(g: LoopGlobals, index: int, slot: int, time: int) -> None:
 
 @inner(forceinline=True)
 def pop(g: LoopGlobals, index: int) -> int:
-    """Takes the first frame off a channel and sets the channel's event to the next one."""
+    """Take the first frame off a channel and set the channel's event to the next one."""
     channel = channel_at(g.channels, index)
     slot = channel.head
     channel.head = slot_at(g.slots, slot).next
@@ -93,7 +93,7 @@ def pop(g: LoopGlobals, index: int) -> int:
 
 @inner()
 def flush(g: LoopGlobals, index: int) -> int:
-    """Drops all frames of a channel and returns how many they were."""
+    """Drop all frames of a channel and return how many they were."""
     channel = channel_at(g.channels, index)
     count = channel.count
     slot = channel.head
@@ -160,7 +160,7 @@ def _set_out(g: LoopGlobals, index: int, slot: int, arrival: int) -> None:
 
 @inner()
 def _inject_faults(g: LoopGlobals, index: int, slot: int, arrival: int) -> bool:
-    """Injects the faults of a channel into a frame; False if it is lost. A duplicate arrives right before it."""
+    """Inject the faults of a channel into a frame; False if it is lost. A duplicate arrives right before it."""
     channel = channel_at(g.channels, index)
     frame = slot_at(g.slots, slot)
     if channel.loss > 0 and _draw(channel) < channel.loss:
@@ -181,7 +181,7 @@ def _inject_faults(g: LoopGlobals, index: int, slot: int, arrival: int) -> bool:
 
 @inner(forceinline=True)
 def send(g: LoopGlobals, index: int, slot: int) -> int:
-    """Sends a frame now and returns when the sender is free again. The frame arrives a delay after that."""
+    """Send a frame now and return when the sender is free again. The frame arrives a delay after that."""
     return send_at(g, index, slot, g.now)
 
 

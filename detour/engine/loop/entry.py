@@ -45,7 +45,7 @@ def _loop_time(g: LoopGlobals, wall: int) -> int:
 
 @inner()
 def _read_socket(g: LoopGlobals, index: int, now: int) -> None:
-    """Takes the frames that a socket has; they arrive now, or when their link has carried them."""
+    """Take the frames that a socket has; they arrive now, or when their link has carried them."""
     io = io_at(g.ios, index)
     channel = channel_at(g.channels, io.channel)
     if channel.rate_bps != 0 or channel.delay_ps != 0:
@@ -90,7 +90,7 @@ def _read_link(g: LoopGlobals, index: int, now: int) -> None:
 
 @inner()
 def _resume(g: LoopGlobals, now: int) -> None:
-    """Looks again at those sockets of whose frames the links have taken half."""
+    """Look again at those sockets of whose frames the links have taken half."""
     for index in range(g.ios_count):
         io = io_at(g.ios, index)
         if io.held != 0:
@@ -101,7 +101,7 @@ def _resume(g: LoopGlobals, now: int) -> None:
 
 @inner()
 def _poll(g: LoopGlobals, wall: int) -> None:
-    """Reads the sockets, and tries again to send what could not go."""
+    """Read the sockets, and try again to send what could not go."""
     g.polled_ns = wall
     g.polled_frames = 0
     now = max(g.now, _loop_time(g, wall))
@@ -147,7 +147,7 @@ def _wants_python(g: LoopGlobals, waited_ns: int, due: bool) -> bool:
 
 @inner()
 def _rest(g: LoopGlobals) -> None:
-    """Sleeps until the next event, a frame from a socket, or Python's call."""
+    """Sleep until the next event, a frame from a socket, or Python's call."""
     g.lag_ps = 0
     duration = -1
     first = heap.first_time(g, windows.ONLY)
@@ -164,7 +164,7 @@ def _rest(g: LoopGlobals) -> None:
 
 @inner()
 def _pause(g: LoopGlobals) -> None:
-    """Lets some more frames come: who looks after each is in the way of who writes them, and asks the kernel more."""
+    """Let some more frames come: who looks after each is in the way of who writes them, and ask the kernel more."""
     first = heap.first_time(g, windows.ONLY)
     while g.wake == 0:
         wall = socket_io.wall_ns(g)
@@ -202,7 +202,7 @@ def _run_paced(g: LoopGlobals) -> int:
 
 @LOOP.entry
 def run_slice(globals_: int, until: int, budget: int) -> int:
-    """Executes events and returns why it stopped: `REACHED`, `WOKEN`, `DRAIN`, `BUDGET` or `POOL_EMPTY`.
+    """Execute events and return why it stopped: `REACHED`, `WOKEN`, `DRAIN`, `BUDGET` or `POOL_EMPTY`.
 
     `globals_`: the address of the globals; where there are workers each is called with its own. `until` (ps) and
     `budget` (events) count in virtual time only.
@@ -219,7 +219,7 @@ def run_slice(globals_: int, until: int, budget: int) -> int:
 def put_frames(
     globals_: int, index: int, port: int, times: int, sizes: int, count: int, frames: int, stored: int
 ) -> int:
-    """Puts `count` frames on a channel of kind `TO_INGRESS`; returns how many of them found a place in the pool.
+    """Put `count` frames on a channel of kind `TO_INGRESS`; return how many of them found a place in the pool.
 
     Addresses of int64s: `times` (ps, rising), `sizes` (bytes on the wire); `frames` has a row of `stored` bytes for
     each: what is stored of it, at most its size."""
@@ -246,7 +246,7 @@ def flush_switch(globals_: int, index: int) -> int:
 
 @LOOP.entry
 def cut_channel(globals_: int, index: int) -> int:
-    """Drops what is in flight on a channel, counted as cut; returns how many frames that were."""
+    """Drop what is in flight on a channel, counted as cut; return how many frames that were."""
     g = global_at(globals_, 0)
     count = channels.flush(g, index)
     channel_at(g.channels, index).cut += count

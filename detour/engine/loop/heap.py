@@ -53,7 +53,7 @@ _up, _down, _remove = make_heap(_entry, _moved, ways=4, total=True)
 
 @inner()
 def schedule(g: LoopGlobals, entity: int, time: int) -> None:
-    """Sets the entity's event to `time`; moves the one that it has."""
+    """Set the entity's event to `time`; move the one that it has."""
     who = entity_at(g.entities, entity)
     node = node_at(g.nodes, int64(who.node))
     who.stamp += 1
@@ -71,7 +71,7 @@ def schedule(g: LoopGlobals, entity: int, time: int) -> None:
 
 @inner()
 def cancel(g: LoopGlobals, entity: int) -> None:
-    """Removes the entity's event, if it has one."""
+    """Remove the entity's event, if it has one."""
     gone = entity_at(g.entities, entity)
     k = int64(gone.position)
     if k < 0:

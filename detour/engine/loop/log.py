@@ -18,7 +18,7 @@ _NO_DETAIL = int64(0)
 
 @inner()
 def _append(base: int, kind: int, index: int, detail: int, time: int, data: int, length: int, wire: int) -> int:
-    """Writes a record at `base` and returns its size."""
+    """Write a record at `base` and return its size."""
     size = _HEAD + ((length + 7) & ~7)
     head = up_at(base, 0)
     head.size = size
@@ -44,7 +44,7 @@ def log_upcall(g: LoopGlobals, kind: int, index: int, detail: int, data: int, le
 
 @inner()
 def log_capture(g: LoopGlobals, kind: int, port: int, slot: int) -> None:
-    """Captures a frame that a port received or sent (`UP_RECEIVED`, `UP_SENT`)."""
+    """Capture a frame that a port received or sent (`UP_RECEIVED`, `UP_SENT`)."""
     frame = slot_at(g.slots, slot)
     if g.taken_used + _HEAD + frame.length + 8 > g.taken_size:
         g.taken_drops += 1

@@ -50,7 +50,7 @@ def _put(g: LoopGlobals, receiver: int, channel: int, slot: int) -> bool:
 
 @inner()
 def post(g: LoopGlobals, receiver: int, channel: int, slot: int, arrival: int) -> None:
-    """Mails a frame that enters a channel to the worker that executes its other end."""
+    """Mail a frame that enters a channel to the worker that executes its other end."""
     slot_at(g.slots, slot).time = arrival
     if _put(g, receiver, channel, slot):
         g.used -= 1
@@ -60,7 +60,7 @@ def post(g: LoopGlobals, receiver: int, channel: int, slot: int, arrival: int) -
 
 @inner()
 def meet(g: LoopGlobals, next_time: int, other_time: int, events: int, stop: int) -> None:
-    """Says how far this worker is, and waits until all others have come to the end of the window as well."""
+    """Say how far this worker is, and wait until all others have come to the end of the window as well."""
     mine = progress(g, g.round, g.worker)
     mine.next_time = next_time
     mine.other_time = other_time
@@ -82,7 +82,7 @@ def meet(g: LoopGlobals, next_time: int, other_time: int, events: int, stop: int
 
 @inner()
 def share_slots(g: LoopGlobals) -> None:
-    """Gives free slots to a worker that has few. Where traffic goes one way they would all end at its destination."""
+    """Give free slots to a worker that has few. Where traffic goes one way they would all end at its destination."""
     if g.slots_own - g.used < g.slots_share:
         return
     for receiver in range(g.workers):
@@ -107,7 +107,7 @@ def _give_slots(g: LoopGlobals, receiver: int) -> None:
 
 @inner()
 def take_slots(g: LoopGlobals, first: int) -> None:
-    """Takes in what another worker has given."""
+    """Take in what another worker has given."""
     slot_at(g.slots, slot_at(g.slots, first).start).next = g.free
     g.free = first
     g.used -= _BATCH

@@ -94,7 +94,7 @@ class Memory:
         return self.globals.ctypes.data
 
     def divide(self, nodes_of: NodesOf | None, lookahead_ps: int, side: np.ndarray) -> None:
-        """Divides the entities into nodes, which nothing crosses in less than `lookahead_ps`; `None`: one node.
+        """Divide the entities into nodes, which nothing crosses in less than `lookahead_ps`; `None`: one node.
 
         `nodes_of` gives the node of every entity; it is asked again when entities were added. `side` (nodes,): which
         nodes take turns with each other (0 and 1), if there are two kinds."""
@@ -103,7 +103,7 @@ class Memory:
         self._settled = False
 
     def _settle(self) -> None:
-        """Gives every node its part of the heap, with the events that are pending."""
+        """Give every node its part of the heap, with the events that are pending."""
         count = self._count["entities"]
         entities, heap = self._tables["entities"][:count], self._tables["heap"]
         pending = np.flatnonzero(entities["position"] >= 0)
@@ -132,7 +132,7 @@ class Memory:
         self.settled += 1
 
     def _install(self, name: str, array: np.ndarray) -> None:
-        """Takes an array as the table `name`. The one before stays referenced until then."""
+        """Take an array as the table `name`. The one before stays referenced until then."""
         self._tables[name] = array
         self.globals[name] = array.ctypes.data
 
@@ -150,7 +150,7 @@ class Memory:
         self.reserve_phv(_PHV_BYTES)
 
     def _divide_pool(self, packets: int, lines: int) -> int:
-        """Gives every worker slots of its own, the first one `packets`, and as many PHVs; returns how many there are.
+        """Give every worker slots of its own, the first one `packets`, and as many PHVs; return how many there are.
 
         One more of each belongs to nobody: its PHV is scratch (`pool.scratch_phv`)."""
         first, own = 0, packets
@@ -174,7 +174,7 @@ class Memory:
             self.g[f"{name}_size"] = _LOG_BYTES
 
     def reserve_phv(self, size: int) -> None:
-        """Makes room for PHVs of `size` bytes, as many as slots and one more, which is scratch."""
+        """Make room for PHVs of `size` bytes, as many as slots and one more, which is scratch."""
         old_stride = int(self.g["phv_stride"])
         # An odd number of lines: with 16, the same part of every PHV would fall to the same few sets of a cache.
         stride = _aligned(size) | _LINE
@@ -226,7 +226,7 @@ class Memory:
         return self._tables[name][field][: self._count[name]].copy()
 
     def log(self, name: str) -> bytes:
-        """Takes the contents of the log `up` or `taken` and empties it."""
+        """Take the contents of the log `up` or `taken` and empty it."""
         used = int(self.g[f"{name}_used"])
         self.g[f"{name}_used"] = 0
         return self._tables[name][:used].tobytes()
@@ -247,7 +247,7 @@ class Memory:
         return int(self._port_map[switch * PORTS_PER_SWITCH + number])
 
     def set_port_index(self, switch: int, number: int, index: int) -> None:
-        """Enters a port."""
+        """Enter a port."""
         self._port_map[switch * PORTS_PER_SWITCH + number] = index
         row = self.row("switches", switch)
         row["numbers"] = max(row["numbers"], number + 1)

@@ -98,6 +98,6 @@ errno = _errno()
 
 
 def timer_slack_off() -> None:
-    """Lets the calling thread's sleeps end on time (Linux rounds them by 50 us otherwise)."""
+    """Let the calling thread's sleeps end on time (Linux rounds them by 50 us otherwise)."""
     set_timer_slack = 29
     ctypes.CDLL(None).prctl(set_timer_slack, ctypes.c_ulong(1), 0, 0, 0)

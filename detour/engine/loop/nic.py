@@ -66,7 +66,7 @@ def arrive(g: LoopGlobals, index: int, slot_index: int) -> None:
 
 @inner()
 def serve(g: LoopGlobals, index: int) -> None:
-    """Sends the host's next frame if its uplink is free, and looks after its timer."""
+    """Send the host's next frame if its uplink is free, and look after its timer."""
     nic = nic_at(g.nics, index)
     if g.now < nic.busy_until:
         if heap.pending_time(g, nic.entity) > nic.busy_until:

@@ -24,7 +24,7 @@ _AT_TIMES = 18
 
 @inner()
 def send(g: LoopGlobals, port_index: int) -> int:
-    """Tells the other end what is paused; returns when the port is free again."""
+    """Tell the other end what is paused; return when the port is free again."""
     port = port_at(g.ports, port_index)
     slot_index = pool.take(g)
     if slot_index < 0:

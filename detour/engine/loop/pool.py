@@ -52,7 +52,7 @@ def take(g: LoopGlobals) -> int:
 
 @inner(forceinline=True)
 def take_phv(g: LoopGlobals, index: int) -> None:
-    """Gives the packet a PHV; there are as many as slots. A free PHV holds the index of the next one.
+    """Give the packet a PHV; there are as many as slots. A free PHV holds the index of the next one.
     The one behind the last is scratch (`scratch_phv`)."""
     phv = g.phv_free
     if phv >= 0:
@@ -77,7 +77,7 @@ def give_back_phv(g: LoopGlobals, index: int) -> None:
 
 @inner()
 def give_back(g: LoopGlobals, index: int) -> None:
-    """Ends a packet."""
+    """End a packet."""
     if slot_at(g.slots, index).phv >= 0:
         give_back_phv(g, index)
     slot_at(g.slots, index).next = g.free
@@ -105,13 +105,13 @@ def scratch_phv(g: LoopGlobals) -> int:
 
 @inner(forceinline=True)
 def prefetch_slot(g: LoopGlobals, index: int) -> None:
-    """Asks the cache for a slot."""
+    """Ask the cache for a slot."""
     prefetch(g.slots + index * _SLOT_SIZE)
 
 
 @inner(forceinline=True)
 def prefetch_frame(g: LoopGlobals, index: int) -> None:
-    """Asks the cache for a frame's headers, where they are unless a switch made them longer or shorter."""
+    """Ask the cache for a frame's headers, where they are unless a switch made them longer or shorter."""
     start = g.slots + _room(index) + g.headroom
     prefetch_lines(start, _FRAME_BYTES)
 
@@ -167,7 +167,7 @@ def copy_packet(g: LoopGlobals, source: int, phv_size: int) -> int:
 
 @inner(forceinline=True)
 def point_at_payload(g: LoopGlobals, index: int) -> None:
-    """Tells the PHV where the part of the frame is that was not parsed."""
+    """Tell the PHV where the part of the frame is that was not parsed."""
     phv = phv_at(phv_address(g, index), 0)
     slot = slot_at(g.slots, index)
     phv.payload_ptr = g.slots + slot.start + phv.payload_offset
@@ -176,14 +176,14 @@ def point_at_payload(g: LoopGlobals, index: int) -> None:
 
 @inner()
 def clear_fixed(phv: int) -> None:
-    """Zeroes the fixed part of a PHV."""
+    """Zero the fixed part of a PHV."""
     for offset in range(0, 128, 8):
         store64(phv + offset, 0)
 
 
 @inner()
 def put_headers(g: LoopGlobals, index: int, headers: int, length: int, payload: int, payload_length: int) -> bool:
-    """Puts `length` bytes at address `headers` in front of the payload; False if the slot has no room for both.
+    """Put `length` bytes at address `headers` in front of the payload; False if the slot has no room for both.
 
     `payload` counts from the pool's first byte and lies in the slot.
     """

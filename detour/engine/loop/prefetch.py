@@ -243,7 +243,7 @@ def _prefetch_further(g: LoopGlobals, who: int, step: int, end: int) -> None:
 
 @inner()
 def prefetch_node(g: LoopGlobals, node: int, end: int) -> None:
-    """Asks for what the events of a node before `end` need."""
+    """Ask for what the events of a node before `end` need."""
     row = node_at(g.nodes, node)
     for step in range(6):
         for k in range(row.first, row.first + row.pending):

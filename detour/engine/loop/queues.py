@@ -47,7 +47,7 @@ def _stores(g: LoopGlobals, switch: SwitchRecord, queue: QueueRecord, slot: Slot
 
 @inner()
 def _trim(g: LoopGlobals, port: PortRecord, switch: SwitchRecord, slot_index: int) -> int:
-    """Cuts a packet that its queue has no room for, if the program wants that. Returns the queue that has room for what
+    """Cut a packet that its queue has no room for, if the program wants that. Return the queue that has room for what
     is left, -1: none, and the packet is whole."""
     slot, phv = slot_at(g.slots, slot_index), pool.phv_address(g, slot_index)
     std, whole = phv_at(phv, 0), slot.wire
@@ -82,7 +82,7 @@ def _drop(g: LoopGlobals, switch: SwitchRecord, queue: QueueRecord, slot_index: 
 
 @inner(forceinline=True)
 def enqueue(g: LoopGlobals, port_index: int, priority: int, slot_index: int) -> bool:
-    """Puts a packet into a queue; False if it is full (the packet is dropped and counted), unless what is left when it
+    """Put a packet into a queue; False if it is full (the packet is dropped and counted), unless what is left when it
     is trimmed finds room in another one."""
     port = port_at(g.ports, port_index)
     queue = queue_at(g.queues, port.queues + priority)
@@ -122,7 +122,7 @@ def _rank(g: LoopGlobals, switch: SwitchRecord, slot_index: int) -> int:
 
 @inner()
 def _insert_by_rank(g: LoopGlobals, switch: SwitchRecord, queue: QueueRecord, slot_index: int) -> None:
-    """Puts a packet in front of the first one of higher rank, which there is."""
+    """Put a packet in front of the first one of higher rank, which there is."""
     rank = _rank(g, switch, slot_index)
     before, behind = -1, queue.head
     while _rank(g, switch, behind) <= rank:
@@ -234,7 +234,7 @@ def next_ready(g: LoopGlobals, port_index: int) -> int:
 
 @inner(forceinline=True)
 def dequeue(g: LoopGlobals, port_index: int, priority: int) -> int:
-    """Takes the first packet out of a queue that has one."""
+    """Take the first packet out of a queue that has one."""
     port = port_at(g.ports, port_index)
     queue = queue_at(g.queues, port.queues + priority)
     slot_index = queue.head
@@ -257,7 +257,7 @@ def dequeue(g: LoopGlobals, port_index: int, priority: int) -> int:
 
 @inner()
 def flush(g: LoopGlobals, port_index: int) -> int:
-    """Drops everything that waits at a port and returns how many packets that were."""
+    """Drop everything that waits at a port and return how many packets that were."""
     port = port_at(g.ports, port_index)
     dropped = 0
     for priority in range(port.priorities):

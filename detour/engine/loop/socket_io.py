@@ -86,7 +86,7 @@ def wall_ns(g: LoopGlobals) -> int:
 
 @inner()
 def _try_send(g: LoopGlobals, io: IoRecord, slot: int) -> bool:
-    """Sends a frame and ends the packet; False if the socket does not take it now."""
+    """Send a frame and end the packet; False if the socket does not take it now."""
     frame = slot_at(g.slots, slot)
     data = g.slots + frame.start
     if io.family == IO_TAP:
@@ -109,7 +109,7 @@ def _try_send(g: LoopGlobals, io: IoRecord, slot: int) -> bool:
 
 @inner()
 def send_frame(g: LoopGlobals, index: int, slot: int) -> None:
-    """Sends a frame out of the fabric, or puts it behind those that wait already."""
+    """Send a frame out of the fabric, or put it behind those that wait already."""
     io = io_at(g.ios, index)
     if io.count == 0:
         if g.gathering != 0:
@@ -135,7 +135,7 @@ def send_frame(g: LoopGlobals, index: int, slot: int) -> None:
 
 @inner()
 def _send_waiting(g: LoopGlobals, io: IoRecord, now: int) -> int:
-    """Sends what waits for a socket until it takes no more, and drops what has waited too long; returns how often it
+    """Send what waits for a socket until it takes no more, and drop what has waited too long; return how often it
     tried."""
     tries = 0
     while io.count > 0:
@@ -156,7 +156,7 @@ def _send_waiting(g: LoopGlobals, io: IoRecord, now: int) -> int:
 
 @inner()
 def send_gathered(g: LoopGlobals) -> None:
-    """Sends the frames of a batch: what the kernel needs for one is in the cache for the next."""
+    """Send the frames of a batch: what the kernel needs for one is in the cache for the next."""
     g.gathering = 0
     while g.gathered != 0:
         io = io_at(g.ios, g.gathered - 1)
@@ -166,7 +166,7 @@ def send_gathered(g: LoopGlobals) -> None:
 
 @inner()
 def retry(g: LoopGlobals) -> None:
-    """Tries again to send what waits."""
+    """Try again to send what waits."""
     now = wall_ns(g)
     for index in range(g.ios_count):
         io = io_at(g.ios, index)
@@ -175,7 +175,7 @@ def retry(g: LoopGlobals) -> None:
 
 @inner()
 def _insert_vlan_tag(frame: SlotRecord, data: int, length: int, tag: int) -> int:
-    """Puts the VLAN tag back that the kernel keeps beside a frame; returns the frame's length."""
+    """Put the VLAN tag back that the kernel keeps beside a frame; return the frame's length."""
     if tag == 0 or length < 12:
         return length
     move_bytes(data - 4, data, 12)
@@ -249,7 +249,7 @@ def _too_long(io: IoRecord, data: int, length: int) -> bool:
 
 @inner()
 def hold(g: LoopGlobals, index: int, held: int) -> None:
-    """Does not look at a socket for a while (`held` 1), which would be readable all the time, or does again (0)."""
+    """Do not look at a socket for a while (`held` 1), which would be readable all the time, or do again (0)."""
     io = io_at(g.ios, index)
     g.held += held - io.held
     io.held = held
@@ -298,7 +298,7 @@ def has_frame(io: IoRecord) -> bool:
 
 @inner()
 def _take_error(g: LoopGlobals, io: IoRecord) -> None:
-    """Asks a socket with a ring for its error (its interface went down), which it has until somebody does."""
+    """Ask a socket with a ring for its error (its interface went down), which it has until somebody does."""
     store32(g.system + AT_COUNTER, 0)
     store32(g.system + AT_COUNTER + 4, 4)
     getsockopt(io.fd, _SOL_SOCKET, _SO_ERROR, g.system + AT_COUNTER, g.system + AT_COUNTER + 4)
@@ -309,7 +309,7 @@ def _take_error(g: LoopGlobals, io: IoRecord) -> None:
 
 @inner()
 def _receive_failed(g: LoopGlobals, io: IoRecord, error: int) -> None:
-    """Counts an error; a socket that keeps failing is no longer watched."""
+    """Count an error; a socket that keeps failing is no longer watched."""
     if error in (_EAGAIN, _EINTR):
         io.rx_failing = 0
         return
@@ -339,7 +339,7 @@ def ready_index(g: LoopGlobals, number: int) -> int:
 
 @inner()
 def sleep(g: LoopGlobals, duration_ns: int) -> None:
-    """Waits for something to read, at most that long (< 0: without end)."""
+    """Wait for something to read, at most that long (< 0: without end)."""
     polled = g.system + AT_POLLFD
     store32(polled, g.epoll)
     store32(polled + 4, _EPOLLIN)

@@ -118,13 +118,13 @@ def kick(g: LoopGlobals, index: int) -> None:
 
 @inner()
 def set_rate(g: LoopGlobals, index: int, rate_bps: int) -> None:
-    """Sets the rate of a channel."""
+    """Set the rate of a channel."""
     channel_at(g.channels, index).rate_bps = rate_bps
 
 
 @inner()
 def take_off_channel(g: LoopGlobals, index: int, frames: FrameTable, chain: Chain) -> None:
-    """Takes the frames of marked QPs off a channel."""
+    """Take the frames of marked QPs off a channel."""
     channel = channel_at(g.channels, index)
     slot, before, had = channel.head, int64(-1), channel.count
     for _ in range(had):
@@ -150,7 +150,7 @@ def take_off_channel(g: LoopGlobals, index: int, frames: FrameTable, chain: Chai
 
 @inner()
 def take_out_of_port(g: LoopGlobals, index: int, frames: FrameTable, chain: Chain) -> None:
-    """Takes them out of the queues of a port."""
+    """Take them out of the queues of a port."""
     port = port_at(g.ports, index)
     for priority in range(port.priorities):
         for _ in range(queue_at(g.queues, port.queues + priority).packets):
@@ -163,7 +163,7 @@ def take_out_of_port(g: LoopGlobals, index: int, frames: FrameTable, chain: Chai
 
 @inner()
 def put_back(g: LoopGlobals, frames: FrameTable, chain: Chain, elapsed: int) -> None:
-    """Puts all frames back, in the order in which they were taken, `elapsed` ps later."""
+    """Put all frames back, in the order in which they were taken, `elapsed` ps later."""
     while chain.count > 0:
         row = _take_first(frames.table, chain)
         slot, place, priority, left = row.slot, row.place, row.priority, row.left

@@ -87,7 +87,7 @@ def _enter_pipeline(g: LoopGlobals, switch: SwitchRecord, slot_index: int, laten
 
 @inner(forceinline=True)
 def run_ingress(g: LoopGlobals, switch_index: int, slot_index: int) -> int:
-    """Parses a packet whose PHV has its standard metadata, runs ingress, and does what that decided. Returns the port
+    """Parse a packet whose PHV has its standard metadata, run ingress, and do what that decided. Return the port
     that may send now, -1: none."""
     switch = switch_at(g.switches, switch_index)
     if switch.ready == 0:
@@ -167,7 +167,7 @@ def _digest(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index:
 
 @inner()
 def _start_over(g: LoopGlobals, switch: SwitchRecord, slot_index: int, fields: int, instance_type: int) -> None:
-    """Sends a packet to the parser again with the metadata of a field list and nothing else."""
+    """Send a packet to the parser again with the metadata of a field list and nothing else."""
     channel = channel_at(g.channels, switch.input_channel)
     if switch.piped == 0 and channel.count >= switch.input_limit:
         switch.input_drops += 1
@@ -189,7 +189,7 @@ def _start_over(g: LoopGlobals, switch: SwitchRecord, slot_index: int, fields: i
 
 @inner()
 def _reset_standard(g: LoopGlobals, slot_index: int) -> None:
-    """Zeroes the standard metadata of a clone; what was parsed and how long the packet is stays."""
+    """Zero the standard metadata of a clone; what was parsed and how long the packet is stays."""
     phv = pool.phv_address(g, slot_index)
     std = phv_at(phv, 0)
     length_register, ingress_length, payload_offset = std.length_register, std.ingress_length, std.payload_offset
@@ -202,7 +202,7 @@ def _reset_standard(g: LoopGlobals, slot_index: int) -> None:
 
 @inner()
 def _clone_ingress(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index: int) -> None:
-    """Clones the packet as it was when ingress began; only a field list of its metadata survives."""
+    """Clone the packet as it was when ingress began; only a field list of its metadata survives."""
     phv = pool.phv_address(g, slot_index)
     std = phv_at(phv, 0)
     block = replicate.find(switch.sessions, switch.replicas, _SESSIONS, std.clone_session - 1)
@@ -232,7 +232,7 @@ def _clone_ingress(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot
 
 @inner()
 def _multicast(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index: int, block: int) -> None:
-    """Enqueues a copy for each replica of a block (0: none); the packet itself becomes the last one."""
+    """Enqueue a copy for each replica of a block (0: none); the packet itself becomes the last one."""
     replicas = 0 if block == 0 else replicate.count(block)
     if replicas == 0:
         switch.empty_groups += block != 0
@@ -281,7 +281,7 @@ def _depth(g: LoopGlobals, switch: SwitchRecord, port_index: int, priority: int,
 
 @inner(forceinline=True)
 def _enqueue(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index: int, number: int) -> int:
-    """Puts a packet into the output queue of port `number`; the port's index, or -1 if it was dropped."""
+    """Put a packet into the output queue of port `number`; the port's index, or -1 if it was dropped."""
     index = switch.void_port
     if number < PORTS_PER_SWITCH:
         mapped = load32(g.port_map + 4 * (switch_index * PORTS_PER_SWITCH + number))
@@ -306,7 +306,7 @@ def _enqueue(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index
 
 @inner()
 def serve(g: LoopGlobals, port_index: int) -> None:
-    """Lets a port send the next packet if it is free, and sets its event for the one after that."""
+    """Let a port send the next packet if it is free, and set its event for the one after that."""
     port = port_at(g.ports, port_index)
     if g.now >= port.busy_until:
         if port.signal != 0:
@@ -319,7 +319,7 @@ def serve(g: LoopGlobals, port_index: int) -> None:
 
 @inner(forceinline=True)
 def _send_next(g: LoopGlobals, port: PortRecord, port_index: int) -> bool:
-    """Takes the next packet out of its queue and sends it. False: none may leave now, and the port's event is set."""
+    """Take the next packet out of its queue and send it. False: none may leave now, and the port's event is set."""
     priority = queues.choose(g, port_index)
     if priority < 0:
         ready = queues.next_ready(g, port_index)
@@ -393,7 +393,7 @@ def _parse_for_egress(g: LoopGlobals, switch: SwitchRecord, switch_index: int, s
 
 @inner(forceinline=True)
 def _put_headers(g: LoopGlobals, switch: SwitchRecord, slot_index: int, deparse: int) -> bool:
-    """Writes the headers; False: the packet is gone."""
+    """Write the headers; False: the packet is gone."""
     frame = slot_at(g.slots, slot_index)
     phv = pool.phv_address(g, slot_index)
     std = phv_at(phv, 0)
@@ -413,7 +413,7 @@ def _put_headers(g: LoopGlobals, switch: SwitchRecord, slot_index: int, deparse:
 
 @inner(forceinline=True)
 def _deparse(g: LoopGlobals, switch: SwitchRecord, slot_index: int) -> bool:
-    """Writes the headers; True if the packet is to be sent, False if it is gone or recirculates."""
+    """Write the headers; True if the packet is to be sent, False if it is gone or recirculates."""
     if not _put_headers(g, switch, slot_index, switch.deparse):
         return False
     frame = slot_at(g.slots, slot_index)
@@ -436,7 +436,7 @@ def _deparse(g: LoopGlobals, switch: SwitchRecord, slot_index: int) -> bool:
 
 @inner()
 def _clone_egress(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_index: int) -> None:
-    """Clones the packet with its headers as egress leaves them; the clones run egress themselves."""
+    """Clone the packet with its headers as egress leaves them; the clones run egress themselves."""
     phv = pool.phv_address(g, slot_index)
     std = phv_at(phv, 0)
     block = replicate.find(switch.sessions, switch.replicas, _SESSIONS, std.clone_session - 1)
@@ -466,7 +466,7 @@ def _clone_egress(g: LoopGlobals, switch: SwitchRecord, switch_index: int, slot_
 
 @inner()
 def wake_later(g: LoopGlobals, port_index: int) -> None:
-    """Sets a port's event as early as it may send. Egress clones go this way: a port must not serve itself."""
+    """Set a port's event as early as it may send. Egress clones go this way: a port must not serve itself."""
     port = port_at(g.ports, port_index)
     time = max(g.now, port.busy_until)
     if heap.pending_time(g, port.entity) > time:
@@ -475,7 +475,7 @@ def wake_later(g: LoopGlobals, port_index: int) -> None:
 
 @inner()
 def flush(g: LoopGlobals, switch_index: int) -> int:
-    """Drops what waits in a switch with a PHV of its program (which is about to change); returns how many."""
+    """Drop what waits in a switch with a PHV of its program (which is about to change); return how many."""
     switch = switch_at(g.switches, switch_index)
     dropped = channels.flush(g, switch.input_channel)
     for number in range(PORTS_PER_SWITCH):

@@ -101,7 +101,7 @@ def _leave(g: LoopGlobals, index: int, slot: int) -> None:
 
 @inner()
 def step(g: LoopGlobals, node: int) -> None:
-    """Executes a node's next event. It keeps its place in the heap until its entity moves or cancels it."""
+    """Execute a node's next event. It keeps its place in the heap until its entity moves or cancels it."""
     top = heap_at(g.heap, node_at(g.nodes, node).first)
     g.now = top.time
     g.events += 1

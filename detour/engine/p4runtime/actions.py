@@ -46,7 +46,7 @@ class ActionCodec:
         return tuple(values)  # type: ignore[arg-type]
 
     def encode(self, values: tuple[int, ...], into: p4r.Action) -> None:
-        """Fills in an action message."""
+        """Fill in an action message."""
         into.action_id = self.id
         for (id_, _, _), value in zip(self.params, values, strict=True):
             p = into.params.add()
@@ -84,7 +84,7 @@ class TableActions:
         return ref.key, ref.codec.decode(action.params)
 
     def encode(self, action: model.ActionIr, params: tuple[int, ...], into: p4r.Action) -> None:
-        """Fills in the message for an action as read back from the engine."""
+        """Fill in the message for an action as read back from the engine."""
         codec = self._by_name.get(action.name)
         if codec is not None:  # const entries may run an action that P4Info hides
             codec.encode(params, into)

@@ -106,7 +106,7 @@ class Arbiter:
     # -- updates
 
     async def update(self, session: StreamSession, update: p4r.MasterArbitrationUpdate, first: bool) -> None:
-        """Handles an update of a stream that belongs to this device; raises Refused to end the stream."""
+        """Handle an update of a stream that belongs to this device; raise Refused to end the stream."""
         size = _size(update.role, self._budgets.limits)
         name = _name(update.role)
         if not first and name != session.role_name:

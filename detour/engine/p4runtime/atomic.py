@@ -30,7 +30,7 @@ _OPPOSITE: dict[int, Any] = {INSERT: DELETE, MODIFY: MODIFY, DELETE: INSERT}
 
 
 def write_atomically(store: EntityStore, updates: Updates, ids: Ids = None) -> Outcomes:
-    """Carries out a batch as a whole; returns what became of each update."""
+    """Carry out a batch as a whole; return what became of each update."""
     ready: list[PendingUpdate] = []
     with HELD_OFF:
         store.translation.begin(partial(everything, store))
@@ -77,7 +77,7 @@ def _take_back(store: EntityStore, update: p4r.Update) -> None:
 
 
 def _check(store: EntityStore, update: p4r.Update) -> None:
-    """Refuses what could not be taken back exactly."""
+    """Refuse what could not be taken back exactly."""
     entity = update.entity
     kind = entity.WhichOneof("entity")
     if kind == "action_profile_member" and update.type == DELETE:

@@ -50,7 +50,7 @@ class Compiler:
         """those that a switch runs are had without compiling, however many others came since"""
 
     def compile(self, message: p4r.ForwardingPipelineConfig) -> Compiled:
-        """Checks and compiles; INVALID_ARGUMENT says what the engine cannot realise."""
+        """Check and compile; INVALID_ARGUMENT says what the engine cannot realise."""
         return self._begin(message).result()
 
     async def compiled(self, message: p4r.ForwardingPipelineConfig) -> Compiled:

@@ -40,7 +40,7 @@ class RoundRobin:
         self._running = False
 
     def ask(self, deliver: Callable[[], bool]) -> None:
-        """Calls `deliver` when it is due, and again for as long as it returns True (there is more)."""
+        """Call `deliver` when it is due, and again for as long as it returns True (there is more)."""
         self._waiting[deliver] = None
         if not self._running:
             self._running = True
@@ -117,7 +117,7 @@ class P4Device:
         return ids is None or id_ in ids
 
     async def exclusively(self, request: Callable[[], Awaitable[T]], *locks: asyncio.Lock) -> T:
-        """Awaits a request while nobody else has the locks (both, unless some are given). It runs in a task of its own:
+        """Await a request while nobody else has the locks (both, unless some are given). It runs in a task of its own:
         a client that goes away cancels its call, but what has begun is finished. What has not is never begun."""
         begun = False
 
@@ -154,7 +154,7 @@ class P4Device:
     # -- from the network's threads to the event loop
 
     def _post(self, kind: int, data: bytes, time_ps: int) -> None:
-        """Takes a digest of the list `kind`, or for -1 a packet-in. One wake-up for all that comes until the event loop
+        """Take a digest of the list `kind`, or for -1 a packet-in. One wake-up for all that comes until the event loop
         gets to it."""
         if not self._budgets.inbox.take(len(data) + _RECORD_BYTES):
             if not self.dropped:
@@ -179,7 +179,7 @@ class P4Device:
         return kind, data, time_ps
 
     def _deliver(self) -> bool:
-        """Hands on what came, for one quantum; True if there is more."""
+        """Hand on what came, for one quantum; True if there is more."""
         end = self._loop.time() + _QUANTUM_S
         while self._loop.time() < end:
             if not self._inbox:
@@ -224,7 +224,7 @@ class P4Device:
     # -- idle time-outs
 
     async def scan_idle(self) -> None:
-        """Notifies of entries that are idle for too long."""
+        """Notify of entries that are idle for too long."""
         live = self.pipelines.live
         if live is None or not any_ageing(live):
             return
@@ -241,7 +241,7 @@ class P4Device:
     # -- what a stream sends
 
     async def packet_out(self, session: StreamSession, packet: p4r.PacketOut) -> None:
-        """Sends a packet; raises Refused for a StreamError. A stream's packets keep their order: it waits."""
+        """Send a packet; raise Refused for a StreamError. A stream's packets keep their order: it waits."""
         self._require_primary(session)
         live = self.pipelines.live
         if live is None:
@@ -251,7 +251,7 @@ class P4Device:
         await self._work(lambda: self.target.packet_out(frame))
 
     def digest_ack(self, session: StreamSession, ack: p4r.DigestListAck) -> None:
-        """Notes an acknowledgement; raises Refused for a StreamError."""
+        """Note an acknowledgement; raise Refused for a StreamError."""
         self._require_primary(session)
         digester = self._current_digester()
         if digester is None or not digester.acknowledge(ack):

@@ -118,7 +118,7 @@ class Digester:
         self._deliver(message)
 
     def _room(self, stream: _Stream, size: int) -> bool:
-        """Takes bytes of the budget, if need be from the stream's oldest lists."""
+        """Take bytes of the budget, if need be from the stream's oldest lists."""
         while not self._budget.take(size):
             if not stream.sent:
                 return False
@@ -155,7 +155,7 @@ class Digester:
         return True
 
     def close(self) -> None:
-        """Stops timers and forgets everything."""
+        """Stop timers and forget everything."""
         for stream in self._streams.values():
             if stream.timer is not None:
                 stream.timer.cancel()

@@ -71,7 +71,7 @@ class Budget:
         self._lock = threading.Lock()
 
     def take(self, size: int) -> bool:
-        """Takes bytes; False, and nothing is taken, if there are not so many left."""
+        """Take bytes; False, and nothing is taken, if there are not so many left."""
         with self._lock:
             if self.held + size > self.limit:
                 return False
@@ -80,12 +80,12 @@ class Budget:
             return True
 
     def require(self, size: int) -> None:
-        """Takes bytes; RESOURCE_EXHAUSTED if there are not so many left."""
+        """Take bytes; RESOURCE_EXHAUSTED if there are not so many left."""
         if not self.take(size):
             raise Refused(Code.RESOURCE_EXHAUSTED, "too many requests wait for an answer; try again")
 
     def give(self, size: int) -> None:
-        """Gives bytes back."""
+        """Give bytes back."""
         with self._lock:
             self.held -= size
 
@@ -110,7 +110,7 @@ class Lane:
         self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     async def enter(self, size: int) -> None:
-        """Takes bytes, as soon as there are so many left; RESOURCE_EXHAUSTED if that takes too long."""
+        """Take bytes, as soon as there are so many left; RESOURCE_EXHAUSTED if that takes too long."""
         if not size:
             return
         if not self._queue and self._fits(size):
@@ -133,7 +133,7 @@ class Lane:
             raise
 
     def leave(self, size: int) -> None:
-        """Gives bytes back."""
+        """Give bytes back."""
         self.held -= size
         self._admit()
 

@@ -41,7 +41,7 @@ class FieldCodec:
         raise NotImplementedError
 
     def encode(self, m: p4r.FieldMatch, element: Any) -> None:
-        """Writes an element that is not wild."""
+        """Write an element that is not wild."""
         raise NotImplementedError
 
     def is_wild(self, element: Any) -> bool:
@@ -235,7 +235,7 @@ class MatchCodec:
         return tuple(f.normal(element) for f, element in zip(self.fields, key, strict=True))
 
     def encode(self, key: tuple[Any, ...], into: Any) -> None:
-        """Adds the fields that are not "don't care" to a repeated field `match`."""
+        """Add the fields that are not "don't care" to a repeated field `match`."""
         for field, element in zip(self.fields, key, strict=True):
             if not field.is_wild(element):
                 m = into.add()

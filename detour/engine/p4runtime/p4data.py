@@ -40,7 +40,7 @@ class Leaf:
         yield self
 
     def encode(self, values: Iterator[int], into: p4d.P4Data) -> None:
-        """Takes one unsigned integer of `bits` bits."""
+        """Take one unsigned integer of `bits` bits."""
         value = next(values)
         match self.form:
             case "bit":
@@ -88,7 +88,7 @@ class Members:
             yield from member.leaves()
 
     def encode(self, values: Iterator[int], into: p4d.P4Data) -> None:
-        """Takes one integer a leaf."""
+        """Take one integer a leaf."""
         target = into.struct if self.form == "struct" else into.tuple
         target.SetInParent()
         for member in self.members:

@@ -58,7 +58,7 @@ class HeaderCodec:
         return header.to_bytes(self.size, "big")
 
     def unpack(self, frame: bytes, into: p4r.PacketIn) -> bool:
-        """Fills in a packet-in; False when the frame is too short for the header, or nobody knows how long that is."""
+        """Fill in a packet-in; False when the frame is too short for the header, or nobody knows how long that is."""
         if self._unknown or len(frame) < self.size:
             return False
         header = int.from_bytes(frame[: self.size], "big")

@@ -70,7 +70,7 @@ class Pipelines:
         return pipeline.store
 
     def set(self, action: int, config: Compiled | None, cookie: int | None) -> None:
-        """Carries out a request that `check` has passed; `config` unless it is COMMIT."""
+        """Carry out a request that `check` has passed; `config` unless it is COMMIT."""
         if config is None:
             if self._saved is None:
                 raise Refused(Code.NOT_FOUND, "no config has been saved since the last commit")

@@ -156,7 +156,7 @@ class References:
         self._held: dict[Any, set[_Target]] = {}
 
     def guard(self, kind: int, entity: p4r.Entity, operation: _Operation) -> _Operation:
-        """Lets an operation happen only if no reference leads nowhere then. `entity`: with numbers."""
+        """Let an operation happen only if no reference leads nowhere then. `entity`: with numbers."""
         if not self._there:
             return operation
         entry, member = entity.table_entry, entity.action_profile_member

@@ -74,7 +74,7 @@ class Batch(Generic[M]):
     `keep`s it; everybody `close`s it."""
 
     def __init__(self, kind: type[M], field: str, data: bytes, budgets: Budgets) -> None:
-        """Takes what it needs of the budget for requests (RESOURCE_EXHAUSTED if there is too little left)."""
+        """Take what it needs of the budget for requests (RESOURCE_EXHAUSTED if there is too little left)."""
         self._kind, self._field, self._data, self._budgets = kind, field, data, budgets
         self.small = len(data) <= _SMALL
         """soon taken apart, and never in slices"""
@@ -87,7 +87,7 @@ class Batch(Generic[M]):
         self.head: M
 
     async def open(self, work: Work) -> None:
-        """Reads the head; INVALID_ARGUMENT if the message is none, RESOURCE_EXHAUSTED if its batch is too long."""
+        """Read the head; INVALID_ARGUMENT if the message is none, RESOURCE_EXHAUSTED if its batch is too long."""
         if self.small:
             self.head = parse(self._kind, self._data)
             return

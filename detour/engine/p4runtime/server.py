@@ -72,7 +72,7 @@ class P4RuntimeServer:
     # -- what others use
 
     def add_device(self, device_id: int, switch: int | None = None, pipelines: Pipelines | None = None) -> None:
-        """Serves switch `switch` of the network (default: the one with that number) as device `device_id`.
+        """Serve switch `switch` of the network (default: the one with that number) as device `device_id`.
         `pipelines`: of a switch that has been programmed already."""
         if device_id in self._switches:
             raise DetourError(f"P4Runtime: device {device_id} is already served")
@@ -85,7 +85,7 @@ class P4RuntimeServer:
             self._endpoint.run(self._open(device_id))
 
     def remove_device(self, device_id: int) -> None:
-        """Serves a switch no more and ends its streams."""
+        """Serve a switch no more and end its streams."""
         if self._switches.pop(device_id, None) is None:
             raise DetourError(f"P4Runtime: device {device_id} is not served")
         self._made.pop(device_id, None)
@@ -93,7 +93,7 @@ class P4RuntimeServer:
             self._endpoint.run(self._close(device_id))
 
     def exclusively(self, device_id: int, function: Callable[[], T]) -> T:
-        """Runs a function while no request is at a device, in another thread than gRPC's; for other servers of it."""
+        """Run a function while no request is at a device, in another thread than gRPC's; for other servers of it."""
         device = self._service.devices.get(device_id)
         if self._loop is None or device is None:
             return function()  # no requests come
@@ -121,7 +121,7 @@ class P4RuntimeServer:
         return self._endpoint.target
 
     def start(self) -> None:
-        """Binds, unless that has been done, and serves; DetourError if the address cannot be bound."""
+        """Bind, unless that has been done, and serve; DetourError if the address cannot be bound."""
         if self._pools:
             raise DetourError("P4Runtime: the server is already running")
         _give_back_large_blocks()
@@ -143,7 +143,7 @@ class P4RuntimeServer:
             raise failure[0]
 
     def stop(self) -> None:
-        """Ends all streams and calls, gives the address back. May be called twice."""
+        """End all streams and call, give the address back. May be called twice."""
         self._stops = True  # for a thread that has not come as far as its loop
         loop, stop = self._loop, self._stop
         if loop is not None and stop is not None:
@@ -210,7 +210,7 @@ class P4RuntimeServer:
         device.close()
 
     async def _scan_idle(self) -> None:
-        """Looks for idle entries; takes at most a tenth of the time."""
+        """Look for idle entries; take at most a tenth of the time."""
         pause = _IDLE_SCAN_S
         while True:
             await asyncio.sleep(pause)

@@ -73,17 +73,17 @@ class Service:
         return device
 
     def close(self) -> None:
-        """Compiles no more."""
+        """Compile no more."""
         self._compiler.close()
 
     def end_streams(self, reason: Refused, device: P4Device | None = None) -> None:
-        """Ends the streams of a device, or all streams."""
+        """End the streams of a device, or all streams."""
         for session in self._sessions:
             if device is None or session.device is device:
                 session.close(reason)
 
     def _authorise(self, request: Any) -> tuple[P4Device, RoleConfig]:
-        """Checks device, role and election id of a request that changes something, in the spec's order."""
+        """Check device, role and election id of a request that changes something, in the spec's order."""
         device = self.device(request.device_id)
         election = request.election_id if request.HasField("election_id") else None
         return device, device.arbiter.authorise(_role(request), election)
@@ -135,7 +135,7 @@ class Service:
             batch.close()
 
     async def _write_large(self, batch: Batch[p4r.WriteRequest], carry_out: BatchMethod, scope: snapshot.Scope) -> None:
-        """Reads go on meanwhile, from a copy of what the batch may change: it takes seconds."""
+        """Read go on meanwhile, from a copy of what the batch may change: it takes seconds."""
         device = self.device(batch.head.device_id)
         batch.keep()
         try:
@@ -304,7 +304,7 @@ async def _abort_batch(context: Any, message: str, batch: Batch[Any]) -> None:
 
 
 def register(service: Service, server: grpc.aio.Server) -> None:
-    """Lets a server answer for the service."""
+    """Let a server answer for the service."""
     handlers: dict[str, Any] = {
         "Write": grpc.stream_unary_rpc_method_handler(_guarded(service.Write)),
         "Read": grpc.stream_stream_rpc_method_handler(_guarded(service.Read)),
@@ -317,7 +317,7 @@ def register(service: Service, server: grpc.aio.Server) -> None:
 
 
 def _guarded(method: Callable[[Any], Awaitable[Any]]) -> RpcHandler:
-    """Ends a call with the status of its error. Only then, and from here: what aborts a call leaves its frames to the
+    """End a call with the status of its error. Only then, and from here: what aborts a call leaves its frames to the
     garbage collector, and those of the method have requests in them."""
 
     async def call(_: AsyncIterator[bytes], context: Any) -> Any:
@@ -346,7 +346,7 @@ def _unary(service: Service, method: Callable[[Any], Awaitable[Any]], kind: Any)
 
 
 def _count(service: Service, context: Any, size: int) -> None:
-    """Takes bytes of the budget for requests until the call has ended."""
+    """Take bytes of the budget for requests until the call has ended."""
     budget = service.budgets.requests
     budget.require(size)
     context.add_done_callback(lambda _: budget.give(size))

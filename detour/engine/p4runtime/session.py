@@ -37,7 +37,7 @@ class StreamSession:
         self._closed = asyncio.Event()
 
     def send(self, message: p4r.StreamMessageResponse | bytes, droppable: bool = True) -> None:
-        """Queues a message. From a client that does not read, droppable ones are kept back (and counted); one that
+        """Queue a message. From a client that does not read, droppable ones are kept back (and counted); one that
         must not be lost ends its stream."""
         if self._closed.is_set():
             return
@@ -55,7 +55,7 @@ class StreamSession:
         self._changed.set()
 
     def _take(self, size: int) -> bool:
-        """Counts a message; the bytes above `_OWN` are of the common budget."""
+        """Count a message; the bytes above `_OWN` are of the common budget."""
         if self._bytes + size > self.limits.stream:
             return False
         shared = max(self._bytes + size - _OWN, 0) - max(self._bytes - _OWN, 0)
@@ -86,11 +86,11 @@ class StreamSession:
         return data
 
     async def closed(self) -> None:
-        """Waits until no more messages will come."""
+        """Wait until no more messages will come."""
         await self._closed.wait()
 
     async def drained(self) -> None:
-        """Waits while much is unsent: a client that does not read is not listened to either."""
+        """Wait while much is unsent: a client that does not read is not listened to either."""
         await self._drained.wait()
 
     def close(self, reason: Refused | None = None) -> None:

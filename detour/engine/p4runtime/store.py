@@ -122,7 +122,7 @@ class EntityStore:
         return schema.find(self.tables, id_, "table")
 
     def run(self, function: Callable[[], T]) -> T:
-        """Runs a function on the state while no packet does."""
+        """Run a function on the state while no packet does."""
         return self.target.call(function) if self.live else function()
 
     def now_ps(self) -> int:

@@ -32,7 +32,7 @@ class Stream(StreamSession):
 
 
 async def serve(context: Any, find: FindDevice, sessions: set[Stream], budgets: Budgets, reception: Reception) -> None:
-    """Serves one stream until either side ends it. It is in `sessions` meanwhile. Messages come and go as bytes."""
+    """Serve one stream until either side ends it. It is in `sessions` meanwhile. Messages come and go as bytes."""
     session = Stream(context.peer(), budgets)
     sessions.add(session)
     reader = asyncio.ensure_future(_read(session, context, find, reception, budgets))
@@ -114,7 +114,7 @@ async def _handle(session: Stream, data: bytes, find: FindDevice) -> None:
 
 
 async def _refuse(session: Stream, error: p4r.StreamMessageResponse, data: bytes) -> None:
-    """Says so, and listens to the stream no more for as long as the message was large: who is refused and goes on
+    """Say so, and listen to the stream no more for as long as the message was large: who is refused and goes on
     would else keep the event loop busy with receiving."""
     session.send(error)
     await asyncio.sleep(len(data) / _REFUSED_BYTES_A_SECOND)

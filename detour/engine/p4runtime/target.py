@@ -59,7 +59,7 @@ class TargetSwitch:
         self.network, self.switch = network, switch
 
     def call(self, function: Callable[[], T]) -> T:
-        """Runs a function while no packet is processed."""
+        """Run a function while no packet is processed."""
         return self.network.call(function)
 
     def has_port(self, port: int) -> bool:
@@ -72,7 +72,7 @@ class TargetSwitch:
         return SwitchState(program, seed, self.network.tick_ps)
 
     def install(self, program: Program, state: SwitchState) -> None:
-        """Lets packets run the program on that state."""
+        """Let packets run the program on that state."""
         self.network.set_pipeline(self.switch, program, state)
 
     def listen(
@@ -83,7 +83,7 @@ class TargetSwitch:
         self.network.on_digest(self.switch, digest)
 
     def packet_out(self, frame: bytes) -> None:
-        """Injects a frame at the CPU port."""
+        """Inject a frame at the CPU port."""
         self.network.packet_out(self.switch, frame)
 
     def clear_replication(self) -> None:

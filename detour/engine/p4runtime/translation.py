@@ -139,7 +139,7 @@ class _Values:
         return value
 
     def sweep(self) -> int:
-        """Forgets what is not in use; returns how many. A snapshot keeps them."""
+        """Forget what is not in use; return how many. A snapshot keeps them."""
         used = self.pending.union(self.kind.explicit.values(), self.used or ())
         before, self._free, self.used = len(self._values), 1, None
         self._values = {number: value for number, value in self._values.items() if number in used}
@@ -147,7 +147,7 @@ class _Values:
         return before - len(self._values)
 
     def inherit(self, other: _Values) -> None:
-        """Takes over what another store has allocated, as far as it is free here."""
+        """Take over what another store has allocated, as far as it is free here."""
         for number, value in other._values.items():
             if not (value in self._numbers or number in self._values or number >> self.kind.bits):
                 self._note(value, number)

@@ -36,7 +36,7 @@ class Updates(Protocol):
 
 
 def write(store: EntityStore, updates: Updates, ids: Ids = None) -> Outcomes:
-    """Carries out a batch as CONTINUE_ON_ERROR wants it; returns what became of each update."""
+    """Carry out a batch as CONTINUE_ON_ERROR wants it; return what became of each update."""
     errors = Outcomes(len(updates))
     each = enumerate(updates)
     with HELD_OFF:
@@ -62,7 +62,7 @@ def _carry_out(ready: list[tuple[int, PendingUpdate]], errors: Outcomes) -> None
 
 
 def prepare(store: EntityStore, update: p4r.Update, ids: Ids) -> PendingUpdate:
-    """Checks one update and returns what carries it out."""
+    """Check one update and return what carries it out."""
     kind = update.type
     if kind not in _KINDS:
         raise invalid(f"update type {kind} is not one of INSERT, MODIFY, DELETE")

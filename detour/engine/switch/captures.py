@@ -47,7 +47,7 @@ class InterfaceCapture(Capture):
                     self._files.make(path, pcap.header())
 
     def open_port(self, port: int) -> None:
-        """Notes which port the loop means; files are there already."""
+        """Note which port the loop means; files are there already."""
         self._ports[port] = int(self._name_of(port).rpartition("-")[2])
 
     def _collect(self, chunk: bytes) -> None:
@@ -95,7 +95,7 @@ class Files:
             self._log.error("%s; the rest is left out", error)
 
     def start(self, wait_s: int) -> None:
-        """Begins to play after some seconds."""
+        """Begin to play after some seconds."""
         self._thread = threading.Thread(target=self._play, args=(wait_s,), name="files", daemon=True)
         self._thread.start()
 
@@ -123,7 +123,7 @@ class Files:
         return ((frame.time_ns, port, frame.data) for frame in pcap.read(Path(f"{name}_in.pcap")))
 
     def _settle(self) -> bool:
-        """Waits until no packet is on its way; False if playing is to end."""
+        """Wait until no packet is on its way; False if playing is to end."""
         while self._network.loop_stats()["used"]:
             if self._stopping.wait(_PAUSE_S):
                 return False

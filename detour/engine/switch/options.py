@@ -238,7 +238,7 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def parse(arguments: Sequence[str]) -> SwitchOptions | str:
-    """Understands a command line. A string is to be printed instead: help or a version. `DetourError` if wrong."""
+    """Understand a command line. A string is to be printed instead: help or a version. `DetourError` if wrong."""
     before, after = split(arguments)
     common = _known(_common_parser(), before, _target_parser(), "before -- (it belongs after it)")
     target = _known(_target_parser(), after, _common_parser(), "after -- (it belongs before it)")
@@ -278,7 +278,7 @@ def parse(arguments: Sequence[str]) -> SwitchOptions | str:
 
 
 def _known(parser: _Parser, arguments: list[str], other: _Parser, where: str) -> argparse.Namespace:
-    """Parses; an option that belongs to the `other` part of the command line is said to belong `where`."""
+    """Parse; an option that belongs to the `other` part of the command line is said to belong `where`."""
     options, unknown = parser.parse_known_args(arguments)
     if not unknown:
         return options

@@ -39,7 +39,7 @@ class PacketLog:
             self._lost = 0
 
     def stop(self) -> None:
-        """Writes what there is, and logs no more packets."""
+        """Write what there is, and log no more packets."""
         with self._lock:
             if self._recorder is None:
                 return
@@ -49,7 +49,7 @@ class PacketLog:
             self._recorder = None
 
     def drain(self) -> None:
-        """Writes what packets have done since the last call."""
+        """Write what packets have done since the last call."""
         with self._lock:
             recorder = self._recorder
             if recorder is None:

@@ -39,7 +39,7 @@ _PATIENCE_S = 0.05
 
 
 def run(options: SwitchOptions) -> NoReturn:
-    """Runs a switch until a signal ends it, and the process with it (exit code 0). `DetourError` if it cannot be
+    """Run a switch until a signal ends it, and the process with it (exit code 0). `DetourError` if it cannot be
     started."""
     # Two sockets and a ring for each interface, and two captures.
     descriptors.require(descriptors.PROCESS + 5 * len(options.interfaces), "detour switch")
@@ -133,12 +133,12 @@ def _say(text: str) -> None:
 
 
 def _ended(seconds: float) -> bool:
-    """Waits for a signal, but not longer than that."""
+    """Wait for a signal, but not longer than that."""
     return signal.sigtimedwait(_SIGNALS, seconds) is not None
 
 
 def _end(parts: _Parts) -> NoReturn:
-    """Ends the process, whatever other threads do: the system takes back all but files. Python would take a second."""
+    """End the process, whatever other threads do: the system takes back all but files. Python would take a second."""
     if parts.endpoint is not None:
         parts.endpoint.abandon()
     logging.disable()  # what else runs may fail now
@@ -163,11 +163,11 @@ class _Task:
             self._error = error
 
     def finished(self, seconds: float) -> bool:
-        """Waits for the end of the function, but not longer than that."""
+        """Wait for the end of the function, but not longer than that."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def result(self) -> None:
-        """Raises what the function raised."""
+        """Raise what the function raised."""
         if self._error is not None:
             raise self._error

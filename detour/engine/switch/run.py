@@ -95,7 +95,7 @@ class StandaloneSwitch:
         )
 
     def start(self) -> None:
-        """Attaches, programs, serves. `DetourError` if anything of that cannot be done; then all is given back."""
+        """Attach, programs, serve. `DetourError` if anything of that cannot be done; then all is given back."""
         try:
             self._start()
         except BaseException:
@@ -149,7 +149,7 @@ class StandaloneSwitch:
         self.complete()
 
     def stop_serving(self) -> None:
-        """Ends all connections, after the requests that have begun, which may take seconds."""
+        """End all connections, after the requests that have begun, which may take seconds."""
         if self._thrift is not None:
             self._thrift.stop()
         self.server.stop()
@@ -166,7 +166,7 @@ class StandaloneSwitch:
         self._coverage.close()
 
     def run(self, ended: Callable[[float], bool]) -> None:
-        """Writes the log until `ended(seconds)`, which waits at most that long, says that it is over."""
+        """Write the log until `ended(seconds)`, which waits at most that long, say that it is over."""
         while not ended(_LOG_POLL_S if self.network.ring or self.network.packet_log else _IDLE_S):
             self.network.check()
             self._drain_log()

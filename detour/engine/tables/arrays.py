@@ -86,7 +86,7 @@ class MeterArray(_Copied):
         self.rows: NDArray[np.uint64] = np.zeros((size, METER_WORDS), dtype=np.uint64)
 
     def configure(self, index: int, config: MeterRates | None) -> None:
-        """Sets the rates, or with None goes back to the state in which every packet is green."""
+        """Set the rates, or with None goes back to the state in which every packet is green."""
         row = self.rows[_check(self.name, index, self.size)]
         if config is None:
             row[:] = 0
@@ -116,7 +116,7 @@ class MeterArray(_Copied):
         return MeterRates(round(committed / seconds, 6), cburst, round(peak / seconds, 6), pburst)
 
     def resize(self, size: int) -> None:
-        """Grows (direct meters follow their table)."""
+        """Grow (direct meters follow their table)."""
         rows = np.zeros((size, METER_WORDS), dtype=np.uint64)
         rows[: len(self.rows)] = self.rows
         self.rows, self.size = rows, size
@@ -141,7 +141,7 @@ class RegisterArray(_Copied):
         return int.from_bytes(self.memory[at : at + self.item].tobytes(), "little")
 
     def write(self, index: int, value: int) -> None:
-        """Sets the value, cut to the register's width."""
+        """Set the value, cut to the register's width."""
         at = _check(self.name, index, self.size) * self.item
         data = (value & ((1 << self.bits) - 1)).to_bytes(self.item, "little")
         self.memory[at : at + self.item] = np.frombuffer(data, dtype=np.uint8)

@@ -84,14 +84,14 @@ class HashGroup:
         return self.array.ctypes.data
 
     def _admit(self, h: int) -> None:
-        """Lets the filter, if there is one, pass keys with that hash."""
+        """Let the filter, if there is one, pass keys with that hash."""
         if not self.filtered:
             return
         at = self.filter_mask - ((h >> FILTER_WORD_SHIFT) & self.filter_mask)
         self.filter[at] |= np.uint64(1 << (h >> FILTER_BIT_SHIFT))
 
     def _admit_all(self, hashes: NDArray[np.uint64]) -> None:
-        """Makes the filter, if there is one, anew, for the keys with these hashes."""
+        """Make the filter, if there is one, anew, for the keys with these hashes."""
         self.removed = 0
         if not self.filtered:
             return
@@ -116,7 +116,7 @@ class HashGroup:
             at = (at + 1) & mask
 
     def put(self, key: PackedKey, value: int) -> bool:
-        """Sets the value of a key. True when the table moved and its address must be published again."""
+        """Set the value of a key. True when the table moved and its address must be published again."""
         h = hash_key(key)
         flat, at = self.flat, self._slot(key, h)
         new = not flat[at]
@@ -133,7 +133,7 @@ class HashGroup:
         return False
 
     def remove(self, key: PackedKey) -> None:
-        """Forgets a key that is there; slots behind it that probed past it move back."""
+        """Forget a key that is there; slots behind it that probed past it move back."""
         flat, stride, mask = self.flat, self.stride, self.mask
         hole = self._slot(key, hash_key(key)) // stride
         at = hole

@@ -40,7 +40,7 @@ class ExactIndex:
         self._sw[self._slot + slots.ENTRY_COUNT] = self._group.count
 
     def add(self, match: Match, rank: int, row: int) -> None:
-        """Makes the key lead to that record."""
+        """Make the key lead to that record."""
         self._group.put(match.key, row)
         self._publish()
 
@@ -133,7 +133,7 @@ class PrefixIndex:
         self._order = _Order(sw, slot, layout.words)
 
     def add(self, match: Match, rank: int, row: int) -> None:
-        """Makes packets that match find that record."""
+        """Make packets that match find that record."""
         group = self._groups.get(match.mask)
         if group is None:
             group = self._groups[match.mask] = _Prefixes(match.mask)
@@ -160,7 +160,7 @@ class RankedIndex:
         self._row = struct.Struct(f"={row}Q")
 
     def add(self, match: Match, rank: int, row: int) -> None:
-        """Makes packets that match find that record, unless they find a higher rank."""
+        """Make packets that match find that record, unless they find a higher rank."""
         limits = self._limits(match) if match.bounds else ()
         words = self._row.pack(row, rank, *match.key, *match.mask, *limits)
         self._blocks.put(self._code(match), rank, words)

@@ -131,7 +131,7 @@ class MatchTable:
     # -- entries
 
     def insert(self, key: tuple[Any, ...], action: EntryTarget, params: tuple[int, ...] = (), priority: int = 0) -> int:
-        """Adds an entry and returns its handle. Raises EntryExists, TableFull or, for what does not fit the table,
+        """Add an entry and return its handle. Raises EntryExists, TableFull or, for what does not fit the table,
         TableError."""
         self._check_mutable()
         if not self._prioritised:
@@ -151,7 +151,7 @@ class MatchTable:
         return handle
 
     def check_new(self, key: tuple[Any, ...], priority: int = 0) -> None:
-        """Raises what `insert` would raise because of the key."""
+        """Raise what `insert` would raise because of the key."""
         self._check_mutable()
         self._new_match(key, priority if self._prioritised else 0)
 
@@ -166,7 +166,7 @@ class MatchTable:
         return match
 
     def modify(self, handle: int, action: EntryTarget, params: tuple[int, ...] = ()) -> None:
-        """Gives an entry another action; counters and meters stay."""
+        """Give an entry another action; counters and meters stay."""
         self._check_mutable()
         self._match(handle)
         words = self._encode(action, params)
@@ -198,7 +198,7 @@ class MatchTable:
         return Entry(handle, self._codec.decode(match), self._priority(rank), action, params, target)
 
     def keep_key(self, handle: int, key: tuple[Any, ...]) -> None:
-        """Keeps the key of an entry as it was written, with bits beyond an LPM prefix: BMv2 shows them."""
+        """Keep the key of an entry as it was written, with bits beyond an LPM prefix: BMv2 shows them."""
         if key != self._codec.decode(self._match(handle)[0]):
             self._given[handle] = key
 
@@ -218,7 +218,7 @@ class MatchTable:
         return self._handles.released(handle)
 
     def clear(self) -> None:
-        """Removes all entries; const entries stay."""
+        """Remove all entries; const entries stay."""
         if self.immutable:
             return
         self.changes += 1
@@ -246,7 +246,7 @@ class MatchTable:
     # -- default entry
 
     def set_default(self, action: EntryTarget, params: tuple[int, ...] = ()) -> None:
-        """Sets the default action, unless the program says that it is const."""
+        """Set the default action, unless the program says that it is const."""
         if self.spec.default_const:
             raise TableError(f"{self.name}: its default entry is const")
         self._write_default(action, params)
@@ -304,7 +304,7 @@ class MatchTable:
         self._metered(handle).configure(handle + 1, config)
 
     def set_all_meters(self, config: MeterRates | None) -> None:
-        """Sets the rates of all direct meters, those of entries yet to come as well."""
+        """Set the rates of all direct meters, those of entries yet to come as well."""
         meter = self._direct_meter()
         for handle in self._matches:
             meter.configure(handle + 1, config)
@@ -368,7 +368,7 @@ class MatchTable:
         return None, (), MemberRef(self.profile.member_id(word))
 
     def _refer(self, word: int, count: int) -> None:
-        """Keeps the action profile's use counts."""
+        """Keep the action profile's use counts."""
         if self.profile is None or word == slots.NO_ACTION_ID:
             return
         if word & slots.GROUP_FLAG:

@@ -80,7 +80,7 @@ class ActionProfile:
         self._write(self.member_row(member), self._arguments.encode(action, params))
 
     def delete_member(self, member: int) -> None:
-        """Removes a member that no group and no entry uses."""
+        """Remove a member that no group and no entry uses."""
         row = self.member_row(member)
         if self._users[row]:
             raise TableError(f"{self.name}: member {member} is in use")
@@ -102,7 +102,7 @@ class ActionProfile:
         return iter(self._member_rows)
 
     def add_group(self, group: int, members: Iterable[GroupMember] = (), max_size: int = 0) -> None:
-        """Creates a group; `max_size` 0 = no limit."""
+        """Create a group; `max_size` 0 = no limit."""
         if self.spec.selector is None:
             raise TableError(f"{self.name}: an action profile without selector has no groups")
         if group in self._group_of:
@@ -119,7 +119,7 @@ class ActionProfile:
         self._assign(g, self._checked(group, members, g.max_size))
 
     def delete_group(self, group: int) -> None:
-        """Removes a group that no entry uses."""
+        """Remove a group that no entry uses."""
         g = self._group(group)
         if self._group_users[g.row]:
             raise TableError(f"{self.name}: group {group} is in use")
@@ -176,7 +176,7 @@ class ActionProfile:
         return rows + (len(self._member_rows) + len(self._group_of)) * _SNAPSHOT_BYTES
 
     def set_port_state(self, port: int, up: bool) -> None:
-        """Tells that a port went up or down; members that watch it are skipped while it is down."""
+        """Tell that a port went up or down; members that watch it are skipped while it is down."""
         before = port in self._down
         (self._down.discard if up else self._down.add)(port)
         if before != (not up):
@@ -193,7 +193,7 @@ class ActionProfile:
         self._group_users[row] += count
 
     def clear(self) -> None:
-        """Removes all groups and members, used or not (the caller has cleared the tables)."""
+        """Remove all groups and members, used or not (the caller has cleared the tables)."""
         for g in list(self._group_of.values()):
             self._assign(g, ())
         self._group_of.clear()
@@ -229,7 +229,7 @@ class ActionProfile:
         self._publish(g)
 
     def _publish(self, g: _Group) -> None:
-        """Writes the list of a group's live members and the group's row."""
+        """Write the list of a group's live members and the group's row."""
         live = [m for m in g.members if m.watch_port is None or m.watch_port not in self._down]
         rows = sorted((self._member_rows[m.member], m.weight) for m in live)
         slots = [row for row, weight in rows for _ in range(weight)]
@@ -240,7 +240,7 @@ class ActionProfile:
         self._groups.flat[2 * g.row + 1] = len(slots)
 
     def _allocate(self, g: _Group, count: int) -> None:
-        """Gives the group room for `count` members: a power of two, taken from lists given back before."""
+        """Give the group room for `count` members: a power of two, taken from lists given back before."""
         need = 1 << (count - 1).bit_length() if count else 0
         if need == g.capacity:
             return

@@ -45,11 +45,11 @@ class Rows:
         return copy
 
     def write(self, at: int, words: Sequence[int]) -> None:
-        """Writes words from word `at` of the whole array on."""
+        """Write words from word `at` of the whole array on."""
         _packer(len(words)).pack_into(self._bytes, 8 * at, *words)
 
     def reserve(self, rows: int) -> None:
-        """Makes room for `rows` rows; grows by doubling, new rows are zero."""
+        """Make room for `rows` rows; grow by doubling, new rows are zero."""
         have = self.rows
         if rows > have:
             array = np.zeros((max(rows, 2 * have), self.stride), dtype=np.uint64)

@@ -122,7 +122,7 @@ class Block:
         return int(self.rows[:, 1].max())
 
     def cover(self, column: int, code: bytes) -> None:
-        """Lets a column match what an entry with that code matches as well. Without NumPy, whose calls take longer."""
+        """Let a column match what an entry with that code matches as well. Without NumPy, whose calls take longer."""
         flat, words = self._flat, self._words
         at, bit = BLOCK_HEAD + column // WORD_BITS, 1 << column % WORD_BITS
         for nibble in self._taken:
@@ -131,7 +131,7 @@ class Block:
             at += NIBBLE * words
 
     def clear(self, column: int) -> None:
-        """Lets a column match nothing."""
+        """Let a column match nothing."""
         self._matrix[:, :, column // WORD_BITS] &= ~np.uint64(1 << column % WORD_BITS)
         self.rows[column, 1] = 0
 
@@ -141,7 +141,7 @@ class Block:
         self.free.append(column)
 
     def fill(self, columns: list[int], sets: Sets) -> None:
-        """Lets the columns match these sets of values, one for each nibble of a code."""
+        """Let the columns match these sets of values, one for each nibble of a code."""
         matches = (sets[:, self._taken, None] >> np.arange(NIBBLE, dtype=np.uint16) & 1).astype(np.uint64)
         words, bits = np.divmod(columns, WORD_BITS)
         matches <<= bits.astype(np.uint64)[:, None, None]
@@ -149,7 +149,7 @@ class Block:
             self._matrix[: len(self._taken), :, word] |= np.bitwise_or.reduce(matches[words == word])
 
     def arrange(self, columns: list[int], sets: Sets) -> None:
-        """Takes the nibbles into the matrix that tell the columns apart best, which are all that there are, in order:
+        """Take the nibbles into the matrix that tell the columns apart best, which are all that there are, in order:
         each nibble is the one with the fewest columns left when a packet that matches some column has met those before,
         as long as that makes a difference. This is tried with samples of neighbours."""
         run = self._run
@@ -187,7 +187,7 @@ class _Leaf(Block):
         self.column = 0
 
     def put(self, entry: bytes, code: bytes, row: bytes) -> None:
-        """Adds an entry; there must be room."""
+        """Add an entry; there must be room."""
         column = self.entries[entry] = self.free.pop()
         self._bytes[column * len(row) : (column + 1) * len(row)] = row
         self.cover(column, code)
@@ -195,7 +195,7 @@ class _Leaf(Block):
             self._refill(*self._ordered())
 
     def split(self) -> tuple[bytes, _Leaf]:
-        """Moves the entries behind the most significant difference to a new leaf; returns the first of them too."""
+        """Move the entries behind the most significant difference to a new leaf; return the first of them too."""
         ordered, rows = self._ordered()
         codes = _codes(ordered)
         differ = (codes[_LEAST:-_LEAST] != codes[_LEAST - 1 : -_LEAST - 1]).argmax(axis=1)
@@ -212,7 +212,7 @@ class _Leaf(Block):
         return ordered, self.rows[[self.entries[entry] for entry in ordered]]
 
     def _refill(self, entries: list[bytes], rows: NDArray[np.uint64]) -> None:
-        """Puts these entries, in order, into its first columns."""
+        """Put these entries, in order, into its first columns."""
         count = len(entries)
         self.entries = dict(zip(entries, range(count), strict=True))
         self.free = list(range(LEAF_COLUMNS - 1, count - 1, -1))
@@ -243,7 +243,7 @@ class Blocks:
         self._summaries: list[Block] = []
 
     def put(self, code: bytes, rank: int, row: bytes) -> None:
-        """Adds an entry. `row`: what is compared in full, see `slots`."""
+        """Add an entry. `row`: what is compared in full, see `slots`."""
         entry = code + rank.to_bytes(_RANK_BYTES, "big")
         if not self._leaves:
             self._insert(0, b"", _Leaf(self._places, self._row))
@@ -258,7 +258,7 @@ class Blocks:
             self._rank(leaf, rank)
 
     def take(self, code: bytes, rank: int) -> None:
-        """Removes an entry that is there."""
+        """Remove an entry that is there."""
         entry = code + rank.to_bytes(_RANK_BYTES, "big")
         at = self._at(entry)
         leaf = self._leaves[at]
@@ -276,7 +276,7 @@ class Blocks:
         return bisect.bisect_right(self._starts, entry) - 1
 
     def _drop(self, at: int) -> None:
-        """Removes a leaf; the entries that it still has go to its neighbours."""
+        """Remove a leaf; the entries that it still has go to its neighbours."""
         leaf = self._leaves.pop(at)
         del self._starts[at]
         if at == 0 and self._leaves:
@@ -316,7 +316,7 @@ class Blocks:
             self._describe(each, summary)
 
     def _describe(self, leaf: _Leaf, summary: Block) -> None:
-        """Says in a leaf's column what it is. Where columns have changed as often as there are some, the summary's
+        """Say in a leaf's column what it is. Where columns have changed as often as there are some, the summary's
         nibbles are chosen anew."""
         summary.clear(leaf.column)
         summary.rows[leaf.column] = leaf.address, 0, leaf.array[0], 0
@@ -331,7 +331,7 @@ class Blocks:
         summary.arrange([member.column for member in members], np.array([member.union() for member in members]))
 
     def _rank(self, leaf: _Leaf, top: int) -> None:
-        """Tells whoever has the leaf what its highest rank is."""
+        """Tell whoever has the leaf what its highest rank is."""
         summary = leaf.summary
         if summary is None:
             self._ranked(leaf, top)

@@ -56,7 +56,7 @@ class _Copies:
         """what the parser said last: an ingress clone is parsed once more"""
 
     def reserve(self, kind: int) -> None:
-        """Gives a copy its number, which has it from when it is made."""
+        """Give a copy its number, which has it from when it is made."""
         self.reserved.setdefault(kind, []).append(next(self.numbers))
 
     def at_egress(self, kind: int) -> int:
@@ -245,7 +245,7 @@ class PacketLines:
         copies.current = original
 
     def _pipeline(self, run: Execution, name: str) -> Iterator[LogLine]:
-        """Goes the packet's way from node to node, since statements between tables leave no record of their own."""
+        """Go the packet's way from node to node, since statements between tables leave no record of their own."""
         yield _debug(f"Pipeline '{name}': start")
         pipeline, steps = self._model.pipelines[name], deque(self._reader.steps(run))
         node = pipeline.init
@@ -418,7 +418,7 @@ _VALIDITY = ("setValid", "setInvalid")
 
 
 def _taken(waiting: list[RecordedEvent], kind: str, parameters: Json) -> RecordedEvent | None:
-    """Takes the event of an operation of the parser, if it was come to."""
+    """Take the event of an operation of the parser, if it was come to."""
 
     def fits(event: RecordedEvent) -> bool:
         by = event.facts.get("by") if event.kind == "assign" else None
@@ -449,7 +449,7 @@ def _next_node(table: TableIr, action: ActionIr | None, hit: bool) -> str | None
 
 
 def _events_of(action: ActionIr, steps: deque[RecordedEvent]) -> list[Event]:
-    """Takes the events of an action that has begun."""
+    """Take the events of an action that has begun."""
     places = [_source_in(each) for each in action.json["primitives"]]
     events = []
     while steps and steps[0].kind not in _NODES and (steps[0].source is None or steps[0].source in places):

@@ -103,7 +103,7 @@ class TreeBuilder:
         self._open: dict[tuple[int, int], _Open] = {}
 
     def add(self, executions: Iterable[Execution]) -> None:
-        """Puts executions into the trees that they belong to."""
+        """Put executions into the trees that they belong to."""
         for execution in executions:
             getattr(self, f"_{execution.function}")(execution)
 
@@ -150,7 +150,7 @@ class TreeBuilder:
             opened.waiting.append(_Waiting(phv.TYPE_NORMAL, trace, depth=opened.depth))
 
     def _clone(self, opened: _Open, trace: TraceTree, run: Execution, where: str, kind: int) -> TraceTree:
-        """Forks off clones, if there are any; the trace in which the original goes on."""
+        """Fork off clones, if there are any; the trace in which the original goes on."""
         if not run.after("clone_session"):
             return trace
         original = Branch("original", 1.0, TraceTree())
@@ -221,7 +221,7 @@ class TreeBuilder:
         return branch.trace
 
     def finish(self, why: str | None = None) -> None:
-        """Says of packets that never came to an egress that they were dropped. When nothing is under way any more."""
+        """Say of packets that never came to an egress that they were dropped. When nothing is under way any more."""
         for opened in self._open.values():
             for waiting in opened.waiting:
                 if waiting.fork is None:

@@ -116,7 +116,7 @@ EVERYTHING = Filter("")
 
 
 def parse_filter(text: str, address_of: AddressOf = lambda name: None) -> Filter:
-    """Reads a filter. `address_of`: for names of hosts. Raises FilterError if it does not parse; the message shows
+    """Read a filter. `address_of`: for names of hosts. Raises FilterError if it does not parse; the message shows
     where."""
     return Filter(text, _Parser(text, address_of).whole())
 

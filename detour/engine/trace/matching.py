@@ -98,7 +98,7 @@ def _ipv6(key: int, at: int, end: int) -> None:
 
 @inner()
 def _read_key(key: int, std: int, packet: int, length: int) -> None:
-    """Fills the words of the key from a frame."""
+    """Fill the words of the key from a frame."""
     for word in range(KEY_WORDS):
         store64(key + 8 * word, 0)
     store64(key + 8 * Key.INGRESS_PORT, load32(std + phv.INGRESS_PORT))

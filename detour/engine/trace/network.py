@@ -47,12 +47,12 @@ class TraceNetwork:
         self.attach(device_id, (port for port in ports if port != cpu_port or not cpu_port))
 
     def attach(self, device_id: int, ports: Iterable[int]) -> None:
-        """Gives a switch ports by which frames come and go."""
+        """Give a switch ports by which frames come and go."""
         for port in ports:
             self.network.attach_sink((device_id, port), lambda frame, time_ps: None)
 
     def set_pipeline(self, device_id: int, program: Program, state: SwitchState) -> None:
-        """Gives a switch its program and its tables."""
+        """Give a switch its program and its tables."""
         self._off()
         self.network.set_pipeline(device_id, program, state)
 
@@ -75,7 +75,7 @@ class TraceNetwork:
         return visits[0]
 
     def _until_gone(self, recorder: Recorder) -> str | None:
-        """Lets a packet and its copies go their ways; why they did not come to an end."""
+        """Let a packet and its copies go their ways; why they did not come to an end."""
         for _ in range(_PASSES):
             self.network.run(self.network.now_ps + self.network.tick_ps)
             if not self.network.loop_stats()["used"]:

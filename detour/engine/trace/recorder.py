@@ -126,7 +126,7 @@ class Recorder:
                 program.coverage += counts  # whoever collects all that packets reach wants these as well
 
     def choose(self, choices: dict[int, Sequence[int]]) -> None:
-        """Sets the next choices of switches, by device id (`TraceControl.choose`)."""
+        """Set the next choices of switches, by device id (`TraceControl.choose`)."""
         for device_id, control in self._controls.items():
             control.choose(choices.get(device_id, ()))
 
@@ -159,7 +159,7 @@ class Recorder:
         self._built.visits = []
 
     def forget_traces(self, traces: Container[int]) -> None:
-        """Lets go of the visits of some packets."""
+        """Let go of the visits of some packets."""
         self._built.visits = [visit for visit in self._built.visits if visit.trace not in traces]
 
     @property

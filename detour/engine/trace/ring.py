@@ -59,7 +59,7 @@ class Ring:
         return float(self._memory[words.USED]) / float(self._memory[words.CAPACITY])
 
     def allow(self, traces: int) -> None:
-        """Lets that many more packets be traced."""
+        """Let that many more packets be traced."""
         self._memory[words.LAST_ID] = self._memory[words.NEXT_ID] + traces - 1
 
     def set_filter(self, conditions: Int64Array) -> None:
@@ -97,7 +97,7 @@ class TraceControl:
         return self._words.ctypes.data
 
     def follow(self, marks: np.ndarray, pool_bytes: int, pool_stride: int, inner_ports: Sequence[int]) -> None:
-        """Recognises packets that another switch traced, by `marks`, one int32 for each slot of the pool.
+        """Recognise packets that another switch traced, by `marks`, one int32 for each slot of the pool.
         `inner_ports`: those by which packets come from switches."""
         self._inner = np.zeros(PORTS_PER_SWITCH, np.uint8)
         self._inner[list(inner_ports)] = 1
@@ -107,7 +107,7 @@ class TraceControl:
         self._words[words.POOL_STRIDE] = pool_stride
 
     def choose(self, choices: Sequence[int]) -> None:
-        """Sets what the next choices (members, hashes, random numbers) of packets in this switch come to; those behind
+        """Set what the next choices (members, hashes, random numbers) of packets in this switch come to; those behind
         are natural."""
         self._choices = np.array([*choices, 0], np.int64)
         self._words[words.CHOICE_LIST] = self._choices.ctypes.data

@@ -43,7 +43,7 @@ def run(
     out: Path | None = None,
     progress: Progress = silent,
 ) -> BenchReport:
-    """Runs the procedures and writes the report to a folder. Raises `DetourError`: there is no such scheme or
+    """Run the procedures and write the report to a folder. Raises `DetourError`: there is no such scheme or
     procedure, or it does not fit the topology."""
     topology, named = parse_topology(topo), [name.strip() for name in scheme.split(",")]
     if unknown := [name for name in procedures if name not in PROCEDURES]:

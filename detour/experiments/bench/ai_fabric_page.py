@@ -71,7 +71,7 @@ class FabricBench:
 
 
 def write(folder: Path, bench: FabricBench) -> None:
-    """Writes all files. Raises `DetourError`: one cannot be written, or matplotlib is not installed."""
+    """Write all files. Raises `DetourError`: one cannot be written, or matplotlib is not installed."""
     pictures = dict(_pictures(bench))
     with naming(folder):
         folder.mkdir(exist_ok=True)

@@ -83,7 +83,7 @@ class Trial:
         return open_workload(text, self.topology, self.settings.links.rate_bps, self.draw)
 
     def run(self, workload: SimWorkload | str, watcher: Watcher | None = None, **changes: Any) -> TrialRun:
-        """Runs it, with changes of the settings."""
+        """Run it, with changes of the settings."""
         count, chosen = _Counts(), self.workload(workload) if isinstance(workload, str) else workload
         watchers = Watchers([count, *([watcher] if watcher else [])])
         settings = replace(self.settings, **changes)

@@ -31,7 +31,7 @@ class Client:
             raise DetourError(f"the switch at {address} does not answer the arbitration")
 
     def send(self, message: p4r.StreamMessageRequest) -> None:
-        """Sends on the stream."""
+        """Send on the stream."""
         self._requests.put(message)
 
     def receive(self) -> p4r.StreamMessageResponse:
@@ -45,27 +45,27 @@ class Client:
         return p4r.SetForwardingPipelineConfigRequest(device_id=self._device, election_id=_ELECTION, **terms)
 
     def set_pipeline(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
-        """Sets it."""
+        """Set it."""
         self._stub.SetForwardingPipelineConfig(request)
 
     def requests(self, updates: Sequence[p4r.Update], batch: int) -> list[p4r.WriteRequest]:
-        """Writes in batches."""
+        """Write in batches."""
         parts = [updates[start : start + batch] for start in range(0, len(updates), batch)]
         terms = {"device_id": self._device, "election_id": _ELECTION}
         return [p4r.WriteRequest(**terms, updates=part) for part in parts]
 
     def write(self, requests: Iterable[p4r.WriteRequest]) -> None:
-        """Sends them one after the other."""
+        """Send them one after the other."""
         for request in requests:
             self._stub.Write(request)
 
     def read(self, entities: Sequence[p4r.Entity]) -> int:
-        """Reads and counts what comes."""
+        """Read and count what comes."""
         request = p4r.ReadRequest(device_id=self._device, entities=entities)
         return sum(len(answer.entities) for answer in self._stub.Read(request, timeout=_ANSWER_SECONDS))
 
     def close(self) -> None:
-        """Ends the connection."""
+        """End the connection."""
         self._requests.put(None)
         self._channel.close()
 

@@ -104,7 +104,7 @@ class BenchFabric:
         self.program = program("fabric")
 
     def add_switches(self, network: Network, switches: Iterable[Switch]) -> None:
-        """Adds switches with their program and all their entries."""
+        """Add switches with their program and all their entries."""
         for switch in switches:
             install(network, switch, self.program, self.plan[switch.device_id], priorities=BENCH_PRIORITIES)
 

@@ -117,7 +117,7 @@ def draw(rows: Sequence[FastJob], file: Path) -> None:
 def run(
     no_full: bool = False, plot: Path | None = None, cases: Sequence[Case] = CASES, progress: Progress = silent
 ) -> BenchReport:
-    """Runs jobs with phases skipped and, unless `no_full`, in full. Goals count for what nothing was tuned on."""
+    """Run jobs with phases skipped and, unless `no_full`, in full. Goals count for what nothing was tuned on."""
     if plot is not None and no_full:
         raise DetourError("--plot shows errors, which need the runs in full: leave out --no-full")
     rows = []

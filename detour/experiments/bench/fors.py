@@ -41,7 +41,7 @@ class _Timed:
 
 
 def run(sets: int = SETS, phases: int = 24, progress: Progress = silent) -> BenchReport:
-    """Measures all goals. `sets`: random failure sets; `phases`: of the two exchanges in virtual time (0: none run)."""
+    """Measure all goals. `sets`: random failure sets; `phases`: of the two exchanges in virtual time (0: none run)."""
     progress("loading native code")
     FORS_PART.load()
     goals = [*_hardest(progress), *_random_sets(sets, progress), *_counterexamples()]

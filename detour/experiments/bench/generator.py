@@ -60,7 +60,7 @@ def _now(spec):
 
 @GENERATOR.entry
 def _generate(fds: Int32s1, base: int, per_port: int, rate: float, duration_ns: int, counts: Int64s1) -> None:
-    """Sends the messages at `base` round robin over the sockets until the time is over. counts: packets, refused,
+    """Send the messages at `base` round robin over the sockets until the time is over. counts: packets, refused,
     nanoseconds."""
     spec = np.zeros(2, np.int64)
     pause = np.array([0, _PAUSE_NS], np.int64)
@@ -89,7 +89,7 @@ def _generate(fds: Int32s1, base: int, per_port: int, rate: float, duration_ns: 
 
 @GENERATOR.entry
 def _forward(ring: int, send_fd: int, waiting: Int32s1, stop: Int64s1) -> None:
-    """Sends what the kernel puts into a ring until `stop[0]` is set. `waiting`: struct pollfd of the ring's socket."""
+    """Send what the kernel puts into a ring until `stop[0]` is set. `waiting`: struct pollfd of the ring's socket."""
     spec = np.zeros(2, np.int64)
     at = 0
     while load_acquire(stop.ctypes.data) == 0:
@@ -128,7 +128,7 @@ class Generator:
         self._messages[:, 3] = 1
 
     def run(self, rate: float, seconds: float) -> Sent:
-        """Sends `rate` packets a second in total, or as many as it can if that is more."""
+        """Send `rate` packets a second in total, or as many as it can if that is more."""
         fds = np.array([sock.fileno() for sock in self._sockets], np.int32)
         counts = np.zeros(3, np.int64)
         before = os.sched_getaffinity(0)
@@ -140,7 +140,7 @@ class Generator:
         return Sent(int(counts[0]), int(counts[1]), float(counts[2]) / 1e9)
 
     def close(self) -> None:
-        """Closes the sockets."""
+        """Close the sockets."""
         for sock in self._sockets:
             sock.close()
 

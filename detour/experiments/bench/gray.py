@@ -124,7 +124,7 @@ class GrayRun:
         self._carried: dict[tuple[int, int], int] = {}
 
     def deliver(self, message: int) -> MessageOutcome:
-        """Sends a message of so many bytes and waits for its completion, or for the connection to fail."""
+        """Send a message of so many bytes and wait for its completion, or for the connection to fail."""
         post_many(self.flows, message)
         self._due = [deadline(self.hs, host) for host in (0, 1)]
         sender, receiver = int(self.flows.sender[0]), int(self.flows.receiver[0])
@@ -172,7 +172,7 @@ class GrayRun:
         self._ready.add(host)
 
     def _send(self, host: int) -> None:
-        """Sends the host's next frame, if there is one; else there is none before it receives or expires."""
+        """Send the host's next frame, if there is one; else there is none before it receives or expires."""
         length = transmit(self.hs, host, self._buf, 0, self.now)
         self._due[host] = deadline(self.hs, host)
         if length == 0:

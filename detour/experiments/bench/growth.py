@@ -106,7 +106,7 @@ def run(
     plot: Path | None = None,
     progress: Progress = silent,
 ) -> BenchReport:
-    """Measures the sizes asked for, smallest first. Raises `DetourError`: there is no topology of such a size."""
+    """Measure the sizes asked for, smallest first. Raises `DetourError`: there is no topology of such a size."""
     rows: list[GrowthRow] = []
     for size in sorted(set(hosts)):
         if size not in TOPOLOGIES:

@@ -47,7 +47,7 @@ def _timed(network: Network, port: Port, frames: Callable[[], Sequence[bytes]], 
 
 
 def arrive(network: Network, port: Port, frames: Sequence[bytes]) -> int:
-    """Lets frames arrive from now on, evenly spaced. Returns when that is over, ps."""
+    """Let frames arrive from now on, evenly spaced. Return when that is over, ps."""
     at = network.now_ps + 1
     for length, run in groupby(frames, len):
         data = b"".join(run)

@@ -101,7 +101,7 @@ class LabNetwork:
             yield host.index, ports[host.index % len(ports)]
 
     def send(self, flow: LabFlow, packets: int, port: int = 9_093) -> None:
-        """Lets a host send so many datagrams from now on."""
+        """Let a host send so many datagrams from now on."""
         self.stack.host(flow.a).udp(
             _address(flow.b), spacing=Spacing(flow.rate_bps, flow.payload), port=port, packets=packets, tos=flow.tos
         )
@@ -190,7 +190,7 @@ class LabCase:
 
 
 def traffic(case: LabCase) -> LabRow:
-    """Sends and counts. Raises `DetourError`: not all arrived (a defect: links are faster than what is sent)."""
+    """Send and count. Raises `DetourError`: not all arrived (a defect: links are faster than what is sent)."""
     topology, rate = parse_topology(case.network), max(_SLOWEST_LINK, round(case.mbps * 1e6) * _LINK_FACTOR)
     hosts = len(parse_topology(case.network).hosts)
     flows = [LabFlow(host, hosts - 1 - host, case.mbps * 1e6, LAB_PAYLOAD) for host in range(hosts // 2)]
@@ -244,7 +244,7 @@ def ecn_minute(seconds: float = ECN_SECONDS) -> LabRow:
 def run(
     speeds: Sequence[float] = SPEEDS_MBPS, seconds: float = LAB_SECONDS, turns: int = 1, progress: Progress = silent
 ) -> BenchReport:
-    """Measures every case, the systems by turns; of several turns the one with the middle time counts. Raises
+    """Measure every case, the systems by turns; of several turns the one with the middle time counts. Raises
     `DetourError`: a speed or a time that is not above zero, or a program that fails."""
     if not speeds or min(*speeds, seconds) <= 0 or turns < 1:
         raise DetourError("speeds and seconds must be above 0, and there must be at least one turn")

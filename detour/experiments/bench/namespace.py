@@ -27,7 +27,7 @@ def unavailable() -> str:
 
 
 def enter() -> None:
-    """Moves the calling thread into a new namespace; threads and processes that it starts from now on as well.
+    """Move the calling thread into a new namespace; threads and processes that it starts from now on as well.
 
     Other threads stay where they are, so call it before there are any.
     """
@@ -38,7 +38,7 @@ def enter() -> None:
 
 
 def add_pairs(pairs: Sequence[tuple[str, str]]) -> None:
-    """Makes veth pairs, up and silent (no IPv6 of their own)."""
+    """Make veth pairs, up and silent (no IPv6 of their own)."""
     for setting in ("all", "default"):
         silence = Path(f"/proc/sys/net/ipv6/conf/{setting}/disable_ipv6")
         if silence.exists():
@@ -51,7 +51,7 @@ def add_pairs(pairs: Sequence[tuple[str, str]]) -> None:
 
 
 def remove(names: Sequence[str]) -> None:
-    """Removes interfaces; a veth's other end goes as well."""
+    """Remove interfaces; a veth's other end goes as well."""
     _batch([f"link delete {name}" for name in names])
 
 

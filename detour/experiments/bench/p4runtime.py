@@ -88,7 +88,7 @@ def _measure(client: Client, info: p4i.P4Info, kind: str, count: int, batch: int
 
 
 def run(entries: int = ENTRIES, batch: int = BATCH, progress: Progress = silent) -> BenchReport:
-    """Measures with so many entries in each kind of table, `batch` updates a message."""
+    """Measure with so many entries in each kind of table, `batch` updates a message."""
     info = read_p4info(BUILD / "bench_tables.p4info.txtpb")
     config = (BUILD / "bench_tables.json").read_bytes()
     points = []

@@ -130,7 +130,7 @@ def digest(fabric: VirtualFabric) -> str:
 
 
 def critical_path(load: ParallelLoad) -> list[CriticalPathRow]:
-    """Runs a load window by window: by how much more workers would be faster than one."""
+    """Run a load window by window: by how much more workers would be faster than one."""
     network, executed = load.fabric.network, []
     begin_events, begin_ns = before, _ = network.node_costs()
     while not load.over:
@@ -162,7 +162,7 @@ def run(
     plot: Path | None = None,
     progress: Progress = silent,
 ) -> BenchReport:
-    """Measures loads with 1, 2, 4 ... threads, as many as there are cores, and follows their critical paths."""
+    """Measure loads with 1, 2, 4 ... threads, as many as there are cores, and follow their critical paths."""
     counts = [count for count in (1, 2, 4, 8, 16, 32, 64) if count <= max(cores(), 2)]
     rows: list[ThreadsRow] = []
     paths: list[CriticalPathRow] = []

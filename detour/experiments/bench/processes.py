@@ -92,7 +92,7 @@ class Switches:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=prepare)
 
     def provision(self, plan: Plan) -> None:
-        """Pushes fabric.p4 and writes the entries of a plan."""
+        """Push fabric.p4 and write the entries of a plan."""
 
         async def provision() -> None:
             async with FabricClient([self.target(device) for device in self._processes]) as client:
@@ -101,7 +101,7 @@ class Switches:
         asyncio.run(provision())
 
     def close(self) -> None:
-        """Ends the processes."""
+        """End the processes."""
         for process in self._processes.values():
             process.kill()
         for process in self._processes.values():

@@ -128,7 +128,7 @@ _TEXTS = prose(__file__)
 
 
 def write(file: Path, reports: Iterable[BenchReport], seconds: float) -> None:
-    """Writes every benchmark's own output as one page (Markdown), which names machine and date."""
+    """Write every benchmark's own output as one page (Markdown), which names machine and date."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     measured = fill(f"Measured on {today} in {seconds / 60:.0f} minutes on: {machine()}.", 120)
     parts = [_TEXTS["head"], f"{measured}\n"]

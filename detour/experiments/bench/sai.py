@@ -121,7 +121,7 @@ def frames() -> list[bytes]:
 
 
 def program_switch(address: str) -> None:
-    """Gives a switch the program and all entries."""
+    """Give a switch the program and all entries."""
     info = read_p4info(BUILD / "sai.p4info.txtpb")
     updates = [*map(Codec(info).insert, entities())]
     with Client(address, _DEVICE) as client:

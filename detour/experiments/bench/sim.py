@@ -90,7 +90,7 @@ def packet_hops(fabric: VirtualFabric) -> int:
 
 
 def permutation(k: int, message: int, progress: Progress = silent, seed: int = 1, threads: int = 1) -> Speed:
-    """Runs the reference on a fat-tree of `k` ports with messages of that many bytes. Raises `DetourError`: as
+    """Run the reference on a fat-tree of `k` ports with messages of that many bytes. Raises `DetourError`: as
     `deliver`."""
     topology = parse_topology(f"fat-tree:k={k}")
     hosts, settings = len(topology.hosts), replace(REFERENCE_SETTINGS, seed=seed)
@@ -133,7 +133,7 @@ def hold(connections: int) -> tuple[int, int]:
 def run(
     k: int = 16, message: int = 2_000_000, threads: int = 1, no_memory: bool = False, progress: Progress = silent
 ) -> BenchReport:
-    """Measures speed, compile time and, unless `no_memory`, memory."""
+    """Measure speed, compile time and, unless `no_memory`, memory."""
     progress("compiling fabric.p4")
     compile_s = compile_seconds()
     speeds = [permutation(k, message, progress, threads=threads) for _ in range(_RUNS)]

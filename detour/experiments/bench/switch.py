@@ -46,7 +46,7 @@ def arrived(sinks: Sequence[str]) -> int:
 
 
 def offer(generator: Generator, sinks: Sequence[str], rate: float, seconds: float) -> Rate:
-    """Offers a load for a while and counts what arrives in `sinks` meanwhile, and in the pause after it."""
+    """Offer a load for a while and count what arrives in `sinks` meanwhile, and in the pause after it."""
     before = arrived(sinks)
     sent = generator.run(rate, seconds)
     meanwhile = arrived(sinks) - before
@@ -104,7 +104,7 @@ def lossless(rates: list[Rate]) -> float:
 
 
 def narrow(offer: Callable[[float], Rate], rates: list[Rate]) -> None:
-    """Looks for the highest load without loss: first upwards through the loads that lost packets, then between the
+    """Look for the highest load without loss: first upwards through the loads that lost packets, then between the
     highest without loss and the next one. A load that is lost is offered again, for whatever else the machine did
     meanwhile."""
 
@@ -186,7 +186,7 @@ def in_process(fabric: BenchFabric, size: int, seconds: float) -> float:
 def over_veth(
     kind: _Kind, fabric: BenchFabric, size: int, seconds: float, progress: Progress, known: OverVeth
 ) -> OverVeth:
-    """Measures a switch process, or the forwarder, on veth pairs, in a namespace of our own. Loads begin at half of the
+    """Measure a switch process, or the forwarder, on veth pairs, in a namespace of our own. Loads begin at half of the
     `known` best rate."""
     switch = fabric.topology.switches[0]
     numbers = range(1, len(switch.ports) + 1)

@@ -48,7 +48,7 @@ def draw(routes: ExpanderRoutes, each: int, seed: int) -> tuple[list[tuple[int, 
 
 
 def run(point: StuckPoint) -> StuckPoint:
-    """Runs until something is stuck for good, or the point's time is over; where links are down, on with routes that
+    """Run until something is stuck for good, or the point's time is over; where links are down, on with routes that
     are computed anew."""
     network = network_of(point)
     routes = compute(network, policy_of(point, FCPLUS_MAX_HOPS))

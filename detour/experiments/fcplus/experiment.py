@@ -216,7 +216,7 @@ def _flow_seconds(point: FlowPoint) -> float:
 
 
 def prepare(points: Sequence[FcplusPoint]) -> None:
-    """Compiles what points need, once, before several processes do it at the same time."""
+    """Compile what points need, once, before several processes do it at the same time."""
     planned = [point for point in points if not isinstance(point, PacketsPoint | StuckPoint | TransportPoint)]
     if planned:
         for small in (

@@ -38,7 +38,7 @@ class _Chart:
 
 
 def draw(findings: FcplusFindings, file: Path) -> None:
-    """Draws what there are points for. Raises `DetourError`: there are none, or the file cannot be written."""
+    """Draw what there are points for. Raises `DetourError`: there are none, or the file cannot be written."""
     points = findings.points
     charts = [
         _figure_3(points),

@@ -272,7 +272,7 @@ def _port(network: Expander, a: int, b: int) -> int:
 def _feed(
     fabric: ExpanderFabric, messages: MessageArrivals, until_ps: int, ways: Ways | None = None, bias: int = 0
 ) -> Fed:
-    """Lets every message arrive at its time, and where there is a second way, take the one whose queue (with `bias` of
+    """Let every message arrive at its time, and where there is a second way, take the one whose queue (with `bias` of
     the second) times links is less."""
     lists, links = (ways.lists.copy(), ways.links.copy()) if ways else (np.zeros((0, 2), np.int64),) * 2
     arrived, detours = [], 0

@@ -124,7 +124,7 @@ def _rates(fabric: VirtualFabric, case: Case, point: FlatPoint) -> dict[str, Any
 
 
 def _offer(fabric: VirtualFabric, share: FloatArray, duration_ps: int, seed: int) -> list[int]:
-    """Lets connections send these shares of a host's rate; the bytes that had arrived when each interval was over."""
+    """Let connections send these shares of a host's rate; the bytes that had arrived when each interval was over."""
     rate = share * LINKS.rate_bps / 8e12 * PAYLOAD / PACKET_BYTES  # payload bytes a ps
     period = np.maximum(_LEAST_PERIOD_PS, _MESSAGE_BYTES / rate)
     size = np.round(rate * period).astype(np.int64)
@@ -146,7 +146,7 @@ def _offer(fabric: VirtualFabric, share: FloatArray, duration_ps: int, seed: int
 
 
 def _drain(fabric: VirtualFabric, point: FlatPoint) -> None:
-    """Lets what has been posted arrive, for `_DRAIN_TIMES` the time of the point at most."""
+    """Let what has been posted arrive, for `_DRAIN_TIMES` the time of the point at most."""
     until = fabric.now_ps + _DRAIN_TIMES * point.us * US
     while (fabric.column("sq_una") != fabric.column("sq_end")).any() and fabric.now_ps < until:
         fabric.run(fabric.now_ps + _POLL_PS)

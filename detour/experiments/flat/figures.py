@@ -22,7 +22,7 @@ _COLOURS = (
 
 
 def draw_all(findings: FlatFindings, folder: Path) -> None:
-    """Writes flat-paths.svg, flat-networks.svg and flat-failures.svg into a folder, each if there are cells for it.
+    """Write flat-paths.svg, flat-networks.svg and flat-failures.svg into a folder, each if there are cells for it.
     Raises `DetourError`: a file cannot be written."""
     cells = [cell for cell in findings.cells if cell.equality == EQUALITIES.get(cell.topology, ("",))[0]]
     intact = [cell for cell in cells if cell.failures == NO_FAILURES]

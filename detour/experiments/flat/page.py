@@ -23,7 +23,7 @@ _TEXTS = prose(__file__)
 
 
 def write(file: Path, findings: FlatFindings, command: str) -> None:
-    """Writes the page, and its figures beside it. `command`: how to write it again."""
+    """Write the page, and its figures beside it. `command`: how to write it again."""
     cells = [cell for cell in findings.cells if cell.equality == EQUALITIES.get(cell.topology, (cell.equality,))[0]]
     text = _TEXTS["page"].format(
         command=command,

@@ -54,7 +54,7 @@ def _switches(routing: str, setting: FlatSetting) -> str:
 
 
 def check(routing: str, scheme: str) -> None:
-    """Raises `DetourError`: there is no such routing or scheme, or they do not go together."""
+    """Raise `DetourError`: there is no such routing or scheme, or they do not go together."""
     routings = (*SWITCH_ROUTINGS, *FAMILIES, PLACED)
     if routing not in routings:
         raise DetourError(f"routing {routing!r}; there are {', '.join(routings)}")

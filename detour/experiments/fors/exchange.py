@@ -147,7 +147,7 @@ def planner_of(routing: str) -> Planner:
 
 
 def execute(run: ExchangeRun, report: PhaseProgress | None = None) -> ExchangeResult:
-    """Runs an exchange and tells what happened: times, throughput, contention, losses, what was made of failures."""
+    """Run an exchange and tell what happened: times, throughput, contention, losses, what was made of failures."""
     bound = None
     if run.messages is not None:
         whole, phases = run.messages, run.messages.phases

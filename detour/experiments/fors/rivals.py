@@ -231,7 +231,7 @@ def _planned(fabric: FatTree, routing: str, sizes: Int64Array, tuning: Tuning) -
 
 
 def write_table(page: Path, command: str, rivals: Rivals) -> None:
-    """Writes the block of `command` (its options, without `--write`). Raises `DetourError` as `write_block` does."""
+    """Write the block of `command` (its options, without `--write`). Raises `DetourError` as `write_block` does."""
     write_block(page, command, f"{_caption(rivals)}\n\n{markdown(_table(rivals))}")
 
 

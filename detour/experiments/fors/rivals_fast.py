@@ -107,7 +107,7 @@ class Levelled:
 
     @classmethod
     def of(cls, sizes: Int64Array, scale_up: ScaleUp) -> Levelled:
-        """Balances every machine's bytes for every other one."""
+        """Balance every machine's bytes for every other one."""
         hosts = scale_up.hosts
         held = between_machines(sizes, hosts).astype(np.int64)
         moved = np.zeros_like(held)

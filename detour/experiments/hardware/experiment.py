@@ -166,7 +166,7 @@ def is_fitted(one: Series | HardwarePoint | HardwareRow) -> bool:
 
 
 def run(point: HardwarePoint) -> HardwareRun:
-    """Simulates one series."""
+    """Simulate one series."""
     gpus = point.gpus // point.nodes
     topology = _switch(point.gpus)
     settings = settings_of(topology, SimOptions(rate=f"{point.fitted.nic_gbps:.3f}G", jitter="0", mtu=MTU))

@@ -16,7 +16,7 @@ _TEXTS = prose(__file__)
 
 
 def write(file: Path, findings: HardwareFindings, command: str) -> None:
-    """Writes the page. `command`: how to write it again."""
+    """Write the page. `command`: how to write it again."""
     fitted, summary = findings.fitted or STORED, findings.summary
     text = _TEXTS["page"].format(
         command=command,

@@ -90,7 +90,7 @@ def seconds(point: Figure2Point) -> float:
 
 
 def run(point: Figure2Point) -> Figure2Run:
-    """Runs a case until it is deadlocked or its time is over."""
+    """Run a case until it is deadlocked or its time is over."""
     topology = parse_topology(point.topology)
     pairs = cycle(topology)
     chosen = case_scheme(point.case)

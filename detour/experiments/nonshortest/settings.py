@@ -147,7 +147,7 @@ def read(file: Path) -> StoredSettings:
 
 
 def write(file: Path, choices: TopologySettings) -> None:
-    """Puts a topology's choices into a file, beside those of others. Raises `DetourError`: the file cannot be
+    """Put a topology's choices into a file, beside those of others. Raises `DetourError`: the file cannot be
     written."""
     topologies = read(file).topologies | {choices.topology: choices}
     ordered = {name: topologies[name] for name in sorted(topologies)}

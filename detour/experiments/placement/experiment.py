@@ -38,7 +38,7 @@ def seconds(point: PathPoint) -> float:
 
 
 def run(point: PathPoint) -> PathRun:
-    """Carries out a run."""
+    """Carry out a run."""
     from detour.experiments.placement.run import run as carry_out  # with all that a fabric needs
 
     return carry_out(point)

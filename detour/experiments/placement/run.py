@@ -80,7 +80,7 @@ def _settings(how: scenario.Backend, base: BackendSettings) -> BackendSettings:
 
 
 def run(point: PathPoint) -> PathRun:
-    """Carries out a run; see `experiment`."""
+    """Carry out a run; see `experiment`."""
     how = scenario.BACKENDS[point.footing]
     with ExitStack() as stack:
         fabric = make(how, point.footing)

@@ -99,7 +99,7 @@ def seconds(point: RingPoint) -> float:
 
 
 def run(point: RingPoint) -> RingRun:
-    """Carries out a run."""
+    """Carry out a run."""
     topology = parse_topology(f"clos:planes={point.planes},leaves={_LEAVES},spines={_SPINES},hosts={_HOSTS_OF_LEAF}")
     order = random.Random(f"steps {point.seed}").sample(range(_HOSTS), _HOSTS)
     graph = _rings(order[: point.jobs * _RANKS])

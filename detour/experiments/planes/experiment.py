@@ -186,7 +186,7 @@ class StepFindings:
 
 
 def collect(results: Sequence[StepRun]) -> StepFindings:
-    """Draws of a cell make a row."""
+    """Draw of a cell make a row."""
     cells = grouped(results, lambda run: (run.topology, run.pattern, run.event, run.scheme))
     return StepFindings(
         [

@@ -134,7 +134,7 @@ def select(
 
 
 def check_routings(names: Sequence[str]) -> None:
-    """Raises `DetourError`: there is no routing of one of the names."""
+    """Raise `DetourError`: there is no routing of one of the names."""
     unknown = next((name for name in names if name.removesuffix(BY_AGE) not in ROUTINGS), None)
     if unknown is not None:
         text = f"there is no {unknown!r} in the QCN-Switch paper's evaluation; allowed: {', '.join(ROUTINGS)}"
@@ -160,7 +160,7 @@ def seconds(point: QcnPoint) -> float:
 
 
 def run(point: QcnPoint) -> QcnResult:
-    """Measures a point."""
+    """Measure a point."""
     topology = open_topology(point.topology)
     with open_loop(topology, point.routing, load=point.load, pattern=point.pattern, seed=point.seed) as fabric:
         measured = fabric.measure(point.warm_us * 1_000_000, point.window_us * 1_000_000)

@@ -173,7 +173,7 @@ def seconds(point: TransientPoint) -> float:
 
 
 def run(point: TransientPoint) -> TransientResult:
-    """Measures a point."""
+    """Measure a point."""
     topology = open_topology(point.topology)
     ends = [phase.at_us for phase in point.phases[1:]] + [point.phases[-1].at_us + _LAST_US]
     sums: list[np.ndarray] = []

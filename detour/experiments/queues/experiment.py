@@ -174,7 +174,7 @@ class QueueBench:
         self.network.set_queue(_PORT, priority=priority, **settings)
 
     def offer(self, times_ps: Int64Array, sizes: Int64Array, queues: Int64Array) -> None:
-        """Lets frames come in at these times (rising), of these bytes on the wire, for these queues. Raises
+        """Let frames come in at these times (rising), of these bytes on the wire, for these queues. Raises
         `DetourError`: more of them wait than there is memory for."""
         for first in range(0, len(times_ps), _BATCH):
             part = slice(first, first + _BATCH)
@@ -185,7 +185,7 @@ class QueueBench:
             self.network.run(int(times_ps[part][-1]))
 
     def drain(self) -> None:
-        """Lets everything leave that waits."""
+        """Let everything leave that waits."""
         while self.network.loop_stats()["used"]:
             self.network.run(self.network.now_ps + 10**9)
 
@@ -276,7 +276,7 @@ def _row(point: QueuePoint, what: str, queue: int, measured: float, expected: fl
 
 
 def _flood(bench: QueueBench, queues: Sequence[int], point: QueuePoint) -> tuple[list[QueueCounts], float]:
-    """Offers the whole line to each of these queues; what left since a tenth of the time, and how long that took."""
+    """Offer the whole line to each of these queues; what left since a tenth of the time, and how long that took."""
     rng = np.random.default_rng(point.seed)
     mean_ps = (_SHORTEST + _LONGEST) / 2 * PS_OF_A_BYTE / len(queues)
     times = np.cumsum(rng.exponential(mean_ps, point.packets)).astype(np.int64)

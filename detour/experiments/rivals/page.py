@@ -38,7 +38,7 @@ _TEXTS = prose(__file__)
 
 
 def write(file: Path, findings: RivalFindings, what: RivalSelection, command: str) -> None:
-    """Writes the short page. `command`: how to write it again."""
+    """Write the short page. `command`: how to write it again."""
     ours = RivalFindings([cell for cell in findings.cells if cell.topology != htsim.BOTH_TOPOLOGY])
     groups = workloads(ours)
     text = _TEXTS["page"].format(

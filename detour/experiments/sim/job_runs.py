@@ -166,7 +166,7 @@ class JobsPlan:
     settings: dict[str, SimSettings] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raises `DetourError`: there is no such scheme."""
+        """Raise `DetourError`: there is no such scheme."""
         for name in self.schemes:
             known, _ = _NAMED.get(name.lower(), (name, False))
             chosen = settings_of(self.topology, SimOptions(scheme=known, rate=self.rate, mtu=self.mtu, fast=self.fast))
@@ -176,7 +176,7 @@ class JobsPlan:
 
 
 def run_jobs(plan: JobsPlan, progress: SchemeProgress, stop: Callable[[], bool] = lambda: False) -> Iterator[JobsRun]:
-    """Runs the jobs by every scheme, one after the other, until `stop` says so. Raises `DetourError`: see
+    """Run the jobs by every scheme, one after the other, until `stop` says so. Raises `DetourError`: see
     `read_job_run` and `run_workload`."""
     jobs = read_job_run(plan.file, plan.topology)
     for scheme, settings in plan.settings.items():

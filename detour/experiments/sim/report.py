@@ -57,7 +57,7 @@ def check_plot(file: Path | None) -> None:
 
 
 def write(folder: Path, run: SimRun) -> None:
-    """Writes all files. Raises `DetourError`: one cannot be written."""
+    """Write all files. Raises `DetourError`: one cannot be written."""
     columns = flow_columns(run)
     with naming(folder):
         folder.mkdir(exist_ok=True)

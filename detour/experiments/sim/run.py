@@ -107,7 +107,7 @@ class Sampler:
         self._rates = np.concatenate([rates[self._out], rates[self._back]]).astype(np.int64)
 
     def look(self) -> None:
-        """Notes how things are now."""
+        """Note how things are now."""
         now = self._fabric.now_ps
         if self._times and now == self._times[-1]:
             return
@@ -240,7 +240,7 @@ def run_workload(
     watcher: Watcher | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> SimRun:
-    """Runs a workload until all is over, nothing can move any more, the time of the run has passed, or `stop` says so.
+    """Run a workload until all is over, nothing can move any more, the time of the run has passed, or `stop` says so.
     `placed`: on the paths of a placement, instead of those that hashes pick. Raises `DetourError`: the scheme does not
     fit the topology, a parameter is out of range, too many connections carry something, or nothing is sent at all."""
     if not workload.graph.is_message.any():
@@ -381,7 +381,7 @@ class TimedFaults:
         return self._waiting[0][0] if self._waiting else self._never
 
     def act(self) -> None:
-        """Does what is due."""
+        """Do what is due."""
         while self._waiting and self._waiting[0][0] <= self._fabric.now_ps:
             _, one = self._waiting.pop(0)
             if one is None:

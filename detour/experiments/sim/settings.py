@@ -157,7 +157,7 @@ def links_of(options: SimOptions) -> LinkSettings:
 
 
 def _checked(read: Callable[[str], T], allowed: Callable[[T], bool], rule: str) -> Callable[[str], T]:
-    """Reads a value and refuses, by a rule, what is not allowed."""
+    """Read a value and refuse, by a rule, what is not allowed."""
 
     def checked(text: str) -> T:
         value = read(text)

@@ -47,7 +47,7 @@ class TimedRun:
 
 
 def check(file: Path) -> None:
-    """Raises DetourError: a timeline is not written to such a file, or what draws it is not installed."""
+    """Raise DetourError: a timeline is not written to such a file, or what draws it is not installed."""
     if file.suffix in PICTURES:
         require("matplotlib", "matplotlib", "plot", "a timeline's picture")
     elif file.suffix != ".json":

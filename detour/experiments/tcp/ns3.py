@@ -177,7 +177,7 @@ def conditions_of(name: str) -> LinkConditions:
 
 
 def build(folder: Path) -> Path:
-    """Compiles the program. Raises `DetourError`: the compiler refuses it (another version of ns-3 perhaps)."""
+    """Compile the program. Raises `DetourError`: the compiler refuses it (another version of ns-3 perhaps)."""
     program = folder / "ns3_flow"
     libraries = [f"-lns3-{name}" for name in _LIBRARIES]
     _run(["g++", "-std=c++17", "-O2", str(_SOURCE), "-o", str(program), *libraries])
@@ -265,7 +265,7 @@ def ns3_table(findings: Ns3Findings) -> Table[Ns3Row]:
 
 
 def keep(curves: Mapping[str, Curve], file: Path = _STORED) -> None:
-    """Writes curves of ns-3's to where they are looked for."""
+    """Write curves of ns-3's to where they are looked for."""
     text = {
         key: {"cwnd": [round(value, 2) for value in curve.cwnd], "goodput": round(curve.goodput, 6)}
         for key, curve in curves.items()

@@ -33,7 +33,7 @@ def _offloads_off() -> None:
 
 
 def send(address: str, seconds: float, control: str) -> None:
-    """Sends zeros for so long."""
+    """Send zeros for so long."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
         sock.connect((address, _PORT))
@@ -49,7 +49,7 @@ def send(address: str, seconds: float, control: str) -> None:
 
 
 def receive(seconds: float, settle: float) -> None:
-    """Counts what comes of one connection."""
+    """Count what comes of one connection."""
     with socket.create_server(("", _PORT)) as server:
         print("ready", flush=True)
         sock, _ = server.accept()

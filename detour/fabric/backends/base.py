@@ -51,7 +51,7 @@ class Fabric(ABC):
         self._dead: frozenset[int] = frozenset()
 
     def close(self) -> None:
-        """Ends all of it and removes what it needed. May be called twice."""
+        """End all of it and remove what it needed. May be called twice."""
         self._opened.close()
 
     @abstractmethod
@@ -64,7 +64,7 @@ class Fabric(ABC):
 
     @abstractmethod
     def set_link(self, link: int, up: bool) -> None:
-        """Takes a link down or up."""
+        """Take a link down or up."""
 
     @abstractmethod
     def throttle(self, link: int, fraction: float) -> None:
@@ -86,7 +86,7 @@ class Fabric(ABC):
 
     @abstractmethod
     def capture(self, folder: Path | None, only: Container[str] | None = None) -> None:
-        """Writes a pcapng file a port from now on (None: stops and completes them). `only`: of ports by these names,
+        """Write a pcapng file a port from now on (None: stops and complete them). `only`: of ports by these names,
         like `s3-1`; default all."""
 
     def capture_error(self) -> str | None:
@@ -94,10 +94,10 @@ class Fabric(ABC):
         return None
 
     def check(self) -> None:  # noqa: B027  (most targets have nothing to look at)
-        """Raises DetourError if the fabric cannot forward any more."""
+        """Raise DetourError if the fabric cannot forward any more."""
 
     def first_step(self) -> None:
-        """Returns once the fabric has done something; raises DetourError if it cannot."""
+        """Return once the fabric has done something; raise DetourError if it cannot."""
         self.check()
 
     @abstractmethod
@@ -117,7 +117,7 @@ class Fabric(ABC):
         return Context(self.device, host)
 
     def apply_failures(self, failures: Failures) -> None:
-        """Takes exactly those links down that are dead."""
+        """Take exactly those links down that are dead."""
         dead = dead_links(self.topology, failures)
         for link in sorted(dead ^ self._dead):
             self.set_link(link, link not in dead)
@@ -149,7 +149,7 @@ def switch_ends(topology: Topology, link: Link) -> list[tuple[int, int]]:
 
 
 def address_hosts(hs: Hosts, topology: Topology) -> Hosts:
-    """Gives all hosts their addresses, the same on every backend."""
+    """Give all hosts their addresses, the same on every backend."""
     for host in topology.hosts:
         usid = address.ipv6_text(address.locator(host.node_id))
         set_host(hs, host.index, address.ipv6_text(host.address), usid=usid, mac=host.mac)

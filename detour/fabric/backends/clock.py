@@ -62,18 +62,18 @@ class FabricClock(ABC):
 
     @abstractmethod
     def wait(self, until_ps: int, cancelled: threading.Event | None = None) -> None:
-        """Returns when it is that time, or soon after `cancelled` is set. Raises DetourError: the fabric goes down."""
+        """Return when it is that time, or soon after `cancelled` is set. Raises DetourError: the fabric goes down."""
 
     @abstractmethod
     def every(self, period_s: Period, work: TimedWork, name: str) -> Ticker:
-        """Does some work once a period: in a thread of that name, or, in virtual time, in the one that waits."""
+        """Do some work once a period: in a thread of that name, or, in virtual time, in the one that waits."""
 
     def wait_seconds(self, seconds: float, cancelled: threading.Event | None = None) -> None:
         """`wait` for so long from now on."""
         self.wait(self.now_ps + ps(seconds), cancelled)
 
     def at(self, when_ps: int, work: TimedWork) -> None:
-        """Does some work at that time, in the thread that waits then, which gets its errors. In virtual time that is
+        """Do some work at that time, in the thread that waits then, which gets its errors. In virtual time that is
         the very moment; on the wall clock it is later if nobody waits then."""
         with self._setting:
             heapq.heappush(self._alarms, (when_ps, next(self._numbers), work))

@@ -29,7 +29,7 @@ CableTerms = tuple[int, ...]
 def lay_cables(
     network: Network, topology: Topology, cable: Callable[[Link], CableTerms | None], linux: LinuxHosts | None = None
 ) -> None:
-    """Connects the switches and native hosts of a topology, in the order of its links. `cable`: what that of a link is
+    """Connect the switches and native hosts of a topology, in the order of its links. `cable`: what that of a link is
     like; None: it gets none. `linux`: hosts that are none of ours, whose namespaces are there."""
     for link in topology.links:
         ends, terms = switch_ends(topology, link), cable(link)

@@ -57,7 +57,7 @@ class Serving:
             self._opened = opened.pop_all()
 
     def serve(self, network: Network, switches: Iterable[Switch]) -> None:
-        """Serves these switches of a network."""
+        """Serve these switches of a network."""
         switches = list(switches)
         self.server = P4RuntimeServer(network, self._endpoint)
         for switch in switches:
@@ -82,5 +82,5 @@ class Serving:
         return ServedAt(at.private_target, at.target, self._tls is not None, at.reach(), self._thrift.target)
 
     def close(self) -> None:
-        """Ends it and leaves nothing behind. May be called twice."""
+        """End it and leave nothing behind. May be called twice."""
         self._opened.close()

@@ -25,7 +25,7 @@ _KILLED_S = 10.0
 
 
 def down(state: StateDir | None = None) -> bool:
-    """Ends the fabric that is up and waits until all of it is gone; False if there was none. One that does not answer
+    """End the fabric that is up and wait until all of it is gone; False if there was none. One that does not answer
     is told by SIGTERM, one that does not end by SIGKILL; what it leaves is removed. Raises DetourError: it does not
     end."""
     state = state or StateDir()
@@ -59,7 +59,7 @@ def _status_of(options: UpOptions, status: Any) -> Any:
 
 
 def spawn(options: UpOptions, progress: Progress = silent) -> Any:
-    """Starts a detached fabric; returns its status (of a lab a `LabStatus`) once it is up: after a first step ran.
+    """Start a detached fabric; return its status (of a lab a `LabStatus`) once it is up: after a first step ran.
     Raises DetourError: it cannot be started; nothing is left."""
     descriptors.require(descriptors.PROCESS, "a fabric")
     reader, writer = os.pipe()

@@ -85,7 +85,7 @@ class ControlServer:
         self._acceptor.start()
 
     def stop(self) -> None:
-        """Serves nothing more; cancels what is under way and waits for it. May be called twice."""
+        """Serve nothing more; cancel what is under way and wait for it. May be called twice."""
         self._stopping.set()
         self._place.remove()
         # Closing alone does not wake a thread that waits in accept.
@@ -220,14 +220,14 @@ def _receive(connection: socket.socket, seconds: float) -> bytes:
 
 
 def _turn_away(connection: socket.socket, why: str) -> None:
-    """Says why not, without waiting for anybody."""
+    """Say why not, without waiting for anybody."""
     with connection, suppress(OSError):
         connection.setblocking(False)
         connection.send(json.dumps({"error": why}).encode() + b"\n")
 
 
 def _watch(connection: socket.socket, cancelled: threading.Event, say: Callable[[dict[str, Any]], None]) -> None:
-    """Says now and then that the fabric lives. Sets `cancelled` when the client goes away, or does not read; it never
+    """Say now and then that the fabric lives. Sets `cancelled` when the client goes away, or does not read; it never
     sends anything after its request."""
     poll = select.poll()
     poll.register(connection, select.POLLIN)
@@ -243,7 +243,7 @@ def _watch(connection: socket.socket, cancelled: threading.Event, say: Callable[
 def ask(
     do: str, progress: Progress = silent, state: StateDir | None = None, *, warn: Progress = silent, **arguments: Any
 ) -> Any:
-    """Asks the fabric that is up for something. `warn` is told what else has gone wrong there. Raises DetourError: none
+    """Ask the fabric that is up for something. `warn` is told what else has gone wrong there. Raises DetourError: none
     is up, or it says why not."""
     state = state or StateDir()
     stale = state.remove_stale()
@@ -267,7 +267,7 @@ def call(
     silence_s: float = SILENCE_S,
     warn: Progress = silent,
 ) -> Any:
-    """Asks the fabric behind a control socket for something; returns the result. `warn` is told what else has gone
+    """Ask the fabric behind a control socket for something; return the result. `warn` is told what else has gone
     wrong there.
 
     `limit_s`: how long it may take (None: as long as the fabric says that it is at work); `silence_s`: how long the
@@ -299,7 +299,7 @@ def call(
 
 
 def _connect(connection: socket.socket, path: Path, deadline: float) -> None:
-    """Connects; waits while too many others do."""
+    """Connect; wait while too many others do."""
     while True:
         connection.settimeout(max(0.01, deadline - time.monotonic()))
         try:

@@ -98,7 +98,7 @@ def run(
     state: StateDir | None = None,
     detached: bool = False,
 ) -> None:
-    """Runs a fabric, or a lab, in this (main) thread until `detour down` or a signal. `ready` gets its status once it
+    """Run a fabric, or a lab, in this (main) thread until `detour down` or a signal. `ready` gets its status once it
     is up (of a lab a `LabStatus`). `detached`: with a log in the state folder, to which standard error goes as well.
     Raises DetourError: it cannot be started. Interrupted: a signal ended it; everything has been cleaned up."""
     descriptors.require(descriptors.PROCESS, "a fabric")
@@ -134,7 +134,7 @@ def run(
 
 
 def _covered(options: UpOptions) -> AbstractContextManager[object]:
-    """Collects coverage meanwhile if that is wanted. Raises DetourError: the file cannot be written."""
+    """Collect coverage meanwhile if that is wanted. Raises DetourError: the file cannot be written."""
     if options.coverage is None:
         return nullcontext()
     from detour.engine.coverage.document import collecting  # takes half a second

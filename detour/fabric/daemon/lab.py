@@ -61,7 +61,7 @@ def boot_lab(options: UpOptions, progress: Progress = silent) -> RunningLab:
 
 
 def serve_lab(lab: RunningLab, state: StateDir, ready: Callable[[LabStatus], None], detached: bool) -> None:
-    """Waits for `detour down` or a signal. What is asked of fabrics that detour itself controls is refused by name: of
+    """Wait for `detour down` or a signal. What is asked of fabrics that detour itself controls is refused by name: of
     a lab the switches are asked, over P4Runtime and Thrift."""
     end = threading.Event()
     status = lab.status

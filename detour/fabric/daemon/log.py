@@ -32,7 +32,7 @@ class _Handler(logging.StreamHandler):
 
 
 def begin(state: StateDir, progress: Progress) -> Progress:
-    """Starts the log and lets standard error go there. Returns a `progress` that notes in it what it tells."""
+    """Start the log and let standard error go there. Return a `progress` that notes in it what it tells."""
     try:
         descriptor = state.open_log()
     except OSError as error:
@@ -62,7 +62,7 @@ def up() -> None:
 
 
 def failed(error: BaseException) -> None:
-    """Notes what ended the fabric; the last line says it in a sentence."""
+    """Note what ended the fabric; the last line says it in a sentence."""
     if not isinstance(error, DetourError):
         _log.error("a defect of detour", exc_info=error)
     _log.error("%s", error if isinstance(error, DetourError) else repr(error))

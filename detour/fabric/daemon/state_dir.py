@@ -114,7 +114,7 @@ class StateDir:
     # -- for the fabric ---------------------------------------------------------------------------------
 
     def lock(self) -> None:
-        """Makes the folder and takes it; removes what a dead fabric left in it. Raises DetourError: a fabric is up, or
+        """Make the folder and take it; remove what a dead fabric left in it. Raises DetourError: a fabric is up, or
         the folder belongs to somebody else."""
         while True:
             fd = self._open(make=True)
@@ -129,14 +129,14 @@ class StateDir:
         self._clear()
 
     def record(self, what: dict[str, Any]) -> None:
-        """Notes what runs here, if there is room for it; only messages to the user need it."""
+        """Note what runs here, if there is room for it; only messages to the user need it."""
         try:
             (self.path / _RECORD).write_text(json.dumps(what | {"pid": os.getpid()}) + "\n")
         except OSError as error:
             without(error, "a record in the state folder")
 
     def forget_last_log(self) -> None:
-        """Removes the log of a fabric that died before this one."""
+        """Remove the log of a fabric that died before this one."""
         with suppress(OSError):
             self.last_log.unlink()
 
@@ -145,7 +145,7 @@ class StateDir:
         return os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
     def release(self, died: bool = False) -> None:
-        """Removes the folder; keeps the log if the fabric died. May be called twice."""
+        """Remove the folder; keep the log if the fabric died. May be called twice."""
         if self._fd < 0:
             return
         if died:
@@ -180,7 +180,7 @@ class StateDir:
             os.close(fd)
 
     def remove_stale(self) -> bool:
-        """Removes what a dead fabric left; whether there was anything. Does nothing while one is alive."""
+        """Remove what a dead fabric left; whether there was anything. Do nothing while one is alive."""
         if not self.path.exists() or self.is_alive():
             return False
         self.lock()
@@ -209,7 +209,7 @@ class StateDir:
         return pid if isinstance(pid, int) else None
 
     def signal(self, process: int, number: int) -> None:
-        """Sends a signal to the process that holds the lock, if it still does: numbers of processes come again."""
+        """Send a signal to the process that holds the lock, if it still does: numbers of processes come again."""
         try:
             handle = os.pidfd_open(process)
         except OSError:
@@ -223,7 +223,7 @@ class StateDir:
             os.close(handle)
 
     def wait_until_gone(self, seconds: float) -> bool:
-        """Waits until the fabric has ended."""
+        """Wait until the fabric has ended."""
         end = time.monotonic() + seconds
         while self.is_alive():
             if time.monotonic() > end:
@@ -295,7 +295,7 @@ class StateDir:
 
 
 def _removed(folder: Path) -> bool:
-    """Removes it; whether it was empty."""
+    """Remove it; whether it was empty."""
     try:
         folder.rmdir()
     except OSError as error:

@@ -113,7 +113,7 @@ def fill(
     served: Served = lambda switch: None,
     cpu_interfaces: bool = False,
 ) -> BootedLab:
-    """Makes the switches of a lab with their programs and entries. `cpu_interfaces`: CPU ports are ports as any other,
+    """Make the switches of a lab with their programs and entries. `cpu_interfaces`: CPU ports are ports as any other,
     to which interfaces will be attached, and nothing to P4Runtime. Raises DetourError: an entry that a table refuses,
     by file and line."""
     switches: dict[str, BootedSwitch] = {}
@@ -150,7 +150,7 @@ def _program(content: SwitchContent, pipelines: Pipelines, device: BmDevice) -> 
 
 
 def lay_cables(booted: BootedLab, defaults: LinkDefaults) -> None:
-    """Connects the switches; hosts are attached by those who know them."""
+    """Connect the switches; hosts are attached by those who know them."""
     switches = {switch.name for switch in booted.lab.switches}
     for link in booted.lab.links:
         if {link.a.node, link.b.node} <= switches:
@@ -161,7 +161,7 @@ def lay_cables(booted: BootedLab, defaults: LinkDefaults) -> None:
 
 
 def run_commands(booted: BootedLab) -> None:
-    """Carries out the commands of all switches, once the ports that they may be about are there. Raises DetourError:
+    """Carry out the commands of all switches, once the ports that they may be about are there. Raises DetourError:
     one that a switch refuses, by file and line."""
     for switch in booted.switches.values():
         content = switch.content
@@ -182,7 +182,7 @@ def config_of(host: LabHost) -> IpHostConfig:
 def attach_hosts(
     booted: BootedLab, defaults: LinkDefaults, *, seed: int = 0, linux: LinuxHosts | None = None
 ) -> IpStack | None:
-    """Attaches all hosts of a lab to their switches; None if it has none that are built in. `linux`: those that are
+    """Attach all hosts of a lab to their switches; None if it has none that are built in. `linux`: those that are
     not, whose namespaces are there. Raises DetourError: a host's addresses are wrong, or Linux refuses them."""
     lab, network = booted.lab, booted.network
     built_in = [host for host in lab.hosts if linux is None or host.name not in linux]

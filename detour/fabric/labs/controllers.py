@@ -38,7 +38,7 @@ class ControllerTopology:
         self._written = False
 
     def write(self, progress: Progress) -> None:
-        """Writes it, unless the folder cannot be written to, or holds another file of that name."""
+        """Write it, unless the folder cannot be written to, or holds another file of that name."""
         if self._text is None:
             return
         # p4-utils, or a lab that was killed, may have left one.
@@ -53,7 +53,7 @@ class ControllerTopology:
             self._written = True
 
     def remove(self) -> None:
-        """Takes it away, unless it has been changed. May be called twice."""
+        """Take it away, unless it has been changed. May be called twice."""
         if self._written:
             with suppress(OSError):
                 if self._path.read_text() == self._text:
@@ -74,7 +74,7 @@ def _with_programs(topology: str, contents: Sequence[SwitchContent]) -> str:
 
 
 def fill_build(lab: Lab, programs: Mapping[str, ProgramFiles | None], progress: Progress) -> None:
-    """Makes what controllers of p4lang's tutorials, which set their switches' programs, expect in their folder: what
+    """Make what controllers of p4lang's tutorials, which set their switches' programs, expect in their folder: what
     is made of the program in `build`, as the tutorials' Makefile does, and a folder `logs`."""
     files = {programs[switch.name] for switch in lab.switches if switch.program is None} - {None}
     if lab.format != tutorials.FORMAT or not files:
@@ -98,7 +98,7 @@ def has_cpu_interfaces(lab: Lab) -> bool:
 
 
 def attach_cpu_interfaces(booted: BootedLab) -> None:
-    """Makes them. Raises DetourError: an interface of that name is there already, or the kernel does not allow it."""
+    """Make them. Raises DetourError: an interface of that name is there already, or the kernel does not allow it."""
     for switch in booted.lab.switches:
         if switch.cpu_port is None:
             continue

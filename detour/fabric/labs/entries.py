@@ -254,7 +254,7 @@ def _check_bits(name: str, match: object, value: int, mask: int) -> None:
 
 
 def read_updates(path: Path, p4info: p4i.P4Info) -> tuple[list[p4r.Update], list[str]]:
-    """Updates, and what errors call each: of a tutorial's `sN-runtime.json`, or of a P4Runtime WriteRequest as text.
+    """Update, and what errors call each: of a tutorial's `sN-runtime.json`, or of a P4Runtime WriteRequest as text.
     Raises DetourError: the file cannot be read, or does not fit the program."""
     if path.suffix != ".json":
         return read_write_request(path)

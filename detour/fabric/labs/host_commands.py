@@ -34,7 +34,7 @@ def configured(host: LabHost) -> LabHost:
 
 
 def check_commands(lab: Lab, with_shell: Container[str] = ()) -> None:
-    """Sees that every host can do what the lab tells it to.
+    """See that every host can do what the lab tells it to.
 
     Args:
         with_shell: names of hosts that have one.

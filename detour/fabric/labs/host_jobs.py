@@ -76,7 +76,7 @@ class HostJobs:
         self._lock = threading.Lock()
 
     def begin(self, activities: Sequence[Activity]) -> list[HostJob]:
-        """Begins activities now; hosts that they send to listen. Raises DetourError: there is no source port left."""
+        """Begin activities now; hosts that they send to listen. Raises DetourError: there is no source port left."""
         with self._lock:
             numbered = [self._with_source_port(each) for each in activities]
             self._listen(numbered)
@@ -93,7 +93,7 @@ class HostJobs:
         return replace(activity, sport=self._next_port - 1)
 
     def _listen(self, activities: Sequence[Activity]) -> None:
-        """Opens the ports that are sent to and not open yet."""
+        """Open the ports that are sent to and not open yet."""
         streams = [each for each in activities if isinstance(each, UdpStream)]
         for activity in activities:
             if not isinstance(activity, UdpStream | TcpFlow):

@@ -49,7 +49,7 @@ def interface_of(lab: Lab, host: LabHost, mtu: int = LINUX_MTU) -> HostInterface
 
 
 def run_shell(lab: Lab, linux: LinuxHosts) -> None:
-    """Lets Linux hosts do what the lab tells them to, each command in a shell, as root of that host. Raises
+    """Let Linux hosts do what the lab tells them to, each command in a shell, as root of that host. Raises
     DetourError: one fails, with what it says."""
     for host in lab.hosts:
         for command in for_shell(host) if host.name in linux else ():

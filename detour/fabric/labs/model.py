@@ -165,7 +165,7 @@ def mac_of(text: object, where: str) -> str:
 
 
 def check(lab: Lab) -> None:
-    """Sees that a lab can be. Raises DetourError: what is wrong, by the file and line that say it."""
+    """See that a lab can be. Raises DetourError: what is wrong, by the file and line that say it."""
     if not lab.switches:
         raise DetourError(f"{lab.folder}: the lab has no switch")
     _unlike(lab.switches, "device_id", "device id")

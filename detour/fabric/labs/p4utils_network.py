@@ -137,7 +137,7 @@ class P4UtilsNetwork:
     # -- what nobody said -------------------------------------------------------------------------------
 
     def number_all(self) -> None:
-        """Gives numbers and ports to what has none."""
+        """Give numbers and ports to what has none."""
         switches = self.of_kind("switch")
         for switch in switches:
             self.number(switch)
@@ -172,7 +172,7 @@ def first_free(taken: Iterable[int | None], first: int) -> int:
 
 
 def assign(network: P4UtilsNetwork, strategy: str) -> None:
-    """Gives hosts, and ports of switches, the addresses of a strategy. Raises DetourError: there is no such strategy,
+    """Give hosts, and ports of switches, the addresses of a strategy. Raises DetourError: there is no such strategy,
     or it does not fit the network."""
     if strategy not in STRATEGIES:
         raise DetourError(f"there is no assignment strategy {strategy!r}; allowed: {', '.join(STRATEGIES)}")

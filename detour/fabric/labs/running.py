@@ -171,7 +171,7 @@ class RunningLab:
             thrift.serve({"": api})
 
     def do(self, workload: str, seconds: float, cancelled: threading.Event) -> dict[str, Any]:
-        """Lets hosts do what a workload says, until it is over, or for so many seconds of the wall clock; what came of
+        """Let hosts do what a workload says, until it is over, or for so many seconds of the wall clock; what came of
         it, a list of rows for each kind. Raises DetourError: the workload means nothing."""
         activities = activities_of(self.lab, workload)
         self._refuse_linux(activities)
@@ -207,7 +207,7 @@ class RunningLab:
                     raise DetourError(f"{name} is a Linux host: use `detour exec {name} -- COMMAND`")
 
     def check(self) -> None:
-        """Raises DetourError if nothing is forwarded any more."""
+        """Raise DetourError if nothing is forwarded any more."""
         self._network.check()
         if self._clock is not None:
             self._clock.check()
@@ -238,7 +238,7 @@ class RunningLab:
         return LabStatus(str(self.lab.folder), self.lab.format, switches, hosts, linux)
 
     def close(self) -> None:
-        """Ends it and gives everything back. May be called twice."""
+        """End it and give everything back. May be called twice."""
         self._opened.close()
 
 

@@ -18,7 +18,7 @@ from detour.fabric.labs.p4utils_tasks import RECEIVES, SENDS, TRAFFIC
 
 
 def _install() -> None:
-    """Puts the API where scripts import it from, whether p4-utils is installed or not."""
+    """Put the API where scripts import it from, whether p4-utils is installed or not."""
     for name in ("p4utils", "p4utils.mininetlib", "p4utils.mininetlib.network_API", "p4utils.utils", TRAFFIC):
         module = ModuleType(name)
         module.__path__ = []

@@ -77,13 +77,13 @@ class VirtualLab:
             raise
 
     def do(self, what: str | Sequence[Activity]) -> list[HostJob]:
-        """Lets hosts begin, now, what a workload says; those that may be sent to listen. Raises DetourError: which part
+        """Let hosts begin, now, what a workload says; those that may be sent to listen. Raises DetourError: which part
         of the workload means nothing."""
         activities = activities_of(self.lab, what) if isinstance(what, str) else what
         return [] if self._jobs is None else self._jobs.begin(activities)
 
     def cli(self, switch: str, commands: str) -> list[str]:
-        """Carries out lines of simple_switch_CLI's language on a switch, now; returns what they say. Raises
+        """Carry out lines of simple_switch_CLI's language on a switch, now; return what they say. Raises
         DetourError: the line that asks for nothing that could be done, or that the switch refuses."""
         self.lab.switch(switch)
         api = self.booted.switches[switch].api
@@ -146,7 +146,7 @@ class VirtualLab:
         return self.network.now_ps
 
     def _advance(self, until_ps: int, sampler: LabSampler | None) -> int:
-        """Runs until a time, which is returned; the sampler looks in between."""
+        """Run until a time, which is returned; the sampler looks in between."""
         while sampler is not None and (now := self.network.now_ps) < until_ps:
             sampler.look(self.network.run(min(now + sampler.step_ps, until_ps)))
         return self.network.run(until_ps)

@@ -113,7 +113,7 @@ def task_activities(lab: Lab, without: Container[str] = ()) -> list[Activity]:
 
 
 def check_tasks(lab: Lab, with_shell: Container[str] = ()) -> None:
-    """Sees that every host can do its tasks. Raises DetourError: a built-in host is to do what it cannot, or a task
+    """See that every host can do its tasks. Raises DetourError: a built-in host is to do what it cannot, or a task
     means nothing."""
     for task in lab.tasks:
         if task.workload is None and task.host not in with_shell:

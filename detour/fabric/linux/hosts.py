@@ -112,7 +112,7 @@ class LinuxHosts:
     """Keepers and interfaces. Namespaces are there when it is made; `opened` and `configure` each, `close` ends all."""
 
     def __init__(self, request: LinuxRequest) -> None:
-        """Raises DetourError: naming what is missing; nothing is left."""
+        """Raise DetourError: naming what is missing; nothing is left."""
         self.request = request
         self._keepers: dict[str, HostKeeper] = {}
         self._kinds: dict[str, str] = {}
@@ -144,7 +144,7 @@ class LinuxHosts:
         return self._keepers[name].pid
 
     def opened(self, name: str) -> Attachment:
-        """Makes a host's interface, for who holds the other end of it. Raises DetourError: the kernel does not allow
+        """Make a host's interface, for who holds the other end of it. Raises DetourError: the kernel does not allow
         it."""
         interface = self.request.interfaces[name]
         attachment = opening.opened(self._keepers[name], interface.name)
@@ -153,7 +153,7 @@ class LinuxHosts:
         return attachment
 
     def configure(self, name: str) -> None:
-        """Gives an interface that is there its addresses and routes, and takes it up. Raises DetourError: with what
+        """Give an interface that is there its addresses and routes, and take it up. Raises DetourError: with what
         `ip` says."""
         interface, keeper = self.request.interfaces[name], self._keepers[name]
         folder = f"/proc/sys/net/ipv6/conf/{interface.name}"
@@ -162,7 +162,7 @@ class LinuxHosts:
         keeper.run(["ip", "-batch", "-"], "\n".join(interface.lines()) + "\n")
 
     def run(self, name: str, command: Sequence[str]) -> None:
-        """Runs a command on a host and waits for it. Raises DetourError: with what it says."""
+        """Run a command on a host and wait for it. Raises DetourError: with what it says."""
         self._keepers[name].run(command)
 
     def schedule(self, name: str, command: str, folder: Path, start_s: float, duration_s: float) -> None:
@@ -189,7 +189,7 @@ class LinuxHosts:
         return rows
 
     def close(self) -> None:
-        """Ends what is scheduled and lets all namespaces go. May be called twice."""
+        """End what is scheduled and let all namespaces go. May be called twice."""
         groups = {job.pid for job in self._jobs}
         for number in (signal.SIGTERM, signal.SIGKILL):
             for group in groups:

@@ -71,7 +71,7 @@ class HostKeeper:
         return self._process.pid
 
     def run(self, command: Sequence[str], lines: str = "", pass_fds: Sequence[int] = ()) -> None:
-        """Runs a command inside, with lines to read. Raises DetourError: with what it says."""
+        """Run a command inside, with lines to read. Raises DetourError: with what it says."""
         done = subprocess.run(
             [*enter(self.pid, self.user), *command],
             input=lines,
@@ -84,7 +84,7 @@ class HostKeeper:
             raise DetourError(f"{self.name}: {command[0]}: {' '.join(done.stderr.split())}")
 
     def close(self) -> None:
-        """Lets the namespaces go. May be called twice."""
+        """Let the namespaces go. May be called twice."""
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             if stream is not None:
                 with suppress(OSError):

@@ -29,7 +29,7 @@ class Namespace:
     """A network namespace with its loopback up."""
 
     def __init__(self) -> None:
-        """Raises DetourError: the kernel does not allow it."""
+        """Raise DetourError: the kernel does not allow it."""
         self.fd = _in_thread(_new_namespace)
 
     @classmethod
@@ -49,7 +49,7 @@ class Namespace:
         return f"/proc/{os.getpid()}/fd/{self.fd}"
 
     def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Calls a function inside the namespace; sockets that it opens stay there."""
+        """Call a function inside the namespace; sockets that it opens stay there."""
 
         def inside() -> T:
             libc("setns", self.fd, CLONE_NEWNET)
@@ -62,12 +62,12 @@ class Namespace:
         return ["nsenter", f"--net=/proc/self/fd/{self.fd}", *command]
 
     def ip(self, lines: Iterable[str], others: Iterable[Namespace] = ()) -> None:
-        """Runs `ip -batch` inside; `others` are namespaces that the lines name by `inside_path`. Raises DetourError:
+        """Run `ip -batch` inside; `others` are namespaces that the lines name by `inside_path`. Raises DetourError:
         with what `ip` says."""
         self._batch("ip", lines, others)
 
     def tc(self, lines: Iterable[str]) -> None:
-        """Runs `tc -batch` inside. Raises DetourError: with what `tc` says."""
+        """Run `tc -batch` inside. Raises DetourError: with what `tc` says."""
         self._batch("tc", lines)
 
     def _batch(self, tool: str, lines: Iterable[str], others: Iterable[Namespace] = ()) -> None:
@@ -92,7 +92,7 @@ class Namespace:
         return self.run(_packet_socket, interface)
 
     def close(self) -> None:
-        """Lets go of the namespace; with its last process it vanishes. May be called twice."""
+        """Let go of the namespace; with its last process it vanishes. May be called twice."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -123,7 +123,7 @@ def silence() -> None:
 
 
 def libc(name: str, *arguments: int) -> None:
-    """Calls a function of the C library. Raises OSError: it refuses."""
+    """Call a function of the C library. Raises OSError: it refuses."""
     library = ctypes.CDLL(None, use_errno=True)
     if getattr(library, name)(*arguments) != 0:
         code = ctypes.get_errno()
@@ -131,6 +131,6 @@ def libc(name: str, *arguments: int) -> None:
 
 
 def _in_thread(function: Callable[[], T]) -> T:
-    """Runs a function in a thread of its own: namespaces belong to threads, and this one must keep its own."""
+    """Run a function in a thread of its own: namespaces belong to threads, and this one must keep its own."""
     with ThreadPoolExecutor(1, "namespace") as pool:
         return pool.submit(function).result()

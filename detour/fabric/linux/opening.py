@@ -42,7 +42,7 @@ def kind() -> str:
 
 
 def opened(keeper: HostKeeper, name: str) -> Attachment:
-    """Makes the interface `name` in the namespace of a keeper. Raises DetourError: why that is not possible."""
+    """Make the interface `name` in the namespace of a keeper. Raises DetourError: why that is not possible."""
     device = kind()
     if keeper.user:
         return _by_process(keeper, device, name)
@@ -83,7 +83,7 @@ def _open_veth(name: str) -> Attachment:
 
 
 def offloads_off(name: str) -> None:
-    """Lets the kernel compute checksums and cut segments by itself for an interface of the calling thread's namespace.
+    """Let the kernel compute checksums and cut segments by itself for an interface of the calling thread's namespace.
     Raises DetourError: it refuses."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for command in _OFFLOADS:

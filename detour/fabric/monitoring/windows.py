@@ -60,7 +60,7 @@ class Windows:
         self._windows = np.zeros((kept, 0, len(FLOW_FIELDS)))
 
     def add(self, name: str, row: int) -> None:
-        """Watches the flow that is counted in row `row`; what was counted before is left out."""
+        """Watch the flow that is counted in row `row`; what was counted before is left out."""
         free = np.flatnonzero(self._book[:, 0] < 0)
         if not len(free):
             self._grow(max(4, len(self._book)))
@@ -88,7 +88,7 @@ class Windows:
         return name in self._place
 
     def sample(self, now_ps: int) -> None:
-        """Ends a window of all flows, unless no time has passed: a clock that is behind stands still meanwhile."""
+        """End a window of all flows, unless no time has passed: a clock that is behind stands still meanwhile."""
         if now_ps > self._clock[_THEN]:
             counts, book, state, windows, clock = (
                 each.ctypes.data for each in (self._counts, self._book, self._state, self._windows, self._clock)

@@ -35,7 +35,7 @@ class ControlPlane:
     which callers hold around more than one of them."""
 
     def __init__(self, fabric: Fabric) -> None:
-        """Connects to all switches and sets their pipeline. Raises DetourError: a switch does not answer or has another
+        """Connect to all switches and set their pipeline. Raises DetourError: a switch does not answer or has another
         controller."""
         self.topology = fabric.topology
         self.policy = fabric.terms.policy
@@ -75,7 +75,7 @@ class ControlPlane:
         return Keeper(self.client.switches.values(), restore)
 
     def close(self) -> None:
-        """Ends the connections. May be called twice."""
+        """End the connections. May be called twice."""
         self._loop.close(self._disconnect)
 
     async def _disconnect(self) -> None:
@@ -99,7 +99,7 @@ class ControlPlane:
     # -- tables -----------------------------------------------------------------------------------------
 
     def reconcile(self, device_ids: Collection[int] | None = None) -> Written:
-        """Brings all switches (or those named) to the plan for the present failures."""
+        """Bring all switches (or those named) to the plan for the present failures."""
         planned = plan(self.topology, self.policy, self.failures)
         for more in self.more:
             for device, entries in more().items():
@@ -131,7 +131,7 @@ class ControlPlane:
 
     @contextmanager
     def tracer(self) -> Iterator[Tracer]:
-        """Follows packets by what the switches hold now: the tables of a switch are read when a packet comes there
+        """Follow packets by what the switches hold now: the tables of a switch are read when a packet comes there
         first. This control plane changes nothing meanwhile."""
         with self.changing:
             yield Tracer(lambda device: self.read([device])[device], self.topology, self.failures)
@@ -151,7 +151,7 @@ class ControlPlane:
         return self._loop.run(self._cells.read(cells))
 
     def rewrite(self, before: Plan, after: Plan) -> None:
-        """Brings switches from a part of their entries to another one; those that are down are left out."""
+        """Bring switches from a part of their entries to another one; those that are down are left out."""
 
         async def write(switch: SwitchClient) -> None:
             device = switch.target.device_id
@@ -194,7 +194,7 @@ class Paths:
         return TracedPath(str(way), trace.delivered, trace.outcome, hops)
 
     def need_one(self, source: Host, target: Host, paths: Iterable[Path]) -> None:
-        """Looks whether packets arrive on one of these paths, while anything is down. Raises DetourError: they arrive
+        """Look whether packets arrive on one of these paths, while anything is down. Raises DetourError: they arrive
         on none, so a connection would wait in vain."""
         if not self._control.failures:
             return
@@ -254,7 +254,7 @@ class Background:
             raise
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
-        """Does a `last` thing, cancels what still runs and ends the loop. May be called twice."""
+        """Do a `last` thing, cancel what still runs and end the loop. May be called twice."""
         ending, self._ending = self._ending, True
         if ending:
             return
@@ -269,7 +269,7 @@ class Background:
 
 
 async def _cancel_others() -> None:
-    """Lets everything that is under way end, as `asyncio.run` does."""
+    """Let everything that is under way end, as `asyncio.run` does."""
     others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in others:
         task.cancel()

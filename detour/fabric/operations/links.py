@@ -41,7 +41,7 @@ class Links:
         self._impaired: dict[int, results.ImpairedLink] = {}
 
     def fail(self, name: str) -> results.Failed:
-        """Takes a link or a switch down and withdraws it from all tables."""
+        """Take a link or a switch down and withdraw it from all tables."""
         with self._control.changing:
             failure = parse_failure(self._topology, name)
             failed = failure_name(self._topology, failure)
@@ -50,7 +50,7 @@ class Links:
             return extended(results.Failed, self._change(self._control.failures | {failure}), failed=failed)
 
     def heal(self, name: str | None) -> results.Healed:
-        """Brings a link or switch, or all of them, back."""
+        """Bring a link or switch, or all of them, back."""
         with self._control.changing:
             if name is None:
                 names = ", ".join(self._control.failure_names())
@@ -86,7 +86,7 @@ class Links:
         return self._placement.repair(failures), self._rerouting.repair(failures)
 
     def impair(self, link: str | None, rate: float | None, loss: float | None, clear: bool) -> results.ImpairedLinks:
-        """Gives a link a fraction of its rate, or lets it lose a fraction of its frames, in both directions; what is
+        """Give a link a fraction of its rate, or let it lose a fraction of its frames, in both directions; what is
         not said stays. `clear`: it, or every link, is as it was. Without anything: which are impaired now. Tables do
         not change: the link is up, and traffic finds out by itself. Raises DetourError: there is no such link, a
         fraction is none, or the target cannot do that."""
@@ -143,7 +143,7 @@ class Capturing:
         self._now = results.Captured(None, [])
 
     def capture(self, folder: str | None, where: list[str] | None, stop: bool) -> results.Captured:
-        """Begins to write a pcapng file a port into a folder, ends that, or says what is being written. `where`: links,
+        """Begin to write a pcapng file a port into a folder, end that, or say what is being written. `where`: links,
         switches and hosts whose ports are wanted (None: all). Raises DetourError: there is no such link, switch or
         host, captures run already, none runs, or the folder cannot be written."""
         if stop and (folder is not None or where):

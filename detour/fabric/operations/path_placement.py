@@ -98,7 +98,7 @@ class Placed:
         self._placement = replace(self._placement, path_rows=path_rows, least=0, rerouted=rerouted)
 
     def repair(self, failures: Failures) -> Repair:
-        """Adapts the placement to failures."""
+        """Adapt the placement to failures."""
         repaired = repair(self._placement, failures)
         self._placement = repaired.placement
         return repaired
@@ -178,7 +178,7 @@ class PathPlacement:
     # -- operations -------------------------------------------------------------------------------------
 
     def place(self, jobs: str, reroute: bool, watch: bool) -> PlacedFlows:
-        """Places the flows of a job file; connections between their hosts to come take these paths, and those that send
+        """Place the flows of a job file; connections between their hosts to come take these paths, and those that send
         keep theirs. `reroute`: the controller moves them when they are congested; `watch`: switches watch them
         (`watch_flows`). Raises DetourError: the file is wrong or the flows cannot be placed; what was placed before
         stays."""
@@ -233,7 +233,7 @@ class PathPlacement:
             return () if self.placed is None else self.placed.paths(source, target)
 
     def repair(self, failures: Failures) -> RepairedPlacement | None:
-        """Gives the flows whose path has failed another one and tells their senders; None without a placement."""
+        """Give the flows whose path has failed another one and tell their senders; None without a placement."""
         with self._lock:
             self._failures = failures
             if self._rerouter is not None:

@@ -127,7 +127,7 @@ class SwitchFlows:
     # -- flows ------------------------------------------------------------------------------------------
 
     def add(self, flow: str, source: int, devices: Iterable[int]) -> None:
-        """Watches a flow from the address `source` at these switches. Raises DetourError: there is no room, or a switch
+        """Watch a flow from the address `source` at these switches. Raises DetourError: there is no room, or a switch
         refuses its entry; the flow is not watched."""
         with self._lock:
             before = self._list.plan()
@@ -184,7 +184,7 @@ class SwitchFlows:
     # -- windows ----------------------------------------------------------------------------------------
 
     def sample(self) -> None:
-        """Reads all counters and ends a window. Raises DetourError: a switch does not answer."""
+        """Read all counters and end a window. Raises DetourError: a switch does not answer."""
         with self._lock:
             order: dict[int, list[Watched]] = {}
             for watched in self._list:
@@ -269,7 +269,7 @@ class WatchedFlows:
             self._watch(flows)
 
     def _watch(self, flows: Iterable[LiveFlow]) -> None:
-        """Lets all switches watch flows that these can pass. Without room for it, a flow sends unwatched."""
+        """Let all switches watch flows that these can pass. Without room for it, a flow sends unwatched."""
 
         def add(live: LiveFlow, devices: list[int]) -> None:
             self.switches.add(live.name, self._topology.hosts[live.flow.source_host].address, devices)

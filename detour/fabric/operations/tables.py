@@ -35,7 +35,7 @@ class Tables:
             return results.Provisioned(switches=switches, seconds=since(begin), **changes)
 
     def verify(self) -> results.Verification:
-        """Reads all tables back and proves that every pair of hosts is connected by them."""
+        """Read all tables back and prove that every pair of hosts is connected by them."""
         begin = time.monotonic()
         with self._control.changing:
             held = self._control.read_live()
@@ -66,7 +66,7 @@ class Tables:
         return {name: [row for row in listed if full_name in (None, row.table)] for name, listed in rows.items()}
 
     def prove(self, k: int) -> results.ProvenFabric:
-        """Reads all tables back and follows packets by them: on the `k` routes of every pair, on the lists that senders
+        """Read all tables back and follow packets by them: on the `k` routes of every pair, on the lists that senders
         use, plain ones, and any. Raises DetourError: this is not an expander, or `k` is out of range."""
         network, begin, control = expander_of(self._topology), time.monotonic(), self._control
         classes = max(1, control.policy.channels)

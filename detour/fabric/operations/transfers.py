@@ -79,7 +79,7 @@ class Transfers:
         progress: Progress,
         cancelled: threading.Event | None,
     ) -> SentMessage:
-        """Sends a message, or a file, and checks what arrives: on the path that is given, or that the placement has for
+        """Send a message, or a file, and check what arrives: on the path that is given, or that the placement has for
         these hosts, or on one of several that are probed; with `spray` every packet on one of all these, or of a set of
         paths over all planes. Raises DetourError: no such host, path or file, the connection fails, or `cancelled` is
         set."""
@@ -107,7 +107,7 @@ class Transfers:
             return self._sent(a, b, seconds, flow)
 
     def run_jobs(self, jobs: str, progress: Progress, cancelled: threading.Event | None) -> JobsRan:
-        """Runs a job file once, on the paths of the placement for hosts that are in it. Raises DetourError: the file is
+        """Run a job file once, on the paths of the placement for hosts that are in it. Raises DetourError: the file is
         wrong, the jobs are too large, a connection fails, or `cancelled` is set."""
         run, hosts = read_job_run(File(jobs), self._topology), self._topology.hosts
         with ExitStack() as opened:
@@ -198,7 +198,7 @@ class Transfers:
         )
 
     def probe(self, source: str, target: str) -> ProbedPaths:
-        """Probes all candidate paths between two hosts and reports their queuing delays."""
+        """Probe all candidate paths between two hosts and report their queuing delays."""
         a, b = self._ends(source, target)
         choice = probing_choice(self._topology, a, b, self._rng)
         delays = probe(self._fabric, a.index, b.index, choice.paths)
@@ -265,7 +265,7 @@ class Loading:
         self._load: _Load | None = None
 
     def load(self, pattern: str | None, stop: bool) -> Loaded:
-        """Begins to send between the pairs of a pattern without end, ends that, or says what it has done so far. Raises
+        """Begin to send between the pairs of a pattern without end, end that, or say what it has done so far. Raises
         DetourError: there is no such pattern, a load is on already, or none is."""
         if stop and pattern is not None:
             raise DetourError("load: give either a pattern or --stop")
@@ -280,7 +280,7 @@ class Loading:
             return counted
 
     def close(self) -> None:
-        """Ends what there is. May be called twice."""
+        """End what there is. May be called twice."""
         with self._lock:
             if self._load is not None:
                 self._stop()
@@ -326,7 +326,7 @@ class Loading:
         return self._pump.open(a, b, choice, stream, slot_bytes=LOAD_SLOT_BYTES)
 
     def _turn(self, load: _Load) -> None:
-        """Keeps all connections busy, and makes those anew that have failed."""
+        """Keep all connections busy, and make those anew that have failed."""
         self._pump.turn(load.flows)
         for number, (_, flow) in list(load.open.items()):
             if flow.failure is not None:

@@ -68,7 +68,7 @@ class UsidRerouting:
             live.subscribers.append(self)
 
     def repair(self, failures: Failures) -> ReroutedSenders | None:
-        """Adapts the lists of all senders to what is down now; None where there are none to adapt."""
+        """Adapt the lists of all senders to what is down now; None where there are none to adapt."""
         if self._network is None:
             return None
         with self._lock:

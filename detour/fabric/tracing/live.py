@@ -40,7 +40,7 @@ class Wired(Protocol):
 
 
 def host_filter(topology: Topology, text: str) -> Filter:
-    """Reads a filter in which hosts have names. Raises DetourError: it does not parse."""
+    """Read a filter in which hosts have names. Raises DetourError: it does not parse."""
 
     def address_of(name: str) -> str | None:
         kind, index = topology.finder.node(name) or ("switch", 0)
@@ -52,7 +52,7 @@ def host_filter(topology: Topology, text: str) -> Filter:
 def trace_sent_frame(
     network: Network, topology: Topology, clock: FabricClock, source: Host, frame: bytes, sport: int | None = None
 ) -> TracedPacket:
-    """Sends a frame from a host's port into a running network and follows it to its end, by the fabric's clock. It is
+    """Send a frame from a host's port into a running network and follow it to its end, by the fabric's clock. It is
     told from others that pass meanwhile by its bytes, and by its UDP source port if that is given. Raises DetourError:
     it did not reach a switch."""
     switch = topology.switches[source.switch]

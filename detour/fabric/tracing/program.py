@@ -48,7 +48,7 @@ class TracedProgram:
         self._pipelines.set(action, Compiled(message, info, self.program), None)
 
     def write(self, updates: list[p4r.Update], where: list[str]) -> None:
-        """Writes entries. `where`: what errors call each. Raises DetourError: one of them does not fit the program, or
+        """Write entries. `where`: what errors call each. Raises DetourError: one of them does not fit the program, or
         another one. The switch is of no use then: the others may have been written."""
         for error, place in zip(write(self._pipelines.store, updates), where, strict=True):
             if error is not None:
@@ -81,7 +81,7 @@ class TracedProgram:
         return self._switch.network
 
     def wait(self, duration_ps: int) -> None:
-        """Lets time pass."""
+        """Let time pass."""
         self._switch.wait(duration_ps)
 
     def __enter__(self) -> TracedProgram:
@@ -92,7 +92,7 @@ class TracedProgram:
 
 
 def read_write_request(path: Path) -> tuple[list[p4r.Update], list[str]]:
-    """Updates of a P4Runtime WriteRequest as text, and what to call each. Raises DetourError: the file cannot be read,
+    """Update of a P4Runtime WriteRequest as text, and what to call each. Raises DetourError: the file cannot be read,
     or is none."""
     try:
         request = text_format.Parse(read_text(path), p4r.WriteRequest())

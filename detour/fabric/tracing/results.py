@@ -83,7 +83,7 @@ class TracedPacket:
         return {"hops": [each.as_json() for each in self.hops], "outcomes": [each.as_json() for each in self.outcomes]}
 
     def add(self, ending: Ending) -> None:
-        """Adds an ending to the one that is the same but for its fraction, if there is one."""
+        """Add an ending to the one that is the same but for its fraction, if there is one."""
         for other in self.outcomes:
             if other.packets == ending.packets and other.dropped == ending.dropped:
                 other.fraction += ending.fraction

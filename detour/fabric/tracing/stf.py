@@ -286,7 +286,7 @@ class _Line:
         return text
 
     def _skip(self, mark: str) -> bool:
-        """Takes a mark if it is the next."""
+        """Take a mark if it is the next."""
         if self._next() != ("mark", mark):
             return False
         self._at += 1

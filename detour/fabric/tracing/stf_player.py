@@ -97,11 +97,11 @@ class StfSwitch(Protocol):
         ...
 
     def trace(self, frame: bytes, port: int) -> TracedPacket:
-        """Sends a frame in by a port; what became of it."""
+        """Send a frame in by a port; what became of it."""
         ...
 
     def wait(self, duration_ps: int) -> None:
-        """Lets time pass."""
+        """Let time pass."""
         ...
 
 
@@ -111,7 +111,7 @@ def stf_ports(statements: Iterable[stf.StfStatement]) -> set[int]:
 
 
 def play_stf(path: Path, statements: Sequence[stf.StfStatement], switch: StfSwitch) -> StfRun:
-    """Carries statements out, one after the other. `path`: what errors call the file. Raises DetourError: `FILE:LINE:
+    """Carry statements out, one after the other. `path`: what errors call the file. Raises DetourError: `FILE:LINE:
     ...`, a statement that does not fit the program or that the switch refuses."""
     player = _Player(switch)
     for statement in statements:
@@ -181,7 +181,7 @@ class _Player:
             self._entries[statement.name] = words[1], int(handle)
 
     def _handle(self, words: Sequence[str]) -> str:
-        """Carries a command out that makes something, and returns its handle."""
+        """Carry a command out that makes something, and return its handle."""
         return next(line.rsplit(" ", 1)[-1] for line in self._command(words) if " with handle " in line)
 
     def _pointing(self, words: list[str], profile: NamedProfile) -> list[str] | None:
@@ -255,7 +255,7 @@ class _Player:
             self._mismatch(statement.line, f"nothing should come of line {before.line}; port {port}: {frame.hex()}")
 
     def compare(self, statements: Iterable[stf.StfStatement]) -> None:
-        """Compares, port by port, when all is done."""
+        """Compare, port by port, when all is done."""
         named = stf_ports(statements)
         came: dict[int, list[tuple[int, bytes]]] = {port: [] for port in named}
         for played in self.run.packets:

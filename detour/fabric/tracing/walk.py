@@ -83,7 +83,7 @@ class FabricCopy:
     def _hop(
         self, packet: TracedPacket, arrival: _Arrival, fraction: float, all_ways: bool
     ) -> list[tuple[_Arrival, float]]:
-        """Traces an arrival; returns those that come of it."""
+        """Trace an arrival; return those that come of it."""
         switch = self.topology.switches[arrival.switch]
 
         def send(choices: Sequence[int]) -> TraceTree:

@@ -80,7 +80,7 @@ class Barrier:
         return paths
 
     def repin(self, up: NDArray[np.bool_]) -> None:
-        """Takes edges off links that are down; messages under way are sent again."""
+        """Take edges off links that are down; messages under way are sent again."""
         paths = self._paths(up)
         self._fabric.move(self._up.sender, self.parent, paths)
         self._fabric.move(self._down.sender, self.child, self._fabric.paths.back(paths))

@@ -177,7 +177,7 @@ class ExpanderFabric(VirtualFabric):
         self.route(pairs, lists)
 
     def route(self, pairs: Sequence[HostPair], lists: Int64Array) -> None:
-        """Gives the connections, which are those of `pairs`, the paths of `lists_of`."""
+        """Give the connections, which are those of `pairs`, the paths of `lists_of`."""
         self._finals = self._final_words(pairs)
         self.lead(lists)
 

@@ -53,7 +53,7 @@ class Sink(Protocol):
     """The sink of a flow's data."""
 
     def accept(self, message: int, data: bytes) -> bool:
-        """Takes message number `message` out of the receiver's memory; whether it is what was sent."""
+        """Take message number `message` out of the receiver's memory; whether it is what was sent."""
         ...
 
     def close(self) -> None:
@@ -105,7 +105,7 @@ class FileSource:
     """The bytes of a file."""
 
     def __init__(self, path: Path) -> None:
-        """Raises DetourError: it cannot be read."""
+        """Raise DetourError: it cannot be read."""
         try:
             self._file = path.open("rb")
             self.length = path.stat().st_size
@@ -127,7 +127,7 @@ class FileSink:
     """Checks every message against the file that is sent, and stores it if a path is given: all of it, or nothing."""
 
     def __init__(self, original: Path, store: Path | None = None) -> None:
-        """Raises DetourError: one of the files cannot be opened."""
+        """Raise DetourError: one of the files cannot be opened."""
         with ExitStack() as opened:
             try:
                 self._original = opened.enter_context(original.open("rb"))
@@ -146,7 +146,7 @@ class FileSink:
             raise DetourError(f"a file cannot be compared: {error.strerror}") from None
 
     def close(self) -> None:
-        """Keeps the stored file if as much has come as there was to send. May be called twice. Raises WriteError if the
+        """Keep the stored file if as much has come as there was to send. May be called twice. Raises WriteError if the
         rest of it cannot be written."""
         if self._original.closed:
             return
@@ -170,7 +170,7 @@ class Choice:
     spray: str | None = None
 
     def connect(self, qp: verbs.QP, remote: verbs.Endpoint) -> None:
-        """Connects the sender's verbs.QP accordingly."""
+        """Connect the sender's verbs.QP accordingly."""
         if len(self.paths) == 1:
             qp.connect(remote, path=self.paths[0])
         else:
@@ -249,7 +249,7 @@ class Flow:
         return not self.exhausted and self.failure is None and in_use < self._slots
 
     def prepare(self) -> list[verbs.SendWR]:
-        """Fills free slots; returns the requests to post for them."""
+        """Fill free slots; return the requests to post for them."""
         requests = []
         while self.has_room:
             try:
@@ -271,7 +271,7 @@ class Flow:
         return requests
 
     def complete(self, wc: verbs.WC) -> None:
-        """Takes a completion of either side."""
+        """Take a completion of either side."""
         if wc.status != verbs.WCStatus.SUCCESS:
             self.failure = self.failure or DetourError(f"{wc.status.name} after {self.bytes_ok} bytes")
         elif wc.opcode == verbs.WCOpcode.RECV_RDMA_WITH_IMM:
@@ -325,7 +325,7 @@ class Flow:
         self.qp.set_path(path, now_ps=now_ps)
 
     def close(self) -> None:
-        """Ends the connection, frees its memory and closes what it was made of. May be called twice."""
+        """End the connection, free its memory and close what it was made of. May be called twice."""
         self._opened.close()
 
 
@@ -365,14 +365,14 @@ class Pump:
         return self._hosts[host]
 
     def close_flow(self, flow: Flow) -> None:
-        """Ends a flow; what is under way is lost."""
+        """End a flow; what is under way is lost."""
         with self._lock:
             self._flows.pop((flow.source_host, flow.qp.qp_num), None)
             self._flows.pop((flow.target_host, flow.peer.qp_num), None)
             flow.close()
 
     def turn(self, flows: Iterable[Flow]) -> None:
-        """Takes completions of all flows and posts messages of these."""
+        """Take completions of all flows and post messages of these."""
         with self._lock:
             self._poll()
             ready = [(flow.qp, request) for flow in flows for request in flow.prepare()]
@@ -395,7 +395,7 @@ class Pump:
     def run(
         self, flows: Sequence[Flow], until: Callable[[], bool] = lambda: False, seconds: float | None = None
     ) -> None:
-        """Pumps until all flows are done, `until` holds, or the time is over."""
+        """Pump until all flows are done, `until` holds, or the time is over."""
         end = MAX_TIME if seconds is None else self.clock.now_ps + ps(seconds)
         while not all(flow.done for flow in flows) and not until():
             self.turn(flows)
@@ -405,7 +405,7 @@ class Pump:
             self.clock.wait(min(now + self.clock.pause_ps, end))
 
     def drain(self, flows: Sequence[Flow], seconds: float) -> None:
-        """Posts nothing new and waits until what was posted has arrived. Raises DetourError: some of it has not arrived
+        """Post nothing new and wait until what was posted has arrived. Raises DetourError: some of it has not arrived
         in time."""
         for flow in flows:
             flow.exhausted = True
@@ -419,7 +419,7 @@ class Pump:
             )
 
     def send_once(self, flow: Flow, cancelled: threading.Event, progress: Callable[[int], None]) -> float:
-        """Sends what the flow has; returns the seconds it took by the fabric's clock. `progress` is called with the
+        """Send what the flow has; return the seconds it took by the fabric's clock. `progress` is called with the
         bytes that have arrived."""
         clock = self.clock
         begin = clock.now_ps

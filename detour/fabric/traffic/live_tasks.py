@@ -29,7 +29,7 @@ class LiveTasks:
     """One run of a graph."""
 
     def __init__(self, graph: TaskGraph, pump: Pump, connect: Connect, seed: int) -> None:
-        """Opens all connections. Raises DetourError: there are too many of them, or of tasks."""
+        """Open all connections. Raises DetourError: there are too many of them, or of tasks."""
         rows = graph.tasks[["source", "destination", "connection"]].tolist()
         names = sorted({(a, b, max(number, 0)) for a, b, number in rows if b >= 0})
         if len(graph) > _MOST_TASKS or len(names) > _MOST_CONNECTIONS:
@@ -48,7 +48,7 @@ class LiveTasks:
         """time, task, and whether it is over then or begins"""
 
     def run(self, cancelled: threading.Event, progress: Progress) -> TaskResult:
-        """Goes on until all tasks were completed, or somebody cancels it. Raises DetourError: a connection failed."""
+        """Go on until all tasks were completed, or somebody cancels it. Raises DetourError: a connection failed."""
         clock, graph = self._pump.clock, self._graph
         self._begun_ps = begin = clock.now_ps
         for task in np.flatnonzero(self._open == 0).tolist():

@@ -164,7 +164,7 @@ class OpenLoop(VirtualFabric):
                     self.network.mirror_input((switch.device_id, port), buffered=buffered, paused=paused)
 
     def measure(self, warm_ps: int, window_ps: int) -> Measured:
-        """Runs on for `warm_ps`, then counts for `window_ps`."""
+        """Run on for `warm_ps`, then count for `window_ps`."""
         self.run(self.now_ps + warm_ps)
         before = self._counts()
         arrived, counted, begin = [], int(before["rx_bytes"].sum()), self.now_ps
@@ -193,7 +193,7 @@ class OpenLoop(VirtualFabric):
         )
 
     def series(self, window_ps: int, count: int) -> list[LoadWindow]:
-        """Runs on for so many windows."""
+        """Run on for so many windows."""
         windows, before = [], self._counts()
         for _ in range(count):
             self.run(self.now_ps + window_ps)

@@ -110,7 +110,7 @@ class OutageController:
 
     @staticmethod
     def needs_probes(fabric: PinnedFabric, breaks: Iterable[Break]) -> None:
-        """Raises DetourError: a link would break silently that nobody probes."""
+        """Raise DetourError: a link would break silently that nobody probes."""
         there = fabric.tree.population
         probed = {probe.links[-1] for probe in fabric.paths.probes() if there[probe.leaf] >= 2}
         silent = [each for each in breaks if each.silent]
@@ -232,7 +232,7 @@ def _us(time_ps: int) -> float:
 
 
 def replan(exchange: PhasedExchange, fabric: FatTree, planner: Planner) -> int:
-    """Gives an exchange the planner's plan for what waits; returns how many phases are left."""
+    """Give an exchange the planner's plan for what waits; return how many phases are left."""
     groups, paths = plan_of(exchange, fabric, planner)
     if exchange.more():
         exchange.replace(groups, paths)
@@ -269,7 +269,7 @@ class Probes:
         self._sent = False
 
     def round(self) -> None:
-        """Counts what has not come back of the last round and sends the next one."""
+        """Count what has not come back of the last round and send the next one."""
         hs = self._fabric.hs
         if self._sent:
             open_ = hs.candidate["asked"][self._rows, 0] != NIL

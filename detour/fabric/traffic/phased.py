@@ -192,7 +192,7 @@ class PhasedExchange:
     # -- running ----------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Executes the exchange to its end. Raises DetourError: a phase does not end."""
+        """Execute the exchange to its end. Raises DetourError: a phase does not end."""
         for _ in self.steps():
             pass
 
@@ -217,7 +217,7 @@ class PhasedExchange:
                 self._check_progress()
 
     def _check_progress(self) -> None:
-        """Gives up if nothing has arrived since bytes were counted last."""
+        """Give up if nothing has arrived since bytes were counted last."""
         arrived = int(self.fabric.hs.qp["st_rx_bytes"].sum())
         if arrived == self._moved[1]:
             raise DetourError(
@@ -283,7 +283,7 @@ class PhasedExchange:
         post_many(self.flows, self.size[mine], now_ps=self.fabric.now_ps, wr_id=mine, which=mine)
 
     def _collect(self) -> None:
-        """Looks which messages have been acknowledged."""
+        """Look which messages have been acknowledged."""
         cq = self.fabric.hs.cq
         if not (cq["tail"] != cq["head"]).any():
             return
@@ -365,7 +365,7 @@ class PhasedExchange:
         return self.messages.src[flights] // hosts, self.messages.dst[flights] // hosts
 
     def _avoid(self, flights: Int64Array, move: bool = False) -> None:
-        """Takes messages off links that are known to be down, to one of the paths that remain, in turn. Where none
+        """Take messages off links that are known to be down, to one of the paths that remain, in turn. Where none
         does the message takes the plain address: it may find a longer path."""
         source, target = self._leaves(flights)
         path, paths = self.path[flights], self.fabric.paths

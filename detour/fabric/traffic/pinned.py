@@ -229,14 +229,14 @@ class PinnedFabric(VirtualFabric):
         return stats[name][self._up_rows].astype(np.int64)
 
     def cut(self, link: TreeLink, *, silent: bool = False) -> None:
-        """Breaks a link: its ports go down, or, if `silent`, it loses every frame and looks as if it were up."""
+        """Break a link: its ports go down, or, if `silent`, it loses every frame and looks as if it were up."""
         if silent:
             self.network.set_faults(self.port(link), loss=1.0)
         else:
             self.network.set_link(self.port(link), False)
 
     def cut_hosts(self, leaf: int) -> None:
-        """Takes down the ports to a leaf's hosts."""
+        """Take down the ports to a leaf's hosts."""
         switch = self.topology.switches[self._leaf[leaf]]
         for host in self.topology.hosts_of[switch.index]:
             self.network.set_link((switch.device_id, host.port), False)

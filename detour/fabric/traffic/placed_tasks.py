@@ -34,7 +34,7 @@ class PlacedTasks:
     """The placement of a run's connections, which can be repaired as the run goes on."""
 
     def __init__(self, run: TaskRun, pinned: Mapping[ConnectionName, SwitchPath] | None = None) -> None:
-        """Places all connections of a run that has not begun, around the fabric's failures, and gives them their lists.
+        """Place all connections of a run that has not begun, around the fabric's failures, and give them their lists.
         `pinned`: paths that are demanded. Raises DetourError: the scheme picks paths itself, hosts are not connected,
         or a path needs too many uSIDs."""
         self._fabric = fabric = run.fabric
@@ -53,7 +53,7 @@ class PlacedTasks:
         self._lead(range(len(flows)), None)
 
     def repair(self, failures: Failures) -> None:
-        """Moves the connections whose path has failed, and tells their senders. Those that have no path any more keep
+        """Move the connections whose path has failed, and tell their senders. Those that have no path any more keep
         what they have."""
         repaired = repair(self.placement, failures)
         self.placement = repaired.placement

@@ -123,7 +123,7 @@ class TaskResult:
 
 
 def run_tasks(fabric: VirtualFabric, graph: TaskGraph, until_ps: int, *, lanes: int = LANES) -> TaskResult:
-    """Executes tasks until all are over, at most until `until_ps`.
+    """Execute tasks until all are over, at most until `until_ps`.
 
     `lanes`: connections of two hosts at most. A fabric takes one graph, and no other connections. If there are more
     than it has room for, or very many with one message each, they have queue pairs only while they carry something
@@ -221,7 +221,7 @@ class TaskRun:
             self.fabric.connect(ends)
 
     def _install(self) -> None:
-        """Writes the tables of tasks, and every host's event queue: what waits for its time only."""
+        """Write the tables of tasks, and every host's event queue: what waits for its time only."""
         graph, hs, count = self.graph, self._hs, int(self._first_lane[-1])
         if count and not hs.cfg[0]["leased"]:
             flows, lane = self.fabric.flows, np.zeros(count, TaskLane.dtype)

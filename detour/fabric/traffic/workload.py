@@ -147,7 +147,7 @@ class Workload:
             raise
 
     def run(self, warm_up: float, seconds: float, progress: Callable[[float], None] = lambda _: None) -> WorkloadResult:
-        """Lets traffic converge for `warm_up`, measures for `seconds`, then waits for what is under way. `progress` is
+        """Let traffic converge for `warm_up`, measure for `seconds`, then wait for what is under way. `progress` is
         called with the fraction of the time that has passed. Raises DetourError: a connection fails or does not
         finish."""
         begin, total_ps = self._clock.now_ps, ps(warm_up + seconds)

@@ -212,7 +212,7 @@ class _Trace:
         return size
 
     def _match(self) -> None:
-        """Receives wait for their messages."""
+        """Receive wait for their messages."""
         for key in dict.fromkeys([*self._sends, *self._receives]):
             source, to, tag = key
             for send, receive in zip_longest(self._sends.get(key, ()), self._receives.get(key, ())):

@@ -92,7 +92,7 @@ def parts(size: int, count: int) -> list[int]:
 
 
 def check_room(tasks: TaskList, more: int) -> None:
-    """Refuses workloads that would take more memory than there is. Raises DetourError with the number of tasks."""
+    """Refuse workloads that would take more memory than there is. Raises DetourError with the number of tasks."""
     if len(tasks) + more > MAX_TASKS:
         raise DetourError(f"{len(tasks) + more} tasks; a workload can have at most {MAX_TASKS}")
 

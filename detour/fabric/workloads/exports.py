@@ -79,7 +79,7 @@ def rank_operations(graph: TaskGraph) -> list[list[RankOperation]]:
 
 
 def _wait_for_times(ranks: list[list[RankOperation]], at_time: dict[tuple[int, int], list[int]]) -> None:
-    """Makes operations of a rank wait for a time in ps. A unit does one thing at a time, so each wait of a rank begins
+    """Make operations of a rank wait for a time in ps. A unit does one thing at a time, so each wait of a rank begins
     where the one before it ends."""
     waits: dict[int, tuple[int, int]] = {}
     for (rank, start_ps), operations in sorted(at_time.items()):

@@ -31,7 +31,7 @@ def in_order(table: FlowTable) -> FlowTable:
 
 
 def check_flows(table: FlowTable, hosts: int, what: str) -> None:
-    """Refuses what no fabric with so many hosts can carry. Raises DetourError if there is no flow, there are too many,
+    """Refuse what no fabric with so many hosts can carry. Raises DetourError if there is no flow, there are too many,
     or one breaks a rule; `what` names where they come from."""
     if not 1 <= len(table) <= MOST_FLOWS:
         raise DetourError(f"{what}: {len(table)} flows; expected 1 to {MOST_FLOWS}")

@@ -271,7 +271,7 @@ def _end_rank(schedule: _Schedule) -> None:
 
 
 def _match(schedule: _Schedule) -> None:
-    """Receives wait for their messages."""
+    """Receive wait for their messages."""
     for key in dict.fromkeys([*schedule.sends, *schedule.receives]):
         source, to, tag = key
         for send, receive in zip_longest(schedule.sends.get(key, ()), schedule.receives.get(key, ())):

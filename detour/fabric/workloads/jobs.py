@@ -85,7 +85,7 @@ class _Course:
         return [name] if self.iterations == 1 else [f"{name} #{number + 1}" for number in range(self.iterations)]
 
     def run(self, tasks: TaskList, ranks: Ranks, once: Callable[[TaskList, Ranks], RankWaits]) -> None:
-        """Adds all iterations."""
+        """Add all iterations."""
         waits, had = ranks.done(), len(tasks)
         for iteration, step in enumerate(self.steps(ranks.step or "job")):
             now = ranks.then(waits, step)
@@ -314,7 +314,7 @@ class _FileJob:
     times: int
 
     def run(self, tasks: TaskList, kind: str, course: _Course) -> JobStep:
-        """Adds the job's tasks. Parallel connections carry shares of their own: they are as many collectives."""
+        """Add the job's tasks. Parallel connections carry shares of their own: they are as many collectives."""
         source, target = self.flows.source[self.mine], self.flows.target[self.mine]
         if kind == POINT_TO_POINT:
             hosts = np.unique(np.concatenate([source, target])).tolist()
@@ -375,7 +375,7 @@ class _LaidOut:
         self.passes: list[tuple[int, str]] = []
 
     def run(self, tasks: TaskList, course: _Course) -> dict[str, JobStep]:
-        """Adds the job's tasks; steps of the graph that it has beside those of its iterations, or instead."""
+        """Add the job's tasks; steps of the graph that it has beside those of its iterations, or instead."""
         ranks = Ranks.fresh(self._hosts, self._name, course.reduce_ps)
         n, layout = len(ranks), self._layout
         if isinstance(layout, TrainingShape):

@@ -73,7 +73,7 @@ class ModelRun:
         return layers, max(_WIDTHS, round(width / _WIDTHS) * _WIDTHS)
 
     def check(self) -> None:
-        """Raises DetourError: what does not go into what, or a single host."""
+        """Raise DetourError: what does not go into what, or a single host."""
         layers, _ = self.shape()
         if self._hosts == 1:
             raise DetourError("tp * pp * dp is 1: a single host sends nothing; give --tp, --pp or --dp")

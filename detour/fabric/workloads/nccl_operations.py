@@ -274,7 +274,7 @@ class _Pairs:
         self._next: dict[int, int] = defaultdict(int)
 
     def run(self, op: str, size: int) -> RankWaits:
-        """Adds all messages; those inside machines take the time of NVLink."""
+        """Add all messages; those inside machines take the time of NVLink."""
         cluster, inside = self._cluster, [0] * self._cluster.ranks
         waits: RankWaits = [list(after) for after in self._ranks.after]
         for sender, receiver, each in rules.peer_messages(op, size, cluster):

@@ -196,7 +196,7 @@ def topological(n: int, dependencies: NDArray[np.integer]) -> Int64Array:
 
 @TASK_GRAPHS.entry
 def _order(first: Int64s1, then: Int64s1, open_: Int64s1, ordered: Int64s1, count: int) -> int:
-    """Goes on with an order of which the first `count` tasks are known; returns the length of all of it."""
+    """Go on with an order of which the first `count` tasks are known; return the length of all of it."""
     at = 0
     while at < count:
         for k in range(first[ordered[at]], first[ordered[at] + 1]):
@@ -209,7 +209,7 @@ def _order(first: Int64s1, then: Int64s1, open_: Int64s1, ordered: Int64s1, coun
 
 
 def latest(n: int, dependencies: NDArray[np.integer], lag: Int64Array, begin: Int64Array) -> None:
-    """Postpones `begin` (n,) until every task is `lag` (m,) later than those that it waits for."""
+    """Postpone `begin` (n,) until every task is `lag` (m,) later than those that it waits for."""
     first, order = successors(n, dependencies)
     then = dependencies[order, 1].astype(np.int64)
     _postpone(topological(n, dependencies), first, then, lag[order], begin)

@@ -83,7 +83,7 @@ class TrainingStep:
     """the first task of each pass, in order, and what it is called; what is behind the last one is called nothing"""
 
     def run(self, tasks: TaskList, ranks: Ranks) -> RankWaits:
-        """Adds one."""
+        """Add one."""
         shape = self.shape
         slows = round(self.overlap.sm_share * FULL_RATE)
         self._streams = Streams(tasks, ranks, self.over, self.steps, slows)

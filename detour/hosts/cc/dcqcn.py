@@ -84,7 +84,7 @@ class DcqcnState(NativeRecord):
 
 @hook
 def on_path(p: DcqcnParameters, s: DcqcnState, q: Sender, packet: Packet, now: int) -> None:
-    """Starts afresh, on a path after the first one as after a cut. The window stays as it is."""
+    """Start afresh, on a path after the first one as after a cut. The window stays as it is."""
     q.cwnd = max(float64(p.min_cwnd), q.cwnd_initial)
     line = float64(p.link_rate_bps)
     first = q.epoch == 0
@@ -143,7 +143,7 @@ def _notify(p: DcqcnParameters, s: DcqcnState, now: int) -> None:
 
 @hook
 def _catch_up(p: DcqcnParameters, s: DcqcnState, now: int) -> None:
-    """Does what the timers would have done until `now`. At most one check finds a notification to act on, for
+    """Do what the timers would have done until `now`. At most one check finds a notification to act on, for
     nothing came in since the last call."""
     period = p.dcqcn_decrease_ps
     check = s.cut_at

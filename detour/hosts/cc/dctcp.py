@@ -73,7 +73,7 @@ class TcpDctcpState(NativeRecord):
 
 @hook
 def measure(s: DctcpState | TcpDctcpState, q: Sender, packet: Packet, g: float) -> None:
-    """Counts an acknowledged packet; at the end of a window, takes a new alpha."""
+    """Count an acknowledged packet; at the end of a window, take a new alpha."""
     s.acked += packet.bytes
     if packet.txn < s.end:
         return
@@ -86,7 +86,7 @@ def measure(s: DctcpState | TcpDctcpState, q: Sender, packet: Packet, g: float) 
 
 @hook
 def on_path(p: DctcpParameters, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
-    """Starts afresh; whatever is sent from now on belongs to the first window."""
+    """Start afresh; whatever is sent from now on belongs to the first window."""
     s.alpha = 1.0
     s.hold = q.next_txn
     _begin_window(s, q)
@@ -126,7 +126,7 @@ def on_acked(p: DctcpParameters, s: DctcpState, q: Sender, packet: Packet, now: 
 
 @hook
 def on_ecn(p: DctcpParameters, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
-    """Counts the mark; the first one of a window shrinks it (section 3.3, step 9)."""
+    """Count the mark; the first one of a window shrinks it (section 3.3, step 9)."""
     s.marked += packet.bytes
     if packet.txn >= s.hold:
         s.before = 0.0
@@ -135,7 +135,7 @@ def on_ecn(p: DctcpParameters, s: DctcpState, q: Sender, packet: Packet, now: in
 
 @hook
 def on_lost(p: DctcpParameters, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
-    """Halves the window, if a queue was full, unless it was cut since the packet was sent (section 3.5, RFC 5681)."""
+    """Halve the window, if a queue was full, unless it was cut since the packet was sent (section 3.5, RFC 5681)."""
     if packet.congested and packet.txn >= s.hold:
         _remember(s, q)
         _shrink(p, s, q, 0.5)
@@ -144,7 +144,7 @@ def on_lost(p: DctcpParameters, s: DctcpState, q: Sender, packet: Packet, now: i
 
 @hook
 def on_spurious(p: DctcpParameters, s: DctcpState, q: Sender, packet: Packet, now: int) -> None:
-    """Undoes the last cut if all losses since then were spurious and no mark has cut the window besides (RFC 4015)."""
+    """Undo the last cut if all losses since then were spurious and no mark has cut the window besides (RFC 4015)."""
     s.doubt -= 1
     if s.doubt <= 0:
         _undo(p, s, q)

@@ -109,7 +109,7 @@ def packet_of(q: Sender) -> Packet:
 
 @inner
 def call(q: Sender, which: int, now: int) -> None:
-    """Calls a hook of the QP's algorithm, if it has that."""
+    """Call a hook of the QP's algorithm, if it has that."""
     plugins.call(q.cc_row, record_address(q), _NONE, which, now)
 
 

@@ -40,13 +40,13 @@ def _slice8(word: int, row: int) -> int:
 
 @inner
 def crc32_word(word: int, crc: int) -> int:
-    """Carries CRC register `crc` over eight bytes, the first one the lowest of `word`."""
+    """Carry CRC register `crc` over eight bytes, the first one the lowest of `word`."""
     return _slice8(word ^ crc, int64(7))
 
 
 @inner
 def crc32_update(at: int, end: int, crc: int) -> int:
-    """Carries CRC register `crc` (initially `CRC_START`, finally to be inverted) over the bytes from `at` to `end`."""
+    """Carry CRC register `crc` (initially `CRC_START`, finally to be inverted) over the bytes from `at` to `end`."""
     while at + 16 <= end:
         crc = _slice8(load64(at) ^ crc, int64(15)) ^ _slice8(load64(at + 8), int64(7))
         at += 16

@@ -24,7 +24,7 @@ MALFORMED, NOT_MINE, BAD_CHECKSUM, BAD_ICRC = -1, -2, -3, -4
 
 @inner
 def dissect(hs: Handle, host: int, frame: int, length: int) -> int:
-    """Fills `frame_row(hs)` from the frame; returns what it is (`IS_...`) or what is wrong with it (below 0). `host` <
+    """Fill `frame_row(hs)` from the frame; return what it is (`IS_...`) or what is wrong with it (below 0). `host` <
     0 accepts any destination address."""
     f = frame_row(hs)
     bad = _addresses(hs, host, f, frame, length)
@@ -88,7 +88,7 @@ def _addresses(hs: Handle, host: int, f: ReceivedFrame, frame: int, length: int)
 
 @inner
 def _extensions(f: ReceivedFrame, at: int) -> int:
-    """Looks for the Transit Measurement option; returns where UDP, or an inner IPv6 packet, begins, below 0 if none
+    """Look for the Transit Measurement option; return where UDP, or an inner IPv6 packet, begin, below 0 if none
     does. `f.proto`: which it is."""
     f.has_delay = 0
     f.delay = 0
@@ -126,7 +126,7 @@ def _is_led(hs: Handle, host: int, f: ReceivedFrame) -> bool:
 
 @inner
 def _decapsulated(hs: Handle, host: int, f: ReceivedFrame, at: int) -> int:
-    """Takes an outer header off that led to this host's uSID, and its addresses; returns where UDP begins."""
+    """Take an outer header off that led to this host's uSID, and its addresses; return where UDP begins."""
     if at < 0 or f.proto == wire.NH_UDP:
         return at
     if at + IPV6 > f.end or at + IPV6 + load16be(at + 4) != f.end:

@@ -24,14 +24,14 @@ def load48(address: int) -> int:
 
 @inner
 def store48(address: int, value: int) -> None:
-    """Writes a MAC."""
+    """Write a MAC."""
     store16be(address, value >> 32)
     store32be(address + 2, value)
 
 
 @inner
 def put_ethernet(frame: int, to: int, source: int, kind: int) -> None:
-    """Writes an Ethernet header."""
+    """Write an Ethernet header."""
     store48(frame, to)
     store48(frame + 6, source)
     store16be(frame + 12, kind)
@@ -41,7 +41,7 @@ def put_ethernet(frame: int, to: int, source: int, kind: int) -> None:
 def put_ipv6(
     ip: int, flow: int, length: int, proto: int, hops: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: int
 ) -> None:
-    """Writes an IPv6 header. `flow`: traffic class << 20 | flow label; `length`: of what is behind it."""
+    """Write an IPv6 header. `flow`: traffic class << 20 | flow label; `length`: of what is behind it."""
     store32be(ip, (6 << 28) | flow)
     store32be(ip + 4, (length << 16) | (proto << 8) | hops)
     store64be(ip + 8, src_hi)
@@ -52,7 +52,7 @@ def put_ipv6(
 
 @inner
 def put_ipv4(ip: int, total: int, flags: int, ttl: int, proto: int, src: int, dst: int) -> int:
-    """Writes an IPv4 header with checksum 0 and returns its sum."""
+    """Write an IPv4 header with checksum 0 and return its sum."""
     store32be(ip, (0x45 << 24) | total)
     store32be(ip + 4, flags)
     store32be(ip + 8, (ttl << 24) | (proto << 16))

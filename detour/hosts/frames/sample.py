@@ -43,7 +43,7 @@ _sample_at = record_by_address(_Sample)
 
 @FRAMES.entry
 def write_sample(frame: int, host: int, sample: int) -> None:
-    """Writes a data packet; addresses of its sender's row and of a `_Sample`."""
+    """Write a data packet; addresses of its sender's row and of a `_Sample`."""
     h, v = _host_at(host, _NONE), _sample_at(sample, _NONE)
     length = UDP + BTH + RETH + v.size + ICRC
     udp = put_ethernet_ipv6(frame, h, v.dst_hi, v.dst_lo, int64(ECT0), _NONE, length, _ONE)

@@ -169,7 +169,7 @@ def icrc(udp: int, length: int, src_hi: int, src_lo: int, dst_hi: int, dst_lo: i
 
 @inner
 def seal(udp: int, length: int, h: RdmaHost, dst_hi: int, dst_lo: int, roce: int) -> None:
-    """Writes ICRC (if `roce`) and UDP checksum over the addresses that the receiver will see."""
+    """Write ICRC (if `roce`) and UDP checksum over the addresses that the receiver will see."""
     if roce:
         crc = icrc(udp, length, h.addr_hi, h.addr_lo, dst_hi, dst_lo)
         store32(udp + length - ICRC, crc)
@@ -181,8 +181,8 @@ def seal(udp: int, length: int, h: RdmaHost, dst_hi: int, dst_lo: int, roce: int
 def write_data(
     hs: Handle, frame: int, q: QueuePair, c: Candidate, w: WorkRequest, seq: int, low: int, packet: int
 ) -> int:
-    """Writes packet number `packet` of work request `w` with sequence number `seq`; `low` is the BTH's byte with the
-    acknowledge request and the transmission count. `q` is the QP, `c` the candidate path. Returns the frame's
+    """Write packet number `packet` of work request `w` with sequence number `seq`; `low` is the BTH's byte with the
+    acknowledge request and the transmission count. `q` is the QP, `c` the candidate path. Return the frame's
     length."""
     cfg = cfg_row(hs)
     h = host_row(hs, q.host)
@@ -238,8 +238,8 @@ def _end_answer(hs: Handle, frame: int, h: RdmaHost, q: QueuePair, udp: int, len
 
 @inner
 def write_ack(hs: Handle, frame: int, q: QueuePair, m: ControlMessage, cum: int, base: int, bitmap: int) -> int:
-    """Writes the ACK or NAK of control message `m`: `cum` is the last sequence number received in order (or
-    the refused one), `base` and `bitmap` the SACK's. Returns the frame's length."""
+    """Write the ACK or NAK of control message `m`: `cum` is the last sequence number received in order (or
+    the refused one), `base` and `bitmap` the SACK's. Return the frame's length."""
     h = host_row(hs, q.host)
     length = UDP + BTH + AETH + SACK + ICRC
     udp = _begin_answer(frame, h, q, m, length)
@@ -258,7 +258,7 @@ def write_ack(hs: Handle, frame: int, q: QueuePair, m: ControlMessage, cum: int,
 
 @inner
 def write_cnp(hs: Handle, frame: int, q: QueuePair, m: ControlMessage) -> int:
-    """Writes the CNP of control message `m`. Returns the frame's length."""
+    """Write the CNP of control message `m`. Return the frame's length."""
     h = host_row(hs, q.host)
     length = UDP + BTH + CNP_RESERVED + ICRC
     udp = _begin_answer(frame, h, q, m, length)
@@ -271,7 +271,7 @@ def write_cnp(hs: Handle, frame: int, q: QueuePair, m: ControlMessage) -> int:
 
 @inner
 def write_probe(hs: Handle, frame: int, h: RdmaHost, m: ControlMessage, probe_type: int) -> int:
-    """Writes the PTM or PTR of control message `m`. Returns the frame's length."""
+    """Write the PTM or PTR of control message `m`. Return the frame's length."""
     length = UDP + PROBE
     listed = m.final_hi != 0
     tclass = (cfg_row(hs).data_dscp << 2) | ECT0 if probe_type == PTM else TCLASS_CONTROL

@@ -146,7 +146,7 @@ class TcpConnection(_Tcp):
         host.do(make)
 
     def close(self) -> None:
-        """Sends nothing new any more; what was sent is still delivered, then the FIN."""
+        """Send nothing new any more; what was sent is still delivered, then the FIN."""
         self.host.do(lambda: stack.finish(self.host.memory.address, self.number, self.host.now_ps))
 
     def result(self) -> TcpResult:

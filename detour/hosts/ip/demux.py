@@ -40,7 +40,7 @@ def find(g: StackGlobals, host: int, proto: int, lport: int, r_hi: int, r_lo: in
 
 @inner()
 def enter(g: StackGlobals, i: int) -> None:
-    """Enters a socket. There is room: a table has at least twice as many places as a host has sockets."""
+    """Enter a socket. There is room: a table has at least twice as many places as a host has sockets."""
     s = socket_row(g, i)
     base = g.demux + 4 * s.host * g.demux_size
     place = _first(g, s.proto, s.lport, s.r_hi, s.r_lo, s.rport)
@@ -51,7 +51,7 @@ def enter(g: StackGlobals, i: int) -> None:
 
 @inner()
 def remove(g: StackGlobals, i: int) -> None:
-    """Removes a socket, if it is there."""
+    """Remove a socket, if it is there."""
     s = socket_row(g, i)
     base = g.demux + 4 * s.host * g.demux_size
     place = _first(g, s.proto, s.lport, s.r_hi, s.r_lo, s.rport)

@@ -37,7 +37,7 @@ _HOP_BY_HOP, _ROUTING, _FRAGMENT, _OPTIONS = 0, 43, 44, 60
 
 @inner()
 def prepare(s: SocketRecord, headers: int, mac: int, source_mac: int) -> None:
-    """Writes the headers of a socket's packets, with lengths, traffic class and checksum 0, and their sums."""
+    """Write the headers of a socket's packets, with lengths, traffic class and checksum 0, and their sums."""
     ip = headers + ETHERNET_BYTES
     if s.v6 != 0:
         put_ethernet(headers, mac, source_mac, TYPE_IPV6)
@@ -52,7 +52,7 @@ def prepare(s: SocketRecord, headers: int, mac: int, source_mac: int) -> None:
 
 @inner()
 def put_headers(s: SocketRecord, headers: int, frame: int, tos: int, length: int) -> int:
-    """Copies a socket's headers for a packet with `length` bytes behind its IP header; returns where those begin."""
+    """Copy a socket's headers for a packet with `length` bytes behind its IP header; return where those begin."""
     ip = frame + ETHERNET_BYTES
     if s.v6 != 0:
         move_bytes(frame, headers, ETHERNET_BYTES + IPV6_BYTES)

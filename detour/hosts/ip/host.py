@@ -34,7 +34,7 @@ class StackHost:
         call(kick)
 
     def do(self, work: Callable[[], T]) -> T:
-        """Runs `work` while nothing else touches the tables, and lets the host look for something to send."""
+        """Run `work` while nothing else touches the tables, and let the host look for something to send."""
         if self._call is None:
             return work()
 
@@ -95,7 +95,7 @@ class StackHost:
         return {name: int(self.row[name]) for name in layout.IP_HOST_COUNTERS}
 
     def sniff(self, everything: bool = True) -> None:
-        """Keeps frames that come in for `sniffed`: all, or those that nothing here takes."""
+        """Keep frames that come in for `sniffed`: all, or those that nothing here takes."""
 
         def change() -> None:
             self.row["sniff"] = stack.SNIFF_ALL if everything else stack.SNIFF_UNKNOWN
@@ -103,7 +103,7 @@ class StackHost:
         self.do(change)
 
     def sniffed(self) -> list[tuple[int, bytes]]:
-        """Takes the frames that were kept: when each came, ps, and its bytes (as far as they are stored)."""
+        """Take the frames that were kept: when each came, ps, and its bytes (as far as they are stored)."""
         return self.do(self._take_inbox)
 
     def _take_inbox(self) -> list[tuple[int, bytes]]:

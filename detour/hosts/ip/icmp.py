@@ -152,7 +152,7 @@ def _on_reply(g: StackGlobals, host: int, f: ParsedFrame, now: int) -> None:
 
 @inner()
 def _on_error(g: StackGlobals, host: int, h: IpHostRecord, f: ParsedFrame, kind: int) -> None:
-    """Tells the socket whose packet it is about. (TCP takes none of them as the end: RFC 5461.)"""
+    """Tell the socket whose packet it is about. (TCP takes none of them as the end: RFC 5461.)"""
     h.rx_errors += 1
     ip = f.at + _ICMP_BYTES
     here = f.here - _ICMP_BYTES
@@ -184,7 +184,7 @@ def _on_error(g: StackGlobals, host: int, h: IpHostRecord, f: ParsedFrame, kind:
 
 @inner()
 def port_unreachable(g: StackGlobals, host: int, f: ParsedFrame, ip: int) -> None:
-    """Tells the sender of a packet that nobody takes it."""
+    """Tell the sender of a packet that nobody takes it."""
     h = host_row(g, host)
     h.rx_no_port += 1
     multicast = (f.dst_hi >> 56) & 0xFF == 0xFF or (f.v6 == 0 and f.dst_lo != h.v4_lo)

@@ -112,7 +112,7 @@ def reachable(g: StackGlobals, s: SocketRecord, i: int) -> bool:
 
 @inner()
 def _ask(g: StackGlobals, host: int, n: NeighbourRecord) -> None:
-    """Asks the link for a neighbour, and again in a second."""
+    """Ask the link for a neighbour, and again in a second."""
     h = host_row(g, host)
     n.tries += 1
     n.when = h.now + _RETRY_PS
@@ -129,7 +129,7 @@ def _ask(g: StackGlobals, host: int, n: NeighbourRecord) -> None:
 
 @inner()
 def on_timer(g: StackGlobals, host: int, now: int) -> None:
-    """Asks again for those who did not answer, and gives up those who never do."""
+    """Ask again for those who did not answer, and give up those who never do."""
     h = host_row(g, host)
     soonest = layout.MAX_TIME
     for k in range(h.neighbours_used):

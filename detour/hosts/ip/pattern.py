@@ -26,7 +26,7 @@ def make_pattern(seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
 
 @inner()
 def put_pattern(g: StackGlobals, address: int, place: int, length: int) -> None:
-    """Writes the bytes of a stream from `place` on."""
+    """Write the bytes of a stream from `place` on."""
     move_bytes(address, g.pattern + place % PERIOD, length)
 
 

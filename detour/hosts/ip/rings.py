@@ -29,7 +29,7 @@ def push(g: StackGlobals, h: IpHostRecord, host: int, stored: int, wire: int) ->
 
 @inner()
 def pop(g: StackGlobals, h: IpHostRecord, host: int, frame: int) -> int:
-    """Moves the oldest answer to `frame`; returns bytes stored << 32 | on the wire, 0 if there is none."""
+    """Move the oldest answer to `frame`; return bytes stored << 32 | on the wire, 0 if there is none."""
     if h.out_head == h.out_tail:
         return 0
     place = host * g.out_depth + h.out_head % g.out_depth
@@ -41,7 +41,7 @@ def pop(g: StackGlobals, h: IpHostRecord, host: int, frame: int) -> int:
 
 @inner()
 def show(g: StackGlobals, h: IpHostRecord, host: int, frame: int, stored: int, wire: int, now: int) -> None:
-    """Keeps a frame for Python; the newest are lost (counted) if it does not take them."""
+    """Keep a frame for Python; the newest are lost (counted) if it does not take them."""
     if h.in_tail - h.in_head >= g.in_depth:
         h.in_drops += 1
         return

@@ -49,7 +49,7 @@ class Socket:
         return self.host.memory.tables[table][self.number]
 
     def _address(self, row: np.void, to: str, ttl: int, tos: int) -> None:
-        """Fills in both addresses."""
+        """Fill in both addresses."""
         row["r_hi"], row["r_lo"] = hi, lo = words(to)
         row["v6"] = v6 = is_v6(hi, lo)
         row["l_hi"], row["l_lo"] = words(self.host.address(v6))
@@ -84,7 +84,7 @@ class Socket:
 
 
 def check(what: str, value: int, low: int, high: int) -> None:
-    """Raises `DetourError` if a value is out of range."""
+    """Raise `DetourError` if a value is out of range."""
     if not low <= value <= high:
         raise DetourError(f"{what} is {value}; expected {low} to {high}")
 
@@ -172,7 +172,7 @@ class UdpFlow(Socket):
         flow["on_ps"], flow["off_ps"] = spacing.on_ps, spacing.off_ps
 
     def stop(self) -> None:
-        """Sends nothing any more."""
+        """Send nothing any more."""
 
         def change() -> None:
             self._of("flows")["stop_ps"] = 0

@@ -138,7 +138,7 @@ def _expire(g: StackGlobals, host: int, h: IpHostRecord, now: int) -> None:
 
 @IP.entry
 def transmit(state: int, host: int, frame: int, room: int, now: int) -> int:
-    """Writes the next frame to send; returns bytes stored << 32 | bytes on the wire, 0 if nothing may go now."""
+    """Write the next frame to send; return bytes stored << 32 | bytes on the wire, 0 if nothing may go now."""
     g = globals_at(state, 0)
     h = host_row(g, host)
     h.now = now

@@ -42,7 +42,7 @@ def first_due(g: StackGlobals, host: int, h: IpHostRecord) -> int:
 
 @inner()
 def take_due(g: StackGlobals, host: int, h: IpHostRecord, now: int) -> int:
-    """Removes and returns a socket whose deadline has passed, or -1."""
+    """Remove and return a socket whose deadline has passed, or -1."""
     if first_due(g, host, h) > now:
         return -1
     i = _top(g, host)

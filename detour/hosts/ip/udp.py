@@ -134,7 +134,7 @@ def write(g: StackGlobals, i: int, frame: int, now: int) -> int:
 
 @inner()
 def _put(g: StackGlobals, s: SocketRecord, f: UdpFlowRecord, i: int, frame: int, now: int) -> int:
-    """Writes a packet."""
+    """Write a packet."""
     length = _UDP_BYTES + f.size
     at = put_headers(s, g.headers + i * layout.HEADERS_BYTES, frame, s.tos, length)
     store16be(at, s.lport)
@@ -235,7 +235,7 @@ def bucket(delay: int) -> int:
 
 @inner()
 def _count(g: StackGlobals, p: PeerRecord, f: ParsedFrame, now: int) -> None:
-    """Enters a packet of a sender."""
+    """Enter a packet of a sender."""
     size = f.length - _UDP_BYTES
     ce = 1 if f.tos & 3 == _CE else 0
     p.rx_packets += 1

@@ -33,7 +33,7 @@ PATH_SCHEMES = Part("paths", __name__)
 
 
 def build(part: Part, *schemes: PathScheme) -> None:
-    """Compiles schemes as entries of a part."""
+    """Compile schemes as entries of a part."""
     for scheme in schemes:
         build_in(part, scheme, QueuePair.dtype, plugin.entry_of)
 

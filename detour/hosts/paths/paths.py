@@ -157,7 +157,7 @@ def on_silent(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> bool:
 
 @inner
 def on_deadline(hs: Handle, i: int, q: QueuePair, now: int) -> None:
-    """Does what is due."""
+    """Do what is due."""
     if q.path_timer <= now:
         plugin.call(hs, i, q, plugin.PATH_TIMER, now)
 
@@ -167,7 +167,7 @@ def on_deadline(hs: Handle, i: int, q: QueuePair, now: int) -> None:
 
 @inner
 def write_ptm(hs: Handle, frame: int, h: RdmaHost, m: ControlMessage, now: int) -> int:
-    """Writes the PTM in control message `m`."""
+    """Write the PTM in control message `m`."""
     q = qp_row(hs, m.qp)
     if plugin.has(q, plugin.PATH_PROBE_SENT):
         plugin.news_of(q).seq = m.psn

@@ -85,7 +85,7 @@ def _is_within_share(c: Candidate, weight: int, flying: int, more: int) -> bool:
 
 @hook
 def _take_turn(hs: Handle, i: int, q: QueuePair, s: SetState, weight: int, flying: int, more: int, now: int) -> None:
-    """Gives every path that is within its share of `flying` packets its weight as credit, and the turn to the one with
+    """Give every path that is within its share of `flying` packets its weight as credit, and the turn to the one with
     most, which pays all of them."""
     cand, best, most, paid = s.turn, s.turn, -MAX_TIME, 0
     for _ in range(q.n_cand):

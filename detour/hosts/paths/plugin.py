@@ -89,7 +89,7 @@ class PathScheme(Plugin):
 
 
 def qp_entries(kind: type[NativeRecord], returns: str) -> MakeEntry:
-    """Makes of a hook of queue pairs the function that is called by address: it makes records of addresses and calls
+    """Make of a hook of queue pairs the function that is called by address: it makes records of addresses and calls
     the hook. `kind`: of the news; `returns`: the hook whose result is asked for."""
     news_at = record_by_address(kind)
 
@@ -137,7 +137,7 @@ def news_of(q: QueuePair) -> PathNews:
 
 @inner
 def call(hs: Handle, i: int, q: QueuePair, which: int, now: int) -> int:
-    """Calls a hook of the QP's scheme, if it has that; returns what `choose` does."""
+    """Call a hook of the QP's scheme, if it has that; return what `choose` does."""
     return plugins.call(q.path_row, record_address(hs), i, which, now) if q.path_row != 0 else 0
 
 

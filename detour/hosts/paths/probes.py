@@ -13,7 +13,7 @@ from detour.hosts.state import NIL, Handle
 
 @inner
 def send_ptm(hs: Handle, i: int, q: QueuePair, cand: int) -> None:
-    """Queues a PTM on candidate `cand`."""
+    """Queue a PTM on candidate `cand`."""
     index = push_ptm(hs, q.host)
     if index == NIL:
         return

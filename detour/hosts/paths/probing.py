@@ -99,7 +99,7 @@ def on_probe_sent(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ProbingSta
 
 @hook
 def _start_round(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ProbingState, now: int) -> None:
-    """Probes up to `initial_probes` random candidates other than the current one."""
+    """Probe up to `initial_probes` random candidates other than the current one."""
     others = q.n_cand - 1
     probes = min(p.initial_probes, others)
     if probes < 1:
@@ -175,7 +175,7 @@ def _best(hs: Handle, i: int, q: QueuePair, answered: int, now: int) -> int:
 
 @hook
 def _decide(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ProbingState, now: int) -> None:
-    """Ends the round: moves to the best path that answered if it is better than the current one, or if
+    """End the round: moves to the best path that answered if it is better than the current one, or if
     nothing is known of the current one although others answered.
 
     A sender whose receiver wants order cannot leave a path of unknown delay, as it would not know how long to wait:
@@ -210,7 +210,7 @@ def on_timeout(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ProbingState,
 
 @hook
 def on_timer(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ProbingState, news: PathNews, now: int) -> None:
-    """Ends a round that has lasted long enough."""
+    """End a round that has lasted long enough."""
     _decide(hs, i, q, p, s, now)
 
 

@@ -90,7 +90,7 @@ def on_timeout(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ReactingState
 
 @hook
 def _leave(hs: Handle, i: int, q: QueuePair, p: Parameters, s: ReactingState, now: int) -> None:
-    """Moves to the path that was left longest ago, if there is one that may be taken."""
+    """Move to the path that was left longest ago, if there is one that may be taken."""
     penalty = p.react_penalty_ps
     best = NIL
     for place in range(q.n_cand):

@@ -38,7 +38,7 @@ def push(s: Tokens, cand: int) -> None:
 
 @inner
 def pop(s: Tokens) -> int:
-    """Takes the oldest token; there is one."""
+    """Take the oldest token; there is one."""
     cand = s.tokens & 0xFF
     s.tokens >>= 8
     s.n_tokens -= 1
@@ -61,7 +61,7 @@ def insert(s: Tokens, place: int, cand: int) -> None:
 
 @inner
 def remove(s: Tokens, place: int) -> None:
-    """Takes the token at a place away."""
+    """Take the token at a place away."""
     low = s.tokens & ((1 << (8 * place)) - 1)
     s.tokens = (s.tokens >> (8 * place + 8)) << (8 * place) | low
     s.n_tokens -= 1

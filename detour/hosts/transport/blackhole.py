@@ -63,7 +63,7 @@ def deadline(hs: Handle, i: int, q: QueuePair) -> int:
 
 @inner
 def on_deadline(hs: Handle, i: int, q: QueuePair, now: int) -> None:
-    """Does what is due."""
+    """Do what is due."""
     if deadline(hs, i, q) > now:
         return
     if q.asked_since != _since(hs, i, q):

@@ -60,7 +60,7 @@ def append(hs: Handle, i: int, q: QueuePair, index: int, now: int) -> None:
 
 @inner
 def _unlink(hs: Handle, i: int, index: int) -> tuple[int, int]:
-    """Joins the neighbours of a slot on its list, and returns them; at an end of the list one is NIL."""
+    """Join the neighbours of a slot on its list, and return them; at an end of the list one is NIL."""
     s = slot_row(hs, i, index)
     before, after = s.prev, s.next
     if before != NIL:
@@ -105,7 +105,7 @@ def _take_from_lost(hs: Handle, i: int, q: QueuePair, index: int) -> None:
 
 @inner
 def take(hs: Handle, i: int, q: QueuePair, index: int) -> None:
-    """Takes a packet off the list that it is on and counts it as acknowledged."""
+    """Take a packet off the list that it is on and count it as acknowledged."""
     s = slot_row(hs, i, index)
     if s.state == SLOT_FLIGHT:
         _take_from_flight(hs, i, q, index)
@@ -116,7 +116,7 @@ def take(hs: Handle, i: int, q: QueuePair, index: int) -> None:
 
 @inner
 def lose(hs: Handle, i: int, q: QueuePair, index: int) -> None:
-    """Moves a packet in flight to the end of the lost list."""
+    """Move a packet in flight to the end of the lost list."""
     _take_from_flight(hs, i, q, index)
     slot_row(hs, i, index).state = SLOT_LOST
     _link(hs, i, index, q.lost_tail)
@@ -149,7 +149,7 @@ def rewind(hs: Handle, i: int, q: QueuePair) -> None:
 
 @inner
 def clear(q: QueuePair) -> None:
-    """Empties both lists."""
+    """Empty both lists."""
     q.flight_head = NIL
     q.flight_tail = NIL
     q.epoch_head = NIL

@@ -112,7 +112,7 @@ def _on_trigger(hs: Handle, i: int, q: QueuePair, now: int) -> int:
 
 @inner
 def _lose_before(hs: Handle, i: int, q: QueuePair, index: int, txn: int, epoch: int, sent: int, now: int) -> None:
-    """Declares lost what was sent in `epoch` before `txn`, which was sent at `sent`, by as much as packets are late on
+    """Declare lost what was sent in `epoch` before `txn`, which was sent at `sent`, by as much as packets are late on
     this path at least; beginning at `index` of the flight list. The answer that shows it is in `frame_row(hs)`."""
     cfg = cfg_row(hs)
     while index != NIL:

@@ -193,7 +193,7 @@ def _patience(cfg: Config, q: QueuePair, cand: int, c: Candidate, sent: int) -> 
 
 @inner
 def look(hs: Handle, i: int, q: QueuePair, now: int) -> int:
-    """Gives up what is in flight on paths that are silent while others answer, and says when to look again. Returns
+    """Give up what is in flight on paths that are silent while others answer, and say when to look again. Return
     since when nothing at all has been heard of packets, or `MAX_TIME` if there are none older than that."""
     quiet, due = MAX_TIME, MAX_TIME
     for cand in range(q.n_cand):
@@ -220,7 +220,7 @@ def look(hs: Handle, i: int, q: QueuePair, now: int) -> int:
 
 @inner
 def _ask(hs: Handle, i: int, q: QueuePair, cand: int, wait: int, now: int) -> None:
-    """Asks whether candidate `cand` lives; for so long, at least, nothing takes it."""
+    """Ask whether candidate `cand` lives; for so long, at least, nothing takes it."""
     c = candidate_row(hs, i, cand)
     c.silent += 1
     c.trust = health.TRUST_UNKNOWN

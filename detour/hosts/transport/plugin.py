@@ -79,7 +79,7 @@ def news_of(q: QueuePair) -> TransportNews:
 
 @inner
 def call(hs: Handle, i: int, q: QueuePair, which: int, now: int) -> int:
-    """Calls a hook of the QP's transport, if it has that; returns what `wants_answer` does."""
+    """Call a hook of the QP's transport, if it has that; return what `wants_answer` does."""
     return plugins.call(q.transport_row, record_address(hs), i, which, now)
 
 

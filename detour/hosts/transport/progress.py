@@ -116,7 +116,7 @@ def _was_late(hs: Handle, i: int, q: QueuePair, s: PsnSlot, in_flight: bool, cou
 
 @inner
 def slide(hs: Handle, i: int, q: QueuePair) -> None:
-    """Moves the window over what is acknowledged and completes work requests in order."""
+    """Move the window over what is acknowledged and complete work requests in order."""
     mask = cfg_row(hs).window - 1
     while q.snd_una < q.snd_nxt:
         s = slot_row(hs, i, q.snd_una & mask)

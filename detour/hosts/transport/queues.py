@@ -22,7 +22,7 @@ NOT_CONNECTED, SEND_QUEUE_FULL, CQ_FULL = -1, -2, -3
 
 @inner
 def reserve(hs: Handle, cq: int) -> bool:
-    """Takes one entry of the queue for a completion to come; False if there is none left."""
+    """Take one entry of the queue for a completion to come; False if there is none left."""
     c = cq_row(hs, cq)
     if c.reserved + c.tail - c.head >= cfg_row(hs).cq_depth:
         return False
@@ -32,7 +32,7 @@ def reserve(hs: Handle, cq: int) -> bool:
 
 @inner
 def _release(hs: Handle, cq: int) -> None:
-    """Gives a reserved entry back."""
+    """Give a reserved entry back."""
     cq_row(hs, cq).reserved -= 1
 
 
@@ -40,7 +40,7 @@ def _release(hs: Handle, cq: int) -> None:
 def push_completion(
     hs: Handle, cq: int, wr_id: int, status: int, opcode: int, length: int, imm: int, qpn: int, flags: int, posted: int
 ) -> None:
-    """Fills a reserved entry; `posted` is when its work request was posted."""
+    """Fill a reserved entry; `posted` is when its work request was posted."""
     c = cq_row(hs, cq)
     e = cqe_row(hs, cq, c.tail & (cfg_row(hs).cq_depth - 1))
     e.wr_id = wr_id
@@ -59,7 +59,7 @@ def push_completion(
 
 @inner
 def complete(hs: Handle, i: int, q: QueuePair, status: int) -> None:
-    """Completes the oldest work request."""
+    """Complete the oldest work request."""
     w = wqe_row(hs, i, q.sq_una & (cfg_row(hs).sq_depth - 1))
     q.sq_una += 1
     if w.flags & state.WQE_TASK:
@@ -81,7 +81,7 @@ def complete(hs: Handle, i: int, q: QueuePair, status: int) -> None:
 
 @inner
 def fail(hs: Handle, i: int, status: int) -> None:
-    """Moves QP `i` to the error state: its oldest work request completes with `status`, the others are flushed
+    """Move QP `i` to the error state: its oldest work request completes with `status`, the others are flushed
     (IBTA 10.3.1.5, 11.6.2)."""
     q = qp_row(hs, i)
     q.state = state.QPS_ERR
@@ -101,10 +101,10 @@ def fail(hs: Handle, i: int, status: int) -> None:
 def post_write(
     hs: Handle, i: int, wr_id: int, local: int, remote: int, rkey: int, length: int, flags: int, imm: int, now: int
 ) -> int:
-    """Posts an RDMA WRITE of `length` bytes from arena offset `local` to `remote` at time `now` (if that is before
+    """Post an RDMA WRITE of `length` bytes from arena offset `local` to `remote` at time `now` (if that is before
     the host's last call: then).
 
-    Returns 0 or why it was refused. On a QP in error the request is flushed (IBTA 10.8.3)."""
+    Return 0 or why it was refused. On a QP in error the request is flushed (IBTA 10.8.3)."""
     q = qp_row(hs, i)
     depth = cfg_row(hs).sq_depth
     if q.state != state.QPS_RTS and q.state != state.QPS_ERR:

@@ -233,7 +233,7 @@ def _in_order(hs: Handle, i: int, q: QueuePair, flags: int, length: int, imm: in
 
 @inner
 def _acknowledge(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, seq: int, syndrome: int) -> None:
-    """Queues the answer to the packet in `f`."""
+    """Queue the answer to the packet in `f`."""
     index = push_control(hs, q.host)
     if index == NIL:
         return
@@ -253,7 +253,7 @@ def _acknowledge(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, seq: int, s
 
 @inner
 def write_ack(hs: Handle, frame: int, m: ControlMessage) -> int:
-    """Writes the ACK or NAK in control message `m` with what has arrived by now; returns its length."""
+    """Write the ACK or NAK in control message `m` with what has arrived by now; return its length."""
     i = m.qp
     q = qp_row(hs, i)
     base = max(q.rcv_nxt, m.psn - wire.SACK_BEHIND)

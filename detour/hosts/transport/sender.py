@@ -39,7 +39,7 @@ def can_send(hs: Handle, q: QueuePair) -> bool:
 
 @inner
 def next_frame(hs: Handle, i: int, q: QueuePair, frame: int, now: int) -> int:
-    """Writes the QP's next data packet; 0 if there is none to send now."""
+    """Write the QP's next data packet; 0 if there is none to send now."""
     if not can_send(hs, q):
         return 0
     if q.pace_next > now:
@@ -85,7 +85,7 @@ def _send_new(hs: Handle, i: int, q: QueuePair, frame: int, now: int) -> int:
 
 @inner
 def _repeat(hs: Handle, i: int, q: QueuePair, index: int, frame: int, now: int) -> int:
-    """Sends a packet again that is on one of the lists."""
+    """Send a packet again that is on one of the lists."""
     s = slot_row(hs, i, index)
     seq = flight.seq_of(hs, q, index)
     flight.take(hs, i, q, index)
@@ -237,7 +237,7 @@ def _next_probe(cfg: Config, q: QueuePair, quiet: int) -> int:
 
 @inner
 def on_deadline(hs: Handle, i: int, now: int) -> None:
-    """Does whatever of the QP's timers is due."""
+    """Do whatever of the QP's timers is due."""
     q = qp_row(hs, i)
     if q.state != QPS_RTS:
         return

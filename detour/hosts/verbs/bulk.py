@@ -109,7 +109,7 @@ def connect_many(
     seed: int = 0,
     begin: bool = True,
 ) -> Flows:
-    """Connects host `sources[k]` to host `destinations[k]` for every k, ready for `post_many`.
+    """Connect host `sources[k]` to host `destinations[k]` for every k, ready for `post_many`.
 
     `ports`: candidate source ports, shape (n, candidates); by default `draw_ports` draws them. A flow begins with the
     first one; `lists`: words of their uSID lists (`addresses.list_words`), one more axis. If `auto` (default: if there
@@ -308,7 +308,7 @@ def post_many(
     wr_id: int | NDArray[Any] = 0,
     which: NDArray[Any] | None = None,
 ) -> None:
-    """Posts one RDMA WRITE of `length` bytes (up to 2**40, at most the arena; one number or one for each) on every
+    """Post one RDMA WRITE of `length` bytes (up to 2**40, at most the arena; one number or one for each) on every
     flow, or on those of index `which`. Raises `DetourError` if a queue is full; then flows before that one have got
     theirs."""
     device, hs = flows.device, flows.device.hs
@@ -328,7 +328,7 @@ def post_many(
 
 
 def drain(device: Device, hosts: Sequence[int] | None = None) -> NDArray[Any]:
-    """Takes all completions of the flows' queues (of these hosts): rows of `records.Completion`, with `qpn` the number
+    """Take all completions of the flows' queues (of these hosts): rows of `records.Completion`, with `qpn` the number
     of the QP (`state.qp_numbers` has those of rows), `posted` and `done` in ps. By host, then in order."""
     hs = device.hs
     taken = [np.zeros(0, CompletionEntry.dtype)]

@@ -47,7 +47,7 @@ class Device:
         """what `bulk` made, by host"""
 
     def call(self, function: Callable[[], T]) -> T:
-        """Runs `function` where state may be changed."""
+        """Run `function` where state may be changed."""
         return function() if self._call is None else self._call(function)
 
     def kick(self, host: int) -> None:
@@ -66,7 +66,7 @@ class Device:
         raise DetourError(f"no contiguous {length} bytes in the arena of host memory ({room} bytes are free)")
 
     def release(self, start: int, length: int) -> None:
-        """Gives a range of the arena back."""
+        """Give a range of the arena back."""
         self._free.append((start, -(-length // 64) * 64))
         merged: list[tuple[int, int]] = []
         for begin, room in sorted(self._free):
@@ -194,11 +194,11 @@ class MR:
         return self._range(offset, self.length - offset if length is None else length).tobytes()
 
     def write(self, data: bytes | bytearray | memoryview, offset: int = 0) -> None:
-        """Writes bytes into the region."""
+        """Write bytes into the region."""
         self._range(offset, len(data))[:] = np.frombuffer(data, np.uint8)
 
     def close(self) -> None:
-        """Deregisters the region and frees its memory. May be called twice."""
+        """Deregister the region and free its memory. May be called twice."""
         if self._index < 0:
             return
         device = self.pd.context.device
@@ -219,7 +219,7 @@ class CQ:
         context.device.call(lambda: assign(context.hs.cq[self.index], values))
 
     def poll(self, num_entries: int = 16) -> list[WC]:
-        """Takes up to `num_entries` completions (ibv_poll_cq)."""
+        """Take up to `num_entries` completions (ibv_poll_cq)."""
         hs = self.context.hs
         c = hs.cq[self.index]
         head = int(c["head"])
@@ -234,7 +234,7 @@ class CQ:
         return taken
 
     def close(self) -> None:
-        """Frees the queue. May be called twice. Its QPs must be gone."""
+        """Free the queue. May be called twice. Its QPs must be gone."""
         if self.index >= 0:
             self.context.device.call(lambda: assign(self.context.hs.cq[self.index], {"used": 0}))
             self.context.device.give("cq", self.index)

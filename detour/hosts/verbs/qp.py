@@ -96,7 +96,7 @@ class QP:
     # -- life ---------------------------------------------------------------------------------------------
 
     def _reset(self) -> int:
-        """Prepares the row; returns the first PSN."""
+        """Prepare the row; return the first PSN."""
         hs, attr = self.context.hs, self.attr
         reset(
             hs, self.index, host=self.context.host, pd=self.pd.number, send_cq=self.cq.index,
@@ -142,7 +142,7 @@ class QP:
         react: bool = False,
         choice: str | PathScheme | None = None,
     ) -> None:
-        """Connects to the QP behind `remote` (RESET to RTS). `path`: all packets take this one. `candidates`: the
+        """Connect to the QP behind `remote` (RESET to RTS). `path`: all packets take this one. `candidates`: the
         sender chooses among these by itself, beginning with the first. Neither: one random shortest path. `choice`: how
         it chooses, by probing if nothing is said; `react`: short for `choice="reacting"`."""
         hs = self.context.hs
@@ -192,9 +192,9 @@ class QP:
         self.path_scheme = scheme
 
     def set_path(self, path: Path | None = None, candidates: Sequence[Path] | None = None, now_ps: int = 0) -> None:
-        """Takes another path, or other candidates, from the next packet on, in the middle of the traffic. The sender
+        """Take another path, or other candidates, from the next packet on, in the middle of the traffic. The sender
         chooses among candidates as `connect` was told. Packets under way are not lost by this (a QP that sprays sends
-        them again); the new path begins with slow start. Starts the statistics per path anew."""
+        them again); the new path begins with slow start. Start the statistics per path anew."""
         if (path is None) == (candidates is None):
             raise DetourError("set_path takes either a path or candidates")
         some = [path] if path else list(candidates or [])
@@ -222,7 +222,7 @@ class QP:
         self.context.device.call(lambda: assign(self._row(), {"flow_label": label}))
 
     def probe(self) -> None:
-        """Sends a PTM on every candidate path, whether there is traffic or not."""
+        """Send a PTM on every candidate path, whether there is traffic or not."""
         self._row()
         self.context.device.call(lambda: rdma.probe_all(self.context.hs.listing, self.index))
         self.context.device.kick(self.context.host)
@@ -233,7 +233,7 @@ class QP:
         return [int(row["delay"]) if row["asked"] == NIL and row["delay"] >= 0 else None for row in rows]
 
     def close(self) -> None:
-        """Destroys the QP; outstanding work requests vanish without completion. May be called twice."""
+        """Destroy the QP; outstanding work requests vanish without completion. May be called twice."""
         if self.index < 0:
             return
         self.context.device.call(self._destroy)
@@ -271,7 +271,7 @@ class QP:
     # -- work ---------------------------------------------------------------------------------------------
 
     def post_send(self, wr: SendWR, now_ps: int = 0) -> None:
-        """Posts an RDMA WRITE. `now_ps`: the time, for `WC.posted_ps` (default: when the host was last looked at).
+        """Post an RDMA WRITE. `now_ps`: the time, for `WC.posted_ps` (default: when the host was last looked at).
         Raises `DetourError` if the queue is full, the QP not connected, or the local buffer not inside a region of
         this QP's protection domain."""
         self._row()
@@ -359,13 +359,13 @@ def random_candidates(context: Context, shortest: int, non_shortest: int) -> lis
 
 
 def check_receiver(transport: Transport, reordering: bool) -> None:
-    """Raises `DetourError` for a transport that has no choice of receiver."""
+    """Raise `DetourError` for a transport that has no choice of receiver."""
     if reordering and transport.selective:
         raise DetourError(f"a reordering receiver is for go-back-N; {transport.name} takes packets in any order")
 
 
 def check_scheme(scheme: PathScheme, transport: Transport) -> None:
-    """Raises `DetourError` for a transport that cannot have every packet on a path of its own."""
+    """Raise `DetourError` for a transport that cannot have every packet on a path of its own."""
     if scheme.sprays and not transport.selective:
         raise DetourError(f"{transport.name} needs one path at a time; {scheme.name} gives every packet its own")
 

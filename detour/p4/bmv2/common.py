@@ -48,7 +48,7 @@ class Target:
         """Action profiles of the pipeline."""
 
     def build(self, ctx: Context, main: Instance) -> None:
-        """Lowers the parsers and controls of the package."""
+        """Lower the parsers and controls of the package."""
         raise NotImplementedError
 
     # -- controls
@@ -145,7 +145,7 @@ class Target:
         """Only simple_switch has direct meters."""
 
     def attach_profile(self, ctx: Context, table: core.Table, lowered: ir.Table, profile: Instance) -> None:
-        """Makes a table one whose entries name members or groups of a profile."""
+        """Make a table one whose entries name members or groups of a profile."""
         is_selector = "selector" in profile.declaration.name.lower()
         lowered.attributes |= {"type": "indirect_ws" if is_selector else "indirect", "action_profile": profile.name}
         lowered.attributes.pop("default_entry", None)

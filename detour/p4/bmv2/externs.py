@@ -163,7 +163,7 @@ def nothing(_: ExternCall) -> None:
 
 
 def _drop_dead_store(ctx: Context, field: ir.Field) -> None:
-    """Removes an assignment that a register's `out` argument makes useless. It would show where the index is out of
+    """Remove an assignment that a register's `out` argument makes useless. It would show where the index is out of
     bounds, as register_read writes nothing then.
     """
     calls = ctx.builder.block.calls if ctx.builder.block is not None else []
@@ -223,7 +223,7 @@ def _declared(ctx: Context, receiver: Instance) -> Named:
 
 
 def declare_unused_arrays(ctx: Context, main: Instance) -> None:
-    """Declares the arrays of v1model that nothing uses: controllers find them in P4Info, and may read them."""
+    """Declare the arrays of v1model that nothing uses: controllers find them in P4Info, and may read them."""
     for block in (*main.top.values(), *_inside(main)):
         if block.declaration.span.file is main.declaration.span.file and block.declaration.name in _ARRAYS:
             _declared(ctx, block)
@@ -246,7 +246,7 @@ def learn_list(call: ExternCall, number: int, name: str) -> Const:
 
 
 def calculation(call: ExternCall, member: str, inputs: list[Value | Json]) -> str:
-    """Adds a calculation and returns its name."""
+    """Add a calculation and return its name."""
     items = call.ctx.program.objects["calculations"]
     name = "calc" if not items else f"calc_{len(items) - 1}"
     call.ctx.program.add("calculations", name, call.e.span, algo=algorithm(member), input=inputs)

@@ -61,7 +61,7 @@ class Portable(Target):
         self.deparser(ctx, names[2], deparser)
 
     def _bind(self, ctx: Context, block: Instance, headers: int) -> None:
-        """Binds the parameters of a parser or control. All blocks share what has the same type."""
+        """Bind the parameters of a parser or control. All blocks share what has the same type."""
         declaration = block.declaration
         assert isinstance(declaration, core.Parser | core.Control)
         for number, parameter in enumerate(declaration.parameters):

@@ -42,7 +42,7 @@ def _assign_statement(ctx: Context, s: core.Assign) -> None:
 
 
 def assign(ctx: Context, target: Place, value: Operand) -> None:
-    """Assigns a value that was evaluated before to a place."""
+    """Assign a value that was evaluated before to a place."""
     if isinstance(target, ScalarPlace):
         ctx.store(target, ctx.scalar(value))
     elif isinstance(value, Aggregate) and value.valid and not isinstance(target, UnionPlace):
@@ -66,7 +66,7 @@ def assign(ctx: Context, target: Place, value: Operand) -> None:
 
 
 def _assign_headers(ctx: Context, target: HeaderPlace | UnionPlace, value: Operand) -> None:
-    """Assigns a header or union as a whole; what is no place is invalid."""
+    """Assign a header or union as a whole; what is no place is invalid."""
     if isinstance(value, HeaderPlace | UnionPlace) and value.ref == target.ref:
         return
     for name, header in target.parts.items() if isinstance(target, UnionPlace) else [("", target)]:

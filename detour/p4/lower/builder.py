@@ -17,7 +17,7 @@ class Builder:
         self.known: dict[Field, Const] = {}
 
     def start(self, block: Block) -> None:
-        """Goes on in a block, if any path built before leads there."""
+        """Go on in a block, if any path built before leads there."""
         if not block.reached:
             self.block = None
             self.known = {}
@@ -26,7 +26,7 @@ class Builder:
         self.known = {} if block.is_open or block.known is None else dict(block.known)
 
     def enter(self, block: Block) -> None:
-        """Begins a graph: an action, a parser, a control."""
+        """Begin a graph: an action, a parser, a control."""
         block.reached = True
         if block.known is None:
             block.known = {}
@@ -39,7 +39,7 @@ class Builder:
     # -- ends
 
     def finish(self, end: End) -> None:
-        """Ends the block. What is known goes along to the targets."""
+        """End the block. What is known goes along to the targets."""
         if self.block is None:
             return
         self.block.end = end
@@ -69,7 +69,7 @@ class Builder:
 
 
 def simplify(entry: Block) -> list[Block]:
-    """Skips blocks that do nothing but go on, and joins those that follow each other alone.
+    """Skip blocks that do nothing but go on, and join those that follow each other alone.
 
     Returns:
         All blocks that can be reached, the entry first, in depth-first order.

@@ -41,7 +41,7 @@ def bind(
     frame: Frame,
     action: core.Action | None = None,
 ) -> None:
-    """Evaluates the arguments from left to right and binds the parameters."""
+    """Evaluate the arguments from left to right and bind the parameters."""
     last = last_effect(arguments)
     inputs: list[tuple[core.Variable, Operand]] = []
     outputs: list[tuple[core.Variable, Place, Callable[[Value], None] | None]] = []
@@ -170,7 +170,7 @@ def call_function(ctx: Context, e: core.CallFunction) -> Operand:
 
 
 def inline(ctx: Context, frame: Frame, body: core.BlockStatement | None) -> None:
-    """Lowers the body of a call whose parameters are bound, and copies out."""
+    """Lower the body of a call whose parameters are bound, and copy out."""
     with ctx.frame(frame):
         if body is not None:
             ctx.execute(body)

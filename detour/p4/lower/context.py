@@ -36,7 +36,7 @@ Lowering = TypeVar("Lowering", bound=Callable)
 
 
 def registers(table: dict[type, Lowering], *kinds: type) -> Callable[[Lowering], Lowering]:
-    """Registers the function that lowers some kinds of nodes."""
+    """Register the function that lowers some kinds of nodes."""
 
     def register(function: Lowering) -> Lowering:
         table.update(dict.fromkeys(kinds, function))
@@ -176,7 +176,7 @@ class Context:
         return value
 
     def store(self, place: ScalarPlace, value: ir.Value) -> None:
-        """Assigns a scalar."""
+        """Assign a scalar."""
         if type(place.type) is Varbits:
             self.call("assign_VL", place.ref, value)
             return

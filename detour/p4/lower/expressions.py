@@ -297,7 +297,7 @@ def choose(
     name: str = "",
     span: Span = NOWHERE,
 ) -> None:
-    """Lowers what runs if a condition holds and what runs if not to a block each; a third one follows both."""
+    """Lower what runs if a condition holds and what runs if not to a block each; a third one follows both."""
     on_yes, on_no, join = (Block(name and f"{name}_{each}") for each in ("true", "false", "join"))
     condition(ctx, e, on_yes, on_no)
     for block, lower in ((on_yes, yes), (on_no, no)):
@@ -308,7 +308,7 @@ def choose(
 
 
 def condition(ctx: Context, e: core.Expression, yes: Block, no: Block) -> None:
-    """Goes to `yes` or `no`."""
+    """Go to `yes` or `no`."""
     if type(e) is core.Binary and e.operator in ("&&", "||") and has_effects(e):
         middle = Block()
         if e.operator == "&&":

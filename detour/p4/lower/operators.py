@@ -19,7 +19,7 @@ def constant(number: int, kind: Type) -> Const:
 
 
 def cut(value: Value, kind: Bits) -> Value:
-    """Brings a result into the range of its type."""
+    """Bring a result into the range of its type."""
     if type(value) is Const:
         return Const(wrap(value.number, kind), kind.width)
     if kind.signed:

@@ -68,7 +68,7 @@ def _target(ctx: Context, e: core.CallMethod, argument: core.Expression | None) 
 
 
 def _look(ctx: Context, place: Place, offset: int, e: core.CallMethod) -> int:
-    """Fills a place from an offset on; returns the offset behind it."""
+    """Fill a place from an offset on; return the offset behind it."""
     if isinstance(place, ScalarPlace):
         if isinstance(place.type, Varbits):
             raise ctx.refuse(e.span, "lookahead of a type with a varbit field")

@@ -57,7 +57,7 @@ def _unique(ctx: Context, state: str) -> str:
 
 
 def _states(ctx: Context, parser: core.Parser, accept: Block, prefix: str) -> None:
-    """Lowers all states that can be reached, from the builder's block on."""
+    """Lower all states that can be reached, from the builder's block on."""
     accept.is_open = True
     blocks: dict[core.State, Block] = {}
     pending: list[core.State] = []

@@ -211,7 +211,7 @@ class Storage:
         return place
 
     def place(self, kind: Type, path: Path, scalar: str, header: str, span: Span, name: Callable[[str], str]) -> Place:
-        """Lays out a type. `scalar` and `header` are the names for fields of metadata and for headers; `name` makes the
+        """Lay out a type. `scalar` and `header` are the names for fields of metadata and for headers; `name` makes the
         name of a leaf from them.
         """
         if type(kind) is Header:
@@ -255,7 +255,7 @@ class Storage:
         *,
         metadata: bool = False,
     ) -> None:
-        """Declares a header and its type: fields with their widths (`*`: variable) and whether they are signed."""
+        """Declare a header and its type: fields with their widths (`*`: variable) and whether they are signed."""
         if type_name not in self._types:
             most: Json = {} if max_bytes is None else {"max_length": max_bytes}
             self._types[type_name] = self.program.add("header_types", type_name, fields=fields, **most)
@@ -315,7 +315,7 @@ class Storage:
         return [self._numbers[each.ref.name] for each in headers]  # type: ignore[attr-defined]
 
     def finish(self) -> None:
-        """Fills `scalars` up to bytes."""
+        """Fill `scalars` up to bytes."""
         if spare := -sum(width for _, width, _ in self._scalars) % 8:
             self._scalars.append((self.unique("_padding"), spare, False))
 

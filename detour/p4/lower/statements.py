@@ -64,7 +64,7 @@ def _return(ctx: Context, s: core.Return) -> None:
 
 @executes(core.Exit)
 def _exit(ctx: Context, s: core.Exit) -> None:
-    """Copies out of all calls, innermost first; an action leaves a mark at which BMv2 ends the pipeline."""
+    """Copy out of all calls, innermost first; an action leaves a mark at which BMv2 ends the pipeline."""
     for frame in reversed(ctx.frames):
         for copy in frame.copy_out:
             copy()

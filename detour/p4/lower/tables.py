@@ -51,7 +51,7 @@ def _lower_action(
 
 
 def invoke(ctx: Context, name: str, action_span: Span, span: Span, lower: Callable[[], None]) -> None:
-    """Runs statements in the body of a control as an action of their own."""
+    """Run statements in the body of a control as an action of their own."""
     lowered = _lower_action(ctx, name, action_span, lower, known=dict(ctx.builder.known))
     following = Block()
     ctx.builder.finish(ir.Invoke(span, [following], action=lowered))

@@ -38,7 +38,7 @@ def _expression(into: Any, value: object) -> None:
 
 
 def annotate(message: Any, annotations: tuple[core.Annotation, ...], without: frozenset[str] = SAID_ELSEWHERE) -> None:
-    """Adds annotations to a message that has fields for both sorts; `@brief` and `@description` to its documentation,
+    """Add annotations to a message that has fields for both sorts; `@brief` and `@description` to its documentation,
     if it has some.
     """
     for name in ("brief", "description") if "doc" in message.DESCRIPTOR.fields_by_name else ():
@@ -58,7 +58,7 @@ def annotate(message: Any, annotations: tuple[core.Annotation, ...], without: fr
 
 
 def of_package(package: p4i.PkgInfo, annotations: tuple[core.Annotation, ...]) -> None:
-    """Fills the package's information from `@pkginfo`, `@platform_property` and other annotations of `main`."""
+    """Fill the package's information from `@pkginfo`, `@platform_property` and other annotations of `main`."""
     for name, into, fields in (
         ("pkginfo", package, ("name", "version", "organization", "contact", "url")),
         (

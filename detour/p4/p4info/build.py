@@ -59,7 +59,7 @@ class Builder(Collection):
         return self.info
 
     def described(self, message: Any, kind: types.Type, annotations: tuple[core.Annotation, ...]) -> None:
-        """Fills in the type and the annotations of a match field, parameter or metadata."""
+        """Fill in the type and the annotations of a match field, parameter or metadata."""
         self.typed(message, kind)
         annotate(message, annotations)
 
@@ -91,7 +91,7 @@ class Builder(Collection):
             field.other_match_type = key.match_kind
 
     def typed(self, message: Any, kind: types.Type) -> None:
-        """Fills `bitwidth` and `type_name` of a match field, parameter or metadata."""
+        """Fill `bitwidth` and `type_name` of a match field, parameter or metadata."""
         message.bitwidth = bitwidth(kind)
         if name := self.types.name(kind):
             message.type_name.name = name
@@ -156,7 +156,7 @@ class Builder(Collection):
         return match
 
     def _controller_header(self, declaration: core.TypeDeclaration) -> None:
-        """Adds what `packet_in` or `packet_out` carry. The id is that of the header, the name the annotation's."""
+        """Add what `packet_in` or `packet_out` carry. The id is that of the header, the name the annotation's."""
         message = self.info.controller_packet_metadata.add()
         self.preamble(message, "controller_packet_metadata", declaration.name, declaration.annotations)
         name = core.annotated(declaration.annotations, "controller_header")

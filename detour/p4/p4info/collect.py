@@ -221,7 +221,7 @@ class Collection:
     def preamble(
         self, message: Any, field: str, name: str, annotations: tuple[core.Annotation, ...], **keywords: Any
     ) -> None:
-        """Fills the preamble of an object: id, name, alias, annotations, documentation."""
+        """Fill the preamble of an object: id, name, alias, annotations, documentation."""
         objects = self.objects[field]
         preamble = message.preamble
         preamble.id, preamble.name, preamble.alias = objects.ids[name], name, self.aliases[name]

@@ -47,7 +47,7 @@ def _entry(message: p4r.TableEntry, builder: Builder, one: TableIn, entry: core.
 
 
 def _match(message: p4r.TableEntry, block: Block, identifier: int, key: core.Key, value: core.Expression) -> None:
-    """Adds a match field; none for one that matches everything."""
+    """Add a match field; none for one that matches everything."""
     bits = bitwidth(key.expression.type) or types.width(key.expression.type)
     full = (1 << bits) - 1
     low, other = _bounds(block, key.match_kind, value, full)

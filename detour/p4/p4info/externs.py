@@ -39,7 +39,7 @@ def _notes(builder: Collection, block: Block) -> tuple[core.Annotation, ...]:
 
 
 def write(builder: Collection, field: str, block: Block) -> None:
-    """Adds an instance to one of P4Info's lists. Which fields its message has tells what is to say of it."""
+    """Add an instance to one of P4Info's lists. Which fields its message has tells what is to say of it."""
     message = getattr(builder.info, field).add()
     has = message.DESCRIPTOR.fields_by_name
     is_selector = block.declaration.name in _SELECTORS

@@ -66,7 +66,7 @@ class Objects:
         return False
 
     def number(self, messages: Messages) -> None:
-        """Gives all objects ids. Ids in the source go first, then those of names, in their order."""
+        """Give all objects ids. Ids in the source go first, then those of names, in their order."""
         used: dict[int, str] = {}
         for name, declaration in self.names.items():
             given = given_id(declaration.annotations) if declaration else None

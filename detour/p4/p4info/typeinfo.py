@@ -84,7 +84,7 @@ class TypeInfo:
         return into
 
     def _named(self, kind: types.Record | types.Enum | types.NewType, into: p4t.P4DataTypeSpec) -> None:
-        """Fills in the name of a type, and lists the type where it is not listed yet."""
+        """Fill in the name of a type, and list the type where it is not listed yet."""
         has_values = isinstance(kind, types.Enum) and kind.base is not None
         field = "serializable_enum" if has_values else _FIELDS[type(kind)]
         name = str(kind)

@@ -62,7 +62,7 @@ _GROWN = re.compile(r",grown=\d+(#[0-9a-f]{16})?$")
 
 
 def remember(network: Expander) -> None:
-    """Lets `expander_of_topology` know a network that has grown: its layers are those of growth, which do not follow
+    """Let `expander_of_topology` know a network that has grown: its layers are those of growth, which do not follow
     from its links."""
     _remembered[network.spec] = network
 

@@ -55,7 +55,7 @@ class Growth:
 
 @lru_cache(maxsize=16)
 def grow(network: Expander, count: int) -> Growth:
-    """Adds `count` switches with as many links and hosts as the others have (one link less if that is odd; in a graph
+    """Add `count` switches with as many links and hosts as the others have (one link less if that is odd; in a graph
     that was given the median, and two links at least). The same network grows in the same way, and what has grown by
     three is what has grown by two and then by one. Raises `DetourError`: the network is of a family that cannot grow,
     or no links are left that may be taken."""

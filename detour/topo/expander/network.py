@@ -192,7 +192,7 @@ class Expander:
 
 
 def switch_count(family: str, n: int, degree: int, hosts: int, links: str = "s") -> None:
-    """Refuses numbers that no network of this family can have. `links`: what the family calls a switch's number of
+    """Refuse numbers that no network of this family can have. `links`: what the family calls a switch's number of
     links. Raises `DetourError`: the rule that is broken."""
     if degree < 2:
         raise DetourError(f"{family}: {links}={degree} is less than 2 links between switches")

@@ -131,7 +131,7 @@ class _Lanes:
         return sum(a == b or self.count[a, b] > 2 for a, b in self._pairs(port))
 
     def exchange(self, one: int, other: int) -> None:
-        """Exchanges the switches at two ports, unless that makes more lanes wrong than before."""
+        """Exchange the switches at two ports, unless that makes more lanes wrong than before."""
         touched = {one, other, *self.opposite[one], *self.opposite[other]}
         before = sum(map(self.wrong, touched))
         self._swap(touched, one, other)

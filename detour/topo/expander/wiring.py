@@ -64,7 +64,7 @@ class _Links:
         return pair[0] == pair[1] or pair in self.taken or self.count[pair] > 1
 
     def repair(self, rng: np.random.Generator, mix: bool) -> bool:
-        """Swaps ends of bad links with those of random others until none is bad; False: it was given up."""
+        """Swap ends of bad links with those of random others until none is bad; False: it was given up."""
         bad = [i for i in range(len(self.left)) if self._bad(i)]
         for _ in range(_ROUNDS):
             for i in bad:
@@ -76,7 +76,7 @@ class _Links:
         return False
 
     def _swap(self, i: int, j: int, turn: bool) -> None:
-        """Exchanges the right ends of two links (`turn`: the right end of i and the left end of j) if both are then
+        """Exchange the right ends of two links (`turn`: the right end of i and the left end of j) if both are then
         good."""
         if i == j:
             return

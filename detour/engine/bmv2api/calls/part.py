@@ -41,7 +41,7 @@ class EgressQueues:
         self._settings: list[QueueSetting] = []
 
     def set(self, setting: QueueSetting) -> int:
-        """Returns BMv2's code for success."""
+        """Return BMv2's code for success."""
         if (setting.depth or 0) < 0:
             raise DetourError(f"a queue of {setting.depth} packets; a depth cannot be negative")
         if (setting.rate or 0) < 0:
@@ -85,6 +85,6 @@ class CallPart:
 
 
 def alone(function: C) -> C:
-    """Marks a function that takes long, or that runs what it does to the switch by itself."""
+    """Mark a function that takes long, or that runs what it does to the switch by itself."""
     function.stands_alone = True  # type: ignore[attr-defined]
     return function

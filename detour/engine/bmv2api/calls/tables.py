@@ -180,7 +180,7 @@ class TableCalls(CallPart):
         self._point(table, keys.place(table, entry_handle), _group(profile, grp_handle))
 
     def _point(self, table: MatchTable, at: int, target: MemberRef | GroupRef) -> None:
-        """Lets an entry point somewhere else; the group that came with it, if it was a one-shot, goes."""
+        """Let an entry point somewhere else; the group that came with it, if it was a one-shot, go."""
         table.modify(at, target)
         store = self.device.table_store(table.name)
         if store is not None and store.profile is not None and (gone := store.one_shots.pop(at, None)) is not None:

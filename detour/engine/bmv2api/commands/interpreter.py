@@ -84,7 +84,7 @@ def understand_all(path: str | Path, text: str, scope: CommandScope) -> list[Und
 
 
 def carry_out(path: str | Path, commands: list[Understood], api: Api) -> Iterator[tuple[Understood, list[str]]]:
-    """Carries commands of a file out, one after the other, and gives what each of them says. Raises DetourError,
+    """Carry commands of a file out, one after the other, and give what each of them says. Raises DetourError,
     `FILE:LINE: ...`, for the first that the switch refuses; it says how many were carried out before."""
     for done, command in enumerate(commands):
         output: list[str] = []
@@ -97,8 +97,8 @@ def carry_out(path: str | Path, commands: list[Understood], api: Api) -> Iterato
 
 
 def run_file(path: str | Path, api: Api, say: Say = lambda line: None) -> int:
-    """Carries out the commands of a file; all of them are checked against the program first, so that nothing is done if
-    one is wrong. Returns how many there were. Raises DetourError if the file cannot be read; or `FILE:LINE: ...` with
+    """Carry out the commands of a file; all of them are checked against the program first, so that nothing is done if
+    one is wrong. Return how many there were. Raises DetourError if the file cannot be read; or `FILE:LINE: ...` with
     what is wrong and what is allowed."""
     commands = understand_all(path, read_text(Path(path)), scope_of(api))
     for _, output in carry_out(path, commands, api):

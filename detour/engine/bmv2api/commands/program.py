@@ -117,7 +117,7 @@ class ProgramNames:
     """See the module."""
 
     def __init__(self, text: str) -> None:
-        """Raises DetourError if that is not a program."""
+        """Raise DetourError if that is not a program."""
         try:
             self._read(in_present_form(json.loads(text)))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):

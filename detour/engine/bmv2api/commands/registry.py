@@ -71,7 +71,7 @@ class Command:
         return " ".join(argument.usage for argument in self.arguments if argument.usage)
 
     def understand(self, words: list[str], scope: CommandScope) -> CommandWork:
-        """Parses the arguments. Raises CommandError for the first thing that is wrong with them."""
+        """Parse the arguments. Raises CommandError for the first thing that is wrong with them."""
         self._check_count(len(words))
         parsed = Parsed(scope)
         for argument in self.arguments:
@@ -123,7 +123,7 @@ COMMANDS: dict[str, Command] = {}
 
 
 def command(name: str, text: str, *arguments: Argument) -> Callable[[F], F]:
-    """Declares a command that the function carries out."""
+    """Declare a command that the function carries out."""
 
     def declare(function: F) -> F:
         COMMANDS[name] = Command(name, text, arguments, function)
@@ -145,7 +145,7 @@ def calls(
     direct: Callable[..., Any] | None = None,
     before_direct: str = "",
 ) -> None:
-    """Declares a command that is one call of `function` with its arguments.
+    """Declare a command that is one call of `function` with its arguments.
 
     `before` is a format of the arguments' values and is printed before the call; `result` makes lines of what the call
     returns and those values, or is a format of them (`answer`). `direct` is called instead if the first argument is an

@@ -235,7 +235,7 @@ calls("table_indirect_reset_default", "reset the default entry of an indirect ta
 
 
 def by_table(name: str, substitute: str, table: Argument = _INDIRECT, deprecated: bool = True) -> None:
-    """Declares a command that takes a table in place of its action profile."""
+    """Declare a command that takes a table in place of its action profile."""
     of = COMMANDS[substitute]
     text = f"{of.text} (deprecated: use {substitute})" if deprecated else of.text
     arguments = (table, *(ACTION_NAME if each is PROFILE_ACTION else each for each in of.arguments[1:]))

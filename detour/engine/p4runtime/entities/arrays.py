@@ -27,18 +27,18 @@ class ArrayKind:
     name = ""
 
     def check(self, entry: Any) -> None:
-        """Refuses what no message of this kind may have."""
+        """Refuse what no message of this kind may have."""
 
     def decode(self, info: Any, entry: Any, what: str) -> Any:
         """Return a cell's value from a message."""
         raise NotImplementedError
 
     def write(self, array: Any, index: int, value: Any) -> None:
-        """Sets a cell."""
+        """Set a cell."""
         array.write(index, value)
 
     def fill(self, info: Any, array: Any, index: int, out: Any) -> None:
-        """Shows a cell."""
+        """Show a cell."""
         raise NotImplementedError
 
     def prepare(self, store: EntityStore, kind: int, entry: Any) -> PendingUpdate:
@@ -81,11 +81,11 @@ class DirectKind(ArrayKind):
     verb = ""
 
     def write_direct(self, engine: Any, handle: int, value: Any) -> None:
-        """Sets the cell of an entry."""
+        """Set the cell of an entry."""
         raise NotImplementedError
 
     def fill_direct(self, info: Any, engine: Any, handle: int, out: Any) -> None:
-        """Shows the cell of an entry."""
+        """Show the cell of an entry."""
         raise NotImplementedError
 
     def _owner(self, store: EntityStore, table_id: int) -> TableStore:

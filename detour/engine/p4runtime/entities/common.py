@@ -63,7 +63,7 @@ def counts(data: p4r.CounterData, what: str) -> tuple[int, int]:
 
 
 def fill_counter(info: Counter, values: tuple[int, int], into: p4r.CounterData) -> None:
-    """Shows (packets, bytes); BMv2 counts both, the program asked for one or both."""
+    """Show (packets, bytes); BMv2 counts both, the program asked for one or both."""
     into.SetInParent()
     into.packet_count = min(values[0], _MAX_COUNT) if info.packets else 0
     into.byte_count = min(values[1], _MAX_COUNT) if info.octets else 0
@@ -86,7 +86,7 @@ def decode_rates(info: MeterInfo, message: p4r.MeterConfig) -> MeterRates:
 
 
 def fill_rates(rates: MeterRates | None, owner: Any, field: str) -> None:
-    """Shows rates in a message's field, which stays unset for a meter in its default state."""
+    """Show rates in a message's field, which stays unset for a meter in its default state."""
     if rates is not None:
         out = getattr(owner, field)
         out.SetInParent()

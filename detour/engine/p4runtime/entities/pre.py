@@ -57,7 +57,7 @@ def prepare(store: EntityStore, kind: int, message: p4r.PacketReplicationEngineE
 
 
 def _normalise(replicas: Iterable[p4r.Replica], what: str) -> None:
-    """Checks replicas and makes their ports canonical."""
+    """Check replicas and make their ports canonical."""
     seen = set()
     for r in replicas:
         if r.backup_replicas:
@@ -101,7 +101,7 @@ def _delete(store: EntityStore, entries: dict[int, M], id_: int, what: str) -> N
 
 
 def install(store: EntityStore, message: p4r.MulticastGroupEntry | p4r.CloneSessionEntry) -> None:
-    """Hands an entry to the engine."""
+    """Hand an entry to the engine."""
     replicas = [
         (int.from_bytes(r.port, "big") if r.WhichOneof("port_kind") == "port" else r.egress_port, r.instance)
         for r in message.replicas

@@ -219,7 +219,7 @@ class OneShotActions:
 
 
 def decode_one_shot(store: EntityStore, profile: Profile, message: p4r.ActionProfileActionSet) -> OneShotActions:
-    """Checks a one-shot against P4Info."""
+    """Check a one-shot against P4Info."""
     where = f"action profile {profile.name}"
     if not profile.selector:
         raise invalid(f"{where} has no selector, so there are no one-shots")
@@ -243,7 +243,7 @@ def decode_one_shot(store: EntityStore, profile: Profile, message: p4r.ActionPro
 
 
 def create_one_shot(store: ProfileStore, new: OneShotActions) -> OneShot:
-    """Makes members and group, or nothing."""
+    """Make members and group, or nothing."""
     store.forbid_one_shots()
     members = tuple(store.hidden_id() for _ in new.actions)
     added = []
@@ -266,7 +266,7 @@ def _members(members: tuple[int, ...], new: OneShotActions) -> list[GroupMember]
 
 
 def replace_one_shot(store: ProfileStore, old: OneShot, new: OneShotActions) -> OneShot:
-    """Gives a group other members. It reuses their places, so a full profile can still be modified."""
+    """Give a group other members. It reuses their places, so a full profile can still be modified."""
     engine = store.engine
     extra = len(new.actions) - len(old.members)
     if extra > 0 and sum(1 for _ in engine.members()) + extra > engine.max_size:
@@ -285,7 +285,7 @@ def replace_one_shot(store: ProfileStore, old: OneShot, new: OneShotActions) -> 
 
 
 def remove_one_shot(store: ProfileStore, old: OneShot) -> None:
-    """Deletes group and members; the entry is gone already."""
+    """Delete group and members; the entry is gone already."""
     store.engine.delete_group(old.group)
     for id_ in old.members:
         store.engine.delete_member(id_)

@@ -46,7 +46,7 @@ _NOTHING = Extras(None, None, None)
 
 
 def prepare(store: EntityStore, kind: int, entry: p4r.TableEntry) -> PendingUpdate:
-    """Checks an update of an entry and returns what carries it out."""
+    """Check an update of an entry and return what carries it out."""
     table = store.table(entry.table_id)
     info = table.info
     if entry.is_const:
@@ -86,7 +86,7 @@ def decode_key(info: TableSchema, entry: p4r.TableEntry) -> tuple[EntryKey, int]
 
 
 def locator(table: TableStore, entry: p4r.TableEntry) -> Callable[[], int]:
-    """Finds the entry of a direct resource; NOT_FOUND if there is none."""
+    """Find the entry of a direct resource; NOT_FOUND if there is none."""
     if entry.is_default_action:
         raise Refused(Code.UNIMPLEMENTED, f"{table.info.where}: BMv2 has no direct resources for default entries")
     return partial(table.engine.find, *decode_key(table.info, entry))
@@ -208,7 +208,7 @@ def _apply_extras(table: TableStore, handle: int, extras: Extras) -> None:
 
 
 def delete(table: TableStore, handle: int) -> None:
-    """Removes an entry, and with it whatever P4Runtime keeps of it."""
+    """Remove an entry, and with it whatever P4Runtime keeps of it."""
     table.engine.delete(handle)
     table.notes.pop(handle, None)
     table.waiting.discard(handle)

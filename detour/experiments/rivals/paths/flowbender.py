@@ -80,7 +80,7 @@ def on_timeout(hs: Handle, i: int, q: QueuePair, p: Parameters, s: State, news: 
 
 @hook
 def _leave(hs: Handle, i: int, q: QueuePair, s: State, now: int) -> None:
-    """Takes another candidate, with the window as it is."""
+    """Take another candidate, with the window as it is."""
     s.rounds = 0
     if q.n_cand < 2:
         return

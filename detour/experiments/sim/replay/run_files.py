@@ -42,7 +42,7 @@ class Checkpoints(Watcher):
         self.due_ps = _FIRST_PS
 
     def look(self) -> None:
-        """Takes one. Raises `DetourError`: the run is another one than it was."""
+        """Take one. Raises `DetourError`: the run is another one than it was."""
         now = self._fabric.now_ps
         digest = self._digest()
         self.taken.append((now, digest))
@@ -89,7 +89,7 @@ class RepeatableRun:
         return as_json(self)
 
     def check_files(self) -> None:
-        """Refuses to go on with other files than those of the run. Raises `DetourError`: one is missing or holds
+        """Refuse to go on with other files than those of the run. Raises `DetourError`: one is missing or holds
         something else."""
         if self.programs != _own_programs():
             raise DetourError("detour's own P4 programs (detour/p4src/build) have changed since the run")

@@ -152,7 +152,7 @@ class TracedPackets(Watcher):
         return LivePackets([document(each) for each in traced], self.missed)
 
     def _sort(self, ended: bool) -> None:
-        """Keeps what is wanted of what is over, and lets go of the rest."""
+        """Keep what is wanted of what is over, and let go of the rest."""
         recorder = self._recorder
         assert recorder is not None
         tick = self._fabric.network.tick_ps

@@ -154,7 +154,7 @@ class LongestWait:
 
 @WAITS.entry
 def _scan(words: Int64s1, places: Int64s2, best: Int64s1) -> None:
-    """Keeps in `best` the values of the record with the longest wait. `places`: (forms, values) where a value stands
+    """Keep in `best` the values of the record with the longest wait. `places`: (forms, values) where a value stands
     in records of a form, -1: nowhere."""
     at = 0
     while at < len(words):

@@ -131,7 +131,7 @@ class Bmv2Fabric(Fabric):
         return SwitchProcess(switch, self._namespace, self._folder, ports, self.settings.priorities)
 
     def check(self) -> None:
-        """Starts switches again that have died, with empty tables; for the thread that made the fabric. It waits for
+        """Start switches again that have died, with empty tables; for the thread that made the fabric. It waits for
         nobody: what a new process must be told it is told at the first call that finds it listening."""
         for place, process in enumerate(self._switches):
             if process.process.poll() is not None:

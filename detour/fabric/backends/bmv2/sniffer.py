@@ -87,7 +87,7 @@ class Sniffer:
         self._files.flush()
 
     def close(self) -> None:
-        """Completes the files; an error that happened on the way is raised here. May be called twice."""
+        """Complete the files; an error that happened on the way is raised here. May be called twice."""
         if self._thread.is_alive():
             self._waker.send(b"x")
             self._thread.join()

@@ -91,7 +91,7 @@ class SwitchProcess:
         return SwitchTarget(self.switch.name, self.switch.device_id, str(UnixAddress(self._socket)))
 
     def wait_ready(self) -> None:
-        """Returns when gRPC listens. Raises DetourError: it ended, or does not answer in time."""
+        """Return when gRPC listens. Raises DetourError: it ended, or does not answer in time."""
         deadline = time.monotonic() + _START_SECONDS
         # No channel of gRPC's: if Ctrl-C interrupts its close, it waits for itself for ever when it is deallocated.
         while not self._listens():
@@ -135,12 +135,12 @@ class SwitchProcess:
         )
 
     def terminate(self) -> None:
-        """Asks it to end; `close` waits for it."""
+        """Ask it to end; `close` waits for it."""
         if self.process.poll() is None:
             self.process.terminate()
 
     def close(self) -> None:
-        """Ends it and removes its files. May be called twice."""
+        """End it and remove its files. May be called twice."""
         self.terminate()
         try:
             self.process.wait(_END_SECONDS)

@@ -370,7 +370,7 @@ class VirtualFabric(NetworkFabric):
         return int(self.hs.cfg[0]["leased"]) or len(self.flows.sender)
 
     def send(self, length: int | np.ndarray, which: np.ndarray | None = None) -> None:
-        """Posts an RDMA WRITE of `length` bytes (one number or one for each) on every connection, or on those whose
+        """Post an RDMA WRITE of `length` bytes (one number or one for each) on every connection, or on those whose
         numbers are in `which`."""
         post_many(self.flows, length, now_ps=self.now_ps, which=which)
         self._posted_ps[slice(None) if which is None else which] = self.now_ps
@@ -397,7 +397,7 @@ class VirtualFabric(NetworkFabric):
     # -- running ----------------------------------------------------------------------------------------
 
     def run(self, until_ps: int) -> None:
-        """Executes everything until then; alarms of the clock do not go off (`clock.wait`)."""
+        """Execute everything until then; alarms of the clock do not go off (`clock.wait`)."""
         if self._watch is None:
             self.network.run(until_ps)
         else:

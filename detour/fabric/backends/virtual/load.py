@@ -27,7 +27,7 @@ def install(
     seed: int = 0,
     domain: int = -1,
 ) -> SwitchState:
-    """Adds a switch of a topology to a network that has not started, with its program and its entries; returns its
+    """Add a switch of a topology to a network that has not started, with its program and its entries; return its
     state. `domain`: see `Network.add_switch`."""
     device = switch.device_id
     network.add_switch(device, switch.name, priorities=priorities, domain=domain)
@@ -38,7 +38,7 @@ def install(
 
 
 def load(network: Network, device: int, state: SwitchState, entities: Iterable[entries.Entity]) -> None:
-    """Writes the entities of a plan for one switch, whose tables are empty."""
+    """Write the entities of a plan for one switch, whose tables are empty."""
     for entity in grouped(entities, (), profiles_of(state)):
         match entity:
             case entries.MeterConfig():
@@ -55,7 +55,7 @@ def load(network: Network, device: int, state: SwitchState, entities: Iterable[e
 
 
 def write(state: SwitchState, entities: Iterable[entries.TableEntry | entries.DefaultAction]) -> None:
-    """Writes entries and default actions into empty tables."""
+    """Write entries and default actions into empty tables."""
     for entity in grouped(entities, (), profiles_of(state)):
         _write(state, entity)
 
@@ -120,7 +120,7 @@ def _choices(profile: tables.ActionProfile | None, target: tables.MemberRef | ta
 
 
 def rewrite(state: SwitchState, change: entries.Difference) -> None:
-    """Writes what two plans for a switch that has traffic differ in; of tables, groups and default actions only."""
+    """Write what two plans for a switch that has traffic differ in; of tables, groups and default actions only."""
     for number, entity in enumerate((*change.insert, *change.modify)):
         _write(state, entity, fresh=number < len(change.insert))
     for entity in change.delete:
@@ -144,7 +144,7 @@ def _key(table: tables.MatchTable, entry: entries.TableEntry | entries.GroupEntr
 
 
 def _write(state: SwitchState, entity: entries.Stored, *, fresh: bool = True) -> None:
-    """Writes an entity, or, if it is not `fresh`, changes the one that is there."""
+    """Write an entity, or, if it is not `fresh`, change the one that is there."""
     match entity:
         case entries.TableEntry() | entries.GroupEntry():
             _write_entry(state.tables[entity.table], entity, fresh)

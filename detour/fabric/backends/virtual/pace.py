@@ -84,7 +84,7 @@ class PacedClock(VirtualClock):
             self._passed.notify_all()
 
     def check(self) -> None:
-        """Raises DetourError if an error has ended the thread in which time passes."""
+        """Raise DetourError if an error has ended the thread in which time passes."""
         if self._failure is not None:
             raise DetourError(f"virtual time has stopped: {self._failure!r}") from self._failure
 

@@ -59,7 +59,7 @@ class DeadlockWatch:
         """the first deadlock, None without one"""
 
     def run(self, until_ps: int) -> None:
-        """Lets the network run until then; once a deadlock is found nobody looks any more."""
+        """Let the network run until then; once a deadlock is found nobody looks any more."""
         while self.deadlock is None and self._next_ps <= until_ps:
             self._run(self._next_ps)
             self._look()

@@ -114,7 +114,7 @@ def old(c: ConnRecord, left: int, right: int) -> None:
 
 @inner()
 def _early(g: StackGlobals, c: ConnRecord, i: int, left: int, right: int) -> None:
-    """Enters a range that came before what is expected; ranges that touch become one."""
+    """Enter a range that came before what is expected; ranges that touch become one."""
     c.rx_early += 1
     c.want_ack = 1
     at = int64(0)

@@ -129,7 +129,7 @@ def note_delivered(c: ConnRecord, x: SegmentRecord, number: int, now: int) -> No
 
 @inner()
 def note_sacked(c: ConnRecord, number: int) -> None:
-    """Keeps the three highest segments that were SACKed."""
+    """Keep the three highest segments that were SACKed."""
     if number > c.high1:
         c.high3 = c.high2
         c.high2 = c.high1

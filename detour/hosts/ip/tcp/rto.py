@@ -54,7 +54,7 @@ def stop(c: ConnRecord) -> None:
 
 @inner()
 def arm(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int) -> None:
-    """Sets the deadline to the first of all that are pending."""
+    """Set the deadline to the first of all that are pending."""
     due = min(c.rto_due, c.probe_due, c.reorder_due, c.delack_due)
     due = min(due, c.cc_timer, c.wait_due)
     if c.state >= ESTABLISHED:

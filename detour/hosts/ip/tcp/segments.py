@@ -177,7 +177,7 @@ def put_segment(
 
 @inner()
 def parse_options(p: ConnRecord, at: int, header: int, syn: bool) -> None:
-    """Fills in what the options say; of a SYN also what the peer can do."""
+    """Fill in what the options say; of a SYN also what the peer can do."""
     p.ts_there = 0
     p.blocks = 0
     if syn:

@@ -148,7 +148,7 @@ def _bare(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, frame: int, n
 
 @inner()
 def _put(g: StackGlobals, s: SocketRecord, c: ConnRecord, i: int, x: SegmentRecord, frame: int, now: int) -> int:
-    """Writes a segment of the stream that goes out now, the first time or again."""
+    """Write a segment of the stream that goes out now, the first time or again."""
     x.sent = now
     x.txn = c.next_txn
     c.next_txn += 1
