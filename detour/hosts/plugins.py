@@ -54,6 +54,8 @@ class Plugin(plugins.WithParameters):
     name: str = "plugin"
     given: tuple[str, ...] = ()
     """parameters that were given with the name, and so are not the hosts' to change"""
+    times: tuple[str, ...] | None = None
+    """which fields are times (0 and `MAX_TIME`: none), so that steady phases can be skipped; None: that is not known"""
 
     HOOKS: ClassVar[tuple[str, ...]] = ()
     TAKES: ClassVar[tuple[str, ...]] = ()

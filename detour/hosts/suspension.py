@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from detour.base.chain import Chain, RowTable, is_full, make_chain
 from detour.base.jit import inner, int64
-from detour.base.memory import load8, move_bytes
+from detour.base.memory import load8, load64, move_bytes, store64
 from detour.base.pointers import record_address, record_by_address
 from detour.base.structs import Int64, NativeRecord
 from detour.hosts import nic, timers
@@ -28,7 +28,7 @@ from detour.hosts.rows import (
     slot_row,
     wqe_row,
 )
-from detour.hosts.state import MAX_TIME, NIL, SLOT_FLIGHT, Handle
+from detour.hosts.state import MAX_TIME, NIL, Handle
 from detour.hosts.transport import sender
 
 _CTL_BYTES = ControlMessage.dtype.itemsize
@@ -47,6 +47,13 @@ class AnswerTable(NativeRecord):
 
     table: RowTable
     marks: Int64
+
+
+class TimeFields(NativeRecord):
+    """Where a plugin's row has times: the address of so many offsets."""
+
+    offsets: Int64
+    count: Int64
 
 
 _append, _take_first = make_chain(record_by_address(KeptAnswer))
@@ -69,13 +76,20 @@ def _current(hs: Handle, i: int, q: QueuePair) -> WorkRequest:
 
 @inner
 def suspend(hs: Handle, i: int) -> float:
-    """Suspend a sender and return its window."""
+    """Suspend a sender and returns its window."""
     q = qp_row(hs, i)
     window = q.cwnd
     q.cwnd = 0.0
     timers.remove(hs, q)
     nic.deactivate(hs, i, q)
     return window
+
+
+@inner
+def under_way(hs: Handle, i: int, j: int) -> int:
+    """Return how many packets that QP `i` has sent have not come to QP `j`, if none of them was lost."""
+    r = qp_row(hs, j)
+    return qp_row(hs, i).snd_nxt - r.rcv_nxt - r.rcv_early
 
 
 @inner
@@ -103,13 +117,19 @@ def put_answers(hs: Handle, kept: AnswerTable, chain: Chain) -> None:
 
 
 @inner
-def resume(hs: Handle, i: int, window: float, packets: int, elapsed: int) -> None:
-    """Resume a sender after `elapsed` ps in which it has sent `packets`."""
+def resume(
+    hs: Handle, i: int, window: float, packets: int, elapsed: int, control: TimeFields, paths: TimeFields
+) -> None:
+    """Resume a sender after `elapsed` ps in which it has sent `packets`. `control`, `paths`: where congestion control
+    and path scheme have times."""
     q = qp_row(hs, i)
     _shift(hs, i, q, elapsed)
+    _shift_fields(q.cc_row, control, elapsed)
+    if q.path_row != 0:
+        _shift_fields(q.path_row, paths, elapsed)
     if packets > 0:
         _cut(hs, i, q, packets)
-        candidate_row(hs, i, q.cand).packets += packets
+        _share(hs, i, q, packets)
     q.cwnd = window
     when = sender.deadline(hs, i, q)
     if when < MAX_TIME:
@@ -120,18 +140,54 @@ def resume(hs: Handle, i: int, window: float, packets: int, elapsed: int) -> Non
 
 @inner
 def _shift(hs: Handle, i: int, q: QueuePair, elapsed: int) -> None:
-    """Move all that a sender remembers of times."""
-    for seq in range(q.snd_una, q.snd_nxt):
+    """Move all that a sender remembers of times: also of packets that have arrived, of which answers may still come
+    if it sprays."""
+    for seq in range(max(q.snd_nxt - cfg_row(hs).window, 0), q.snd_nxt):
         s = slot_row(hs, i, seq & (cfg_row(hs).window - 1))
-        if s.state == SLOT_FLIGHT:
-            s.sent += elapsed
-            s.first += elapsed if s.first >= 0 else 0
+        s.sent += elapsed
+        s.first += elapsed if s.first >= 0 else 0
+    if q.sprays:
+        for cand in range(q.n_cand):
+            c = candidate_row(hs, i, cand)
+            c.newest = _later(c.newest, elapsed)
+            c.answered = _later(c.answered, elapsed)
+            c.ask_next = _later(c.ask_next, elapsed)
+    q.blackhole_due = _later(q.blackhole_due, elapsed)
+    q.probe_at = _later(q.probe_at, elapsed)
     q.last_progress += elapsed
     q.last_sent += elapsed
     q.newest_sent += elapsed
-    q.pace_next += elapsed if q.pace_next > 0 else 0
-    q.cc_timer += elapsed if q.cc_timer < MAX_TIME else 0
-    q.path_timer += elapsed if q.path_timer < MAX_TIME else 0
+    q.pace_next = _later(q.pace_next, elapsed)
+    q.cc_timer = _later(q.cc_timer, elapsed)
+    q.path_timer = _later(q.path_timer, elapsed)
+
+
+@inner
+def _later(time: int, elapsed: int) -> int:
+    """A time that is moved, unless it stands for none."""
+    return time + elapsed if 0 < time < MAX_TIME else time
+
+
+@inner
+def _shift_fields(row: int, times: TimeFields, elapsed: int) -> None:
+    """Move the times in a plugin's row."""
+    for k in range(times.count):
+        at = row + load64(times.offsets + 8 * k)
+        store64(at, _later(load64(at), elapsed))
+
+
+@inner
+def _share(hs: Handle, i: int, q: QueuePair, packets: int) -> None:
+    """Count packets that were not sent on the paths, in the same shares as those that were."""
+    if not q.sprays:
+        candidate_row(hs, i, q.cand).packets += packets
+        return
+    sent = int64(0)
+    for cand in range(q.n_cand):
+        sent += candidate_row(hs, i, cand).packets
+    for cand in range(q.n_cand):
+        c = candidate_row(hs, i, cand)
+        c.packets += int64(packets * (c.packets / sent))
 
 
 @inner
@@ -155,7 +211,7 @@ def _cut(hs: Handle, i: int, q: QueuePair, packets: int) -> None:
 
 @inner
 def credit(hs: Handle, i: int, j: int, packets: int, marked: int, delay: int, samples: int) -> None:
-    """Counts packets that were not sent as sent by QP `i` and received by QP `j`; how many of them were marked, their
+    """Count packets that were not sent as sent by QP `i` and received by QP `j`; how many of them were marked, their
     delays in queues (ticks), and how many brought those."""
     q, r, size = qp_row(hs, i), qp_row(hs, j), packets * cfg_row(hs).payload
     q.st_packets += packets

@@ -13,9 +13,19 @@ from detour.base.jit import inner, int64
 from detour.base.memory import load16be, load32be
 from detour.base.pointers import record_by_address
 from detour.base.structs import Int64, NativeRecord
-from detour.engine.loop import channels, heap, pool, queues, switch
+from detour.engine.loop import buffers, channels, heap, pool, queues, switch
 from detour.engine.loop.layout import TO_HOST, TO_PORT, LoopGlobals
-from detour.engine.loop.native import channel_at, global_at, load8, nic_at, phv_at, port_at, queue_at, slot_at
+from detour.engine.loop.native import (
+    channel_at,
+    global_at,
+    load8,
+    nic_at,
+    phv_at,
+    port_at,
+    queue_at,
+    slot_at,
+    switch_at,
+)
 from detour.hosts.frames.sizes import ETHERNET, IPV6, UDP
 
 
@@ -31,14 +41,19 @@ class TakenFrame(NativeRecord):
 
 
 class FrameTable(NativeRecord):
-    """Where taken frames are kept. `marks`: address of a byte for each QP, which says whether its frames are taken; the
-    number on the wire of the QP of row i is `first_qpn` + i, above `qpn_mask` anything."""
+    """Where taken frames are kept. `marks`: address of a byte for each QP, which says whether frames to it are taken
+    (`DATA`, `ANSWERS`) or not (0); the number on the wire of the QP of row i is `first_qpn` + i, above `qpn_mask`
+    anything. `data`: counts those to QPs with the mark `DATA`."""
 
     table: RowTable
     marks: Int64
     first_qpn: Int64
     qpn_mask: Int64
+    data: Int64
 
+
+DATA, ANSWERS = 1, 2
+"""marks of QPs by what comes to them"""
 
 _append, _take_first = make_chain(record_by_address(TakenFrame))
 
@@ -72,7 +87,9 @@ def _is_taken(g: LoopGlobals, frames: FrameTable, slot: int) -> bool:
     number = _destination(pool.address(g, slot))
     if number < frames.first_qpn or is_full(frames.table):
         return False
-    return load8(frames.marks + ((number - frames.first_qpn) & frames.qpn_mask)) != 0
+    mark = load8(frames.marks + ((number - frames.first_qpn) & frames.qpn_mask))
+    frames.data += int(mark == DATA)
+    return mark != 0
 
 
 @inner()
@@ -157,8 +174,26 @@ def take_out_of_port(g: LoopGlobals, index: int, frames: FrameTable, chain: Chai
             slot = queues.dequeue(g, index, priority)
             if _is_taken(g, frames, slot):
                 _note(frames, chain, slot, index, int64(priority), int64(0))
+                _keep_memory(g, index, priority, slot)
             else:
                 queues.enqueue(g, index, priority, slot)
+
+
+@inner()
+def _keep_memory(g: LoopGlobals, index: int, priority: int, slot: int) -> None:
+    """A frame that was taken out of a queue has its part of the switch's memory all the same: others have no more."""
+    port = port_at(g.ports, index)
+    row = switch_at(g.switches, port.switch)
+    if row.buffer_bytes != 0:
+        buffers.admit(g, row, queue_at(g.queues, port.queues + priority), slot_at(g.slots, slot))
+
+
+@inner()
+def _release_memory(g: LoopGlobals, index: int, slot: int) -> None:
+    """The frame is about to be in the queue again."""
+    row = switch_at(g.switches, port_at(g.ports, index).switch)
+    if row.buffer_bytes != 0:
+        buffers.release(g, row, slot_at(g.slots, slot))
 
 
 @inner()
@@ -172,13 +207,14 @@ def put_back(g: LoopGlobals, frames: FrameTable, chain: Chain, elapsed: int) -> 
             continue
         std = phv_at(pool.phv_address(g, slot), 0)
         std.enq_timestamp = (std.enq_timestamp + elapsed // g.tick_ps) & _U32
+        _release_memory(g, place, slot)
         if queues.enqueue(g, place, priority, slot):
             switch.wake_later(g, place)
 
 
 @inner()
 def credit(g: LoopGlobals, index: int, packets: int, size: int) -> None:
-    """Counts frames of `size` bytes that were not sent as sent on a channel and received."""
+    """Count frames of `size` bytes that were not sent as sent on a channel and received."""
     channel = channel_at(g.channels, index)
     channel.packets += packets
     channel.bytes += packets * size

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from detour.base.arrays import Int64Array
 from detour.control.placement.placement import Placement
-from detour.control.routes.hashes import PATHS, pick_member
+from detour.control.routes.hashes import DETOUR_BIT, PATHS, pick_member
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.fast.records import NONE, Hop
 from detour.topo import Topology
@@ -21,7 +22,8 @@ from detour.topo.topology import Host
 
 @dataclass(frozen=True)
 class FlowPath:
-    """Links of data in order, then those of answers (rows of `Hop`); `delay_ps`: of all."""
+    """Links of data, from the sender's on, then those of answers (rows of `Hop`); `delay_ps`: of all, or of the longest
+    path, there and back."""
 
     hops: np.ndarray
     data_hops: int
@@ -38,15 +40,27 @@ class FlowPaths:
         self._delays = fabric.network.link_delays()
 
     def path(self, flow: int, placement: Placement | None) -> FlowPath | None:
-        """The path of a connection; None: there is none."""
+        """The links of a connection; None: there are none, or its packets do not take shortest paths."""
+        hs, sender = self._fabric.hs, self._fabric.flows.sender[flow]
+        queue_pair = hs.qp[sender]
+        if not queue_pair["sprays"]:
+            return self._single(flow, hs.candidate[sender, int(queue_pair["cand"])], placement)
+        paths = [self._single(flow, one, None) for one in hs.candidate[sender, : int(queue_pair["n_cand"])]]
+        known = [path for path in paths if path is not None]
+        if not known or len(known) < len(paths):
+            return None
+        weights = hs.candidate["weight"][sender, : len(paths)].astype(np.float64)
+        return _merged(known, weights if weights.any() else np.ones(len(paths)))
+
+    def _single(self, flow: int, candidate: np.void, placement: Placement | None) -> FlowPath | None:
         topology, failures = self._fabric.topology, self._fabric.failures
         source, target = (topology.hosts[host] for host in self._ends[flow])
-        hs, sender = self._fabric.hs, self._fabric.flows.sender[flow]
-        candidate = hs.candidate[sender, int(hs.qp["cand"][sender])]
-        port = int(candidate["sport"])
-        if placement is not None and candidate["dst_hi"]:
+        port, listed = int(candidate["sport"]), bool(candidate["dst_hi"])
+        if placement is not None and listed:
             links = directed_links(topology, placement.path(flow))
             there = [(topology.switches[at].device_id, port_towards(topology, at, stop)) for at, stop in links]
+        elif listed or port & DETOUR_BIT:
+            return None
         else:
             there = _hops(topology, source, target, port, failures)
         back = _hops(topology, target, source, port, failures)
@@ -63,7 +77,27 @@ class FlowPaths:
         rows = np.zeros(len(places) + 1, Hop.dtype)
         rows["port"], rows["channel"] = np.array([(NONE, uplink), *places]).T
         rows["nic"] = [nic, *[NONE] * len(places)]
+        rows["share"] = 1.0
         return rows
+
+
+def _merged(paths: Sequence[FlowPath], weights: NDArray[np.float64]) -> FlowPath:
+    """All links of several paths that share packets by weights."""
+    parts = [slice(path.data_hops) for path in paths], [slice(path.data_hops, None) for path in paths]
+    data, answers = (
+        _union([path.hops[part] for path, part in zip(paths, some, strict=True)], weights / weights.sum())
+        for some in parts
+    )
+    return FlowPath(np.concatenate([data, answers]), len(data), max(path.delay_ps for path in paths))
+
+
+def _union(parts: Sequence[np.ndarray], shares: NDArray[np.float64]) -> np.ndarray:
+    """Each link once, in the order in which they first occur, with the sum of the shares of those that have it."""
+    rows = np.concatenate(parts)
+    _, first, place = np.unique(rows["channel"], return_index=True, return_inverse=True)
+    kept = rows[first]
+    kept["share"] = np.bincount(place, np.repeat(shares, [len(part) for part in parts]))
+    return kept[np.argsort(first)]
 
 
 def _hops(

@@ -14,7 +14,6 @@ from detour.engine.loop.layout import LoopGlobals
 from detour.fabric.fast.records import (
     ASLEEP,
     AWAKE,
-    KEPT,
     NONE,
     Flow,
     State,
@@ -33,11 +32,12 @@ _PLUS, _MINUS = int64(1), int64(-1)
 
 @inner
 def observe(s: State, hs: Handle, flow: int) -> None:
-    """Notes what a connection has at this look."""
-    q, now = qp_row(hs, flow_row(s, flow).sender), look_row(s, s.look % KEPT * s.count + flow)
+    """Note what a connection has at this look."""
+    q, now = qp_row(hs, flow_row(s, flow).sender), look_row(s, s.look % s.depth * s.count + flow)
     now.acked = q.snd_una
-    now.flying = look_row(s, (s.look - 1) % KEPT * s.count + flow).flying + q.inflight
-    now.trouble = q.st_lost + q.st_rtos + q.st_retransmitted
+    now.at = q.last_progress
+    now.flying = look_row(s, (s.look - 1) % s.depth * s.count + flow).flying + q.inflight
+    now.trouble = q.st_lost + q.st_rtos + q.st_retransmitted + q.st_tail_probes
 
 
 @inner
@@ -48,15 +48,18 @@ def gained(s: State, f: Flow, begun: int) -> int:
 
 @inner
 def suspend(s: State, p: int, jump_ps: int) -> None:
-    """Suspends a partition, unless not all is found that its connections have in flight."""
+    """Suspend a partition, unless not all is found that its connections have in flight."""
     hs, g, part = hosts_at(s.hosts, 0), frames.loop_at(s.loop), part_row(s, p)
-    expected, flow = 0, part.first
+    data, answers, flow = 0, 0, part.first
     for _ in range(part.flows):
         f = flow_row(s, flow)
-        _mark(s, f, int64(1))
-        expected += qp_row(hs, f.sender).inflight
+        _mark(s, f, int64(frames.DATA), int64(frames.ANSWERS))
+        q = qp_row(hs, f.sender)
+        data += hosts.under_way(hs, f.sender, f.receiver)
+        answers += q.inflight if q.selective else 0
         flow = f.next
     s.mark += 1
+    s.frames.data = 0
     flow = part.first
     for _ in range(part.flows):
         f = flow_row(s, flow)
@@ -72,7 +75,7 @@ def suspend(s: State, p: int, jump_ps: int) -> None:
         flow = f.next
     flow = part.first
     for _ in range(part.flows):
-        _mark(s, flow_row(s, flow), int64(0))
+        _mark(s, flow_row(s, flow), int64(0), int64(0))
         flow = flow_row(s, flow).next
     part.begun_ps = g.now
     part.until_ps = g.now + jump_ps
@@ -81,21 +84,22 @@ def suspend(s: State, p: int, jump_ps: int) -> None:
     s.awake -= 1
     s.asleep += 1
     _load(s, g, p, _PLUS)
-    # Each packet in flight is one frame, or one answer. If it is not, the paths are others than they seem to be.
-    if part.frames.count + part.answers.count != expected:
+    # A packet that has not arrived is a frame, and each other one in flight has an answer, if all are answered. If they
+    # are not found, the paths are others than they seem to be.
+    if s.frames.data != data or part.frames.count + part.answers.count < answers:
         part.refused += 1
         wake(s, p)
 
 
 @inner
-def _mark(s: State, f: Flow, value: int) -> None:
-    store8(s.frames.marks + f.sender, value)
-    store8(s.frames.marks + f.receiver, value)
+def _mark(s: State, f: Flow, data: int, answers: int) -> None:
+    store8(s.frames.marks + f.receiver, data)
+    store8(s.frames.marks + f.sender, answers)
 
 
 @inner
 def _take_frames(s: State, g: LoopGlobals, p: int, f: Flow) -> None:
-    """Takes the frames of marked connections off a connection's links, and out of the queues in front of these."""
+    """Take the frames of marked connections off a connection's links, and out of the queues in front of these."""
     for k in range(f.hops):
         hop = hop_row(s, f.first_hop + k)
         link = link_row(s, hop.channel)
@@ -118,7 +122,7 @@ def _load(s: State, g: LoopGlobals, p: int, sign: int) -> None:
         for k in range(f.data_hops, f.hops):
             hop = hop_row(s, f.first_hop + k)
             link = link_row(s, hop.channel)
-            link.load_bps += sign * int(f.rate * s.answer * 8e12)
+            link.load_bps += sign * int(hop.share * f.rate * s.answer * 8e12)
             frames.set_rate(g, hop.channel, link.rate_bps - link.load_bps)
         flow = f.next
 
@@ -138,7 +142,7 @@ def wake(s: State, p: int) -> None:
     for _ in range(part.flows):
         f = flow_row(s, flow)
         packets = gained(s, f, part.begun_ps)
-        hosts.resume(hs, f.sender, f.window, packets, elapsed)
+        hosts.resume(hs, f.sender, f.window, packets, elapsed, s.control_times, s.path_times)
         hosts.credit(hs, f.sender, f.receiver, packets, int(f.marks * packets), int(f.queued * packets),
                      int(f.samples * packets))  # fmt: skip
         s.skipped += packets
@@ -175,6 +179,7 @@ def count(s: State, p: int) -> None:
         packets = gained(s, f, part.begun_ps)
         for k in range(f.hops):
             size = s.wire if k < f.data_hops else s.answer
-            frames.credit(g, hop_row(s, f.first_hop + k).channel, packets - f.counted, size)
+            hop = hop_row(s, f.first_hop + k)
+            frames.credit(g, hop.channel, int(hop.share * packets) - int(hop.share * f.counted), size)
         f.counted = packets
         flow = f.next

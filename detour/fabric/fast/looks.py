@@ -7,7 +7,7 @@ from detour.base.jit import inner
 from detour.base.native import Part
 from detour.engine.loop.suspension import loop_at
 from detour.fabric.fast import jumps, partitions, steadiness
-from detour.fabric.fast.records import ASLEEP, AWAKE, FREE, HALF, NONE, State, flow_row, part_row, state_at
+from detour.fabric.fast.records import ASLEEP, AWAKE, FREE, NONE, State, flow_row, part_row, state_at
 from detour.hosts import suspension
 from detour.hosts.rows import host_row, qp_row
 from detour.hosts.state import MAX_TIME, hosts_at
@@ -23,7 +23,7 @@ _ATTEMPTS = 3
 
 @FAST.entry
 def observe(state: int) -> int:
-    """Notes what connections have, and who has become busy or idle; returns how many have become busy whose links are
+    """Note what connections have, and who has become busy or idle; return how many have become busy whose links are
     not known."""
     s = state_at(state, 0)
     hs, unknown = hosts_at(s.hosts, 0), 0
@@ -44,7 +44,7 @@ def observe(state: int) -> int:
 
 @FAST.entry
 def act(state: int) -> int:
-    """Ends jumps whose time has come, lets connections join and leave, and begins jumps; returns when to look next."""
+    """End jumps whose time has come, let connections join and leave, and begin jumps; return when to look next."""
     s = state_at(state, 0)
     now = loop_at(s.loop).now
     for p in range(s.most):
@@ -68,7 +68,7 @@ def act(state: int) -> int:
 
 @inner
 def _try(s: State, p: int) -> None:
-    """Suspends a steady partition, if that is worth it."""
+    """Suspend a steady partition, if that is worth it."""
     part = part_row(s, p)
     if flow_row(s, part.first).hops == 0 or part.refused >= _ATTEMPTS:
         return
@@ -85,7 +85,7 @@ def _try(s: State, p: int) -> None:
     if looks >= _WORTH:
         jumps.suspend(s, p, looks * s.every_ps)
     else:
-        part.since += HALF
+        part.since += part.half
 
 
 @inner
@@ -104,7 +104,7 @@ def _next(s: State, now: int) -> int:
 
 @FAST.entry
 def wake_all(state: int) -> None:
-    """Ends all jumps."""
+    """End all jumps."""
     s = state_at(state, 0)
     for p in range(s.most):
         if part_row(s, p).state == ASLEEP:

@@ -45,7 +45,7 @@ def end(s: State, flow: int) -> None:
 
 @inner
 def dissolve(s: State, p: int) -> int:
-    """Returns the first connection of a partition, which is none any more."""
+    """Return the first connection of a partition, which is none any more."""
     part = part_row(s, p)
     flow = part.first
     for _ in range(part.flows):
@@ -68,6 +68,7 @@ def _new(s: State, flow: int) -> int:
     s.most = max(s.most, p + 1)
     part = part_row(s, p)
     part.state = AWAKE
+    part.half = s.half
     part.first = flow
     part.flows = 1
     flow_row(s, flow).next = NONE

@@ -10,15 +10,14 @@ from detour.base.chain import Chain
 from detour.base.pointers import record_by_address, row_of_table
 from detour.base.structs import Float64, Int64, NativeRecord
 from detour.engine.loop.suspension import FrameTable
-from detour.hosts.suspension import AnswerTable
+from detour.hosts.suspension import AnswerTable, TimeFields
 
 NONE = -1
 FREE, AWAKE, ASLEEP = 0, 1, 2
 """states of a partition; a row of the table is free, or in use"""
-HALF = 8
-"""looks in a half of the time looked back on"""
-KEPT = 4 * HALF
-"""looks that are kept, look k in row k modulo that"""
+HALF, SLOW_HALF, LINE_HALF = 8, 80, 3
+"""looks in a half of the time looked back on; where senders have a rate, which timers change; of one that shares no
+link"""
 
 
 class Flow(NativeRecord):
@@ -35,14 +34,17 @@ class Flow(NativeRecord):
     first_hop: Int64  # -1: its links are not known
     data_hops: Int64
     hops: Int64
-    delay_ps: Int64  # of all links, there and back
+    delay_ps: Int64  # of all links, there and back; of one that sprays, of its longest path
+    sprays: Int64  # its packets take several paths; its links are those of all of them
     part: Int64
     next: Int64  # of its partition; -1: it is the last one
     noted: Int64  # packets that were acknowledged when its partition last noted them
     rate: Float64  # packets a ps in the long run
-    # scratch: the connection that stands for those that are alike, and of that what these have sent in each half, how
-    # many they are, and what each of them may send at most
+    # scratch: what it has sent in the time looked back on; the connection that stands for those that are alike, and of
+    # that what these have sent in each half, how many they are, and what each of them may send at most
+    own: Float64
     group: Int64
+    load: Float64  # of one that sprays: shares of links, each times what all others have of it
     early: Float64
     late: Float64
     members: Int64
@@ -58,12 +60,13 @@ class Flow(NativeRecord):
 
 class Hop(NativeRecord):
     """A link of a connection's: its channel, and the port or NIC that sends on it (-1: the other one does). `left`: for
-    how long that port or NIC sends on, when the connection is suspended."""
+    how long that port or NIC sends on, when the connection is suspended. `share`: of its packets that take the link."""
 
     channel: Int64
     port: Int64
     nic: Int64
     left: Int64
+    share: Float64
 
 
 class Link(NativeRecord):
@@ -74,15 +77,17 @@ class Link(NativeRecord):
     rate_bps: Int64
     load_bps: Int64
     used_bps: Float64
-    users: Int64
+    users: Float64
     group: Int64
     mark: Int64  # the others are of this partition now if it is the state's
 
 
 class Look(NativeRecord):
-    """A connection at a look: packets acknowledged, the sum of what was in flight at the looks so far, and losses."""
+    """A connection at a look: packets acknowledged, the last one when, the sum of what was in flight at the looks so
+    far, and losses."""
 
     acked: Int64
+    at: Int64  # ps
     flying: Int64
     trouble: Int64
 
@@ -94,6 +99,7 @@ class Partition(NativeRecord):
     first: Int64  # connection
     flows: Int64  # how many
     since: Int64  # the look from which on it is as it is
+    half: Int64  # looks in a half of the time that it is looked back on
     refused: Int64  # attempts to suspend it that found something unexpected
     noted: Int64  # the look at which packets were noted; -1: none
     means: Int64  # how often they were
@@ -119,6 +125,9 @@ class State(NativeRecord):
     asleep: Int64
     host_count: Int64
     look: Int64
+    half: Int64  # looks in a half, unless a connection is alone
+    paced: Int64  # senders have a rate, and timers that change it
+    depth: Int64  # looks that are kept, look k in row k modulo that
     every_ps: Int64
     mark: Int64  # the last one that was given to links
     wire: Int64  # bytes of a data frame, and what it takes on a link beside them
@@ -128,6 +137,8 @@ class State(NativeRecord):
     skipped: Int64  # packets
     frames: FrameTable
     kept: AnswerTable
+    control_times: TimeFields
+    path_times: TimeFields
 
 
 state_at = record_by_address(State)

@@ -22,9 +22,12 @@ from detour.fabric.backends.virtual.scheme import Scheme
 from detour.fabric.fast import looks
 from detour.fabric.fast.execution import Execution
 from detour.fabric.fast.flow_paths import FlowPaths
-from detour.fabric.fast.records import ASLEEP, KEPT, NONE, Flow, Hop, Link, Look, Partition, State
+from detour.fabric.fast.records import ASLEEP, HALF, NONE, SLOW_HALF, Flow, Hop, Link, Look, Partition, State
 from detour.fabric.traffic.placed_tasks import PlacedTasks
+from detour.hosts.cc import algorithm
 from detour.hosts.frames.sizes import AETH, BTH, DATA_OVERHEAD, ETHERNET, ICRC, IPV6, SACK, UDP
+from detour.hosts.paths import path_scheme
+from detour.hosts.plugins import Plugin
 from detour.hosts.state import FIRST_QPN
 from detour.hosts.suspension import KeptAnswer
 from detour.topo import Topology
@@ -38,13 +41,13 @@ _ACK_BYTES = ETHERNET + IPV6 + UDP + BTH + AETH + SACK + ICRC
 
 
 def check_skippable(topology: Topology, scheme: Scheme) -> None:
-    """Raises `DetourError`: under the scheme, or in the topology, packets of a connection take paths that are not known
+    """Raise `DetourError`: under the scheme, or in the topology, packets of a connection take paths that are not known
     beforehand, or senders and switches remember what jumps do not move."""
     reasons = (
-        (scheme.paths not in ("shortest", "pinned"), "connections that stay on a path, as in LERP-shortest"),
-        (scheme.transport != "lerp", "the transport LERP"),
-        (scheme.control not in ("dctcp", "fixed"), "the congestion control dctcp or fixed"),
-        (scheme.pfc or scheme.trims, "switches that drop what they have no room for"),
+        (path_scheme(scheme.paths).times is None, "paths that do not change (shortest, pinned, spray, pathset)"),
+        (scheme.transport not in ("lerp", "gbn"), "the transport LERP or go-back-N"),
+        (algorithm(scheme.control).times is None, "the congestion control dctcp, dcqcn or fixed"),
+        (scheme.trims, "switches that drop what they have no room for"),
         (scheme.routing not in ("valiant", "minimal"), "the routing valiant or minimal"),
     )
     wanted = next((text for wrong, text in reasons if wrong), None)
@@ -86,21 +89,33 @@ class Skipper(Execution):
         self._flows["source"], self._flows["target"] = ends.T
         self._flows["part"] = self._flows["first_hop"] = NONE
         self._enter("parts", np.zeros(count, Partition.dtype))
-        self._enter("looks", np.zeros(KEPT * count, Look.dtype))
+        state["paced"] = algorithm(fabric.scheme.control).rate_based
+        state["half"] = SLOW_HALF if state["paced"] else HALF
+        state["depth"] = 4 * state["half"]
+        self._enter("looks", np.zeros(int(state["depth"]) * count, Look.dtype))
         self._hops, self._used = self._enter("hops", np.zeros(16 * count, Hop.dtype)), 0
         self._links = self._enter("links", np.zeros(len(fabric.network.link_rates()), Link.dtype))
         marks = self._tables["marks"] = np.zeros(len(hs.qp), np.uint8)
         frames = self._tables["frames"] = np.zeros(count * (int(hs.cfg[0]["window"]) + _FRAMES), TakenFrame.dtype)
-        state["frames"] = (_unused(frames), marks.ctypes.data, FIRST_QPN, int(hs.cfg[0]["qpn_mask"]))
+        state["frames"] = (_unused(frames), marks.ctypes.data, FIRST_QPN, int(hs.cfg[0]["qpn_mask"]), 0)
         answers = self._tables["kept"] = np.zeros(count * _ANSWERS, KeptAnswer.dtype)
         state["kept"] = (_unused(answers), marks.ctypes.data)
+        state["control_times"] = self._times("control", algorithm(fabric.scheme.control))
+        state["path_times"] = self._times("paths", path_scheme(fabric.scheme.paths))
         self.change()
 
     def _enter(self, name: str, table: np.ndarray) -> np.ndarray:
-        """Makes a table known to native code."""
+        """Make a table known to native code."""
         self._tables[name] = table
         self._state[name] = table.ctypes.data
         return table
+
+    def _times(self, name: str, plugin: Plugin) -> tuple[int, int]:
+        """Where the rows of a plugin have times, as `TimeFields`."""
+        fields = plugin.row.fields or {}
+        offsets = np.array([at for one, (_, at, *_) in fields.items() if one in (plugin.times or ())], np.int64)
+        self._tables[f"times of {name}"] = offsets
+        return offsets.ctypes.data, len(offsets)
 
     @property
     def skipped(self) -> int:
@@ -144,7 +159,7 @@ class Skipper(Execution):
         return self._state.ctypes.data
 
     def _look(self) -> None:
-        """Looks what has changed, ends jumps whose time has come and begins others."""
+        """Look what has changed, end jumps whose time has come and begin others."""
         address = self._address
         if looks.observe(address):
             flows = self._flows
@@ -153,7 +168,7 @@ class Skipper(Execution):
         self._next_ps = looks.act(address)
 
     def _find(self, flow: int) -> None:
-        """Finds the links of a connection."""
+        """Find the links of a connection."""
         path, row = self._paths.path(flow, self._placed and self._placed.placement), self._flows[flow]
         row["first_hop"], row["data_hops"], row["hops"] = _NO_LINKS, 0, 0
         if path is None:
@@ -164,4 +179,5 @@ class Skipper(Execution):
         self._hops[self._used : end] = path.hops
         row["first_hop"], row["data_hops"], row["hops"] = self._used, path.data_hops, len(path.hops)
         row["delay_ps"], row["nic"] = path.delay_ps, path.hops["nic"][0]
+        row["sprays"] = self._fabric.hs.qp["sprays"][row["sender"]]
         self._used = end

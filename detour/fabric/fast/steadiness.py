@@ -11,23 +11,39 @@ and what a moment shows must not count for long. So the rates of connections tha
 are alike if they have the same bottleneck and equally long paths. Where others pass that bottleneck too, whose paths
 are longer or have another bottleneck besides, windows need some milliseconds to find shares that nobody can tell
 beforehand: there the mean of a long time counts, and not for long.
+
+Senders with a rate (DCQCN) keep unequal shares for milliseconds, and timers change their rates in steps: halves are
+longer, each goes on with its own share, and no longer than a drift that the test has not noticed needs to exceed the
+bound. Connections that spray are alike if they have the same shares of links and share these with as many others.
+
+A connection that shares no link is nobody's business but its own: a short time and a narrow bound tell its rate.
 """
 
 from __future__ import annotations
 
 from detour.base.jit import inner
-from detour.fabric.fast.records import HALF, KEPT, NONE, Look, State, flow_row, hop_row, link_row, look_row, part_row
+from detour.fabric.fast.records import LINE_HALF, NONE, Look, State, flow_row, hop_row, link_row, look_row, part_row
 from detour.hosts.state import MAX_TIME
 
 FLYING = 5.0
 """times the bound on rates: by how much what is in flight may differ"""
 ROUNDING = 2
 """packets by which counts at the ends of a half may be off"""
-_FULL = 0.93
-"""use of a link from which on it is a bottleneck"""
+_ALONE = 0.002
+"""bound on the rate of a connection that shares no link: nobody else's wandering is in it"""
+_RAMP = 3
+"""halves after which its beginning does not count any more"""
+_LEAST_CHANGE = 1e-3
+"""of a rate from one half to the next that is told from none"""
+_MOST_HALVES = 8.0
+"""for which shares of senders with a rate count at most"""
+_FULL, _FILLED = 0.93, 0.97
+"""use of a link from which on it is a bottleneck; and one that a sender with a rate fills"""
 _MEAN, _SETTLED, _MOST_MEANS = 256, 2, 8
 """of connections that are not alike: looks in a mean, how many of these pass before one counts, and for how long it may
 count at most, in its own length"""
+_SAME = 0.1
+"""of what connections that spray share with others: difference that counts as none, as they draw their paths"""
 _UNSTEADY = -1
 _PS_PER_SECOND_OF_BITS = 8e12
 
@@ -35,60 +51,106 @@ _PS_PER_SECOND_OF_BITS = 8e12
 @inner(forceinline=True)
 def _row(s: State, flow: int, ago: int) -> Look:
     """A connection some looks ago."""
-    return look_row(s, (s.look - ago) % KEPT * s.count + flow)
+    return look_row(s, (s.look - ago) % s.depth * s.count + flow)
+
+
+@inner
+def _sent(s: State, p: int, flow: int, ago: int) -> float:
+    """Return how many packets a connection has sent in the half that began so many looks ago. The times at which the
+    last ones at its ends were acknowledged count, so this is no whole number; negative: none was."""
+    half = part_row(s, p).half
+    begin, end = _row(s, flow, ago), _row(s, flow, ago - half)
+    if end.acked <= begin.acked or end.at <= begin.at:
+        return -1.0
+    return (end.acked - begin.acked) * (half * s.every_ps / (end.at - begin.at))
 
 
 @inner
 def is_steady(s: State, p: int) -> bool:
     """Return whether the sums of a partition's rates and of what it has in flight do not change."""
     part = part_row(s, p)
-    if s.look - part.since < 2 * HALF:
+    if part.flows == 1:
+        part.half = LINE_HALF
+        if _is_steady(s, p, _ALONE, 0.0) and (s.paced == 0 or _fills_link(s, p)):
+            return True
+        if s.look - part.since < _RAMP * s.half:
+            return False  # a mean with the beginning in it would be too low
+    part.half = s.half
+    return _is_steady(s, p, s.error, float(ROUNDING))
+
+
+@inner
+def _is_steady(s: State, p: int, error: float, rounding: float) -> bool:
+    """`is_steady` for the halves that the partition has now, with a bound on rates."""
+    part = part_row(s, p)
+    if s.look - part.since < 2 * part.half:
         return False
-    first = second = early = late = 0
+    first = second = 0.0
+    early = late = 0
     flow = part.first
     for _ in range(part.flows):
-        begin, middle, last = _row(s, flow, 2 * HALF), _row(s, flow, HALF), _row(s, flow, 0)
-        if middle.acked <= begin.acked or last.acked <= middle.acked or last.trouble != begin.trouble:
+        begin, middle, last = _row(s, flow, 2 * part.half), _row(s, flow, part.half), _row(s, flow, 0)
+        one, other = _sent(s, p, flow, 2 * part.half), _sent(s, p, flow, part.half)
+        if one < 0 or other < 0 or last.trouble != begin.trouble:
             return False
-        first += middle.acked - begin.acked
-        second += last.acked - middle.acked
+        first += one
+        second += other
         early += middle.flying - begin.flying
         late += last.flying - middle.flying
         flow = flow_row(s, flow).next
-    if abs(second - first) > s.error * max(first, second) + ROUNDING:
+    if abs(second - first) > error * max(first, second) + rounding:
         return False
-    return abs(late - early) <= FLYING * s.error * max(early, late) + HALF
+    return abs(late - early) <= FLYING * s.error * max(early, late) + part.half
+
+
+@inner
+def _fills_link(s: State, p: int) -> bool:
+    """Return whether a connection that shares links with nobody sends as much as one of these carries, but for answers
+    of others: nothing makes it faster."""
+    flow, most = part_row(s, p).first, 1e30
+    f = flow_row(s, flow)
+    for k in range(f.data_hops):
+        hop = hop_row(s, f.first_hop + k)
+        most = min(most, _free(s, hop.channel) / hop.share)
+    return _sent(s, p, flow, LINE_HALF) * _bits(s) >= _FILLED * most * LINE_HALF * s.every_ps
 
 
 @inner
 def find_rates(s: State, p: int) -> int:
-    """Finds the rates of a steady partition's connections, and returns for how many ps they may count at most; -1: it
+    """Find the rates of a steady partition's connections, and return for how many ps they may count at most; -1: it
     is not steady."""
     _find_load(s, p)
     if not _group(s, p):
         return _find_means(s, p)
     part, flow = part_row(s, p), part_row(s, p).first
+    change, counts_ps = 0.0, MAX_TIME
     for _ in range(part.flows):
         f = flow_row(s, flow)
         if f.group == flow:
+            change = max(change, abs(f.late - f.early) / max(f.early, f.late))
             if abs(f.late - f.early) > s.error * max(f.early, f.late) + ROUNDING:
                 return _UNSTEADY
             # Counts of packets are rounded; a link that seems to be in use all the time is.
             both = f.early + f.late
-            f.rate = (both if both < f.most * f.members - ROUNDING else f.most * f.members) / (f.members * _span(s))
+            f.rate = (both if both < f.most * f.members - ROUNDING else f.most * f.members) / (f.members * _span(s, p))
         flow = f.next
     flow = part.first
     for _ in range(part.flows):
         f = flow_row(s, flow)
-        f.rate = flow_row(s, f.group).rate
+        one = flow_row(s, f.group)
+        f.rate = one.rate
+        if s.paced != 0:
+            f.rate *= f.own * one.members / (one.early + one.late)
         flow = f.next
-    return MAX_TIME
+    if s.paced != 0 and part.half == s.half:  # what drifts on by as much has changed by the bound then
+        counts_ps = int(part.half * s.every_ps * min(s.error / max(change, _LEAST_CHANGE), _MOST_HALVES))
+    return counts_ps
 
 
 @inner
-def _span(s: State) -> int:
+def _span(s: State, p: int) -> int:
     """Return the time that is looked back on."""
-    return 2 * HALF * s.every_ps
+    return 2 * part_row(s, p).half * s.every_ps
 
 
 @inner
@@ -105,26 +167,27 @@ def _free(s: State, channel: int) -> float:
 
 @inner
 def _find_load(s: State, p: int) -> None:
-    """Finds what a partition's connections send, and what its links carry of it."""
+    """Find what a partition's connections send, and what its links carry of it."""
     part, flow = part_row(s, p), part_row(s, p).first
     s.mark += 1
     for _ in range(part.flows):
         f = flow_row(s, flow)
-        begin, middle, last = _row(s, flow, 2 * HALF), _row(s, flow, HALF), _row(s, flow, 0)
-        f.early = float(middle.acked - begin.acked)
-        f.late = float(last.acked - middle.acked)
+        f.early = _sent(s, p, flow, 2 * part.half)
+        f.late = _sent(s, p, flow, part.half)
+        f.own = f.early + f.late
         f.members = 1
         f.most = 1e30
         f.group = flow
         for k in range(f.data_hops):
-            link = link_row(s, hop_row(s, f.first_hop + k).channel)
+            hop = hop_row(s, f.first_hop + k)
+            link = link_row(s, hop.channel)
             if link.mark != s.mark:
                 link.mark = s.mark
                 link.used_bps = 0.0
-                link.users = 0
+                link.users = 0.0
                 link.group = NONE
-            link.used_bps += (f.early + f.late) * _bits(s) / _span(s)
-            link.users += 1
+            link.used_bps += hop.share * (f.early + f.late) * _bits(s) / _span(s, p)
+            link.users += hop.share
         flow = f.next
 
 
@@ -135,15 +198,17 @@ def _is_full(s: State, channel: int) -> bool:
 
 @inner
 def _group(s: State, p: int) -> bool:
-    """Finds which connections are alike; False: some with the same bottleneck are not."""
+    """Find which connections are alike; False: some with the same bottleneck are not."""
     part, flow = part_row(s, p), part_row(s, p).first
     for _ in range(part.flows):
         f = flow_row(s, flow)
+        if f.sprays != 0:
+            f.group = _find_twin(s, p, flow)
         for k in range(f.data_hops):
             channel = hop_row(s, f.first_hop + k).channel
             if _is_full(s, channel):
                 link = link_row(s, channel)
-                if f.group == flow and link.group != NONE:
+                if f.sprays == 0 and f.group == flow and link.group != NONE:
                     f.group = link.group
                 if link.group == NONE:
                     link.group = f.group
@@ -151,7 +216,7 @@ def _group(s: State, p: int) -> bool:
                     return False
         if f.group != flow:
             one = flow_row(s, f.group)
-            if not _are_alike(s, f.group, flow):
+            if f.sprays == 0 and not _are_alike(s, f.group, flow):
                 return False
             one.early += f.early
             one.late += f.late
@@ -164,9 +229,28 @@ def _group(s: State, p: int) -> bool:
         for k in range(f.data_hops):
             channel = hop_row(s, f.first_hop + k).channel
             if _is_full(s, channel):
-                one.most = min(one.most, _free(s, channel) * _span(s) / (_bits(s) * link_row(s, channel).users))
+                one.most = min(one.most, _free(s, channel) * _span(s, p) / (_bits(s) * link_row(s, channel).users))
         flow = f.next
     return True
+
+
+@inner
+def _find_twin(s: State, p: int, flow: int) -> int:
+    """Return the first connection of a partition that has the same shares of links as one that sprays, and shares them
+    with as many others; they may be other links."""
+    f = flow_row(s, flow)
+    f.load = 0.0
+    for k in range(f.data_hops):
+        hop = hop_row(s, f.first_hop + k)
+        f.load += hop.share * link_row(s, hop.channel).users
+    other = part_row(s, p).first
+    while other != flow:
+        g = flow_row(s, other)
+        alike = g.sprays != 0 and g.delay_ps == f.delay_ps and abs(g.load - f.load) < _SAME * f.load
+        if alike and g.group == other:
+            return other
+        other = g.next
+    return flow
 
 
 @inner
@@ -190,7 +274,7 @@ def _are_alike(s: State, one: int, other: int) -> bool:
 
 @inner
 def _find_means(s: State, p: int) -> int:
-    """Finds the mean of a long time, if there is one by now; returns for how long it counts, -1: there is none."""
+    """Find the mean of a long time, if there is one by now; return for how long it counts, -1: there is none."""
     part = part_row(s, p)
     looks = s.look - part.noted
     if part.noted != NONE and looks < _MEAN:
@@ -202,7 +286,7 @@ def _find_means(s: State, p: int) -> int:
     flow = part.first
     for _ in range(part.flows):
         f = flow_row(s, flow)
-        acked = look_row(s, s.look % KEPT * s.count + flow).acked
+        acked = look_row(s, s.look % s.depth * s.count + flow).acked
         f.rate = (acked - f.noted) / (max(looks, 1) * s.every_ps)
         counts = counts and acked > f.noted
         f.noted = acked

@@ -23,7 +23,7 @@ def on_path(p: HostParameters, s: NativeRecord, q: Sender, packet: Packet, now: 
     q.cwnd = max(float(p.min_cwnd), q.cwnd_initial)
 
 
-FIXED = CongestionAlgorithm(hooks=(on_path,), name="fixed")
+FIXED = CongestionAlgorithm(hooks=(on_path,), name="fixed", times=())
 """a window that never changes, for tests and baselines"""
 
 CONGESTION = Part("cc", __name__)

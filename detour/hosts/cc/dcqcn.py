@@ -228,7 +228,13 @@ def _restart_counts(s: DcqcnState) -> None:
 
 
 DCQCN = CongestionAlgorithm(
-    DcqcnParameters(), DcqcnState, (on_path, on_sent, on_ecn, on_cnp), name="dcqcn", rate_based=True, told=False
+    DcqcnParameters(),
+    DcqcnState,
+    (on_path, on_sent, on_ecn, on_cnp),
+    name="dcqcn",
+    times=("alpha_at", "cut_at", "rise_at"),
+    rate_based=True,
+    told=False,
 )
 
 DCQCN_VENDOR: dict[str, Any] = {

@@ -197,6 +197,7 @@ DCTCP = CongestionAlgorithm(
     DctcpState,
     (on_path, on_move, on_idle, on_acked, on_ecn, on_lost, on_spurious, on_spurious_timeout, on_rto),
     name="dctcp",
+    times=(),
     told=False,
 )
 """of queue pairs"""

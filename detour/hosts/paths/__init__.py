@@ -15,9 +15,9 @@ PATH_REGISTRY = PluginRegistry(
     PathScheme,
     {
         "fixed": PathScheme(name="fixed"),
-        "shortest": PathScheme(name="shortest", ports="shortest"),
+        "shortest": PathScheme(name="shortest", times=(), ports="shortest"),
         "detour": PathScheme(name="detour", ports="detours"),
-        "pinned": PathScheme(name="pinned", ports="shortest"),
+        "pinned": PathScheme(name="pinned", times=(), ports="shortest"),
         "probing": "detour.hosts.paths.probing:PROBING",
         "reacting": "detour.hosts.paths.reacting:REACTING",
         "spray": "detour.hosts.paths.spray:SPRAY",

@@ -24,7 +24,7 @@ def choose(hs: Handle, i: int, q: QueuePair, p: Config, s: NativeRecord, news: P
     return draw(hs, i, q, 0, q.n_cand, now)
 
 
-OBLIVIOUS = PathScheme(None, hooks=(choose,), name="oblivious", sprays=True)
+OBLIVIOUS = PathScheme(None, hooks=(choose,), name="oblivious", times=(), sprays=True)
 """every packet has a random candidate"""
 VALIANT = replace(OBLIVIOUS, name="valiant", ports="detours")
 """every packet has a random detour (Valiant, 1982)"""

@@ -181,5 +181,6 @@ PATHSET = PathScheme(
     SetState,
     (on_candidates, choose, on_answer, on_lost, on_silent, on_timer, on_new, on_probe),
     name="pathset",
+    times=(),
     sprays=True,
 )

@@ -226,4 +226,11 @@ def _another_left(hs: Handle, i: int, q: QueuePair, cand: int, now: int) -> bool
     return left
 
 
-SPRAY = PathScheme(None, SprayState, (on_candidates, on_idle, choose, on_answer, on_lost), name="spray", sprays=True)
+SPRAY = PathScheme(
+    None,
+    SprayState,
+    (on_candidates, on_idle, choose, on_answer, on_lost),
+    name="spray",
+    times=("short_time",),
+    sprays=True,
+)

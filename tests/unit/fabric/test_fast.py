@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +18,9 @@ from detour.experiments.sim.plan import plan_of
 from detour.experiments.sim.run import SimRun, run_workload
 from detour.experiments.sim.settings import SimOptions
 from detour.fabric.backends.virtual.fabric import VirtualFabric
-from detour.fabric.backends.virtual.scheme import RunSettings, scheme
+from detour.fabric.backends.virtual.scheme import ROCE_WITH_PFC, RunSettings, Scheme, scheme
 from detour.fabric.fast import partitions, steadiness
-from detour.fabric.fast.records import AWAKE, HALF, KEPT, NONE, Flow, Hop, Link, Look, Partition, State
+from detour.fabric.fast.records import AWAKE, HALF, NONE, Flow, Hop, Link, Look, Partition, State
 from detour.fabric.fast.skipping import Skipper
 from detour.hosts import rdma
 from detour.hosts.state import MAX_TIME, WQE_SIGNALED
@@ -32,9 +33,12 @@ LERP = "LERP-shortest"
 
 def _run(workload: str, fast: str | None, *, topo: str = FABRIC, threads: int = 1, **options: object) -> SimRun:
     given = {"scheme": LERP, "mtu": "4096", "connections": "1"} | options
+    pausing = given["scheme"] == ROCE_WITH_PFC.name
+    given["scheme"] = LERP if pausing else given["scheme"]
     plan = plan_of(SimOptions(topo=topo, workload=workload, fast=fast, **given))  # type: ignore[arg-type]
+    settings = replace(plan.settings, scheme=ROCE_WITH_PFC.with_mtu(4096)) if pausing else plan.settings
     with THREADS.set_to(threads):
-        return run_workload(plan.topology, plan.workload, plan.settings)
+        return run_workload(plan.topology, plan.workload, settings)
 
 
 def _finish(run: SimRun) -> np.ndarray:
@@ -44,13 +48,16 @@ def _finish(run: SimRun) -> np.ndarray:
 # -- what arrives -------------------------------------------------------------------------------------------
 
 
-def test_data_arrive_byte_for_byte() -> None:
+@pytest.mark.parametrize(
+    "chosen", [scheme(LERP), scheme("SprayLERP"), scheme("PathSet"), ROCE_WITH_PFC], ids=lambda one: one.name
+)
+def test_data_arrive_byte_for_byte(chosen: Scheme) -> None:
     """Two senders share a link. What is reported as delivered is there at any time."""
     size, rng = 12_000_000, np.random.default_rng(1)
     ends = np.array([(0, 4), (1, 5)])
     settings = RunSettings(payload=True, jitter_ps=-1)
-    topology = parse_topology("leaf-spine:leaves=2,spines=1,hosts=4")
-    with VirtualFabric(topology, scheme(LERP).with_mtu(4096), settings, queue_pairs=4) as fabric:
+    topology = parse_topology(f"leaf-spine:leaves=2,spines={1 + chosen.name.endswith('Set')},hosts=4")
+    with VirtualFabric(topology, chosen.with_mtu(4096), settings, queue_pairs=4) as fabric:
         hs = fabric.hs
         hs.cfg[0]["elide_payload"] = 1  # connections of many at once are made so; here their packets carry theirs
         fabric.connect(ends)
@@ -74,7 +81,7 @@ def test_data_arrive_byte_for_byte() -> None:
             assert arrived > before  # the time left is told by it
             before = arrived
         skipper.wake_all()
-        fabric.run(fabric.now_ps + 100_000_000)
+        fabric.run(fabric.now_ps + 20_000_000_000)  # the longest timeout
         assert (hs.memory[2 * size : 4 * size] == hs.memory[: 2 * size]).all()
         assert skipper.skipped > 1000
         assert fabric.network.idle
@@ -97,6 +104,33 @@ def test_collectives_take_as_long_as_in_full(workload: str, total: float, flow: 
         assert np.abs(_finish(fast) / _finish(full) - 1).max() < flow
         sent = fast.links.sent[-1].sum(), full.links.sent[-1].sum()
         assert abs(sent[0] - sent[1]) < 1000  # some of the last answers may be on their way
+
+
+@pytest.mark.parametrize(
+    ("name", "workload", "topo", "least"),
+    [
+        ("SprayLERP", "ring:bytes=2e8", FABRIC, 0.8),
+        ("SprayLERP", "all-to-all:bytes=2e8", "leaf-spine:leaves=4,spines=2,hosts=4", 0.4),  # spines are too few
+        ("PathSet", "all-to-all:bytes=2e8", "fat-tree:k=4", 0.3),
+        ("RoCEv2+PFC", "all-to-all:bytes=4e8", "leaf-spine:leaves=4,spines=4,hosts=4", 0.5),  # links are often paused
+        ("ShortestPath", "ring:bytes=2e8,ranks=8,shuffle=1", "d1", 0.5),
+    ],
+)
+def test_what_sprays_and_what_pauses(name: str, workload: str, topo: str, least: float) -> None:
+    full, fast = (_run(workload, error, topo=topo, scheme=name) for error in (None, "0.02"))
+    assert fast.ended_by == "delivered"
+    assert fast.skipped > least * full.counts.packets.sum()
+    assert abs(fast.end_ps / full.end_ps - 1) < 0.02
+    assert (fast.counts.delivered == full.counts.delivered).all()
+    sent = fast.links.sent[-1].sum(), full.links.sent[-1].sum()
+    assert abs(sent[0] / sent[1] - 1) < 0.01
+
+
+def test_a_rate_that_still_rises_is_not_steady() -> None:
+    """DCQCN's senders that were cut need some milliseconds back to the link's rate, in steps of a third of one."""
+    full, fast = (_run("permutation:bytes=4e7", error, topo="d1", scheme="ShortestPath") for error in (None, "0.02"))
+    assert (full.counts.marked > 0).any()
+    assert abs(fast.end_ps / full.end_ps - 1) < 0.05
 
 
 def test_flow_that_is_alone_takes_as_long_as_in_full() -> None:
@@ -188,10 +222,10 @@ def test_recovery_is_that_of_the_full_run(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--scheme", "SprayLERP"], "connections that stay on a path"),
+        (["--scheme", "Benchmark"], "the routing valiant or minimal"),
         (["--scheme", "RoCEv2+PFC"], "there is no scheme"),
-        (["--scheme", "ShortestPath"], "the transport LERP"),
-        (["--scheme", LERP, "--cc", "cubic"], "the congestion control dctcp or fixed"),
+        (["--scheme", "TelemetryLERP"], "paths that do not change"),
+        (["--scheme", LERP, "--cc", "cubic"], "the congestion control dctcp, dcqcn or fixed"),
         (["--scheme", LERP, "--loss", "0.01"], "leave out --loss"),
         (["--scheme", LERP, "--trace", ""], "show every packet: leave out --fast"),
         (["--scheme", LERP, "--fast", "2"], "a fraction from 0 to 1"),
@@ -215,6 +249,9 @@ def test_planes_are_refused() -> None:
 _partitions, _steadiness = FromPython(partitions), FromPython(steadiness)
 
 
+_KEPT = 4 * HALF
+
+
 class _Tables:
     """Connections over links, as native code has them."""
 
@@ -223,18 +260,19 @@ class _Tables:
         self._kept = {
             "flows": np.zeros(count, Flow.dtype), "hops": np.zeros(len(hops), Hop.dtype),
             "links": np.zeros(1 + max(hops), Link.dtype), "parts": np.zeros(count, Partition.dtype),
-            "looks": np.zeros(KEPT * count, Look.dtype),
+            "looks": np.zeros(_KEPT * count, Look.dtype),
         }  # fmt: skip
         self.links = self._kept["links"]
         self.flows, self.parts = self._kept["flows"], self._kept["parts"]
-        self.looks = self._kept["looks"].reshape(KEPT, count)
-        self._kept["hops"]["channel"] = hops
+        self.looks = self._kept["looks"].reshape(_KEPT, count)
+        self._kept["hops"]["channel"], self._kept["hops"]["share"] = hops, 1
         self._kept["links"]["part"] = self.flows["part"] = NONE
         self.flows["data_hops"] = self.flows["hops"] = [len(path) for path in paths]
         self.flows["first_hop"] = np.cumsum([0, *map(len, paths)])[:-1]
         self._state = np.zeros(1, State.dtype)
         self.state = self._state[0]
         self.state["count"], self.state["error"] = count, error
+        self.state["half"], self.state["depth"] = HALF, _KEPT
         for name, table in self._kept.items():
             self.state[name] = table.ctypes.data
 
@@ -283,9 +321,12 @@ def test_partitions_share_no_link() -> None:
     ],
 )
 def test_drift_and_swings(sent: Callable[[int], float], flying: Callable[[int], float], steady: bool) -> None:
-    tables = _Tables((0,))
-    _partitions.begin(tables.state, 0)
+    tables = _Tables((0,), (0,))
+    tables.state["every_ps"] = 8_000_000
+    for flow in range(2):
+        _partitions.begin(tables.state, flow)
     for k in range(2 * HALF + 1):
+        tables.looks[k]["at"] = 8_000_000 * k
         tables.looks[k]["acked"], tables.looks[k]["flying"] = sent(k), tables.looks[k - 1]["flying"] + flying(k)
         tables.state["look"] = k
     assert _steadiness.is_steady(tables.state, 0) == steady
@@ -302,6 +343,7 @@ def test_connections_with_one_bottleneck_have_equal_rates() -> None:
         _partitions.begin(tables.state, flow)
     for k in range(2 * HALF + 1):
         tables.looks[k]["acked"] = 45 * k, 55 * k, 20 * k
+        tables.looks[k]["at"] = 8_000_000 * k
         tables.state["look"] = k
     for flow in (0, 2):
         assert _steadiness.find_rates(tables.state, int(tables.flows["part"][flow])) == MAX_TIME
@@ -317,7 +359,8 @@ def test_means_of_a_long_time_count_where_connections_are_not_alike() -> None:
         _partitions.begin(tables.state, flow)
     part, counts = int(tables.flows["part"][0]), []
     for k in range(600):
-        tables.looks[k % KEPT]["acked"] = 60 * k, 40 * k
+        tables.looks[k % _KEPT]["acked"] = 60 * k, 40 * k
+        tables.looks[k % _KEPT]["at"] = 8_000_000 * k
         tables.state["look"] = k
         if k >= 2 * HALF:
             counts.append(_steadiness.find_rates(tables.state, part))
