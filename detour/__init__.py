@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.util import find_spec
 
+from detour.base.version import VERSION
+
 TYPE_CHECKING = False  # `typing` takes longer to load than all else here, which an interrupt must not meet
 if TYPE_CHECKING:
     from typing import Any
@@ -41,7 +43,7 @@ def _find_all_of(package: str, part: str) -> None:
 
 
 _find_all_of("google", "protobuf")
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = [
     "DetourError",
     "Simulation",

@@ -6,5 +6,5 @@ __all__ = [
     "garbage", "grpc_loop", "heap", "html", "interrupting", "jit", "listening", "located_json", "memory", "native",
     "option_files", "override", "pages", "places", "plugins", "pointers", "port_owners",
     "progress", "protobuf", "quantities", "records", "reports", "secure_dir", "sources", "standard",
-    "structs", "tables", "tcp_listener", "times", "unix_listener",
+    "structs", "tables", "tcp_listener", "times", "unix_listener", "version",
 ]  # fmt: skip

@@ -59,12 +59,12 @@ _ADDRESS_SPACE = 512 << 20
 @cache
 def make_parser(only: str | None = None) -> Parser:
     """The whole command line, or that of the command `only` and of those in its module, which takes half the time."""
-    from detour import __version__
+    from detour.base.version import VERSION
     from detour.cli.parser import Parser, grouped_help
 
     text = "A data-centre fabric that fits on a laptop."
     parser = Parser(prog="detour", description=text, formatter_class=grouped_help(_HELP))
-    parser.add_argument("--version", action="version", version=f"detour {__version__}")
+    parser.add_argument("--version", action="version", version=f"detour {VERSION}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, title="commands, by subject")
     named = [group for group, names in _GROUPS.items() if only in names]
     for group in named or _GROUPS:

@@ -75,9 +75,9 @@ def _run(arguments: list[str]) -> int:
         print(_HELP, end="")
         return 0
     if "--version" in arguments:
-        from detour import __version__
+        from detour.base.version import VERSION
 
-        print(f"detour-p4c\nVersion {__version__} (P4_16 1.2.5, in place of p4c-bm2-ss)")
+        print(f"detour-p4c\nVersion {VERSION} (P4_16 1.2.5, in place of p4c-bm2-ss)")
         return 0
     words = _parsed(arguments)
     if words.program is None:

@@ -101,6 +101,11 @@ def test_imports_point_one_way() -> None:
     assert not wrong
 
 
+def test_only_commands_import_the_package_itself() -> None:
+    """`detour` offers what `experiments` has: below it, that would be a cycle."""
+    assert not [path for path in places.modules() if "detour" in imported(path) and "cli" not in path.parts]
+
+
 def test_imports_have_no_cycles() -> None:
     """But for a package that gathers what its own modules define."""
     graph = nx.DiGraph([(name, other) for name, others in _graph().items() for other in others])

@@ -9,11 +9,11 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from detour import __version__
 from detour.base.errors import DetourError
 from detour.base.progress import silent
 from detour.base.quantities import rate_text
 from detour.base.records import as_json
+from detour.base.version import VERSION
 from detour.cli.parser import source_port
 from detour.cli.web.feed import Feed
 from detour.cli.web.layers import graph_of
@@ -60,7 +60,7 @@ class Answers:
         status = as_json(self._asked.status())
         endpoints = status.pop("endpoints")
         return {
-            "version": __version__, "kind": "fabric", "writable": self._writable, "graph": self._graph,
+            "version": VERSION, "kind": "fabric", "writable": self._writable, "graph": self._graph,
             "directions": self._feed.directions, "status": status, "endpoints": endpoints,
         }  # fmt: skip
 
@@ -195,7 +195,7 @@ def addresses_on(usids: Sequence[int], nodes: Sequence[int]) -> list[str]:
 def program_state(status: dict[str, Any], writable: bool) -> dict[str, Any]:
     """Return the state, as `Answers.state` does, where there is no fabric."""
     return {
-        "version": __version__, "kind": "program", "writable": writable, "directions": [], "status": status,
+        "version": VERSION, "kind": "program", "writable": writable, "directions": [], "status": status,
         "graph": {"width": 1, "height": 1, "family": "", "switches": [], "hosts": [], "links": []},
     }  # fmt: skip
 

@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from detour import __version__
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
 from detour.base.files import new_file
 from detour.base.times import US
+from detour.base.version import VERSION
 from detour.cli.web.feed import NAMED, SampleHub, moved_event
 from detour.cli.web.layers import graph_of
 from detour.cli.web.server import NotThereError, Query, Question, asked_for
@@ -59,7 +59,7 @@ class RecordedRun:
 
 def write_run(path: Path, head: Mapping[str, Any], samples: Iterable[RunSample], paths: FlowPaths) -> None:
     """Write a file. Raises `DetourError`: it cannot be written."""
-    first = {RUN_MARK: RUN_FORMAT, "program_version": __version__, **head}
+    first = {RUN_MARK: RUN_FORMAT, "program_version": VERSION, **head}
     count = 0
     # The same run gives the same bytes: no time stamp, no name.
     with new_file(path) as raw, gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as packed:
@@ -395,7 +395,7 @@ class RunAnswers:
 
     def _state(self, query: Query) -> dict[str, Any]:
         return {
-            "version": __version__, "kind": "run", "live": self.live, "writable": False, "graph": self._head["graph"],
+            "version": VERSION, "kind": "run", "live": self.live, "writable": False, "graph": self._head["graph"],
             "directions": self._head["directions"], "status": self._head["status"],
         }  # fmt: skip
 

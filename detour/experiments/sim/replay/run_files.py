@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from detour import __version__
 from detour.base.errors import DetourError
 from detour.base.places import BUILD
 from detour.base.quantities import time_text
 from detour.base.records import as_json, from_json
 from detour.base.times import US
+from detour.base.version import VERSION
 from detour.experiments.sim.settings import SimOptions
 from detour.experiments.sim.watching import Watcher
 
@@ -158,8 +158,8 @@ def read_repeatable(path: Path) -> RepeatableRun:
     another version, or says nothing of that."""
     with run_lines(path) as lines:
         head = run_head(path, lines.readline())
-    if head.get("program_version") != __version__:
-        raise DetourError(f"{path}: a run of detour {head.get('program_version', '?')}; this is {__version__}")
+    if head.get("program_version") != VERSION:
+        raise DetourError(f"{path}: a run of detour {head.get('program_version', '?')}; this is {VERSION}")
     if not isinstance(head.get("repeat"), dict):
         raise DetourError(f"{path}: this run cannot be repeated: its file lacks the settings")
     return from_json(RepeatableRun, head["repeat"])
