@@ -32,19 +32,17 @@ def choose(target: str) -> str:
 
 
 def explained(target: str) -> str:
-    """Which switches `choose` takes, why, and how to have the others."""
+    """Which switches `choose` takes and why; where BMv2 was found, how to run on the engine."""
     from detour.fabric.backends.bmv2.switch import missing
 
     name, reason = choose(target), missing()
     shown = "BMv2's switches" if name == "bmv2" else f"detour's engine{' in virtual time' * (name == 'virtual')}"
     if target != "auto":
-        why = "asked for"
-    elif reason is None:
-        why = "simple_switch_grpc is installed and you are root"
-    else:
-        why = reason.partition(": ")[0]
-    other = "engine" if name == "bmv2" else "bmv2"
-    return f"running on {shown} ({why}); `make run TARGET={other}` or --target {other} takes the others"
+        return f"running on {shown}"
+    if reason is not None:
+        return f"running on {shown} ({reason.partition(': ')[0]})"
+    found = "simple_switch_grpc is installed and you are root"
+    return f"running on {shown} ({found}); --target engine (`make run TARGET=engine`) runs on detour's engine"
 
 
 def make_fabric(
