@@ -43,7 +43,7 @@ class KeptAnswer(ControlMessage):
 
 
 class AnswerTable(NativeRecord):
-    """Where such messages are kept; `marks` as in `engine.loop.suspension`."""
+    """Store of such messages; `marks` as in `engine.loop.suspension`."""
 
     table: RowTable
     marks: Int64

@@ -120,7 +120,7 @@ def _draw(channel: ChannelRecord) -> int:
 
 @inner()
 def _lateness(channel: ChannelRecord) -> int:
-    """By how much the next frame of a channel is behind: with its probability up to `late_ps`, evenly spread."""
+    """Delay of the next frame of a channel, ps: with its probability up to `late_ps`, evenly spread."""
     if channel.late == 0 or _draw(channel) >= channel.late:
         return 0
     return 1 + _draw(channel) % channel.late_ps

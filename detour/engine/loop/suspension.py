@@ -41,7 +41,7 @@ class TakenFrame(NativeRecord):
 
 
 class FrameTable(NativeRecord):
-    """Where taken frames are kept. `marks`: address of a byte for each QP, which says whether frames to it are taken
+    """Store of taken frames. `marks`: address of a byte for each QP, which says whether frames to it are taken
     (`DATA`, `ANSWERS`) or not (0); the number on the wire of the QP of row i is `first_qpn` + i, above `qpn_mask`
     anything. `data`: counts those to QPs with the mark `DATA`."""
 

@@ -94,7 +94,7 @@ class Arbiter:
         self._vacated: dict[str, int] = {}  # role that nobody has -> highest election id, by the time of leaving
 
     def clients(self) -> list[StreamClient]:
-        """Whoever has a stream, each role's primary first. May be called from any thread: what changes meanwhile may
+        """Clients with a stream, each role's primary first. May be called from any thread: what changes meanwhile may
         be seen or not."""
         streams = [
             StreamClient(name, session.election, session is role.primary, session.peer)

@@ -98,7 +98,7 @@ class Compiler:
         return future
 
     def _drop(self, future: Future[Compiled], key: bytes, job: Future[None]) -> None:
-        """Whoever waits for a compilation that `close` cancelled before it began is told."""
+        """Tell the client whose compilation `close` cancelled before it began."""
         if job.cancelled():
             with self._lock:
                 self._done.pop(key, None)

@@ -92,7 +92,7 @@ class SizeBin:
 
 
 def fast_run(run: SimRun) -> FastRun | UnsetType:
-    """What a run has skipped, if it may."""
+    """Record of what a run has skipped; UNSET if it may not skip."""
     return FastRun(run.settings.fast, run.skipped) if run.settings.fast else UNSET
 
 

@@ -306,7 +306,7 @@ def _removed(folder: Path) -> bool:
 
 
 def _check_parent(parent: Path) -> None:
-    """Whoever can rename the folder could put their own in its place."""
+    """Refuse a parent that others can write to: they could put a folder of theirs in place of ours."""
     owner = parent.stat()
     mode = stat.S_IMODE(owner.st_mode)
     mine = owner.st_uid in (0, os.getuid())

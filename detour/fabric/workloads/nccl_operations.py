@@ -87,7 +87,7 @@ class _Channel:
         return self.part(host, rules.step_ps(self.cluster, self.protocol) + local_ps + self.copy_ps(size), after)
 
     def part(self, host: int, time_ps: int, after: Sequence[int]) -> int:
-        """What GPUs do beside sending over the network."""
+        """Work of GPUs beside sending over the network."""
         return self.tasks.compute(self.ranks.hosts[host], time_ps, after=after, step=self.ranks.step, unit=-1)
 
 

@@ -89,7 +89,7 @@ def _short_wait(cfg: Config, s: SprayState, now: int) -> int:
 
 @hook
 def _margin(cfg: Config) -> int:
-    """By how many ticks less a packet must wait elsewhere for that to count."""
+    """Ticks by which a packet must wait less elsewhere for that to count."""
     return mtu_times(cfg, cfg.bdp_packets // 8) // cfg.tick_ps
 
 
