@@ -9,12 +9,11 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.util import find_spec
 
-from detour.base.version import VERSION
-
 TYPE_CHECKING = False  # `typing` takes longer to load than all else here, which an interrupt must not meet
 if TYPE_CHECKING:
     from typing import Any
 
+    from detour.base.version import VERSION as __version__
     from detour.experiments.api import (
         DetourError,
         Simulation,
@@ -43,7 +42,6 @@ def _find_all_of(package: str, part: str) -> None:
 
 
 _find_all_of("google", "protobuf")
-__version__ = VERSION
 __all__ = [
     "DetourError",
     "Simulation",
@@ -65,6 +63,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'detour' has no attribute {name!r}; it has {', '.join(__all__)}")
+    if name == "__version__":
+        from detour.base.version import VERSION
+
+        return VERSION
     from detour.experiments import api
 
     return getattr(api, name)

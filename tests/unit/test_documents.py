@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
+from detour.base.version import VERSION
+
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LIMIT = SETTINGS["tool"]["ruff"]["line-length"]
@@ -118,7 +120,7 @@ def test_the_citation_is_of_this_version() -> None:
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     project = SETTINGS["project"]
     assert cited["cff-version"] == "1.2.0"
-    assert (str(cited["version"]), cited["license"]) == (project["version"], project["license"])
+    assert (str(cited["version"]), cited["license"]) == (VERSION, project["license"])
     assert all(set(author) == {"name"} for author in cited["authors"])
 
 

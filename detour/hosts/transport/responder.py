@@ -194,7 +194,7 @@ def _accept(hs: Handle, i: int, q: QueuePair, f: ReceivedFrame, seq: int) -> Non
 
 @inner
 def _count_lateness(hs: Handle, q: QueuePair, seq: int) -> None:
-    """Packets by which `seq` is behind the newest one."""
+    """Count by how many packets `seq` is behind the newest one."""
     top = max(q.rcv_top, q.rcv_nxt)
     behind, place = top - 1 - seq, 0
     q.rcv_top = max(top, seq + 1)
