@@ -13,7 +13,6 @@ TYPE_CHECKING = False  # `typing` takes longer to load than all else here, which
 if TYPE_CHECKING:
     from typing import Any
 
-    from detour.base.version import VERSION as __version__
     from detour.experiments.api import (
         DetourError,
         Simulation,
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
         simulate,
         topology,
     )
+
+    __version__: str
 
 
 def _find_all_of(package: str, part: str) -> None:
