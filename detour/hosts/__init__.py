@@ -9,6 +9,6 @@ calls), `config` (parameters), `cc` and `paths` (congestion control and choice o
 
 # pyright: reportUnsupportedDunderAll=false
 __all__ = [
-    "addresses", "cc", "config", "draws", "driver", "endpoint", "frames", "ip", "openloop", "parameters", "paths", "plugins",
-    "rdma", "records", "rows", "stacks", "state", "suspension", "transport", "verbs",
+    "addresses", "cc", "config", "draws", "driver", "endpoint", "frames", "ip", "openloop", "parameters", "paths",
+    "plugins", "rdma", "records", "rows", "stacks", "state", "suspension", "transport", "verbs",
 ]  # fmt: skip
