@@ -153,8 +153,9 @@ def nodes_of_entities(wiring: Wiring, of_switch: Int64Array) -> Int64Array:
 def divisible(wiring: Wiring) -> bool:
     """Return whether no controller, sink, capture or injected frame needs events in the order of time."""
     # Within a window one node runs ahead of another, so their records would come out of order.
-    memory = wiring.memory
-    listeners = memory.column("switches", "wants_packet_in").any() or memory.column("switches", "wants_digest").any()
-    sinks = (memory.column("channels", "kind") == layout.TO_SINK).any()
+    memory = wiring.memory  # asked before every run, and runs may be short: no copies
+    switches, channels = (memory.table(name)[: memory.count(name)] for name in ("switches", "channels"))
+    listeners = switches["wants_packet_in"].any() or switches["wants_digest"].any()
+    sinks = (channels["kind"] == layout.TO_SINK).any()
     waiting = memory.row("channels", wiring.inject_channel)["count"] > 0
     return not (listeners or sinks or waiting or memory.g["capturing"])

@@ -416,6 +416,11 @@ class Network:
         self._upcalls.flush(_FLUSH_S)
         return self.now_ps
 
+    def look_at(self, when_ps: int, look: Callable[[], int]) -> None:
+        """Virtual time: have `look` called between two slices of `run` at a time, or now if that has passed; it returns
+        when to be called next (`MAX_TIME`: never)."""
+        self._runner.look_ps, self._runner.look = max(when_ps, self.now_ps), look
+
     def run_to_event(self, until_ps: int) -> int:
         """Virtual time: executes the loop until a controller is told of a packet-in or a digest, at the latest until
         `until_ps`; returns the loop time, which is that of the event. What is done before the next call happens then.
@@ -730,6 +735,10 @@ class Network:
         for device, port in self._wiring.without_carrier:
             found["up"][(found["device_id"] == device) & (found["port"] == port)] = 0
         return found
+
+    def port_traffic(self) -> stats.PortTraffic:
+        """Bytes of ports, for who asks for them often."""
+        return stats.PortTraffic(self._memory)
 
     switch_stats = _timed(stats.switch_stats)
 

@@ -47,6 +47,9 @@ class Runner:
         self._owner: int | None = None
         self._stopping = False
         self._latest = 0
+        self.look_ps = MAX_TIME
+        self.look: Callable[[], int] = lambda: MAX_TIME
+        """virtual time: what is called between two slices, and when"""
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._epoll = select.epoll()
@@ -150,8 +153,16 @@ class Runner:
         if self._epoll.closed:
             raise DetourError("the network was stopped; make a new one")
         with self._turn():
-            while self._slice(until) != REACHED and not stop():
-                pass
+            while True:
+                end = min(until, self.look_ps)
+                if self._slice(end) != REACHED:
+                    if stop():
+                        return
+                    continue
+                if end == self.look_ps:
+                    self.look_ps = self.look()
+                if end == until:
+                    return
 
     def start(self) -> None:
         """Real time: starts the thread; loop time goes on from where it was."""

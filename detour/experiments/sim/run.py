@@ -78,8 +78,8 @@ class Sampler:
         self._longest: list[int] = []
         self.queues = np.zeros(_BINS, np.float64)
         """time (ps) times queues of switches, by the length of the queue: 0 bytes, then [2**(i-1), 2**i)"""
-        stats = fabric.network.port_stats()
-        self._directions(stats)
+        self._directions(fabric.network.port_stats())
+        self._traffic = fabric.network.port_traffic()
         self.due_ps = 0
         self.look()
 
@@ -111,13 +111,13 @@ class Sampler:
         now = self._fabric.now_ps
         if self._times and now == self._times[-1]:
             return
-        stats = self._fabric.network.port_stats()
+        sent, received, queues = self._traffic.read()
         passed = now - (self._times[-1] if self._times else now)
-        queued = stats["queue_bytes"][self._out]
+        queued = queues[self._out]
         bins = np.minimum(np.ceil(np.log2(queued.astype(np.float64) + 1)), _BINS - 1).astype(np.int64)
         self.queues += np.bincount(bins, minlength=_BINS) * float(passed)
         self._times.append(now)
-        self._sent.append(np.concatenate([stats["tx_bytes"][self._out], stats["rx_bytes"][self._back]]))
+        self._sent.append(np.concatenate([sent[self._out], received[self._back]]))
         self._longest.append(int(queued.max(initial=0)))
         if len(self._times) > _MOST:
             # Every second look goes; of what was longest the longest of both stays.
@@ -286,25 +286,26 @@ def _go(
     arrived, moved_ps, patience_ps = -1, 0, _PATIENCE * fabric.config.retry_ps
     while not tasks.over and fabric.now_ps < until_ps and fabric.deadlock_found is None:
         # Senders may ask dead paths for ever.
-        at_rest = fabric.network.idle or fabric.now_ps - moved_ps > patience_ps
-        skips = execution.skips
-        if stop() or watcher.enough or (at_rest and not skips and faults.due_ps >= until_ps):
+        now_ps, skips = fabric.now_ps, execution.skips
+        at_rest = not skips and (fabric.network.idle or now_ps - moved_ps > patience_ps)
+        if stop() or watcher.enough or (at_rest and faults.due_ps >= until_ps):
             break
-        if fabric.now_ps >= faults.due_ps:
+        if now_ps >= faults.due_ps:
             execution.wake_all()
             faults.act()
             execution.change()
         execution.run(min(until_ps, faults.due_ps, sampler.due_ps, watcher.due_ps))
-        if fabric.now_ps >= watcher.due_ps:
+        now_ps = fabric.now_ps
+        if now_ps >= watcher.due_ps:
             execution.wake_all()  # what stands still for a while is not silent
             watcher.look()
-        if fabric.now_ps >= sampler.due_ps:
+        if now_ps >= sampler.due_ps:
             execution.count()
             sampler.look()
             before, arrived = arrived, int(fabric.hs.host["rx_payload"].sum())
             if arrived != before or tasks.to_begin or skips:
-                moved_ps = fabric.now_ps
-            progress(float(arrived + execution.uncounted_bytes), fabric.now_ps / 1e12, tasks.share)
+                moved_ps = now_ps
+            progress(float(arrived + execution.uncounted_bytes), now_ps / 1e12, tasks.share)
     execution.wake_all()
     sampler.look()
     watcher.end()

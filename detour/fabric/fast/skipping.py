@@ -79,6 +79,7 @@ class Skipper(Execution):
         hs, count = fabric.hs, len(ends)
         self._tables: dict[str, np.ndarray] = {}
         self._state = np.zeros(1, State.dtype)
+        self._address = self._state.ctypes.data
         state = self._state[0]
         state["hosts"], state["host_count"], state["count"] = hs.listing, len(hs.host), count
         state["every_ps"], state["error"] = LOOK_PS, error
@@ -131,19 +132,16 @@ class Skipper(Execution):
         return int(self._flows["counted"][asleep & (self._flows["part"] != NONE)].sum()) * self._payload
 
     def run(self, until_ps: int) -> None:
-        fabric = self._fabric
-        while fabric.now_ps < until_ps:
-            fabric.run(min(until_ps, max(self._next_ps, fabric.now_ps)))
-            if fabric.now_ps >= self._next_ps:
-                self._fabric.network.call(self._look)
+        self._fabric.run(until_ps)
 
     def wake_all(self) -> None:
         if not self._state["awake"][0]:
-            self._next_ps = self._fabric.now_ps
+            self._look_now()
         looks.wake_all(self._address)
 
     def change(self) -> None:
-        self._next_ps = self._fabric.now_ps
+        self._look_now()
+        self._state["loop"] = self._fabric.network.loop_address()
         looks.dissolve_all(self._address)
         self._used = 0
         self._links["rate_bps"] = self._fabric.network.link_rates()
@@ -152,20 +150,17 @@ class Skipper(Execution):
     def count(self) -> None:
         looks.count_all(self._address)
 
-    @property
-    def _address(self) -> int:
-        """Where native code finds everything."""
-        self._state["loop"] = self._fabric.network.loop_address()
-        return self._state.ctypes.data
+    def _look_now(self) -> None:
+        """Look as soon as the fabric runs on."""
+        self._fabric.network.look_at(self._fabric.now_ps, self._look)
 
-    def _look(self) -> None:
-        """Look what has changed, end jumps whose time has come and begin others."""
-        address = self._address
-        if looks.observe(address):
+    def _look(self) -> int:
+        """Look what has changed, end jumps whose time has come and begin others; return when to look next."""
+        if looks.observe(self._address):
             flows = self._flows
             for flow in np.flatnonzero((flows["busy"] != 0) & (flows["first_hop"] == NONE)).tolist():
                 self._find(flow)
-        self._next_ps = looks.act(address)
+        return looks.act(self._address)
 
     def _find(self, flow: int) -> None:
         """Find the links of a connection."""
