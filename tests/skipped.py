@@ -12,10 +12,12 @@ _PIP = ".venv/bin/python -m pip install"
 
 NEEDS = (
     (r"DETOUR_\w+|P4RUNTIME_SPEC", r"\g<0>", "set it to a checkout of the repository that -rs names"),
-    (r"p4c-bm2|p4c is not|p4testgen|P4C_SAMPLES", "p4c", f"p4c and p4c-bm2-ss on PATH ({_FABRICS})"),
+    (r"p4testgen", "P4Testgen", f"p4testgen on PATH, built with p4c ({_FABRICS})"),
+    (r"psa_switch|pna_nic", r"\g<0>", f"on PATH, built with BMv2 ({_FABRICS})"),
+    (r"p4c-bm2|p4c is not|P4C_SAMPLES", "p4c", f"p4c and p4c-bm2-ss on PATH ({_FABRICS})"),
     (r"writes no traces", "BMv2's traces", "behavioral-model with pull request 1433"),
     (r"to have thrift", "thrift", "apt install python3-thrift"),
-    (r"simple_switch|psa_switch|pna_nic|BMv2", "BMv2", f"simple_switch_grpc on PATH ({_FABRICS})"),
+    (r"simple_switch|BMv2", "BMv2", f"simple_switch_grpc on PATH ({_FABRICS})"),
     (r"chromium", "Chromium", "apt install chromium chromium-driver"),
     (r"tshark", "tshark", "apt install tshark"),
     (r"\bnode\b", "Node.js", "apt install nodejs"),

@@ -14,6 +14,8 @@ from tests.skipped import need, skip_lines
     [
         (f"{BINARY} is not on PATH: {INSTALL}", "BMv2"),
         ("p4c-bm2-ss is not on PATH", "p4c"),
+        ("p4testgen is not on PATH", "P4Testgen"),
+        ("psa_switch is not on PATH", "psa_switch"),
         ("chromium and chromedriver are not on PATH (Debian: chromium, chromium-driver)", "Chromium"),
         ("tshark is not on PATH", "tshark"),
         ("interfaces need root", "root"),
@@ -28,7 +30,7 @@ def test_a_reason_names_what_is_lacking(reason: str, what: str) -> None:
 
 
 def test_reasons_of_one_kind_are_counted_together() -> None:
-    reasons = ["tshark is not on PATH", "psa_switch is not on PATH", f"{BINARY} is not on PATH", "no IPv6"]
+    reasons = ["tshark is not on PATH", "simple_switch_CLI is not on PATH", f"{BINARY} is not on PATH", "no IPv6"]
     first, *others = skip_lines(reasons)
     assert first.split(":")[0].split() == ["2", "BMv2"]
     assert "    1 no IPv6" in others
