@@ -48,8 +48,8 @@ def anything(ctx: SymbolicContext, preserved: bool, all_headers: bool = False) -
     for header in ctx.model.headers.values():
         if header.metadata:
             if header.name != "standard_metadata":
-                names = {s.name for s in header.type.fields}
-                _fields(ctx, header.name, names if preserved else parser.assigned(header.name))
+                names = _kept(ctx.model, header.name) if preserved else set[str]()
+                _fields(ctx, header.name, names | (set() if all_headers else parser.assigned(header.name)))
         elif header.name in extracted:
             ctx.f.store(ctx.variable(f"{header.name}.$valid$", 1), f"{header.name}.$valid$")
             _fields(ctx, header.name, {s.name for s in header.type.fields})
@@ -61,6 +61,12 @@ def anything(ctx: SymbolicContext, preserved: bool, all_headers: bool = False) -
     error = term_of(ctx.fixed(phv.PARSER_ERROR))
     if not preserved and (errors := parser.errors()) is not None:
         ctx.always(z3.Or(*(error == number for number in sorted(errors))))
+
+
+def _kept(model: Model, header: str) -> set[str]:
+    """The fields of metadata that lists name for packets that start over, or clones."""
+    elements = (e["value"] for fields in model.json.get("field_lists") or () for e in fields["elements"])
+    return {value[1] for value in elements if isinstance(value, list) and value[0] == header}
 
 
 def _fields(ctx: SymbolicContext, header: str, names: set[str]) -> None:

@@ -4,7 +4,6 @@ bounds, reads of invalid headers."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +14,9 @@ from detour.engine.compiler.model import one_line
 from detour.engine.compiler.program import Program
 from detour.engine.compiler.tracing import source_of
 from detour.testgen.context import Fault
-from detour.testgen.generate import EFFORT, Plan, load
-from detour.testgen.solving import Question, Undecided
+from detour.testgen.effort import Effort
+from detour.testgen.generate import Plan, load
+from detour.testgen.solving import Question
 from detour.testgen.state import fresh_context
 from detour.testgen.switch import TestSwitch
 from detour.testgen.switching import Execution, SymbolicSwitch
@@ -50,16 +50,16 @@ def check(source: Path, plan: Plan, progress: Progress = silent) -> Checked:
 class _Checker:
     def __init__(self, program: Program, plan: Plan, progress: Progress) -> None:
         self._program, self._plan, self._progress = program, plan, progress
-        self._end = time.monotonic() + plan.seconds
+        self._effort = Effort(plan.seconds)
         self._mistakes: dict[tuple[str, str], Mistake] = {}
         self._whole = True
 
     def run(self) -> Checked:
-        symbolic = SymbolicSwitch(self._program.model, self._plan.fixed, EFFORT, rules=self._plan.rules)
+        symbolic = SymbolicSwitch(self._program.model, self._plan.fixed, self._effort, rules=self._plan.rules)
         with TestSwitch(self._program) as switch:
             ways = sorted(symbolic.ways_by_headers(), key=lambda each: not each[1])  # new headers come first
             for number, (way, _) in enumerate(ways, 1):
-                if time.monotonic() > self._end:
+                if self._effort.is_over():
                     self._whole = False
                     break
                 self._progress(f"{len(self._mistakes)} mistakes, way {number} through the parser")
@@ -73,16 +73,13 @@ class _Checker:
     def _of(self, execution: Execution, switch: TestSwitch) -> Iterator[Mistake]:
         for fault in execution.findings.faults:
             where = _place(fault)
-            if (fault.what, where) in self._mistakes or time.monotonic() > self._end:
+            if (fault.what, where) in self._mistakes or self._effort.is_over():
                 continue
-            question = Question(execution, EFFORT, self._plan.seed, fault.assumption, near_misses=False)
-            try:
-                test = question.ask(fault.conditions, [fault.when], expects=False)
-            except Undecided:
-                test = None
-            if test is None:
-                self._whole = False
-            elif isinstance(test, Test) and (fault.assumption < 0 or _confirmed(switch, test)):
+            question = Question(execution, self._effort, self._plan.seed, fault.assumption, near_misses=False)
+            found = question.any_of([fault.conditions], [fault.when], expects=False)
+            test = found and found.test
+            self._whole &= found is None or test is not None
+            if test is not None and (fault.assumption < 0 or _confirmed(switch, test)):
                 test.covers.append(f"{fault.what}: {where}")
                 yield Mistake(fault.what, where, test.stf(expect=False))
 

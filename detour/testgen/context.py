@@ -23,7 +23,7 @@ from detour.engine.compiler.layout import Layout
 from detour.engine.compiler.model import ActionIr, Array, FieldSpec, Header, Json, Model, Stack, TableIr, one_line
 from detour.engine.compiler.slots import Slots
 from detour.engine.compiler.tracing import source_of
-from detour.testgen.state import UNKNOWN_WIDTH, Condition, State, conjunction, merged, z3
+from detour.testgen.state import UNKNOWN_WIDTH, Condition, State, Write, conjunction, merged, z3
 from detour.testgen.terms import (
     NotModelled,
     SymbolicFunction,
@@ -32,7 +32,6 @@ from detour.testgen.terms import (
     folded,
     from_vector,
     term_of,
-    vector_of,
 )
 from detour.testgen.testcase import Test
 
@@ -124,8 +123,8 @@ class Findings:
     reached: dict[SiteKey, list[Conditions]] = field(default_factory=dict)
     assumptions: list[Assumption] = field(default_factory=list)
     variables: dict[str, Term] = field(default_factory=dict)
-    free: set[str] = field(default_factory=set)
-    """names of variables whose value no test can set: time, random numbers, hashes"""
+    free: dict[str, tuple[Term, Term]] = field(default_factory=dict)
+    """the least and the greatest value of each variable that no test can set: time, random numbers, hashes"""
     hashes: list[Hash] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     not_followed: set[str] = field(default_factory=set)
@@ -244,7 +243,7 @@ class SymbolicContext(FunctionContext):
         term = z3.BitVec(unique, bits)
         self.findings.variables[unique] = term
         if free:
-            self.findings.free.add(unique)
+            self.findings.free[unique] = z3.BitVecVal(0, bits), z3.BitVecVal(-1, bits)
         elif not self.proves:
             term = term ^ z3.BitVecVal(random.Random(unique).getrandbits(bits), bits)
         return from_vector(bits, term)
@@ -252,18 +251,28 @@ class SymbolicContext(FunctionContext):
     def setting(self, of: str, name: str, at: Value, bits: int) -> Value:
         """What a test sets: the same each time that something is used."""
         if self.given is not None:
-            number = folded(at).const
-            if number is None:
-                raise NotModelled(f"the number of a {of}")
-            return const(bits, self.given.value_of(of, name, None if at.bits == 1 else number) or 0)
-        value = self.variable(f"{of} {name}", bits)
-        new = Setting(of, name, self.f.state.conditions, at, value)
-        for other in self.findings.settings:
-            if (other.of, other.name) == (of, name):
-                same = [c.term for c in (*other.conditions, *new.conditions)]
-                same.append(term_of(self.f.compare("eq", other.at, at)))
-                self.always(z3.Implies(z3.And(*same), term_of(self.f.compare("eq", other.value, value))))
-        self.findings.settings.append(new)
+            return self._given_setting(self.given, of, name, folded(at), bits)
+        earlier = [each for each in self.findings.settings if (each.of, each.name) == (of, name)]
+        value = next((each.value for each in earlier if term_of(each.at).eq(term_of(at))), None)
+        if value is None:
+            value = self.variable(f"{of} {name}", bits)
+            for other in earlier:
+                same = term_of(self.f.compare("eq", other.at, at))
+                self.always(z3.Implies(same, term_of(self.f.compare("eq", other.value, value))))
+        self.findings.settings.append(Setting(of, name, self.f.state.conditions, at, value))
+        return value
+
+    def _given_setting(self, test: Test, of: str, name: str, at: Value, bits: int) -> Value:
+        """What a test has set; only of a register this may be at a place that nobody knows."""
+        if at.const is not None:
+            return const(bits, test.value_of(of, name, None if at.bits == 1 else at.const) or 0)
+        if of != "register":
+            raise NotModelled(f"the number of a {of}")
+        value = const(bits, 0)
+        for each in test.of(of):
+            if each.name == name:
+                here = self.f.compare("eq", at, const(at.bits, each.at))
+                value = self.f.select(here, const(bits, each.value), value)
         return value
 
     def assume(self, term: Term, reason: str = "") -> None:
@@ -445,34 +454,20 @@ class SymbolicContext(FunctionContext):
         self.always(z3.ULE(term_of(colour), 2))
         return self.f.resize(colour, 32)
 
-    def start(self) -> State:
-        """The state before anything is executed."""
-        return State(arrays={array.name: self._set_before(array) for array in self.model.registers.values()})
-
-    def _set_before(self, array: Array) -> Any:
-        """The contents of a register that the test sets."""
-        if self.given is None:
-            return register_contents(array.name, array.bits)
-        contents = z3.K(z3.BitVecSort(_INDEX_BITS), z3.BitVecVal(0, array.bits))
-        for each in self.given.of("register"):
-            if each.name == array.name:
-                contents = z3.Store(contents, z3.BitVecVal(each.at, _INDEX_BITS), z3.BitVecVal(each.value, array.bits))
-        return contents
-
     def load_register(self, array: Array, index: Value) -> Value:
-        before, value = (
-            from_vector(array.bits, z3.Select(contents, term_of(index)))
-            for contents in (self._set_before(array), self.f.state.arrays[array.name])
-        )
-        self.findings.settings.append(Setting("register", array.name, self.f.state.conditions, index, before))
-        return value if self.given is None else folded(value)
+        f, value = self.f, self.setting("register", array.name, index, array.bits)
+        for write in f.state.writes.get(array.name, ()):
+            here = f.op("and", write.when, f.compare("eq", write.index, index))
+            value = f.select(here, write.value, value)
+        return folded(value) if self.given is not None else value
 
     def store_register(self, array: Array, index: Value, value: Value) -> None:
-        contents = self.f.state.arrays[array.name]
-        self.f.state.arrays[array.name] = z3.Store(contents, term_of(index), vector_of(value))
+        writes = self.f.state.writes
+        writes[array.name] = *writes.get(array.name, ()), Write(TRUE, index, value)
 
     def random(self, low: Value, high: Value, call: Json) -> Value:
         value = self.variable("random", 64, free=True)
+        self.findings.free[str(value.ref)] = term_of(low), term_of(high)
         self.assume(term_of(self.f.op("and", self.f.compare("ule", low, value), self.f.compare("ule", value, high))))
         return value
 
@@ -520,14 +515,6 @@ class SymbolicContext(FunctionContext):
             otherwise()
         self.f.state = merged([yes, self.f.state])
         self.f.state.paths = paths
-
-
-_INDEX_BITS = 64
-
-
-def register_contents(name: str, bits: int) -> Any:
-    """What a register has before anything is written, as a variable."""
-    return z3.Array(name, z3.BitVecSort(_INDEX_BITS), z3.BitVecSort(bits))
 
 
 def _is_standard(ref: HeaderRef, spec: FieldSpec) -> bool:

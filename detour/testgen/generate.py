@@ -4,12 +4,9 @@ played on the engine before it counts."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +21,22 @@ from detour.engine.compiler.program import Program
 from detour.engine.coverage.document import Point, ProgramCoverage
 from detour.testgen.anything import operations
 from detour.testgen.context import Conditions, Goal, SiteKey
+from detour.testgen.effort import Effort
 from detour.testgen.mutation import Mutator
 from detour.testgen.parsing import Way
 from detour.testgen.rules import EntryRules
-from detour.testgen.solving import Contradiction, Question, Undecided, replayed
+from detour.testgen.solving import TOO_LONG, Found, Question, Undecided, replayed
 from detour.testgen.state import fresh_context
 from detour.testgen.switch import TestSwitch, differences
-from detour.testgen.switching import MOST_PASSES, Execution, SymbolicSwitch
-from detour.testgen.terms import NotModelled
+from detour.testgen.switching import MOST_PASSES, WAITS, Execution, SymbolicSwitch
+from detour.testgen.terms import NotModelled, Term
 from detour.testgen.testcase import Packet, Test
 
 COVER = ("statements", "branches", "paths")
 _ALL = STATEMENT, BRANCH, TABLE_OUTCOME
 _KINDS = {"statements": (STATEMENT,), "branches": _ALL, "paths": _ALL}
-EFFORT = 20_000_000
-"""of z3 for a query, in its own units: the same on every machine; some seconds"""
-_WAYS_AT_FIRST = 4
+_PASSES = 1, MOST_PASSES
+"""how often packets may start over, if places are missing of those that do not"""
 _MOST_TRIES = 3
 """ways on which something is looked for beside coverage"""
 _MOST_UNDECIDED = 3
@@ -48,10 +45,8 @@ _MOST_VARIANTS = 20
 """of tests, of one kind"""
 _AGAIN = "the packet again, which finds what it has left in registers"
 _SEED_BYTES = 64
-_SEARCH = 0.75
-"""of the time: the rest is for proofs"""
-_EARLY_PROOFS = 0.1
-"""of the time, before all ways through the parser have been followed"""
+_WAYS, _SEARCH = 0.5, 0.8
+"""of the time, until when ways are followed, and tests are made at all: the rest is for proofs"""
 Key = tuple[Any, ...]
 
 
@@ -165,9 +160,9 @@ def _check_fixed(program: Program, fixed: Mapping[str, int]) -> None:
 class _Generator:
     def __init__(self, program: Program, plan: Plan, progress: Progress) -> None:
         self._program, self._plan, self._progress = program, plan, progress
-        self._start = time.monotonic()
-        self._switch = SymbolicSwitch(program.model, plan.fixed, EFFORT, rules=plan.rules)
-        self._replay = SymbolicSwitch(program.model, {}, EFFORT)
+        self._effort, self._share = Effort(plan.seconds), _WAYS
+        self._switch = SymbolicSwitch(program.model, plan.fixed, self._effort, rules=plan.rules)
+        self._replay = SymbolicSwitch(program.model, {}, self._effort)
         self._tests: list[Test] = []
         self._seeds = [] if plan.fixed else [Test((Packet(1, bytes(_SEED_BYTES)),))]
         """tests whose packets have not been changed at random yet"""
@@ -177,8 +172,8 @@ class _Generator:
             if plan.only is None or point.key in plan.only:
                 self._points[site.kind, site.name, site.outcome] = point
         self._reaching: dict[Key, Test] = {}
-        self._reasons: dict[Key, list[tuple[str, ...]]] = {}
-        """contradictions, for each way on which a place was not reached"""
+        self._refuted: dict[Key, tuple[Question, Conditions]] = {}
+        """a way on which it is proven that a place is not reached"""
         self._open: dict[Key, str] = {}
         """why nothing is proven about a place"""
         self._not_followed: set[str] = set()
@@ -196,11 +191,8 @@ class _Generator:
         with TestSwitch(self._program) as switch, Mutator(self._program, self._plan.seed) as mutator:
             self._engine, self._mutator = switch, mutator
             self._mutate()
-            complete = self._follow_ways(0)
-            if self._switch.goes_round and self._is_missing:
-                self._not_followed.clear()
-                self._reasons.clear()
-                complete = self._follow_ways(MOST_PASSES)
+            complete = self._follow_ways()
+            self._share = _SEARCH
             paths = self._follow_paths() if self._plan.cover == "paths" else None
             if self._plan.shows_more:
                 self._vary()
@@ -208,28 +200,33 @@ class _Generator:
         self._not_followed |= self._switch.parser.cut_short
         return replace(self._result(complete), paths=paths)
 
-    def _follow_ways(self, passes: int) -> bool:
-        """Makes tests for the ways through the parser, as long as something is missing. `passes`: see
-        `SymbolicSwitch.execution`. False: some were not followed."""
-        later: list[tuple[bool, Way]] = []
-        at_first = _WAYS_AT_FIRST
+    def _follow_ways(self) -> bool:
+        """Makes tests for the ways through the parser, as long as something is missing. False: some were not
+        followed."""
+        ways: list[tuple[bool, Way]] = []
         for way, is_new in self._switch.ways_by_headers():
             if self._is_over:
                 return False
-            if is_new and at_first:
-                at_first -= 1
-                self._cover(self._switch.execution(way, passes))
-            else:
-                if any(map(self._is_open, way.findings.reached)):
-                    self._cover(self._switch.parsed(way))
-                later.append((not is_new, way))
-        self._prove(_EARLY_PROOFS)
-        for _, way in sorted(later, key=itemgetter(0)):  # headers that no way had before come first
+            if any(map(self._is_open, way.findings.reached)):
+                self._cover(self._switch.parsed(way.branch(way.state.copy())))
+            ways.append((is_new, way))
+        complete = self._follow([way for is_new, way in ways if is_new], 0)
+        self._prove()
+        complete = complete and self._follow([way for is_new, way in ways if not is_new], 0)
+        for passes in _PASSES if self._switch.goes_round and self._is_missing else ():
+            self._not_followed.clear()
+            self._refuted.clear()
+            complete = complete and self._follow([way for _, way in ways], passes)
+        return complete
+
+    def _follow(self, ways: list[Way], passes: int) -> bool:
+        """Makes tests for some ways. `passes`: see `SymbolicSwitch.execution`. False: some were not followed."""
+        for way in ways:
             if self._is_over:
                 return False
             if not self._is_missing:
                 break
-            self._cover(self._switch.execution(way, passes))
+            self._cover(self._switch.execution(way.branch(way.state.copy()), passes))
         return True
 
     @property
@@ -245,8 +242,7 @@ class _Generator:
 
     @property
     def _is_over(self) -> bool:
-        over = time.monotonic() - self._start > self._plan.seconds * _SEARCH
-        return over or len(self._tests) >= self._plan.most_tests
+        return self._effort.is_over(self._share) or len(self._tests) >= self._plan.most_tests
 
     # -- covering
 
@@ -259,12 +255,16 @@ class _Generator:
         self._not_followed |= {a.reason for a in execution.findings.assumptions if a.reason}
         self._not_followed |= execution.findings.not_followed
         self._progress(f"{len(self._tests)} tests, {' -> '.join(execution.names)}")
-        question = Question(execution, EFFORT, self._plan.seed, near_misses=self._plan.only is None)
-        for site, ways in execution.findings.reached.items():
-            for conditions in ways if self._is_open(site) else ():
-                if self._is_over or self._try(question, self._points[site], conditions):
-                    break
-
+        question = Question(execution, self._effort, self._plan.seed, near_misses=self._plan.only is None)
+        goals = [(site, each) for site, ways in execution.findings.reached.items() for each in ways]
+        while (goals := [goal for goal in goals if self._is_open(goal[0])]) and not self._is_over:
+            found = question.any_of([conditions for _, conditions in goals])
+            if found is None:
+                for site, conditions in goals:
+                    self._refuted.setdefault(self._points[site].key, (question, conditions))
+                break
+            self._try(question, found, [self._points[goals[number][0]] for number in found.goals])
+            goals = [goal for number, goal in enumerate(goals) if number not in found.goals]
         self._mutate()
         if self._plan.shows_more and execution.whole:
             self._later += [(question, goal) for goal in execution.findings.goals]
@@ -274,7 +274,7 @@ class _Generator:
         while self._seeds and not self._is_over and self._is_missing:
             for candidate in self._mutator.like(self._seeds.pop(), self._missing):
                 test = self._with_results(candidate)
-                if test is not None and self._play(test, None) and self._is_over:
+                if test is not None and not self._play(test) and self._is_over:
                     break
 
     def _with_results(self, test: Test) -> Test | None:
@@ -298,11 +298,11 @@ class _Generator:
             whole = not left_out and not any(a.reason for a in execution.findings.assumptions)
             found = covered = 0
             try:
-                for test in Question(execution, EFFORT, self._plan.seed).paths():
+                for test in Question(execution, self._effort, self._plan.seed).paths():
                     if self._is_over:
                         raise Undecided("the time is over")
                     found += 1
-                    covered += test is not None and self._play(test, None)
+                    covered += test is not None and self._play(test) == ""
             except Undecided:
                 whole = False
             paths.covered += covered
@@ -320,7 +320,7 @@ class _Generator:
                 if made[what] >= _MOST_VARIANTS or (variant := self._with_results(variant)) is None:
                     continue
                 if what != _AGAIN or len({packet.expected for packet in variant.packets}) > 1:
-                    made[what] += self._play(variant, None, what)
+                    made[what] += self._play(variant, what) == ""
 
     def _variants(self, test: Test) -> Iterator[tuple[str, Test]]:
         if self._writes_registers and len(test.packets) < self._plan.packets:
@@ -350,34 +350,27 @@ class _Generator:
         """Makes a test of something that tests should show, if there is one. `if_it_matters`: the packet comes out as
         another one without it."""
         terms = [goal.term, *([question.matters(goal.otherwise)] if if_it_matters else [])]
-        with suppress(Undecided):
-            answer = question.ask(goal.conditions, terms, tight=goal.is_hit and if_it_matters)
-            return isinstance(answer, Test) and self._play(answer, (), goal.title)
-        return False
+        found = question.any_of([goal.conditions], terms, tight=goal.is_hit and if_it_matters)
+        return found is not None and found.test is not None and not self._play(found.test, goal.title)
 
-    def _try(self, question: Question, point: Point, conditions: Conditions) -> bool:
-        """Whether a packet reaches a point that way."""
-        key = point.key
-        try:
-            answer = question.ask(conditions)
-        except Undecided as why:
-            if question.whole:
-                self._undecided[key] += 1
-                self._open.setdefault(key, f"{why} depends on time, random numbers or a hash")
-            return False
-        if isinstance(answer, Contradiction):
-            self._reasons.setdefault(key, []).append(answer.texts)
-        elif answer is None:
-            self._open.setdefault(key, "the solver took too long")
-        elif question.whole or (answer := self._with_results(answer)) is not None:
-            self._play(answer, key, point.title)
-            if key not in self._reaching:
-                self._open.setdefault(key, "packets that should come there do not on the engine")
-        return key in self._reaching
+    def _try(self, question: Question, found: Found, points: list[Point]) -> None:
+        """Plays a test that was found for points, or notes why there is none."""
+        test = found.test
+        if test is not None and not question.whole:
+            test = self._with_results(test)
+        wrong = self._play(test, points[0].title) if test is not None else found.reason
+        for point, depends in zip(points, found.goals.values(), strict=True):
+            why = wrong or depends or "packets that should come there do not on the engine"
+            if point.key in self._reaching or (test is None and not question.whole and why != TOO_LONG):
+                continue
+            if why in (found.reason, depends) and why != TOO_LONG:
+                self._undecided[point.key] += 1
+                why = f"{why} depends on time, random numbers or a hash"
+            self._open.setdefault(point.key, why)
 
-    def _play(self, test: Test, key: Key | None, title: str = "") -> bool:
-        """Plays a test and counts what it reaches. False: the engine does not confirm it, and it is thrown away.
-        `title`: what it was made for."""
+    def _play(self, test: Test, title: str = "") -> str:
+        """Plays a test and counts what it reaches. Returns why the engine does not confirm it, if so: it is thrown
+        away. `title`: what it was made for."""
         test.covers += [title] if title else []
         counts = self._program.coverage
         before = counts.copy()
@@ -387,16 +380,14 @@ class _Generator:
             wrong = [str(error)]
         if wrong:
             counts[:] = before
-            if key is not None:
-                self._open[key] = f"the engine does not confirm the test: {wrong[0]}"
-            return False
+            return f"the engine does not confirm the test: {wrong[0]}"
         for point, number in zip(self._sites, counts - before, strict=False):
             if number and point.key not in self._reaching:
                 self._reaching[point.key] = test
                 test.covers += [] if point.title in test.covers else [point.title]
         self._tests.append(test)
         self._seeds += [] if self._plan.fixed else [test]
-        return True
+        return ""
 
     # -- the result
 
@@ -415,27 +406,21 @@ class _Generator:
         )
         name = Path(str(self._program.json.get("program") or "program")).stem
         coverage = ProgramCoverage.of(name, "", points)
-        seconds = time.monotonic() - self._start
-        return Generated(self._tests, coverage, unreachable, unknown, seconds, self._reaching)
+        return Generated(self._tests, coverage, unreachable, unknown, self._effort.taken, self._reaching)
 
-    def _prove(self, share: float = 1.0) -> None:
-        """Looks for proofs of what was not reached so far, first of what most ways have not reached. `share`: of the
-        time, at most."""
+    def _prove(self) -> None:
+        """Looks for proofs of what was not reached so far."""
         missed = [key for key in self._wanted() if key not in self._asked]
         if not missed:
             return
-        end = min(self._start + self._plan.seconds, time.monotonic() + share * self._plan.seconds)
-        self._prover = self._prover or _Prover(self._program, self._plan)
-        for key in sorted(missed, key=lambda key: -len(self._reasons.get(key, ()))):
-            if time.monotonic() > end:
-                break
-            self._asked.add(key)
-            sites = [site for site, p in self._points.items() if p.key == key]
-            if (proof := self._prover.proof(sites)) is not None:
-                self._proofs[key] = proof
-            elif self._switch.reads_depth and self._prover.proof(sites, empty_queues=True) is not None:
-                self._undecided[key] = _MOST_UNDECIDED
-                self._open[key] = "packets come there only after others that wait in queues"
+        self._prover = self._prover or _Prover(self._program, self._plan, self._effort)
+        sites = {key: [site for site, p in self._points.items() if p.key == key] for key in missed}
+        waiting, proofs = self._prover.proofs(sites)
+        self._asked.update(missed)
+        self._proofs |= proofs
+        for key in waiting:
+            self._undecided[key] = _MOST_UNDECIDED
+            self._open[key] = "packets come there only after others that wait in queues"
 
     def _why_unknown(self, key: Key, complete: bool) -> str | None:
         if key in self._open:
@@ -447,8 +432,9 @@ class _Generator:
         return None
 
     def _proof(self, point: Point) -> str | None:
-        """The conditions that contradict each other, of the way on which they are fewest."""
-        texts = min(self._reasons.get(point.key, []) or self._dead_ends(point), key=len, default=())
+        """The conditions that contradict each other, of a way."""
+        question, conditions = self._refuted.get(point.key, (None, ()))
+        texts = question.refuted(conditions) if question else min(self._dead_ends(point), key=len, default=())
         if texts:
             return "; ".join(texts)
         if point.name.startswith("state "):
@@ -469,22 +455,30 @@ class _Generator:
 class _Prover:
     """Shows that no packet whatever reaches places of the controls."""
 
-    def __init__(self, program: Program, plan: Plan) -> None:
-        execution = SymbolicSwitch(program.model, plan.fixed, EFFORT, proves=True).any_packet()
-        self._findings, self._question = execution.findings, Question(execution, EFFORT, plan.seed)
+    def __init__(self, program: Program, plan: Plan, effort: Effort) -> None:
+        execution = SymbolicSwitch(program.model, plan.fixed, effort, proves=True).any_packet()
+        self._findings, self._question = execution.findings, Question(execution, effort, plan.seed)
 
-    def proof(self, sites: list[SiteKey], empty_queues: bool = False) -> str | None:
-        """The conditions that contradict each other; None: there is no proof. `empty_queues`: packets do not wait."""
-        if self._findings.not_followed or any(site[1].startswith("state ") for site in sites):
-            return None
-        reached = [self._findings.reached.get(site, []) for site in sites]
-        if not all(reached):
-            return None
-        depths = [term == 0 for name, term in self._findings.variables.items() if name.startswith("depth")]
-        reasons = []
-        for conditions in (each for ways in reached for each in ways):
-            contradiction = self._question.refuted(conditions, depths if empty_queues else ())
-            if contradiction is None:
-                return None
-            reasons.append("; ".join(contradiction.texts))
-        return min(filter(None, reasons), key=len, default="its conditions contradict each other")
+    def proofs(self, places: dict[Key, list[SiteKey]]) -> tuple[set[Key], dict[Key, str]]:
+        """Places that no packet reaches but after others that wait in queues; and those that none reaches, each with
+        the conditions that contradict each other. `places`: with their sites."""
+        reached = {key: [self._findings.reached.get(site, []) for site in sites] for key, sites in places.items()}
+        goals = [
+            (key, conditions)
+            for key, ways in reached.items()
+            if all(ways) and not self._findings.not_followed and not any(s[1].startswith("state ") for s in places[key])
+            for conditions in (each for some in ways for each in some)
+        ]
+        open_keys = self._possible(goals, [])
+        depths = [term == 0 for name, term in self._findings.variables.items() if name.startswith(WAITS)]
+        may_wait = [goal for goal in goals if goal[0] in open_keys]
+        waiting = open_keys - self._possible(may_wait, depths) if depths else set[Key]()
+        proofs = {}
+        for key, conditions in goals:
+            if key not in open_keys and key not in proofs:
+                texts = self._question.refuted(conditions)
+                proofs[key] = "; ".join(texts) or "its conditions contradict each other"
+        return waiting, proofs
+
+    def _possible(self, goals: list[tuple[Key, Conditions]], more: list[Term]) -> set[Key]:
+        return {goals[n][0] for n in self._question.possible([conditions for _, conditions in goals], more)}

@@ -17,7 +17,7 @@ from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import Json, parse_hex
 from detour.testgen.context import Hash, SymbolicContext
 from detour.testgen.state import z3
-from detour.testgen.terms import NotModelled, concatenated, folded, term_of
+from detour.testgen.terms import NotModelled, concatenated, folded, term_of, value_of
 
 
 def _words(data: bytes, size: int) -> list[int]:
@@ -62,8 +62,14 @@ ALGORITHMS: dict[str, Callable[[bytes], int]] = {
 }
 
 
+PRODUCT = "product"
+
+
 def hash_of(algorithm: str, values: Iterable[Value]) -> int:
-    """The hash of constants, one behind the other."""
+    """The hash of constants, one behind the other; or their product."""
+    if algorithm == PRODUCT:
+        a, b = values
+        return (a.const or 0) * (b.const or 0) & (1 << a.bits) - 1
     bits = number = 0
     for value in values:
         bits, number = bits + value.bits, number << value.bits | (value.const or 0)
@@ -96,6 +102,20 @@ def hashed(ctx: SymbolicContext, algorithm: str, inputs: Json) -> Value:
             return const(_BITS, hash_of(algorithm, (value for there, value in known if there.const)))
         if not any(part["type"] == "payload" for part in inputs):
             ctx.findings.hashes.append(Hash(term_of(result), algorithm, parts))
+    return result
+
+
+def product(ctx: SymbolicContext, a: Value, b: Value) -> Value:
+    """The product of two values: a variable, like a hash, as z3 finds terms of products hard. It is the same each time
+    for the same values."""
+    parts = [(TRUE, a), (TRUE, b)]
+    for each in ctx.findings.hashes:
+        if each.algorithm == PRODUCT and all(
+            term_of(one).eq(term_of(other)) for (_, one), (_, other) in zip(parts, each.parts, strict=True)
+        ):
+            return value_of(a.bits, each.result)
+    result = ctx.variable(PRODUCT, a.bits, free=True)
+    ctx.findings.hashes.append(Hash(term_of(result), PRODUCT, parts))
     return result
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -33,6 +34,7 @@ from detour.testgen.context import (
     condition_text,
     either,
 )
+from detour.testgen.effort import Effort
 from detour.testgen.passes import Packet
 from detour.testgen.state import State, z3
 from detour.testgen.terms import NotModelled, folded, term_of, value_of, vector_of
@@ -43,6 +45,8 @@ _INVALID = "ParserInvalidArgument"
 _MOST_VALUES = 16
 """of a length that is computed"""
 _MOST_VISITS = 40
+_LATER = {"units": 200_000}
+"""of z3 for whether packets take a way when they start over, which is followed if it does not know"""
 
 
 @dataclass
@@ -74,7 +78,7 @@ class Way:
 class Parser:
     """`ways` are all ways through the parser."""
 
-    def __init__(self, ctx: SymbolicContext, effort: int) -> None:
+    def __init__(self, ctx: SymbolicContext, effort: Effort) -> None:
         self.ctx, self.f = ctx, ctx.f
         parsers = ctx.model.json["parsers"]
         self._states = {s["name"]: s for s in parsers[0]["parse_states"]} if parsers else {}
@@ -88,7 +92,7 @@ class Parser:
 
     def first(self) -> Way:
         """A packet that comes in."""
-        start = Way(self.ctx.start(), Findings(), Packet())
+        start = Way(State(), Findings(), Packet())
         self.enter(start)
         port = self.ctx.variable("port", 9)
         self.ctx.set_fixed(phv.INGRESS_PORT, self.f.resize(port, 32))
@@ -106,6 +110,9 @@ class Parser:
             # First a way with a transition that none has had, then a state that few have entered.
             order = [(way.findings.reached.keys() <= seen, entered[name]) for way, name in waiting]
             way, name = waiting.pop(order.index(min(order)))
+            if self._effort.is_over():
+                self.cut_short.add("the time is over")
+                return
             if way.error or name is None:
                 if given >= most:
                     self.cut_short.add(f"the parser has more than {most} ways")
@@ -202,18 +209,22 @@ class Parser:
         """The way, once for each condition that a packet can fulfil."""
         ways: list[Way | None] = []
         for state in way.state.fork(*conditions, texts):
-            dead = state.dead or not self.possible(state, way.findings)
+            dead = state.dead or not self.possible(state, way.findings, **(_LATER if way.passes else {}))
             ways.append(None if dead else way.branch(state))
         return ways
 
-    def possible(self, state: State, findings: Findings, share: int = 1) -> bool:
-        """Whether packets may come to a state. `share`: of the effort that is spent on a no, one part of so many."""
-        self._solver.set("rlimit", self._effort // share)
+    def possible(self, state: State, findings: Findings, **limits: int) -> bool:
+        """Whether packets may come to a state. `limits`: of `Effort.check`, after which they may."""
+        with self._at(state, findings):
+            return self._effort.check(self._solver, **limits) != z3.unsat
+
+    @contextmanager
+    def _at(self, state: State, findings: Findings) -> Iterator[None]:
+        """The solver has the conditions of a state."""
         self._solver.push()
         self._solver.add(*(c.term for c in state.conditions), *(a.term for a in findings.assumptions))
-        possible = self._solver.check() != z3.unsat
+        yield
         self._solver.pop()
-        return possible
 
     # -- taking bytes
 
@@ -305,17 +316,16 @@ class Parser:
         if value.const is not None:
             return [(way, value.const)]
         numbers: list[int] = []
-        self._solver.set("rlimit", self._effort)
-        self._solver.push()
-        self._solver.add(*(c.term for c in way.state.conditions), *(a.term for a in way.findings.assumptions))
-        while self._solver.check() == z3.sat:
-            if len(numbers) == most:
-                self.cut_short.add(f"{what} has more than {most} values")
-                break
-            number = self._solver.model().eval(term_of(value), model_completion=True).as_long()
-            numbers.append(number)
-            self._solver.add(term_of(value) != number)
-        self._solver.pop()
+        with self._at(way.state, way.findings):
+            while (answer := self._effort.check(self._solver, **(_LATER if way.passes else {}))) == z3.sat:
+                if len(numbers) == most:
+                    self.cut_short.add(f"{what} has more than {most} values")
+                    break
+                number = self._solver.model().eval(term_of(value), model_completion=True).as_long()
+                numbers.append(number)
+                self._solver.add(term_of(value) != number)
+            if answer == z3.unknown:
+                self.cut_short.add(f"the solver took too long for {what}")
         numbers.sort()
         terms = [term_of(value) == number for number in numbers]
         ways = self._fork(way, terms, [f"{what} is {number}" for number in numbers])

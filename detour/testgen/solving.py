@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from detour.engine.compiler.ir import TRUE, Value, const
-from detour.testgen.context import Conditions, Hash, Lookup, Replaced, register_contents
+from detour.testgen.context import Conditions, Hash, Lookup, Replaced
+from detour.testgen.effort import Effort
 from detour.testgen.entries import Searched, anything_of, chosen_entries, exact_match
-from detour.testgen.hashing import hash_of
+from detour.testgen.hashing import PRODUCT, hash_of
 from detour.testgen.state import conjunction, z3
 from detour.testgen.switching import Execution, Output, SymbolicSwitch
 from detour.testgen.terms import Term, term_of, vector_of
@@ -25,30 +26,44 @@ _APART = 4
 
 
 class Undecided(Exception):
-    """What becomes of a packet depends on something that a test cannot set; on what."""
+    """What becomes of a packet depends on something that a test cannot set; on what, and the term that does."""
+
+    def __init__(self, what: str, term: Term = None) -> None:
+        super().__init__(what)
+        self.term = term
 
 
-@dataclass(frozen=True)
-class Contradiction:
-    """Conditions that cannot hold at once, in words."""
+@dataclass
+class Found:
+    """A test, or why there is none, and the goals for which that is so: their numbers, each with what nobody knows and
+    its conditions depend on, "" if there is no such thing."""
 
-    texts: tuple[str, ...]
+    goals: dict[int, str]
+    test: Test | None = None
+    reason: str = ""
+
+
+TOO_LONG = "the solver took too long"
+_MOST_REFINED = 6
+"""how often hashes are computed and another model is looked for"""
 
 
 class Question:
-    """Asks whether packets of an execution fulfil conditions."""
+    """Asks whether packets of an execution reach goals, each of which is all conditions for coming to a place."""
 
     def __init__(
-        self, execution: Execution, effort: int, seed: int, left_out: int = -1, near_misses: bool = True
+        self, execution: Execution, effort: Effort, seed: int, left_out: int = -1, near_misses: bool = True
     ) -> None:
         """`left_out`: the number of an assumption that need not hold. `near_misses`: tests also have entries that the
         packet does not match."""
-        self._near_misses, self.whole = near_misses, execution.whole
+        self._near_misses, self.whole, self._effort = near_misses, execution.whole, effort
         self._execution, self._findings = execution, execution.findings
         self._solver = z3.Solver()
-        self._solver.set("rlimit", effort)
         self._solver.set("random_seed", seed)
         self._random = random.Random(seed)
+        self._literals: dict[Conditions, Term] = {}
+        self._settled: dict[str, Term] = {}
+        self._later: list[Term] = []
         self._solver.add(*(a.term for n, a in enumerate(self._findings.assumptions) if n != left_out))
 
     @cached_property
@@ -58,7 +73,7 @@ class Question:
     def _preferred(self) -> list[Term]:
         """What makes tests short and easy to read."""
         execution = self._execution
-        sent = [conjunction([z3.BoolVal(True), *(c.term for c in output.conditions)]) for output in execution.outputs]
+        sent = [_all(output.conditions) for output in execution.outputs]
         wishes = [z3.Or(*sent)] if sent else []
         ports = [term_of(output.port) for output in execution.outputs[:_APART]]
         wishes += [a != b for number, a in enumerate(ports) for b in ports[:number]]
@@ -72,6 +87,18 @@ class Question:
         wishes.append(z3.And(z3.UGE(length, _ETHERNET_BYTES), z3.ULE(length, least + _SHORT)))
         return wishes
 
+    def _wish_settled(self, term: Term, value: Term) -> bool:
+        """Wishes that a term, if it has a value, has that whatever the variables are that no test can set. False: that
+        has been wished before."""
+        name = f"settled {term.get_id()}"
+        if name in self._settled:
+            return False
+        free = [(self._findings.variables[each], bounds) for each, bounds in self._findings.free.items()]
+        others = (z3.substitute(term, *((v, bounds[side]) for v, bounds in free)) for side in (0, 1))
+        literal = self._settled[name] = z3.Bool(name)
+        self._later.append(z3.Implies(z3.And(literal, term == value), z3.And(*(value == other for other in others))))
+        return True
+
     def _marked(self, name: str, terms: Iterable[Term]) -> dict[str, Term]:
         """A literal for each term, which implies it, by its name."""
         marks = {}
@@ -84,42 +111,99 @@ class Question:
         """The names of the literals that contradict each other."""
         return {literal.decl().name() for literal in self._solver.unsat_core()}
 
-    def ask(
-        self, conditions: Conditions, more: Iterable[Term] = (), expects: bool = True, tight: bool = False
-    ) -> Test | Contradiction | None:
-        """A test in which the conditions hold, or those that contradict each other; None: z3 took too long. `expects`:
-        with what comes out. `tight`: entries match nothing but the packet. Raises Undecided: there is none whose
-        result is known."""
-        if wrong := [c for c in conditions if c.is_false]:
-            return Contradiction((wrong[0].text,))
-        wishes = self._wishes
+    def _literal(self, conditions: Conditions) -> Term:
+        """A literal that implies all conditions; kept, as goals are looked for again and again."""
+        if conditions not in self._literals:
+            literal = self._literals[conditions] = z3.Bool(f"goal {len(self._literals)}")
+            self._solver.add(z3.Implies(literal, _all(conditions)))
+        return self._literals[conditions]
+
+    @contextmanager
+    def _apart(self, *terms: Term) -> Iterator[None]:
+        """The solver has these terms, and what it gets inside, until the end."""
         self._solver.push()
+        self._solver.add(*terms)
         try:
-            marks = self._marked("condition", (c.term for c in conditions))
-            self._solver.add(*more)
-            widths = (wide for lookup in self._findings.lookups for wide in lookup.wide)
-            chosen = [w if not tight and self._random.getrandbits(1) else z3.Not(w) for w in widths]
-            answer, model = self._check(marks, wishes | self._marked("width", chosen))
-            if model is not None:
-                return self._test(model, conditions, expects and self.whole, tight)
-            return self._contradiction(marks, conditions) if answer == z3.unsat else None
+            yield
         finally:
             self._solver.pop()
 
-    def _contradiction(self, marks: dict[str, Term], conditions: Conditions) -> Contradiction:
-        core = self._core()
-        texts = (c.text for name, c in zip(marks, conditions, strict=True) if name in core and c.text)
-        return Contradiction(tuple(texts))
+    def any_of(
+        self, goals: Sequence[Conditions], more: Iterable[Term] = (), expects: bool = True, tight: bool = False
+    ) -> Found | None:
+        """A test that reaches one of the goals, or why there is none; None: no packet reaches any. `expects`: with
+        what comes out. `tight`: entries match nothing but the packet."""
+        possible = [number for number, each in enumerate(goals) if not any(c.is_false for c in each)]
+        waiting, more = [possible], list(more)
+        while waiting:
+            some, found = waiting.pop(), None
+            wishes = self._wishes
+            self._solver.add(*self._later)
+            self._later.clear()
+            with self._apart(z3.Or(*(self._literal(goals[number]) for number in some)), *more):
+                answer, model = self._check(wishes | self._settled | self._widths(tight))
+                if model is not None:
+                    found = self._found(model, {n: goals[n] for n in some}, expects and self.whole, tight)
+            if found is not None and found.goals:
+                return found
+            if found is None and answer != z3.unsat and len(some) == 1:
+                return Found({some[0]: ""}, reason=TOO_LONG)
+            waiting += [some] if found is not None else _halves(some) if answer != z3.unsat else []
+        return None
 
-    def refuted(self, conditions: Conditions, more: Iterable[Term] = ()) -> Contradiction | None:
-        """The conditions that contradict each other, if they do."""
-        self._solver.push()
-        self._solver.add(*more)
-        marks = self._marked("condition", (c.term for c in conditions))
-        unsat = self._solver.check(*marks.values()) == z3.unsat
-        contradiction = self._contradiction(marks, conditions) if unsat else None
-        self._solver.pop()
-        return contradiction
+    def _widths(self, tight: bool) -> dict[str, Term]:
+        """Wishes for whether parts of entries' keys match everything."""
+        widths = (wide for lookup in self._findings.lookups for wide in lookup.wide)
+        return self._marked("width", [w if not tight and self._random.getrandbits(1) else z3.Not(w) for w in widths])
+
+    def _found(self, model: Any, goals: dict[int, Conditions], expects: bool, tight: bool) -> Found:
+        """What to say of a model in which one of the goals holds."""
+        test, reason, open_term, answer = None, "", None, None
+        try:
+            answer = self._answer(model, tight)
+            test = answer.test(expects)
+        except Undecided as why:
+            reason, open_term = str(why), why.term
+        holding = [n for n, hold in _hold(answer.model if answer else model, goals).items() if hold]
+        if answer is None or test is None:
+            again = open_term is not None and self._wish_settled(open_term, open_term)
+            return Found({} if again else dict.fromkeys(holding or list(goals)[:1], ""), reason=reason)
+        known = _hold(answer.known, {n: goals[n] for n in holding})
+        fails = [n for n in holding if not known[n] and not self._wish_settled(_all(goals[n]), z3.BoolVal(True))]
+        return Found(
+            {n: "" if known[n] else "whether packets come there" for n in holding if known[n] or n in fails}, test
+        )
+
+    def possible(self, goals: Sequence[Conditions], more: Sequence[Term] = ()) -> set[int]:
+        """The numbers of the goals that packets may reach: of all others it is proven that none does."""
+        possible = set[int]()
+        waiting = [[number for number, each in enumerate(goals) if not any(c.is_false for c in each)]]
+        while waiting:
+            some = waiting.pop()
+            if self._effort.is_over():
+                return set(range(len(goals)))
+            with self._apart(z3.Or(*(self._literal(goals[number]) for number in some)), *more):
+                answer = self._effort.check(self._solver)
+                model = self._solver.model() if answer == z3.sat else None
+            if model is not None:
+                self._complete(model)
+                reached = {n for n, holds in _hold(model, {n: goals[n] for n in some}).items() if holds} or {some[0]}
+                possible |= reached
+                waiting += [rest] if (rest := [n for n in some if n not in reached]) else []
+            elif answer != z3.unsat:
+                possible |= set(some) if len(some) == 1 else set()
+                waiting += _halves(some)
+        return possible
+
+    def refuted(self, conditions: Conditions) -> tuple[str, ...]:
+        """Conditions of a goal that no packet reaches, which contradict each other, in words."""
+        if wrong := [each.text for each in conditions if each.is_false]:
+            return (wrong[0],)
+        with self._apart():
+            marks = self._marked("condition", (c.term for c in conditions))
+            unsat = self._effort.check(self._solver, *marks.values()) == z3.unsat
+            core = self._core() if unsat else ()
+        return tuple(c.text for name, c in zip(marks, conditions, strict=True) if name in core and c.text)
 
     def matters(self, otherwise: Replaced) -> Term:
         """That other packets come out if something is replaced in terms: the decision, and what follows from it in
@@ -130,7 +214,7 @@ class Question:
         for lookup in self._findings.lookups:
             if lookup.hit.eq(otherwise[0][0]) or z3.is_false(lookup.hit):
                 continue
-            before = z3.And(z3.BoolVal(True), *(c.term for c in lookup.conditions)), *map(vector_of, lookup.key)
+            before = _all(lookup.conditions), *map(vector_of, lookup.key)
             after = [z3.substitute(each, *replaced) for each in before]
             if not all(a.eq(b) for a, b in zip(before, after, strict=True)):
                 hit = z3.And(lookup.hit, *(a == b for a, b in zip(before[1:], after[1:], strict=True)))
@@ -146,7 +230,7 @@ class Question:
         """All that comes out, in one term; None: nothing can."""
         parts: list[Term] = []
         for output in self._execution.outputs:
-            there = conjunction([z3.BoolVal(True), *(c.term for c in output.conditions)])
+            there = _all(output.conditions)
             values = [(there, each) for each in (TRUE, output.port, output.truncate, *output.rest[0])]
             values += [(z3.And(there, term_of(v)), each) for v, fields in output.headers for each in (v, *fields)]
             parts += [z3.If(when, vector_of(value), z3.BitVecVal(0, value.bits)) for when, value in values]
@@ -158,51 +242,62 @@ class Question:
         wishes = self._wishes
         decisions = [conjunction(c.term for c in conditions) for conditions in self._findings.decisions]
         while True:
-            self._solver.push()
-            answer, model = self._check({}, wishes)
-            if model is None:
-                self._solver.pop()
-                if answer != z3.unsat:
-                    raise Undecided("whether there are other paths")
-                return
-            path = [d if z3.is_true(model.eval(d, model_completion=True)) else z3.Not(d) for d in decisions]
-            self._solver.add(*path)
-            test = None
-            with suppress(Undecided):
-                test = self._test(model, (), True)
-            self._solver.pop()
+            with self._apart():
+                answer, model = self._check(wishes)
+                if model is None:
+                    if answer != z3.unsat:
+                        raise Undecided("whether there are other paths")
+                    return
+                path = [d if z3.is_true(model.eval(d, model_completion=True)) else z3.Not(d) for d in decisions]
+                test = None
+                with suppress(Undecided):
+                    test = self._answer(model).test(True)
             self._solver.add(z3.Not(z3.And(*path)))
             yield test
 
-    def _check(self, marks: dict[str, Term], wishes: dict[str, Term]) -> tuple[Any, Any]:
-        """Whether the conditions can hold, and a model in which they do, with as many wishes as go with them."""
+    def _check(self, wishes: dict[str, Term]) -> tuple[Any, Any]:
+        """Whether there is a packet, and a model with as many wishes as can be fulfilled."""
         while True:
-            literals = *marks.values(), *wishes.values()
-            answer = self._solver.check(*literals)
+            answer = self._effort.check(self._solver, *wishes.values())
             if answer == z3.sat:
                 model = self._solver.model()
-                self._solver.add(*literals)
+                self._solver.add(*wishes.values())
                 return answer, model
-            core = self._core() if answer == z3.unsat else wishes
+            core = self._core() if answer == z3.unsat else set(wishes)
+            core = core - self._settled.keys() or core  # other wishes are given up first
             fulfilled = {name: wish for name, wish in wishes.items() if name not in core}
             if len(fulfilled) == len(wishes):
                 return answer, None
             wishes = fulfilled
 
-    def _test(self, model: Any, conditions: Conditions, expects: bool, tight: bool = False) -> Test:
-        """The test of the model that was found, once hashes have the values that they really have. They are computed
-        one after the other, as the input of one may be the result of another."""
-        for each in self._findings.hashes:
-            known = _known(each, model)
-            self._solver.add(*known)
-            if not all(z3.is_true(model.eval(term, model_completion=True)) for term in known):
-                if self._solver.check() != z3.sat:
-                    raise Undecided("a hash")
-                model = self._solver.model()
-        self._complete(model)
-        answer = Answer(self._execution, model, self._random if self._near_misses else None, tight)
-        answer.holds(conditions, "whether packets come there")
-        return answer.test(expects)
+    def _answer(self, model: Any, tight: bool = False) -> Answer:
+        """The answer that a model is, once hashes and products have the values that they really have. Raises Undecided:
+        no such model was found."""
+        for _ in range(_MOST_REFINED):
+            self._complete(model)
+            wrong = [each for each in self._findings.hashes if not _computed(each, model)]
+            if not wrong or all(map(z3.is_true, _evaluated(model, self._solver.assertions()))):
+                return Answer(self._execution, model, self._random if self._near_misses else None, tight)
+            model = self._refined(model, wrong)
+        raise Undecided("a hash")
+
+    def _refined(self, model: Any, wrong: list[Hash]) -> Any:
+        """A model for another one with hashes of which some were wrong: their inputs stay, where that is possible."""
+        for each in wrong:
+            inputs, value = _inputs(each, model)
+            self._solver.add(z3.Implies(z3.And(*inputs), each.result == value))
+        pins = self._marked("input", (z3.And(*_inputs(each, model)[0]) for each in self._findings.hashes))
+        by_name = dict(zip(pins, self._findings.hashes, strict=True))
+        while (answer := self._effort.check(self._solver, *pins.values())) == z3.unsat and (core := self._core()):
+            for name in core:
+                each = by_name[name]
+                del pins[name]
+                if each.algorithm == PRODUCT:
+                    (_, a), (_, b) = each.parts
+                    self._solver.add(each.result == term_of(a) * term_of(b))
+        if answer != z3.sat:
+            raise Undecided("a hash")
+        return self._solver.model()
 
     def _complete(self, model: Any) -> None:
         """Gives variables on which nothing depends some value: zeros would hide mistakes."""
@@ -213,8 +308,8 @@ class Question:
                 model.update_value(term, value)
 
 
-def _known(each: Hash, model: Any) -> list[Term]:
-    """That the input of a hash stays as it is, and its result is what follows."""
+def _inputs(each: Hash, model: Any) -> tuple[list[Term], int]:
+    """That the input of a hash is what it is in a model, and the hash of that."""
     known: list[Term] = []
     values: list[Value] = []
     for there, value in each.parts:
@@ -224,7 +319,16 @@ def _known(each: Hash, model: Any) -> list[Term]:
             part = model.eval(vector_of(value), model_completion=True)
             known.append(vector_of(value) == part)
             values.append(const(value.bits, part.as_long()))
-    return [*known, each.result == hash_of(each.algorithm, values)]
+    return known, hash_of(each.algorithm, values)
+
+
+def _computed(each: Hash, model: Any) -> bool:
+    """Whether a model has the right hash; it gets it."""
+    value = z3.BitVecVal(_inputs(each, model)[1], each.result.size())
+    if model.eval(each.result, model_completion=True).eq(value):
+        return True
+    model.update_value(each.result, value)
+    return False
 
 
 def replayed(switch: SymbolicSwitch, test: Test) -> Test:
@@ -232,6 +336,31 @@ def replayed(switch: SymbolicSwitch, test: Test) -> Test:
     depend on what nobody knows, or NotModelled: something in it is not followed."""
     packets = zip(test.packets, switch.replay(test), strict=True)
     return replace(test, packets=tuple(Answer(run, z3.Model(), None).outcome(packet) for packet, run in packets))
+
+
+def _all(conditions: Conditions) -> Term:
+    return conjunction((z3.BoolVal(True), *(c.term for c in conditions)))
+
+
+def _evaluated(model: Any, terms: Iterable[Term]) -> list[Term]:
+    """The values of terms, in one evaluation, as they have much in common."""
+    terms = list(terms)
+    together = z3.Function("together", *(z3.BoolSort() for _ in terms), z3.BoolSort())
+    return model.eval(together(*terms)).children() if terms else []
+
+
+def _hold(model: Any, goals: dict[int, Conditions]) -> dict[int, bool]:
+    """Whether each goal is known to hold in a model."""
+    conditions = list({c: None for conditions in goals.values() for c in conditions})
+    values = _evaluated(model, (c.term for c in conditions))
+    hold = {condition for condition, value in zip(conditions, values, strict=True) if z3.is_true(value)}
+    return {number: hold.issuperset(each) for number, each in goals.items()}
+
+
+def _halves(some: list[int]) -> list[list[int]]:
+    """What to look for if that was too much at once."""
+    half = len(some) // 2
+    return [some[half:], some[:half]] if half else []
 
 
 def _bytes(parts: Iterable[tuple[int, int, int]]) -> tuple[bytes, bytes]:
@@ -250,33 +379,33 @@ class Answer:
         """`choose`: for what entries may match beside the packet; None: there are no others, and they match no more.
         `tight`: see `chosen_entries`."""
         self._choose, self._tight = choose, tight
-        self._execution, self._findings, self._model = execution, execution.findings, model
-        self._known = self._known_part()
+        self._execution, self._findings = execution, execution.findings
+        self.model = model
+        self.known = self._known_part()
 
     def _known_part(self) -> Any:
         """The model without the variables whose value nobody knows. Hashes have been computed."""
-        free = self._findings.free - {str(h.result) for h in self._findings.hashes}
         known = z3.Model()
         for name, term in self._findings.variables.items():
-            if name not in free:
-                known.update_value(term, self._model.eval(term, model_completion=True))
-        for setting in self._findings.settings:
-            if setting.of == "register":
-                array = register_contents(setting.name, setting.value.bits)
-                known.update_value(array, self._model.eval(array, model_completion=True))
+            if name not in self._findings.free:
+                known.update_value(term, self.model.eval(term, model_completion=True))
+        for each in self._findings.hashes:
+            parts = [(known.eval(term_of(there)), known.eval(vector_of(value))) for there, value in each.parts]
+            if all(z3.is_false(there) or (z3.is_true(there) and z3.is_bv_value(v)) for there, v in parts):
+                known.update_value(each.result, self.model.eval(each.result, model_completion=True))
         return known
 
     def number(self, value: Value) -> int:
         """The value, whatever it depends on."""
         if value.const is not None:
             return value.const
-        return self._model.eval(vector_of(value), model_completion=True).as_long()
+        return self.model.eval(vector_of(value), model_completion=True).as_long()
 
     def decided(self, value: Value, what: str) -> int:
         """The value. Raises Undecided if it depends on what nobody knows."""
         number, mask = self.bits(value)
         if mask != (1 << value.bits) - 1:
-            raise Undecided(what)
+            raise Undecided(what, vector_of(value))
         return number
 
     def bits(self, value: Value) -> tuple[int, int]:
@@ -284,7 +413,7 @@ class Answer:
         full = (1 << value.bits) - 1
         if value.const is not None:
             return value.const, full
-        rest = self._known.eval(vector_of(value))
+        rest = self.known.eval(vector_of(value))
         if z3.is_bv_value(rest):
             return rest.as_long(), full
         number = mask = 0
@@ -298,6 +427,10 @@ class Answer:
     def holds(self, conditions: Conditions, what: str) -> bool:
         """Whether all conditions hold. Raises Undecided if that depends on what nobody knows."""
         return all(self.is_true(condition.term, what) for condition in conditions)
+
+    def _may_hold(self, conditions: Conditions) -> bool:
+        """Whether conditions do not fail, whatever is not known."""
+        return not any(map(z3.is_false, _evaluated(self.known, (c.term for c in conditions))))
 
     def is_true(self, term: Term, what: str) -> bool:
         return bool(self.decided(Value(1, term), what))
@@ -337,7 +470,7 @@ class Answer:
     def _settings(self, entries: list[Entry]) -> list[Setting]:
         settings: list[Setting] = []
         for each in self._findings.settings:
-            if self.holds(each.conditions, f"whether a {each.of} counts"):
+            if self._may_hold(each.conditions):
                 at, value = self.decided(each.at, f"the number of a {each.of}"), self.number(each.value)
                 if value or each.of in ("group", "session"):
                     places = [at] if each.at.bits > 1 else range(self._entries_with(each.name, entries))
@@ -354,9 +487,9 @@ class Answer:
         others: list[Entry] = []
         defaults: list[Default] = []
         for lookup in self._findings.lookups:
-            number = self._model.eval(lookup.action, model_completion=True).as_long()
-            hit = z3.is_true(self._model.eval(lookup.hit, model_completion=True))
-            if not self.holds(lookup.conditions, f"whether {lookup.table.name} is searched"):
+            number = self.model.eval(lookup.action, model_completion=True).as_long()
+            hit = z3.is_true(self.model.eval(lookup.hit, model_completion=True))
+            if not _hold(self.model, {0: lookup.conditions})[0]:
                 with suppress(Undecided):
                     others += [self._entry(lookup, number)] if hit else []
                 continue
@@ -383,7 +516,7 @@ class Answer:
         key = tuple(
             exact_match(table, at, self.decided(value, f"a key of {table.name}")) for at, value in enumerate(lookup.key)
         )
-        wide = [z3.is_true(self._model.eval(each, model_completion=True)) for each in lookup.wide]
+        wide = [z3.is_true(self.model.eval(each, model_completion=True)) for each in lookup.wide]
         if any(wide):
             key = tuple(anything_of(m) if w else m for m, w in zip(key, wide, strict=True))
         action, arguments = self._call(lookup, True, number)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import z3 as untyped_z3
 
@@ -31,31 +31,42 @@ Select = Callable[[Any, Value, Value], Value]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Condition:
-    """A boolean term that holds here, in words. `fork`: the number of the fork that it comes from, of `of` branches."""
+    """A boolean term that holds here, in words. `fork`: the number of the fork that it comes from, of `of` branches;
+    `is_false`: this one is never taken."""
 
     term: Any
     text: str
     fork: int
     of: int
+    is_false: bool = False
 
-    @property
-    def is_false(self) -> bool:
-        return z3.is_false(self.term)
+
+class Write(NamedTuple):
+    """A write to a register, if `when` holds."""
+
+    when: Value
+    index: Value
+    value: Value
+
+    def only(self, when: Any) -> Write:
+        """The write, if another condition holds as well."""
+        return self._replace(when=Value(1, when if self.when.const else z3.And(when, self.when.ref)))
 
 
 @dataclass(slots=True)
 class State:
-    """`dead`: no packet comes here, which a condition that is constant says; only what could be reached is noted.
-    `paths`: how many paths of the program come here, possible or not; 0: they are those of a clone."""
+    """`writes`: to each register, one after the other. `dead`: no packet comes here, which a condition that is constant
+    says; only what could be reached is noted. `paths`: how many paths of the program come here, possible or not; 0:
+    they are those of a clone."""
 
     conditions: tuple[Condition, ...] = ()
     memory: dict[str, Value] = field(default_factory=dict)
-    arrays: dict[str, Any] = field(default_factory=dict)
+    writes: dict[str, tuple[Write, ...]] = field(default_factory=dict)
     dead: bool = False
     paths: int = 1
 
     def copy(self) -> State:
-        return State(self.conditions, dict(self.memory), dict(self.arrays), self.dead, self.paths)
+        return State(self.conditions, dict(self.memory), dict(self.writes), self.dead, self.paths)
 
     def fork(self, *branches: Any) -> list[State]:
         """A state for each branch; see `branches`."""
@@ -70,12 +81,12 @@ class State:
     def branches(self, *branches: Any) -> list[tuple[Condition, ...]]:
         """The conditions of each branch, given its own, and at last the list of their texts. The conditions exclude
         each other, and one of them holds. A condition is a term, or True or False."""
-        *terms, texts = branches
-        number, of = next(_FORKS), sum(term is not False for term in terms)
+        *terms, texts = (z3.BoolVal(False) if each is False else each for each in branches)
+        number, of = next(_FORKS), sum(term is not False for term in branches[:-1])
         return [
             self.conditions
             if term is True
-            else (*self.conditions, Condition(z3.BoolVal(False) if term is False else term, text, number, of))
+            else (*self.conditions, Condition(term, text, number, of, z3.is_false(term)))
             for term, text in zip(terms, texts, strict=True)
         ]
 
@@ -130,17 +141,18 @@ def _joined(states: list[State]) -> State:
 
 def _combined(states: list[State], terms: list[Any], conditions: tuple[Condition, ...]) -> State:
     result = State(
-        conditions, dict(states[-1].memory), dict(states[-1].arrays), paths=sum(each.paths for each in states)
+        conditions, dict(states[-1].memory), dict(states[-1].writes), paths=sum(each.paths for each in states)
     )
     for state, term in zip(reversed(states[:-1]), reversed(terms[:-1]), strict=True):
         for name in [*state.memory, *(each for each in result.memory if each not in state.memory)]:
             one, other = state.memory.get(name), result.memory.get(name)
             if one is not other:
                 result.memory[name] = _chosen(term, one, other)
-        for name, one in state.arrays.items():
-            other = result.arrays[name]
-            if one is not other:
-                result.arrays[name] = z3.If(term, one, other)
+        for name in {**state.writes, **result.writes}:
+            one, other = state.writes.get(name, ()), result.writes.get(name, ())
+            same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] is pair[1], zip(one, other, strict=False)))
+            branches = (term, one[same:]), (z3.Not(term), other[same:])
+            result.writes[name] = *one[:same], *(w.only(when) for when, writes in branches for w in writes)
     return result
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from detour.engine import phv
 from detour.engine.compiler.calculations import update_checksums, verify_checksums
@@ -20,24 +19,30 @@ from detour.engine.compiler.slots import assign_slots
 from detour.testgen.anything import anything, operations
 from detour.testgen.calls import run_calls
 from detour.testgen.context import Conditions, Findings, SymbolicContext, either
-from detour.testgen.hashing import hashed
+from detour.testgen.effort import Effort
+from detour.testgen.hashing import hashed, product
 from detour.testgen.parsing import Parser, Way
 from detour.testgen.passes import Packet, keep, replicated
 from detour.testgen.pipeline import Pipeline
 from detour.testgen.rules import EntryRules
-from detour.testgen.state import State
-from detour.testgen.terms import NotModelled, concatenated
+from detour.testgen.state import State, Write
+from detour.testgen.terms import NotModelled, concatenated, term_of
 from detour.testgen.testcase import Test
 
 MOST_WAYS = 400
 MOST_PASSES = 3
 """how often a packet may be copied or start over"""
-_LESS_EFFORT = 20
-"""for whether packets are copied or start over, which is followed if z3 does not know"""
+_FEW_UNITS = 1_000_000
+"""of z3 for whether packets are copied or start over, which is followed if z3 does not know"""
 _MOST_REPLAYED = 16
 """the same, where all values are known"""
 _MOST_SHAPES = 16
 """of packets that start over: headers that are valid, and ways through the parser"""
+
+
+WAITS = "what a queue does"
+"""names variables that are zero for a packet that does not wait"""
+_TIMES = (phv.EGRESS_GLOBAL_TIMESTAMP, "time", 64), (phv.ENQ_TIMESTAMP, "time", 32), (phv.DEQ_TIMEDELTA, WAITS, 32)
 
 
 @dataclass
@@ -72,26 +77,35 @@ class Execution:
         """Packets end in a state, if they come to it."""
         self.ends += [] if state.dead else [state]
 
-    def registers(self) -> dict[str, Any]:
-        """The contents of registers behind the packet. Raises NotModelled: they depend on what nobody knows."""
-        first, *others = (state.arrays for state in self.ends)
-        if any(not value.eq(each[name]) for each in others for name, value in first.items()):
+    def registers(self) -> dict[str, tuple[Write, ...]]:
+        """What was written to registers. Raises NotModelled: it depends on what nobody knows."""
+        written = [
+            [(name, *map(term_of, write)) for name, writes in state.writes.items() for write in writes]
+            for state in self.ends
+        ]
+        if any(str(each) != str(written[0]) for each in written):
             raise NotModelled("registers that copies of a packet write")
-        return first
+        return self.ends[0].writes
 
 
 class SymbolicSwitch:
     """Executes a program for v1model. `proves`: see `SymbolicContext`."""
 
     def __init__(
-        self, model: Model, fixed: Mapping[str, int], effort: int, proves: bool = False, rules: EntryRules | None = None
+        self,
+        model: Model,
+        fixed: Mapping[str, int],
+        effort: Effort,
+        proves: bool = False,
+        rules: EntryRules | None = None,
     ) -> None:
         self.model = model
         self.ctx = SymbolicContext(model, Layout(model), assign_slots(model), fixed, proves)
         self.ctx.rules = rules
         self.ctx.hashes = partial(hashed, self.ctx)
         self.f = self.ctx.f
-        self.parser = Parser(self.ctx, effort)
+        self.f.product = partial(product, self.ctx)
+        self.parser, self._effort = Parser(self.ctx, effort), effort
         self.goes_round = not operations(model).isdisjoint(("resubmit", "recirculate"))
         self._ingress, self._egress = (Pipeline(self.ctx, model.pipelines[name]) for name in ("ingress", "egress"))
         self._most_passes = 0
@@ -147,14 +161,14 @@ class SymbolicSwitch:
         """All that can become of packets, whatever the parser makes of them: what this does not reach no packet does.
         `not_followed` of what is found says what may have been left out."""
         ctx = self.ctx
-        ctx.findings, self.f.state = Findings(), ctx.start()
+        ctx.findings, self.f.state = Findings(), State()
         anything(ctx, self.goes_round)
         result = Execution(ctx.findings, Packet(), (), 0, ctx.fixed(phv.PACKET_LENGTH), ctx.fixed(phv.INGRESS_PORT))
         way = Way(State(), ctx.findings, result.packet)
         self._run_ingress()
         self._after_ingress(result, way)
         if any(name.startswith("clone_") for name in operations(self.model)):
-            self.f.state = ctx.start()
+            self.f.state = State()
             anything(ctx, True, all_headers=True)
             self._run_egress(result, way, self.f.resize(ctx.variable("clone port", 9), 32))
         return result
@@ -162,13 +176,13 @@ class SymbolicSwitch:
     def replay(self, test: Test) -> list[Execution]:
         """What becomes of each packet of a test. Raises NotModelled: something in it is not followed."""
         ctx, runs = self.ctx, list[Execution]()
-        ctx.given, ctx.notes = test, False
+        ctx.given, ctx.notes, ctx.f.product = test, False, None
         for packet in test.packets:
             ctx.sent = packet.frame
             bits = const(8 * len(packet.frame), int.from_bytes(packet.frame, "big"))
-            state, size = ctx.start(), len(packet.frame)
+            state, size = State(), len(packet.frame)
             if runs:
-                state.arrays = runs[-1].registers()
+                state.writes = runs[-1].registers()
             way = Way(state, runs[-1].findings if runs else Findings(), Packet([bits]), least=size, most=size)
             self.parser.enter(way)
             ctx.set_fixed(phv.INGRESS_PORT, const(32, packet.port))
@@ -225,7 +239,7 @@ class SymbolicSwitch:
         before, _ = on.fork(*either(self._is_set(phv.CLONE_SESSION)), ["clone", "no clone"])
         if not ctx.proves and self._may_go_on(way, before, "clones of clones"):
             session, fields = ctx.fixed(phv.CLONE_SESSION), ctx.fixed(phv.CLONE_FIELDS)
-            self.f.state = State(before.conditions, dict((parsed or before).memory), dict(before.arrays), paths=0)
+            self.f.state = State(before.conditions, dict((parsed or before).memory), dict(before.writes), paths=0)
             with ctx.giving_up():
                 keep(ctx, before, fields)
             ctx.set_fixed(phv.INSTANCE_TYPE, const(32, kind))
@@ -237,9 +251,9 @@ class SymbolicSwitch:
 
     def _may_go_on(self, way: Way, state: State, what: str, most: int = MOST_PASSES) -> bool:
         """Whether packets come to a state in which they are copied or start over, and not too often."""
-        if state.dead or not self.parser.possible(state, way.findings, _LESS_EFFORT):
+        if state.dead or not self.parser.possible(state, way.findings, units=_FEW_UNITS):
             return False
-        if way.passes < most:
+        if way.passes < most and not self._effort.is_over():
             return True
         on, self.f.state = self.f.state, state
         self.ctx.give_up(f"{what} are not followed" + (f" more than {most} times" if most else ""))
@@ -262,7 +276,7 @@ class SymbolicSwitch:
             chosen = [values for at, (_, values) in enumerate(headers) if number >> (len(headers) - at) & 1]
             packet = Packet([value for values in chosen for value in values], way.packet, 8 * gone)
             size = packet.bits // 8
-            fresh = State(one.state.conditions, {}, dict(before.arrays), paths=before.paths)
+            fresh = State(one.state.conditions, {}, dict(before.writes), paths=before.paths)
             start = Way(fresh, way.findings, packet, way.names,
                         least=size + max(way.least - gone, 0), most=size + way.most - gone,
                         passes=way.passes + 1)  # fmt: skip
@@ -276,14 +290,17 @@ class SymbolicSwitch:
             ctx.set_fixed(phv.INSTANCE_TYPE, const(32, kind))
             ctx.set_fixed(phv.PACKET_LENGTH, length)
             for each in list(self.parser.ways(start, _MOST_SHAPES)):
+                if self._effort.is_over():
+                    way.findings.not_followed.add("the time is over")
+                    return
                 self._run(result, each)
 
     def _run_egress(self, result: Execution, way: Way, port: Value) -> None:
         ctx, f = self.ctx, self.f
-        for place, bits in ((phv.EGRESS_GLOBAL_TIMESTAMP, 64), (phv.ENQ_TIMESTAMP, 32), (phv.DEQ_TIMEDELTA, 32)):
-            ctx.set_fixed(place, ctx.variable("time", bits, free=True))
+        for place, name, bits in _TIMES:
+            ctx.set_fixed(place, ctx.variable(name, bits, free=True))
         for place in (phv.ENQ_QDEPTH, phv.DEQ_QDEPTH):  # 0 for a packet that comes alone
-            ctx.set_fixed(place, ctx.variable("depth", 32) if ctx.proves else const(32, 0))
+            ctx.set_fixed(place, ctx.variable(WAITS, 32) if ctx.proves else const(32, 0))
         if self.reads_depth and not ctx.proves:
             ctx.findings.not_followed.add("packets that wait in queues")
         ctx.set_fixed(phv.EGRESS_PORT, port)

@@ -89,6 +89,8 @@ class SymbolicFunction(Function):
     def __init__(self) -> None:
         super().__init__("symbolic")
         self.state = State()
+        self.product: Callable[[Value, Value], Value] | None = None
+        """makes a product of what nobody knows yet; None: its term, which is hard to solve"""
 
     def op(self, name: str, a: Value, b: Value) -> Value:
         known = self.folded(name, a, b)
@@ -104,6 +106,8 @@ class SymbolicFunction(Function):
             if name == "xor" and 1 in (a.const, b.const):
                 return value_of(1, z3.Not(term_of(b if a.const else a)))
             return value_of(1, _BOOLEAN[name](term_of(a), term_of(b)))
+        if name == "mul" and self.product is not None and a.const is None and b.const is None:
+            return self.product(a, b)
         return value_of(a.bits, FOLD[name](term_of(a), term_of(b)))
 
     def raw(self, name: str, a: Value, b: Value) -> Value:

@@ -9,19 +9,19 @@ from typing import Any
 
 from detour.engine.compiler.ir import Value
 from detour.engine.compiler.program import Program
-from detour.testgen.context import Conditions, Lookup
+from detour.testgen.context import Conditions, Hash, Lookup
+from detour.testgen.effort import Effort
 from detour.testgen.state import z3
 from detour.testgen.switching import Execution, Output, SymbolicSwitch
 from detour.testgen.terms import vector_of
 
-EFFORT = 20_000_000
 _ALONE = {"packets that wait in queues"}
 
 
 def equivalent(one: Path, other: Path) -> bool:
     """Whether that is proven of two programs (BMv2 JSON). It is not where something is not followed, nor of programs
     that write registers, as these change what becomes of later packets."""
-    switches = [SymbolicSwitch(Program.from_json(file).model, {}, EFFORT) for file in (one, other)]
+    switches = [SymbolicSwitch(Program.from_json(file).model, {}, Effort()) for file in (one, other)]
     if any("register_write" in file.read_text() for file in (one, other)):
         return False
     ways = [list(switch.ways()) for switch in switches]
@@ -42,12 +42,22 @@ def _same(one: Execution, other: Execution) -> bool:
     pairs = list(zip(one.outputs, other.outputs, strict=True))
     if not all(_same_shape(a, b) for a, b in pairs):
         return False
+    hashes = list(zip(one.findings.hashes, other.findings.hashes, strict=False))
+    if len(one.findings.hashes) != len(other.findings.hashes) or not all(_same_input(a, b) for a, b in hashes):
+        return False
     solver = z3.Solver()
-    solver.set("rlimit", EFFORT)
     searched = list(zip(one.findings.lookups, other.findings.lookups, strict=True))
     differences = [_differ(a, b) for a, b in pairs] + [_search_differs(a, b) for a, b in searched]
+    differences += [_unequal(x, y) for a, b in hashes for xs, ys in zip(a.parts, b.parts, strict=True)
+                    for x, y in zip(xs, ys, strict=True)]  # fmt: skip
     solver.add(z3.Or(first != second, z3.And(first, z3.Or(*differences))))
-    return solver.check() == z3.unsat
+    return Effort().check(solver) == z3.unsat
+
+
+def _same_input(a: Hash, b: Hash) -> bool:
+    """Whether the two hashes, whose results have the same name in both programs, are of values of the same widths."""
+    widths = ([value.bits for _, value in each.parts] for each in (a, b))
+    return a.algorithm == b.algorithm and next(widths) == next(widths)
 
 
 def _same_shape(a: Output, b: Output) -> bool:

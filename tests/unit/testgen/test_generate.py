@@ -17,7 +17,8 @@ from detour.engine.compiler.covering import BRANCH
 from detour.engine.compiler.program import Program
 from detour.fabric.tracing.stf import StfAdd, StfCommand, StfExpect, StfPacket, parse_stf
 from detour.p4.build import build
-from detour.testgen.generate import EFFORT, Generated, Plan, generate, load
+from detour.testgen.effort import Effort
+from detour.testgen.generate import Generated, Plan, generate, load
 from detour.testgen.mutation import Mutator
 from detour.testgen.solving import replayed
 from detour.testgen.switch import TestSwitch, differences
@@ -155,7 +156,7 @@ REPLAYED = [
 @pytest.mark.parametrize("name", REPLAYED)
 def test_a_replay_with_known_values_expects_what_the_solver_does(name: str) -> None:
     generated = generate(CORPUS / f"{name}.json", Plan(seconds=30))
-    switch = SymbolicSwitch(load(CORPUS / f"{name}.json", Plan()).model, {}, EFFORT)
+    switch = SymbolicSwitch(load(CORPUS / f"{name}.json", Plan()).model, {}, Effort())
     assert generated.tests
     for test in generated.tests:
         bare = tuple(Packet(each.port, each.frame) for each in test.packets)

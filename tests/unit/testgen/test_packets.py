@@ -12,7 +12,8 @@ import pytest
 
 from detour import cli
 from detour.p4.build import build
-from detour.testgen.generate import EFFORT, Paths, Plan, generate, load
+from detour.testgen.effort import Effort
+from detour.testgen.generate import Paths, Plan, generate, load
 from detour.testgen.switching import SymbolicSwitch
 from tests.unit.testgen.stored import FABRIC
 from tests.unit.testgen.test_command import KINDS
@@ -128,7 +129,7 @@ def test_places_that_only_packets_in_queues_reach_say_so(tmp_path: Path) -> None
 
 
 def test_proofs_are_about_all_that_fabric_does() -> None:
-    switch = SymbolicSwitch(load(FABRIC, Plan()).model, {}, EFFORT, proves=True)
+    switch = SymbolicSwitch(load(FABRIC, Plan()).model, {}, Effort(), proves=True)
     assert not switch.any_packet().findings.not_followed  # it has headers of variable length
 
 

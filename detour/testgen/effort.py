@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What generating may take: seconds by the clock, and for each query to z3 a number of z3's own units, which are the
+same on every machine."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+from detour.testgen.state import z3
+
+_UNITS = 20_000_000
+"""some seconds"""
+
+
+class Effort:
+    """The time that is left of some seconds, which begin now."""
+
+    def __init__(self, seconds: float = math.inf) -> None:
+        self._seconds, self._start = seconds, time.monotonic()
+        self._end = self._start + seconds
+
+    @property
+    def taken(self) -> float:
+        """The seconds that have passed."""
+        return time.monotonic() - self._start
+
+    def is_over(self, share: float = 1.0) -> bool:
+        """Whether so much of the time has passed."""
+        return self.taken >= share * self._seconds
+
+    def until(self, share: float) -> float:
+        """The share of the time that will have passed after another such share of it."""
+        return self.taken / self._seconds + share
+
+    def check(self, solver: Any, *literals: Any, share: float = 1.0, units: int = _UNITS) -> Any:
+        """What z3 says of a solver's terms before so much of the time has passed."""
+        left = share * self._seconds - self.taken
+        if left <= 0:
+            return z3.unknown
+        solver.set("rlimit", units)
+        if left < math.inf:
+            solver.set("timeout", math.ceil(1000 * left))
+        return solver.check(*literals)
