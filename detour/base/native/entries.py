@@ -38,8 +38,14 @@ def _kind(annotation: Any) -> ArgumentKind:
     if hasattr(annotation, "_fields"):
         return TupleKind(annotation, tuple(map(_kind, get_type_hints(annotation, include_extras=True).values())))
     array, dimensions = get_args(annotation)
-    number: type[np.generic] = get_args(get_args(array)[1])[0]
-    return np.empty((0,) * int(dimensions), number)
+    return np.empty((0,) * int(dimensions), _number(array))
+
+
+def _number(array: Any) -> type[np.generic]:
+    """The type of the elements of an `NDArray`: an alias with that as its argument from NumPy 2.5 on, before that
+    `ndarray[shape, dtype[element]]`."""
+    last = get_args(array)[-1]
+    return next(iter(get_args(last)), last)
 
 
 def _flat(kind: ArgumentKind) -> Iterator[ArgumentKind]:
