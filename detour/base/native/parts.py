@@ -19,6 +19,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -117,6 +118,8 @@ class Part:
         self.was_built = False
         self.companions: tuple[Part, ...] = ()  # what it calls by address in most runs
         self.made_of = ""
+        self._code: NativeCode | None = None
+        self._loading = threading.Lock()
         PARTS[name] = self
 
     def entry(self, function: Callable[..., Any]) -> Any:
@@ -136,9 +139,16 @@ class Part:
         keys = [repr((*made, cpu)) for cpu in objects.processors()]
         return [f"{self.name}-{hashlib.sha256(key.encode()).hexdigest()[:40]}.o" for key in keys]
 
-    @cached_property
+    @property
     def code(self) -> NativeCode:
         """The object, loaded; built before if it is not in the cache. Raises `DetourError`: it cannot be built."""
+        # Two threads must not load one each: the first one's functions would be gone while it executes them.
+        with self._loading:
+            if self._code is None:
+                self._code = self._loaded()
+        return self._code
+
+    def _loaded(self) -> NativeCode:
         data = stored(self.files)
         if data is None:
             require_numba(f"native code ({self.name})")
@@ -167,7 +177,7 @@ class Part:
         build before what is not in the cache."""
         if not COMPILED:
             return
-        parts = [one for one in (self, *self.companions) if "code" not in vars(one)]
+        parts = [one for one in (self, *self.companions) if one._code is None]
         ensure(parts, COMPILING.say)
         for entry in (entry for one in parts if one.code for entry in one.entries.values()):
             _ = entry.function

@@ -8,13 +8,16 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from detour.base import sources
 from detour.base.jit import COMPILED
-from detour.base.native import BUILD_COMMAND
+from detour.base.native import BUILD_COMMAND, Part, objects, parts
 from detour.control.native import COLOURING, EXPANDER, FORS_PART, PLACEMENT, VERIFIER
 from detour.engine.loop.entry import LOOP
 from detour.fabric import warm
@@ -238,3 +241,21 @@ def test_a_part_names_the_modules_of_its_entries() -> None:
         importlib.import_module(".".join(("detour", *path.relative_to(sources.PACKAGE).with_suffix("").parts)))
     for part in (EXPANDER, FORS_PART, PLACEMENT, COLOURING, VERIFIER):
         assert {entry.py_func.__module__ for entry in part.entries.values()} == set(part.modules)
+
+
+def test_threads_get_the_same_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to Python 3.11 `cached_property` has a lock. Without one the object is freed that another thread executes."""
+    monkeypatch.setitem(parts.PARTS, "twice", LOOP)  # which is none of them afterwards
+    part, together = Part("twice", "detour.base.native"), threading.Barrier(2)
+    monkeypatch.setattr(parts, "stored", lambda names: b"object")
+
+    def load(data: bytes) -> object:
+        with suppress(threading.BrokenBarrierError):
+            together.wait(timeout=0.2)  # until another thread loads it as well, if it may
+        return object()
+
+    monkeypatch.setattr(objects, "NativeCode", load)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: part.code, range(2))
+    assert first is second
+    assert together.broken
