@@ -93,7 +93,17 @@ def enqueue(g: LoopGlobals, port_index: int, priority: int, slot_index: int) -> 
         if priority < 0:
             _drop(g, switch, queue, slot_index)
             return False
-        queue = queue_at(g.queues, port.queues + priority)
+    append(g, port_index, priority, slot_index)
+    return True
+
+
+@inner(forceinline=True)
+def append(g: LoopGlobals, port_index: int, priority: int, slot_index: int) -> None:
+    """Put a packet that has its part of the switch's memory into a queue."""
+    port = port_at(g.ports, port_index)
+    queue = queue_at(g.queues, port.queues + priority)
+    slot = slot_at(g.slots, slot_index)
+    switch = switch_at(g.switches, port.switch)
     slot.next = -1
     slot.time = g.now if port.managed == 0 else _departure(g, queue, slot.wire)
     if queue.packets == 0:
@@ -112,7 +122,6 @@ def enqueue(g: LoopGlobals, port_index: int, priority: int, slot_index: int) -> 
     port.waiting += 1
     if port.mirror != 0:
         store32(port.mirror, port.waiting)
-    return True
 
 
 @inner(forceinline=True)
@@ -234,6 +243,16 @@ def next_ready(g: LoopGlobals, port_index: int) -> int:
 
 @inner(forceinline=True)
 def dequeue(g: LoopGlobals, port_index: int, priority: int) -> int:
+    """Take the first packet out of a queue that has one, and out of the switch's memory."""
+    slot_index = take_first(g, port_index, priority)
+    switch = switch_at(g.switches, port_at(g.ports, port_index).switch)
+    if switch.buffer_bytes != 0:
+        buffers.release(g, switch, slot_at(g.slots, slot_index))
+    return slot_index
+
+
+@inner(forceinline=True)
+def take_first(g: LoopGlobals, port_index: int, priority: int) -> int:
     """Take the first packet out of a queue that has one."""
     port = port_at(g.ports, port_index)
     queue = queue_at(g.queues, port.queues + priority)
@@ -249,9 +268,6 @@ def dequeue(g: LoopGlobals, port_index: int, priority: int) -> int:
     port.waiting -= 1
     if port.mirror != 0:
         store32(port.mirror, port.waiting)
-    switch = switch_at(g.switches, port.switch)
-    if switch.buffer_bytes != 0:
-        buffers.release(g, switch, slot)
     return slot_index
 
 

@@ -13,7 +13,7 @@ from detour.base.jit import inner, int64
 from detour.base.memory import load16be, load32be
 from detour.base.pointers import record_by_address
 from detour.base.structs import Int64, NativeRecord
-from detour.engine.loop import buffers, channels, heap, pool, queues, switch
+from detour.engine.loop import channels, heap, pool, queues, switch
 from detour.engine.loop.layout import TO_HOST, TO_PORT, LoopGlobals
 from detour.engine.loop.native import (
     channel_at,
@@ -24,7 +24,6 @@ from detour.engine.loop.native import (
     port_at,
     queue_at,
     slot_at,
-    switch_at,
 )
 from detour.hosts.frames.sizes import ETHERNET, IPV6, UDP
 
@@ -171,29 +170,11 @@ def take_out_of_port(g: LoopGlobals, index: int, frames: FrameTable, chain: Chai
     port = port_at(g.ports, index)
     for priority in range(port.priorities):
         for _ in range(queue_at(g.queues, port.queues + priority).packets):
-            slot = queues.dequeue(g, index, priority)
+            slot = queues.take_first(g, index, priority)
             if _is_taken(g, frames, slot):
                 _note(frames, chain, slot, index, int64(priority), int64(0))
-                _keep_memory(g, index, priority, slot)
             else:
-                queues.enqueue(g, index, priority, slot)
-
-
-@inner()
-def _keep_memory(g: LoopGlobals, index: int, priority: int, slot: int) -> None:
-    """A frame that was taken out of a queue has its part of the switch's memory all the same: others have no more."""
-    port = port_at(g.ports, index)
-    row = switch_at(g.switches, port.switch)
-    if row.buffer_bytes != 0:
-        buffers.admit(g, row, queue_at(g.queues, port.queues + priority), slot_at(g.slots, slot))
-
-
-@inner()
-def _release_memory(g: LoopGlobals, index: int, slot: int) -> None:
-    """The frame is about to be in the queue again."""
-    row = switch_at(g.switches, port_at(g.ports, index).switch)
-    if row.buffer_bytes != 0:
-        buffers.release(g, row, slot_at(g.slots, slot))
+                queues.append(g, index, priority, slot)
 
 
 @inner()
@@ -207,9 +188,8 @@ def put_back(g: LoopGlobals, frames: FrameTable, chain: Chain, elapsed: int) -> 
             continue
         std = phv_at(pool.phv_address(g, slot), 0)
         std.enq_timestamp = (std.enq_timestamp + elapsed // g.tick_ps) & _U32
-        _release_memory(g, place, slot)
-        if queues.enqueue(g, place, priority, slot):
-            switch.wake_later(g, place)
+        queues.append(g, place, priority, slot)
+        switch.wake_later(g, place)
 
 
 @inner()

@@ -6,7 +6,8 @@ keep the connections of their two hosts. The same topology, workload, settings a
 picosecond.
 
 Links and queues are sampled a microsecond apart at first. Whenever there are 512 samples every second one is dropped
-and the distance is doubled, so a run of any length has 256 to 512; counters are cumulative.
+and the distance is doubled, so a run of any length has 256 to 512; counters are cumulative. Where steady phases are
+skipped, samples are as far apart from the beginning as they will be at least in the end.
 """
 
 from __future__ import annotations
@@ -70,9 +71,10 @@ class LinkSeries:
 class Sampler:
     """Looks at a fabric whenever its time has come."""
 
-    def __init__(self, fabric: VirtualFabric) -> None:
+    def __init__(self, fabric: VirtualFabric, least_ps: int = 0) -> None:
+        """`least_ps`: the run takes longer."""
         self._fabric = fabric
-        self._every = FIRST_PS
+        self._every = FIRST_PS << max(least_ps // (FIRST_PS * _MOST), 1).bit_length() - 1
         self._times: list[int] = []
         self._sent: list[Int64Array] = []
         self._longest: list[int] = []
@@ -259,13 +261,14 @@ def run_workload(
             fabric.replan(settings.down)
         tasks = TaskRun(fabric, workload.graph, lanes=lanes, keep=placed)
         placement = PlacedTasks(tasks, workload.pinned) if placed else None
-        sampler = Sampler(fabric)
+        ideal = ideal_ps(workload.graph, wire_terms(topology, settings.links, settings.scheme.mtu))
+        sampler = Sampler(fabric, min(ideal.total_ps, settings.until_ps) if settings.fast else 0)
         watcher = watcher or Watcher()
         watcher.begin(fabric)
         faults = TimedFaults(fabric, settings, watcher, placement)
         execution = _execution(fabric, tasks, settings, placement)
         _go(fabric, tasks, sampler, faults, settings.until_ps, progress, watcher, stop, execution)
-        run = _found(fabric, workload, tasks.result(), sampler, settings, execution.skipped)
+        run = _found(fabric, workload, tasks.result(), sampler, settings, execution.skipped, ideal)
         return replace(run, stopped=stop(), placement=None if placement is None else placement.placement)
 
 
@@ -313,7 +316,7 @@ def _go(
 
 def _found(
     fabric: VirtualFabric, workload: SimWorkload, tasks: TaskResult, sampler: Sampler, settings: SimSettings,
-    skipped: int,
+    skipped: int, ideal: IdealTimes,
 ) -> SimRun:  # fmt: skip
     counts = _counts(fabric)
     finish = tasks.finish_ps
@@ -331,7 +334,7 @@ def _found(
         settings=settings,
         workload=workload,
         tasks=tasks,
-        ideal=ideal_ps(tasks.graph, wire_terms(fabric.topology, settings.links, settings.scheme.mtu)),
+        ideal=ideal,
         counts=counts,
         end_ps=int(finish.max()) if tasks.completed else fabric.now_ps,
         wire_bytes=int(arrived + padding + counts.duplicates.sum() * again),
