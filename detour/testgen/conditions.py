@@ -13,7 +13,7 @@ from detour.engine.compiler.ir import TRUE, Value
 from detour.engine.compiler.model import Json, TableIr
 from detour.testgen.context import Conditions, Goal, Replaced, SymbolicContext
 from detour.testgen.state import z3
-from detour.testgen.terms import Term, term_of
+from detour.testgen.terms import Term, term_of, vector_of
 
 INVALID_READ = "read of an invalid header"
 _ORDER = ("<", "<=", ">", ">=")
@@ -47,13 +47,26 @@ def note_goals(ctx: SymbolicContext, name: str, expression: Json) -> None:
 
 
 def note_hit(
-    ctx: SymbolicContext, table: TableIr, text: str, conditions: Conditions, term: Term | bool, missed: Replaced
+    ctx: SymbolicContext,
+    table: TableIr,
+    text: str,
+    conditions: Conditions,
+    term: Term | bool,
+    key: list[Value],
+    missed: Replaced,
 ) -> None:
-    """Notes that an entry of a table is hit: coverage may have seen that of packets with which it makes no
-    difference. `missed`: what to replace in terms if it is not."""
-    if ctx.notes and not ctx.f.state.dead and not isinstance(term, bool):
-        title = f"{table.name}: {text}"
-        ctx.findings.goals.append(Goal((title, 0), f"table {title}", conditions, term, missed, is_hit=True))
+    """Notes that an entry of a table is hit, and that with each field of the key other than zero, which another field
+    may be, too: coverage may have seen that of packets with which it makes no difference. `missed`: what to replace in
+    terms if it is not."""
+    title = f"{table.name}: {text}"
+    if not ctx.notes or ctx.f.state.dead or isinstance(term, bool):
+        return
+    parts = [
+        (f", {f.name} is not 0", vector_of(v) != 0) for f, v in zip(table.key, key, strict=True) if v.const is None
+    ]
+    for number, (more, also) in enumerate([("", z3.BoolVal(True)), *parts]):
+        goal = Goal((title, number), f"table {title}{more}", conditions, z3.And(term, also), missed, is_hit=True)
+        ctx.findings.goals.append(goal)
 
 
 def _goals(ctx: SymbolicContext, expression: Json) -> Iterator[tuple[str, Value]]:

@@ -135,7 +135,7 @@ class Pipeline:
                 self._colour(table, table.direct_meter)
             if outcome.action is not None:
                 if outcome.hit:
-                    note_hit(ctx, table, outcome.text, start.conditions, outcome.term, outcomes.missed)
+                    note_hit(ctx, table, outcome.text, start.conditions, outcome.term, outcomes.key, outcomes.missed)
                 ctx.reach((TABLE_OUTCOME, table.name, outcome.action.name), state.conditions)
                 self._run(outcome.action, outcome.arguments, self._after(table, outcome.action, outcome.hit))
             else:
@@ -176,6 +176,7 @@ class Outcomes:
 
     def __init__(self, ctx: SymbolicContext, table: TableIr) -> None:
         self.ctx, self.f, self.table = ctx, ctx.f, table
+        self.key: list[Value] = [FALSE] * len(table.key)
         self.missed: Replaced = ()
         """what to replace in terms to see what a miss would come to"""
         self.all: list[Outcome] = [
@@ -200,7 +201,7 @@ class Outcomes:
     def find(self) -> None:
         """Sets `all` by the key that the packet has."""
         table, ctx = self.table, self.ctx
-        key = [key_value(ctx, field) for field in table.key]
+        key = self.key = [key_value(ctx, field) for field in table.key]
         if ctx.given is not None:
             self._find_given(key, ctx.given)
             return

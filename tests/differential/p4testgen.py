@@ -33,7 +33,7 @@ from detour.base.errors import DetourError
 from detour.engine.compiler.covering import STATEMENT
 from detour.engine.coverage.document import Point, ProgramCoverage
 from detour.p4.build import Build, write
-from detour.testgen import generate as generating
+from detour.testgen import effort
 from detour.testgen.generate import Plan, generate, load
 from detour.testgen.switch import TestSwitch
 
@@ -79,7 +79,7 @@ def ours(source: Path, seconds: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         built = Build(Path(folder, "it.json"), Path(folder, "it.p4info.txtpb"))
         write(source, built)
-        with mock.patch.object(generating, "time", SimpleNamespace(monotonic=time.process_time)):
+        with mock.patch.object(effort, "time", SimpleNamespace(monotonic=time.process_time)):
             plan = Plan("statements", seconds=seconds - time.process_time(), p4info=built.p4info)
             made = generate(built.json, plan)
     total = _statements(made.coverage.points.values())
