@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from detour.base.errors import DetourError
+from detour.base.errors import DetourError, InternalError
 from detour.base.places import BUILD
 from detour.engine.compiler.program import Program
 from detour.p4.build import build
@@ -115,7 +115,7 @@ def found(file: Path, tests: list[Test]) -> bool:
     """Whether a test is not as expected on a program, or the engine refuses the program."""
     try:
         program = Program.from_json(file)
-    except DetourError:
+    except (DetourError, InternalError):
         return True
     with TestSwitch(program) as switch:
         for test in tests:
