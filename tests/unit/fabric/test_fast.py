@@ -153,9 +153,10 @@ def test_short_messages_are_not_skipped() -> None:
     assert (_finish(fast) == _finish(plain)).all()
 
 
-def test_threads_change_nothing() -> None:
+@pytest.mark.parametrize("name", [LERP, "SprayLERP", "RoCEv2+PFC"])
+def test_threads_change_nothing(name: str) -> None:
     topo = "leaf-spine:leaves=8,spines=2,hosts=2"
-    one, two = (_run("ring:bytes=5e7", "0.02", topo=topo, threads=count) for count in (1, 2))
+    one, two = (_run("ring:bytes=5e7", "0.02", topo=topo, threads=count, scheme=name) for count in (1, 2))
     assert two.threads == 2
     assert one.skipped == two.skipped > 0
     assert (_finish(one) == _finish(two)).all()
@@ -214,6 +215,15 @@ def test_recovery_is_that_of_the_full_run(tmp_path: Path, capsys: pytest.Capture
     assert runs[1]["fast"]["skipped_packets"] > 0
     assert runs[0]["recover_us"] > 1000  # the controller takes so long
     assert abs(runs[1]["recover_us"] / runs[0]["recover_us"] - 1) < 0.1
+
+
+def test_links_are_sampled_as_in_full() -> None:
+    """Samples that are far apart from the beginning are at the times that are left of many."""
+    full, fast = (_run("ring:bytes=5e7", error) for error in (None, "0.02"))
+    assert 256 <= len(fast.links.times_ps) <= 513
+    assert (
+        np.diff(fast.links.times_ps)[1:-1] == np.diff(full.links.times_ps)[1:-1][: len(fast.links.times_ps) - 3]
+    ).all()
 
 
 # -- refusals -----------------------------------------------------------------------------------------------
