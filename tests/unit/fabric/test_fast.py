@@ -219,11 +219,10 @@ def test_recovery_is_that_of_the_full_run(tmp_path: Path, capsys: pytest.Capture
 
 def test_links_are_sampled_as_in_full() -> None:
     """Samples that are far apart from the beginning are at the times that are left of many."""
-    full, fast = (_run("ring:bytes=5e7", error) for error in (None, "0.02"))
-    assert 256 <= len(fast.links.times_ps) <= 513
-    assert (
-        np.diff(fast.links.times_ps)[1:-1] == np.diff(full.links.times_ps)[1:-1][: len(fast.links.times_ps) - 3]
-    ).all()
+    full, fast = (_run("ring:bytes=5e7", error).links.times_ps for error in (None, "0.02"))
+    both = min(len(full), len(fast)) - 1  # the last one is at the end of the run
+    assert both >= 256
+    assert (fast[:both] == full[:both]).all()
 
 
 # -- refusals -----------------------------------------------------------------------------------------------
