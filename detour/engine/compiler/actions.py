@@ -33,7 +33,7 @@ def run_action(ctx: FunctionContext, action: ActionIr, arguments: str | None) ->
 
 def run_primitives(ctx: FunctionContext, calls: list[Json], where: str) -> None:
     """Compile a list of primitive calls; `where`: what coverage calls the place."""
-    targets = {_target(c) for c in calls if c["op"] in _JUMPS}
+    targets = {min(_target(c), len(calls)) for c in calls if c["op"] in _JUMPS}
     f, labels, steps_taken = ctx.f, {}, None
     if targets:
         labels = {i: f.block("step") for i in sorted(targets | {len(calls)})}

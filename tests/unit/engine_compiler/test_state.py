@@ -157,6 +157,19 @@ def test_loops_in_actions() -> None:
     assert switch.errors == [phv.ERROR_LOOP]
 
 
+def test_jumps_beyond_the_end_of_an_action_end_it() -> None:
+    """As in BMv2 (`ActionFnEntry::execute`)."""
+    source = json.loads((PROGRAMS / "faults.json").read_text())
+    (action,) = (each for each in source["actions"] if each["name"] == "TheIngress.sum")
+    for call in action["primitives"]:
+        if call["op"].startswith("_jump") and call["parameters"][-1]["value"] == "0xb":
+            call["parameters"][-1]["value"] = "0x2c"
+    switch = MiniSwitch(Program.from_json(json.dumps(source)))
+    assert fault(switch, 6, 3) == 1 + 0 + 1 + 2 + 3
+    assert fault(switch, 6, 20) == 1 + sum(range(9)) - 5
+    assert switch.errors == []
+
+
 def test_messages() -> None:
     switch = MiniSwitch(program("faults"))
     fault(switch, 8, 1)
