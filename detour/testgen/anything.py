@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import networkx as nx
-
 from detour.engine import phv
 from detour.engine.compiler.expressions import constant
 from detour.engine.compiler.ir import Value
@@ -103,12 +101,22 @@ class _ParserGraph:
         parsers = model.json["parsers"][:1]
         self._states: dict[str, Json] = {s["name"]: s for p in parsers for s in p["parse_states"]}
         self._first = parsers[0]["init_state"] if parsers else None
-        self._graph = nx.DiGraph()
-        self._graph.add_nodes_from(self._states)
-        for name, state in self._states.items():
-            self._graph.add_edges_from((name, t["next_state"]) for t in state["transitions"] if t["next_state"])
+        self._next = {
+            name: [t["next_state"] for t in state["transitions"] if t["next_state"]]
+            for name, state in self._states.items()
+        }
+        self._behind = {name: self._reached(name) for name in self._states}
+        """the states to which each leads, over one or more transitions"""
         self._extracts = {name: list(self._of(state)) for name, state in self._states.items()}
         self.headers = {header for headers in self._extracts.values() for header in headers}
+
+    def _reached(self, name: str) -> set[str]:
+        seen, waiting = set[str](), [name]
+        while waiting:
+            more = set(self._next[waiting.pop()]) - seen
+            seen |= more
+            waiting += more
+        return seen
 
     def _of(self, state: Json) -> Iterator[str]:
         for op in state["parser_ops"]:
@@ -150,7 +158,7 @@ class _ParserGraph:
                     codes.add(code)
             if any(key["type"] == "lookahead" for key in state["transition_key"]):
                 names.add("PacketTooShort")
-        if not nx.is_directed_acyclic_graph(self._graph):
+        if any(name in behind for name, behind in self._behind.items()):
             names.add("ParserTimeout")
         return codes | {numbers[name] for name in names}
 
@@ -186,15 +194,13 @@ class _ParserGraph:
                 found.update(extracts[: extracts.index(header)])
             else:
                 found.update(extracts)
-                waiting += self._graph.successors(name)
+                waiting += self._next[name]
         return found
 
     def _together(self, one: str, other: str) -> bool:
         """Whether one packet may have both headers."""
         places = {h: [n for n, extracts in self._extracts.items() if h in extracts] for h in (one, other)}
-        return any(
-            nx.has_path(self._graph, a, b) or nx.has_path(self._graph, b, a) for a in places[one] for b in places[other]
-        )
+        return any(a == b or b in self._behind[a] or a in self._behind[b] for a in places[one] for b in places[other])
 
 
 _TOO_SHORT, _VARIABLE = {"PacketTooShort", "StackOutOfBounds"}, {"ParserInvalidArgument", "HeaderTooShort"}

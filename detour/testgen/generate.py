@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from detour.base.arrays import BoolArray
 from detour.base.errors import DetourError
+from detour.base.files import read_text
 from detour.base.progress import Progress, silent
 from detour.engine.compiler.covering import BRANCH, COLLECTOR, STATEMENT, TABLE_OUTCOME, Collector
 from detour.engine.compiler.portable import V1MODEL
@@ -24,13 +25,15 @@ from detour.testgen.context import Conditions, Goal, SiteKey
 from detour.testgen.effort import Effort
 from detour.testgen.mutation import Mutator
 from detour.testgen.parsing import Way
-from detour.testgen.rules import EntryRules
 from detour.testgen.solving import TOO_LONG, Found, Question, Undecided, replayed
 from detour.testgen.state import fresh_context
 from detour.testgen.switch import TestSwitch, differences
 from detour.testgen.switching import MOST_PASSES, WAITS, Execution, SymbolicSwitch
 from detour.testgen.terms import NotModelled, Term
 from detour.testgen.testcase import Packet, Test
+
+if TYPE_CHECKING:
+    from detour.testgen.rules import EntryRules
 
 COVER = ("statements", "branches", "paths")
 _ALL = STATEMENT, BRANCH, TABLE_OUTCOME
@@ -45,6 +48,8 @@ _MOST_VARIANTS = 20
 """of tests, of one kind"""
 _AGAIN = "the packet again, which finds what it has left in registers"
 _SEED_BYTES = 64
+_DEMANDS = "_restriction", "refers_to", "OPTIONAL"
+"""words without one of which P4Info demands nothing of entries"""
 _WAYS, _SEARCH = 0.5, 0.8
 """of the time, until when ways are followed, and tests are made at all: the rest is for proofs"""
 Key = tuple[Any, ...]
@@ -67,8 +72,12 @@ class Plan:
 
     @property
     def rules(self) -> EntryRules | None:
-        """Raises DetourError: see `EntryRules`."""
-        return EntryRules(self.p4info) if self.p4info is not None else None
+        """What P4Info demands of entries; None: nothing. Raises DetourError: see `EntryRules`."""
+        if self.p4info is None or not any(word in read_text(self.p4info) for word in _DEMANDS):
+            return None
+        from detour.testgen.rules import EntryRules  # takes a tenth of a second
+
+        return EntryRules(self.p4info)
 
     @property
     def shows_more(self) -> bool:

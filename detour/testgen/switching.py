@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from detour.engine import phv
 from detour.engine.compiler.calculations import update_checksums, verify_checksums
@@ -24,10 +25,12 @@ from detour.testgen.hashing import hashed, product
 from detour.testgen.parsing import Parser, Way
 from detour.testgen.passes import Packet, keep, replicated
 from detour.testgen.pipeline import Pipeline
-from detour.testgen.rules import EntryRules
 from detour.testgen.state import State, Write
 from detour.testgen.terms import NotModelled, concatenated, term_of
 from detour.testgen.testcase import Test
+
+if TYPE_CHECKING:
+    from detour.testgen.rules import EntryRules
 
 MOST_WAYS = 400
 MOST_PASSES = 3

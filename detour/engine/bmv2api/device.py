@@ -7,22 +7,17 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from detour.base.errors import DetourError
 from detour.engine.bmv2api.notifications import Learning, NotificationSocket
 from detour.engine.compiler.program import Program
 from detour.engine.network import Network
-from detour.engine.p4runtime import (
-    EntityStore,
-    P4RuntimeServer,
-    Pipelines,
-    ProfileStore,
-    TableStore,
-    TargetSwitch,
-    compile_program,
-)
 from detour.engine.state import SwitchState
+from detour.engine.target import TargetSwitch, compile_program
+
+if TYPE_CHECKING:  # importing it takes a tenth of a second, and a switch without a server needs none of it
+    from detour.engine.p4runtime import EntityStore, P4RuntimeServer, Pipelines, ProfileStore, TableStore
 
 T = TypeVar("T")
 

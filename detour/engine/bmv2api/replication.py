@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-
-from finsy.proto import p4r
+from typing import TYPE_CHECKING
 
 from detour.engine.bmv2api.device import BmDevice
 from detour.engine.pre import MAX_GROUP, MAX_SESSION, PortInstance
 from detour.engine.tables.rows import Handles
+
+if TYPE_CHECKING:
+    from finsy.proto import p4r
 
 FIRST_SESSION_GROUP = MAX_GROUP + 1
 """what stands for the replicas of clone session 0; PI takes groups from 32768 on, which packets can name as well"""
@@ -150,6 +152,8 @@ class Replicas:
             _remember(self._written, group, replicas)
             store = self.device.store
             if store is not None:
+                from finsy.proto import p4r
+
                 message = p4r.MulticastGroupEntry(multicast_group_id=group, replicas=_messages(replicas or ()))
                 _remember(store.groups, group, None if replicas is None else message)
         for session, config in self.sessions.items():
@@ -169,6 +173,8 @@ class Replicas:
         _remember(self._written_sessions, session, replicas)
         store = self.device.store
         if store is not None and 1 <= session <= MAX_SESSION:
+            from finsy.proto import p4r
+
             message = p4r.CloneSessionEntry(session_id=session, replicas=_messages(replicas or ()))
             _remember(store.sessions, session, None if replicas is None else message)
 
@@ -194,4 +200,6 @@ def _remember(entries: dict, number: int, value: object | None) -> None:
 
 
 def _messages(replicas: Iterable[PortInstance]) -> list[p4r.Replica]:
+    from finsy.proto import p4r
+
     return [p4r.Replica(egress_port=port, instance=rid) for port, rid in replicas]

@@ -11,7 +11,7 @@
 - `store`      what the clients wrote: the engine's `SwitchState` and what P4Runtime adds to it
 - `entities/`  the kinds of entities: how each is written and read
 - `write`, `atomic`, `read`  batches; `digests`  notifications
-- `target`     the only module that talks to the engine's network and compiler
+- `engine.target`  the only module that talks to the engine's network and compiler
 """
 
 from detour.engine.p4runtime.arbitration import StreamClient
@@ -20,7 +20,7 @@ from detour.engine.p4runtime.errors import Code, Refused
 from detour.engine.p4runtime.pipeline import Pipelines
 from detour.engine.p4runtime.server import P4RuntimeServer, Tls
 from detour.engine.p4runtime.store import EntityStore, Note, ProfileStore, TableStore
-from detour.engine.p4runtime.target import TargetSwitch, compile_program
+from detour.engine.target import TargetSwitch, compile_program
 
 __all__ = [
     "Code", "Compiled", "Compiler", "EntityStore", "Note", "P4RuntimeServer", "Pipelines", "ProfileStore", "Refused",

@@ -20,7 +20,7 @@ from detour.engine.compiler.program import Program
 from detour.engine.p4runtime import schema
 from detour.engine.p4runtime.errors import Code, Refused, invalid, refusal
 from detour.engine.p4runtime.requests import fields
-from detour.engine.p4runtime.target import compile_program
+from detour.engine.target import compile_program
 
 _KEEP = 8
 _WORKERS = 2

@@ -21,7 +21,7 @@ from detour.engine.p4runtime.limits import Budgets, Limits
 from detour.engine.p4runtime.pipeline import Pipelines
 from detour.engine.p4runtime.session import StreamSession
 from detour.engine.p4runtime.store import EntityStore
-from detour.engine.p4runtime.target import TargetSwitch
+from detour.engine.target import TargetSwitch
 
 T = TypeVar("T")
 _QUANTUM_S = 0.002  # for packet-ins and digests

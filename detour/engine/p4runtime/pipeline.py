@@ -19,8 +19,8 @@ from detour.engine.p4runtime.entities.common import INSERT, MODIFY
 from detour.engine.p4runtime.errors import Code, Refused, invalid
 from detour.engine.p4runtime.read import WHOLE_STATE, Reader
 from detour.engine.p4runtime.store import EntityStore, TableStore
-from detour.engine.p4runtime.target import TargetSwitch
 from detour.engine.p4runtime.write import write
+from detour.engine.target import TargetSwitch
 
 _Action = p4r.SetForwardingPipelineConfigRequest.Action
 _Type = p4r.GetForwardingPipelineConfigRequest.ResponseType

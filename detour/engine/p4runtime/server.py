@@ -30,7 +30,7 @@ from detour.engine.p4runtime.limits import Limits
 from detour.engine.p4runtime.pipeline import Pipelines
 from detour.engine.p4runtime.requests import Work
 from detour.engine.p4runtime.service import Service, register
-from detour.engine.p4runtime.target import NetworkLike, TargetSwitch
+from detour.engine.target import NetworkLike, TargetSwitch
 
 T = TypeVar("T")
 _POOLS = {"worker": 8, "reader": 2, "bulk": 1}  # threads: the first mostly wait, the others compute

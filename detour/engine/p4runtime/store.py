@@ -18,9 +18,9 @@ from detour.engine.compiler.program import Program
 from detour.engine.p4runtime import schema
 from detour.engine.p4runtime.errors import invalid
 from detour.engine.p4runtime.references import References
-from detour.engine.p4runtime.target import TargetSwitch
 from detour.engine.p4runtime.translation import Translation
 from detour.engine.tables import ActionProfile, MatchTable
+from detour.engine.target import TargetSwitch
 
 T = TypeVar("T")
 

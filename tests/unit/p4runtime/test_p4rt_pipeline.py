@@ -259,7 +259,7 @@ def _ended(calls: list[Any]) -> list[Any]:
 
 def test_a_program_that_takes_too_long(fresh: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("detour.engine.p4runtime.target.LIMITS", CompileLimits(patience_s=0.001))
+    monkeypatch.setattr("detour.engine.target.LIMITS", CompileLimits(patience_s=0.001))
     for action in ("VERIFY", "VERIFY_AND_COMMIT"):
         error = set_refused(fresh, config(), action)
         assert error.code() is grpc.StatusCode.DEADLINE_EXCEEDED

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from detour.base.errors import DetourError
 from detour.engine.bmv2api import types
 from detour.engine.bmv2api.calls.part import CallPart, alone
 from detour.engine.bmv2api.notifications import LearnList
 from detour.engine.compiler.hashes import CrcParameters
-from detour.engine.p4runtime import EntityStore
+
+if TYPE_CHECKING:
+    from detour.engine.p4runtime import EntityStore
 
 _LISTS = {
     types.ResourceType.MATCH_TABLE: "tables",

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`standard`: entries and default entries of tables, whether they run actions, members or groups."""
+"""`standard`: entries and default entries of tables, whether they run actions, members or groups.
+
+P4Runtime's modules are imported where a table has entities of P4Runtime beside its entries (`BmDevice.table_store`):
+they take a tenth of a second, and a switch without a server needs none of them.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,6 @@ from detour.engine.bmv2api.calls import keys
 from detour.engine.bmv2api.calls.part import CallPart
 from detour.engine.bmv2api.types import EntryOptions, MatchParam, TableCode
 from detour.engine.compiler.model import ActionIr
-from detour.engine.p4runtime import Note
-from detour.engine.p4runtime.entities import table as p4runtime
-from detour.engine.p4runtime.entities.profile import remove_one_shot
 from detour.engine.tables import ActionProfile, Entry, GroupRef, MatchTable, MemberRef
 
 _PS_A_MS = 1_000_000_000
@@ -48,6 +49,8 @@ class TableCalls(CallPart):
         table = self.table(table_name)
         store = self.device.table_store(table_name)
         if store is not None and not table.immutable:
+            from detour.engine.p4runtime.entities import table as p4runtime
+
             for entry in list(table.entries()):
                 p4runtime.delete(store, entry.handle)
         table.clear()
@@ -70,6 +73,8 @@ class TableCalls(CallPart):
             table.keep_key(handle, key)
         store = self.device.table_store(table.name)
         if store is not None:
+            from detour.engine.p4runtime import Note
+
             if table.spec.support_timeout:
                 store.notes[handle] = Note(since_ps=self.device.network.now_ps)
             if store.profile is not None:
@@ -80,6 +85,8 @@ class TableCalls(CallPart):
         at = keys.place(table, handle)
         store = self.device.table_store(table.name)
         if store is not None:
+            from detour.engine.p4runtime.entities import table as p4runtime
+
             p4runtime.delete(store, at)
         else:
             table.delete(at)
@@ -94,6 +101,8 @@ class TableCalls(CallPart):
         self.device.timeouts[table.name, at] = (timeout_ms, now)
         store = self.device.table_store(table.name)
         if store is not None:
+            from detour.engine.p4runtime import Note
+
             store.notes[at] = replace(store.notes.get(at, Note()), idle_timeout_ns=idle_ns, notified_ps=now)
             (store.waiting.add if idle_ns else store.waiting.discard)(at)
 
@@ -108,6 +117,8 @@ class TableCalls(CallPart):
     def _reset_default(self, table: MatchTable) -> None:
         store = self.device.table_store(table.name)
         if store is not None:
+            from detour.engine.p4runtime.entities import table as p4runtime
+
             p4runtime.reset_default(store)
         else:
             table.reset_default()
@@ -184,6 +195,8 @@ class TableCalls(CallPart):
         table.modify(at, target)
         store = self.device.table_store(table.name)
         if store is not None and store.profile is not None and (gone := store.one_shots.pop(at, None)) is not None:
+            from detour.engine.p4runtime.entities.profile import remove_one_shot
+
             remove_one_shot(store.profile, gone)
             store.profile.by_reference += 1
 

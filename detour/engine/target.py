@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine as the server sees it. Only this module knows the interfaces of the network and the compiler."""
+"""The engine as servers of P4Runtime and of BMv2's API see it. Of their modules only this one knows the interfaces of
+the network and the compiler."""
 
 from __future__ import annotations
 
