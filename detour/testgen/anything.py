@@ -100,22 +100,24 @@ class _ParserGraph:
         self._model = model
         parsers = model.json["parsers"][:1]
         self._states: dict[str, Json] = {s["name"]: s for p in parsers for s in p["parse_states"]}
-        self._first = parsers[0]["init_state"] if parsers else None
+        self._first: str = (parsers[0]["init_state"] if parsers else None) or ""
         self._next = {
             name: [t["next_state"] for t in state["transitions"] if t["next_state"]]
             for name, state in self._states.items()
         }
-        self._behind = {name: self._reached(name) for name in self._states}
-        """the states to which each leads, over one or more transitions"""
         self._extracts = {name: list(self._of(state)) for name, state in self._states.items()}
+        self._behind = {name: self._reached(after) for name, after in self._next.items()}
+        """the states to which each leads, over one or more transitions"""
         self.headers = {header for headers in self._extracts.values() for header in headers}
 
-    def _reached(self, name: str) -> set[str]:
-        seen, waiting = set[str](), [name]
+    def _reached(self, starts: list[str], until: str = "") -> set[str]:
+        """The states that come from some, these too; not behind those that extract the header `until`."""
+        seen, waiting = set[str](), list(starts)
         while waiting:
-            more = set(self._next[waiting.pop()]) - seen
-            seen |= more
-            waiting += more
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                waiting += [] if until in self._extracts[name] else self._next[name]
         return seen
 
     def _of(self, state: Json) -> Iterator[str]:
@@ -164,7 +166,7 @@ class _ParserGraph:
 
     def agree(self, ctx: SymbolicContext) -> None:
         """Assumes of the validity of headers what follows from the graph."""
-        if self._first is None or any(op in _CHANGES for op in _named(self._model.json["parsers"])):
+        if not self._first or any(op in _CHANGES for op in _named(self._model.json["parsers"])):
             return
         alone = {h.name for h in self._model.headers.values() if not h.metadata and h.union is None} & self.headers
         stacked = {
@@ -183,18 +185,9 @@ class _ParserGraph:
     def _without(self, header: str) -> set[str]:
         """The headers that the parser can extract before, or without, this one."""
         found: set[str] = set()
-        seen, waiting = set[str](), [self._first]
-        while waiting:
-            name = waiting.pop()
-            if name is None or name in seen:
-                continue
-            seen.add(name)
+        for name in self._reached([self._first], header):
             extracts = self._extracts[name]
-            if header in extracts:
-                found.update(extracts[: extracts.index(header)])
-            else:
-                found.update(extracts)
-                waiting += self._next[name]
+            found.update(extracts[: extracts.index(header)] if header in extracts else extracts)
         return found
 
     def _together(self, one: str, other: str) -> bool:

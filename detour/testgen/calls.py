@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 from detour.engine.compiler.actions import run_primitive
-from detour.engine.compiler.expressions import exact
+from detour.engine.compiler.expressions import exact, unwrap
 from detour.engine.compiler.ir import TRUE, const
 from detour.engine.compiler.model import Json, parse_hex
-from detour.testgen.conditions import note_reads
+from detour.testgen.conditions import note_goals, note_reads
 from detour.testgen.context import SymbolicContext, condition_text
 from detour.testgen.state import merged
 
@@ -46,12 +46,14 @@ def _jump(ctx: SymbolicContext, call: Json, where: str, target: list[Any]) -> bo
     if call["op"] == "_jump":
         target.append(ctx.f.state)
         return False
-    zero = TRUE
+    zero, condition = TRUE, unwrap(call["parameters"][0])
     ctx.at = call
     with ctx.giving_up():
-        note_reads(ctx, call["parameters"][0])
-        number = exact(ctx, call["parameters"][0]).value
+        note_reads(ctx, condition)
+        number = exact(ctx, condition).value
         zero = ctx.f.compare("eq", number, const(number.bits, 0))
+        if condition["type"] == "expression" and condition["value"]["op"] == "b2d":
+            note_goals(ctx, where, condition["value"]["right"])
     not_zero = ctx.f.negate(zero)
     ctx.cover.decided(ctx.f, not_zero, where, call)
     texts = [condition_text(where, call, outcome) for outcome in ("false", "true")]

@@ -40,8 +40,8 @@ _ALL = STATEMENT, BRANCH, TABLE_OUTCOME
 _KINDS = {"statements": (STATEMENT,), "branches": _ALL, "paths": _ALL}
 _PASSES = 1, MOST_PASSES
 """how often packets may start over, if places are missing of those that do not"""
-_MOST_TRIES = 3
-"""ways on which something is looked for beside coverage"""
+_MOST_TRIES, _MOST_REFUTED = 3, 30
+"""ways on which something is looked for beside coverage: where packets show it, and where none can"""
 _MOST_UNDECIDED = 3
 """ways on which a place may depend on what no test can set, before it is left alone"""
 _MOST_VARIANTS = 20
@@ -346,21 +346,26 @@ class _Generator:
         """Makes tests of what conditions should show, once there is nothing left to cover."""
         shown: set[Key] = set()
         for if_it_matters in (True, False):
-            tried: Counter[Key] = Counter()
+            tried, refuted = Counter[Key](), Counter[Key]()
             for question, goal in self._later:
                 if self._is_over:
                     return
-                if goal.key not in shown and tried[goal.key] < _MOST_TRIES:
-                    tried[goal.key] += 1
-                    if self._reach(question, goal, if_it_matters):
-                        shown.add(goal.key)
+                key = goal.key
+                if key in shown or tried[key] == _MOST_TRIES or refuted[key] == _MOST_REFUTED:
+                    continue
+                found = self._showing(question, goal, if_it_matters)
+                if found is None:
+                    refuted[key] += 1
+                elif found.test is not None and not self._play(found.test, goal.title):
+                    shown.add(key)
+                else:
+                    tried[key] += 1
 
-    def _reach(self, question: Question, goal: Goal, if_it_matters: bool) -> bool:
-        """Makes a test of something that tests should show, if there is one. `if_it_matters`: the packet comes out as
-        another one without it."""
+    def _showing(self, question: Question, goal: Goal, if_it_matters: bool) -> Found | None:
+        """A test of something that tests should show, or why there is none; None: no packet does. `if_it_matters`: the
+        packet comes out as another one without it."""
         terms = [goal.term, *([question.matters(goal.otherwise)] if if_it_matters else [])]
-        found = question.any_of([goal.conditions], terms, tight=goal.is_hit and if_it_matters)
-        return found is not None and found.test is not None and not self._play(found.test, goal.title)
+        return question.any_of([goal.conditions], terms, tight=goal.is_hit and if_it_matters)
 
     def _try(self, question: Question, found: Found, points: list[Point]) -> None:
         """Plays a test that was found for points, or notes why there is none."""

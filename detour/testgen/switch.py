@@ -17,7 +17,6 @@ from detour.engine.clock import Virtual
 from detour.engine.compiler.program import Program
 from detour.engine.network import Network
 from detour.engine.state import DEFAULT_TICK_PS, SwitchState
-from detour.engine.trace.network import TraceNetwork
 from detour.fabric.tracing.results import Arrived, Ending, TracedHop, TracedPacket, endings
 from detour.fabric.tracing.stf import parse_stf
 from detour.fabric.tracing.stf_player import StfRun, play_stf
@@ -116,6 +115,8 @@ class TracingSwitch(_Switch):
     """Plays STF and leaves traces."""
 
     def __init__(self, program: Program) -> None:
+        from detour.engine.trace.network import TraceNetwork
+
         self._traces = TraceNetwork()
         super().__init__(program, self._traces.network, self._traces.close)
         self._traces.add_switch(_DEVICE, range(HIGHEST_PORT + 1), name=_NAME, cpu_port=0)

@@ -29,6 +29,7 @@ from detour.testgen.generate import Plan, generate
 from detour.testgen.switch import TestSwitch, differences
 from detour.testgen.testcase import Test
 from tests.differential.equivalence import equivalent
+from tests.differential.p4testgen import use_cpu_time
 
 LABS = Path(__file__).parents[2] / "docs" / "labs"
 PROGRAMS: dict[str, Callable[[], Path]] = {
@@ -152,8 +153,9 @@ def main() -> None:
     parser.add_argument("programs", nargs="*", help=", ".join(PROGRAMS))
     parser.add_argument("--count", type=int, default=97)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--seconds", type=float, default=120.0, help="of CPU for the tests of a program (120)")
     options = parser.parse_args()
+    use_cpu_time()
     counts: Counter[str] = Counter()
     for name in options.programs or PROGRAMS:
         counts += judge(name, options.count, options.seed, options.seconds)

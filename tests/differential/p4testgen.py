@@ -73,12 +73,17 @@ def _statements(points: Iterable[Point]) -> dict[str, int]:
     return {"covered": sum(point.hits > 0 for point in counted), "reachable": len(counted)}
 
 
+def use_cpu_time() -> None:
+    """From now on the seconds of generating tests are those of this process on the CPU."""
+    effort.time = SimpleNamespace(monotonic=time.process_time)  # type: ignore[assignment]
+
+
 def ours(source: Path, seconds: float) -> dict[str, Any]:
     """What `detour test` makes of a program, in this process. Time is that of the CPU."""
     with tempfile.TemporaryDirectory() as folder:
         built = Build(Path(folder, "it.json"), Path(folder, "it.p4info.txtpb"))
         write(source, built)
-        effort.time = SimpleNamespace(monotonic=time.process_time)  # type: ignore[assignment]
+        use_cpu_time()
         plan = Plan("statements", seconds=seconds - time.process_time(), p4info=built.p4info)
         made = generate(built.json, plan)
     total = _statements(made.coverage.points.values())
