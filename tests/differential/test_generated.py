@@ -60,7 +60,10 @@ def test_stored_ones_on_bmv2(program: str) -> None:
 @pytest.mark.skipif(NO_TESTGEN is not None, reason=str(NO_TESTGEN))
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_new_ones_on_both(program: str) -> None:
-    tests = testgen.generate(program, NEW, seed=1, report=print)
+    try:
+        tests = testgen.generate(program, NEW, seed=1, report=print)
+    except testgen.Refused as refused:
+        pytest.skip(str(refused))
     assert len(tests) >= NEW
     possible = [test for test in tests if test.possible]
     with StfBmv2(blob(program)) as bmv2:

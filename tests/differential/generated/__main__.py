@@ -27,7 +27,10 @@ def main() -> int:
     lacks = missing() or (None if options.files else testgen.missing())
     if lacks or not set(options.programs) <= set(PROGRAMS):
         parser.error(lacks or f"programs are {', '.join(PROGRAMS)}")
-    return max([_one(program, options) for program in options.programs or PROGRAMS])
+    try:
+        return max([_one(program, options) for program in options.programs or PROGRAMS])
+    except testgen.Refused as refused:
+        parser.error(str(refused))
 
 
 def _one(program: str, options: argparse.Namespace) -> int:

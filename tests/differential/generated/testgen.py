@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from tests.differential.generated.suite import GeneratedTest, without_comments
 BINARY = "p4testgen"
 _SEED_SECONDS = 90.0
 """Of each seed. Some end up where every way is one that it cannot follow, and do not find out again."""
+_BUG = re.compile(r"P4Testgen Bug: (.+)")
 _LEAST = 5
 """tests of a seed that is worth another one"""
 _OPTIONS = (
@@ -33,16 +35,23 @@ def missing() -> str | None:
     return None if shutil.which(BINARY) else f"{BINARY} is not on PATH"
 
 
+class Refused(Exception):
+    """P4Testgen ends with an error of its own instead of tests; its words."""
+
+
 def generate(program: str, count: int, seed: int, report: Callable[[str], None]) -> list[GeneratedTest]:
-    """Different tests of one of our programs: `count` of them, if seeds go on giving any. `seed`: the first one."""
+    """Different tests of one of our programs: `count` of them, if seeds go on giving any. `seed`: the first one. Raises
+    `Refused`."""
     tests: dict[str, GeneratedTest] = {}
     while len(tests) < count:
         before = len(tests)
         with tempfile.TemporaryDirectory(prefix="detour-testgen-") as folder:
-            _run(program, Path(folder), count - before, seed)
+            said = _run(program, Path(folder), count - before, seed)
             for path in sorted(Path(folder).glob("*.stf"), key=lambda path: int(path.stem.rsplit("_", 1)[1])):
                 test = without_comments(path.read_text())
                 tests[test.name] = test
+        if not tests and (bug := _BUG.search(said)):
+            raise Refused(f"P4Testgen refuses {program}: {bug[1]}")
         report(f"{program}: seed {seed} gave {len(tests) - before} new tests")
         if len(tests) - before < _LEAST:
             break
@@ -50,8 +59,8 @@ def generate(program: str, count: int, seed: int, report: Callable[[str], None])
     return list(tests.values())
 
 
-def _run(program: str, folder: Path, count: int, seed: int) -> None:
-    """What it has found when it is stopped counts, too."""
+def _run(program: str, folder: Path, count: int, seed: int) -> str:
+    """What it says as errors. What it has found when it is stopped counts, too."""
     command = [
         BINARY,
         *_OPTIONS,
@@ -63,10 +72,13 @@ def _run(program: str, folder: Path, count: int, seed: int) -> None:
         str(folder),
         f"-I{P4SRC}",
     ]
-    quiet = subprocess.DEVNULL
-    with subprocess.Popen(
-        [*command, str(P4SRC / f"{program}.p4")], stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
-    ) as process:
+    quiet, errors = subprocess.DEVNULL, folder / "errors.txt"
+    with (
+        errors.open("wb") as file,
+        subprocess.Popen(
+            [*command, str(P4SRC / f"{program}.p4")], stdin=quiet, stdout=quiet, stderr=file, start_new_session=True
+        ) as process,
+    ):
         try:
             process.wait(_SEED_SECONDS)
         except subprocess.TimeoutExpired:
@@ -74,3 +86,4 @@ def _run(program: str, folder: Path, count: int, seed: int) -> None:
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
+    return errors.read_text(errors="replace")
