@@ -46,7 +46,10 @@ control I(inout headers_t hdr, inout meta_t m, inout standard_metadata_t s) {
     action drop() { mark_to_drop(s); }
     action admit() { m.admitted = 1; }
     action set_x(bit<8> x, bit<8> y) { m.x = x; m.y = y; }
-    action leave(bit<9> port) { s.egress_spec = port; }
+    action leave(bit<9> port, bit<8> least) {
+        s.egress_spec = port;
+        if (hdr.h.d >= least) { hdr.h.d = 0; }
+    }
     table admitted { key = { hdr.h.a: ternary; s.ingress_port: ternary; } actions = { admit; NoAction; }
         const default_action = NoAction(); }
     table first { key = { hdr.h.b: lpm; } actions = { set_x; drop; } const default_action = drop(); }
