@@ -79,10 +79,13 @@ def _goals(ctx: SymbolicContext, expression: Json) -> Iterator[tuple[str, Value]
         value = boolean(ctx, part)
         yield "a part is true", f.op("and", when, value)
         yield "a part is false", f.op("and", when, f.negate(value))
+        pairs: tuple[tuple[str, Json, Json], ...] = ()
         if op in _ORDER:
             pairs = (("equal", left, right), ("one below", _plus(left), right), ("one above", left, _plus(right)))
-            for text, a, b in pairs:
-                yield f"sides {text}", f.op("and", when, boolean(ctx, _operation("==", a, b)))
+        elif left and right and op in ("==", "!=") and "hexstr" in (left["type"], right["type"]):
+            pairs = (("with another last bit", _operation("^", left, _ONE), right),)
+        for text, a, b in pairs:
+            yield f"sides {text}", f.op("and", when, boolean(ctx, _operation("==", a, b)))
 
 
 def _parts(ctx: SymbolicContext, e: Json, when: Value, decides: bool = False) -> Iterator[tuple[Json, Value]]:

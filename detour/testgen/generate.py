@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -187,7 +188,8 @@ class _Generator:
         """why nothing is proven about a place"""
         self._not_followed: set[str] = set()
         self._undecided: Counter[Key] = Counter()
-        self._later: list[tuple[Question, Goal]] = []
+        self._later: list[list[tuple[Question, Goal]]] = [[]]
+        """goals of packets that start over more and more often"""
         self._proofs: dict[Key, str] = {}
         self._asked = set[Key]()
         """whether there is a proof"""
@@ -225,6 +227,7 @@ class _Generator:
         for passes in _PASSES if self._switch.goes_round and self._is_missing else ():
             self._not_followed.clear()
             self._refuted.clear()
+            self._later.append([])
             complete = complete and self._follow([way for _, way in ways], passes)
         return complete
 
@@ -276,7 +279,7 @@ class _Generator:
             goals = [goal for number, goal in enumerate(goals) if number not in found.goals]
         self._mutate()
         if self._plan.shows_more and execution.whole:
-            self._later += [(question, goal) for goal in execution.findings.goals]
+            self._later[-1] += [(question, goal) for goal in execution.findings.goals]
 
     def _mutate(self) -> None:
         """Looks for more by changing the packets of new tests at random."""
@@ -345,9 +348,9 @@ class _Generator:
     def _reach_goals(self) -> None:
         """Makes tests of what conditions should show, once there is nothing left to cover."""
         shown: set[Key] = set()
-        for if_it_matters in (True, False):
+        for later, if_it_matters in product(self._later, (True, False)):
             tried, refuted = Counter[Key](), Counter[Key]()
-            for question, goal in self._later:
+            for question, goal in later:
                 if self._is_over:
                     return
                 key = goal.key
