@@ -6,7 +6,7 @@ from __future__ import annotations
 from detour.base.jit import inner
 from detour.base.native import Part
 from detour.engine.loop.suspension import loop_at
-from detour.fabric.fast import jumps, partitions, steadiness
+from detour.fabric.fast import jumps, memory, partitions, steadiness
 from detour.fabric.fast.records import ASLEEP, AWAKE, FREE, NONE, State, flow_row, part_row, state_at
 from detour.hosts import suspension
 from detour.hosts.rows import host_row, qp_row
@@ -60,7 +60,7 @@ def act(state: int) -> int:
             else:
                 partitions.end(s, flow)
     for p in range(s.most):
-        if part_row(s, p).state == AWAKE and steadiness.is_steady(s, p):
+        if part_row(s, p).state == AWAKE:
             _try(s, p)
     s.look += 1
     return _next(s, now)
@@ -68,13 +68,20 @@ def act(state: int) -> int:
 
 @inner
 def _try(s: State, p: int) -> None:
-    """Suspend a steady partition, if that is worth it."""
+    """Suspend a partition that is steady, or as it was when it last was, if that is worth it."""
     part = part_row(s, p)
     if flow_row(s, part.first).hops == 0 or part.refused >= _ATTEMPTS:
         return
-    most = steadiness.find_rates(s, p)
-    if most < 0:
-        return
+    most = memory.recall(s, p)
+    looked = memory.TEST
+    if most < _WORTH * s.every_ps:
+        if not steadiness.is_steady(s, p):
+            return
+        most = steadiness.find_rates(s, p)
+        if most < 0:
+            return
+        memory.keep(s, p, most)
+        looked = part.half
     hs, jump, flow = hosts_at(s.hosts, 0), float(most), part.first
     for _ in range(part.flows):
         f = flow_row(s, flow)
@@ -83,9 +90,10 @@ def _try(s: State, p: int) -> None:
         flow = f.next
     looks = int(jump / s.every_ps)
     if looks >= _WORTH:
+        memory.spend(s, p, looks * s.every_ps)
         jumps.suspend(s, p, looks * s.every_ps)
     else:
-        part.since += part.half
+        part.since += looked
 
 
 @inner
@@ -122,7 +130,8 @@ def count_all(state: int) -> None:
 
 @FAST.entry
 def dissolve_all(state: int) -> None:
-    """There are no partitions, and the links of connections are not known; nothing is suspended."""
+    """There are no partitions, the links of connections are not known, and nothing is remembered; nothing is
+    suspended."""
     s = state_at(state, 0)
     for p in range(s.most):
         if part_row(s, p).state != FREE:
@@ -131,3 +140,4 @@ def dissolve_all(state: int) -> None:
         f = flow_row(s, flow)
         f.first_hop = NONE
         f.busy = 0
+        memory.forget(s, flow)

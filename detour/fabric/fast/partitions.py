@@ -27,7 +27,7 @@ def begin(s: State, flow: int) -> None:
                 _absorb(s, other, f.part)
     part = part_row(s, f.part)
     part.since = s.look
-    part.refused = part.means = 0
+    part.refused = part.means = part.key = 0
     part.noted = NONE
 
 

@@ -15,6 +15,8 @@ from detour.hosts.suspension import AnswerTable, TimeFields
 NONE = -1
 FREE, AWAKE, ASLEEP = 0, 1, 2
 """states of a partition; a row of the table is free, or in use"""
+MEMORIES = 8
+"""partitions that a connection remembers"""
 HALF, SLOW_HALF, LINE_HALF = 8, 80, 3
 """looks in a half of the time looked back on; where senders have a rate, which timers change; of one that shares no
 link"""
@@ -38,6 +40,9 @@ class Flow(NativeRecord):
     sprays: Int64  # its packets take several paths; its links are those of all of them
     part: Int64
     next: Int64  # of its partition; -1: it is the last one
+    key: Int64  # a random number; those of a partition's connections combined tell it from others
+    memory: Int64  # the row that it has of its partition, if that is known
+    oldest: Int64  # of its rows: which one is overwritten next
     noted: Int64  # packets that were acknowledged when its partition last noted them
     rate: Float64  # packets a ps in the long run
     # scratch: what it has sent in the time looked back on; the connection that stands for those that are alike, and of
@@ -92,6 +97,17 @@ class Look(NativeRecord):
     trouble: Int64
 
 
+class Memory(NativeRecord):
+    """What a connection had in a steady partition: its rate, packets a ps, and packets in flight; and for how long the
+    rate counts from now on."""
+
+    key: Int64  # of the partition; 0: nothing is remembered
+    times: Int64  # how often it was found; the others are means of these
+    rate: Float64
+    flying: Float64
+    left_ps: Int64
+
+
 class Partition(NativeRecord):
     """Busy connections that share links."""
 
@@ -101,6 +117,8 @@ class Partition(NativeRecord):
     since: Int64  # the look from which on it is as it is
     half: Int64  # looks in a half of the time that it is looked back on
     refused: Int64  # attempts to suspend it that found something unexpected
+    key: Int64  # of its connections; 0: not known yet
+    known: Int64  # all of them remember it
     noted: Int64  # the look at which packets were noted; -1: none
     means: Int64  # how often they were
     begun_ps: Int64  # of the jump
@@ -119,6 +137,7 @@ class State(NativeRecord):
     links: Int64
     parts: Int64
     looks: Int64
+    memories: Int64
     count: Int64  # of connections
     most: Int64  # rows of partitions that were ever used
     awake: Int64  # how many are
@@ -147,3 +166,4 @@ hop_row = row_of_table(State, Hop, "hops")
 link_row = row_of_table(State, Link, "links")
 part_row = row_of_table(State, Partition, "parts")
 look_row = row_of_table(State, Look, "looks")
+memory_row = row_of_table(State, Memory, "memories")

@@ -22,7 +22,20 @@ from detour.fabric.backends.virtual.scheme import Scheme
 from detour.fabric.fast import looks
 from detour.fabric.fast.execution import Execution
 from detour.fabric.fast.flow_paths import FlowPaths
-from detour.fabric.fast.records import ASLEEP, HALF, NONE, SLOW_HALF, Flow, Hop, Link, Look, Partition, State
+from detour.fabric.fast.records import (
+    ASLEEP,
+    HALF,
+    MEMORIES,
+    NONE,
+    SLOW_HALF,
+    Flow,
+    Hop,
+    Link,
+    Look,
+    Memory,
+    Partition,
+    State,
+)
 from detour.fabric.traffic.placed_tasks import PlacedTasks
 from detour.hosts.cc import algorithm
 from detour.hosts.frames.sizes import AETH, BTH, DATA_OVERHEAD, ETHERNET, ICRC, IPV6, SACK, UDP
@@ -89,11 +102,13 @@ class Skipper(Execution):
         self._flows["sender"], self._flows["receiver"] = fabric.flows.sender, fabric.flows.receiver
         self._flows["source"], self._flows["target"] = ends.T
         self._flows["part"] = self._flows["first_hop"] = NONE
+        self._flows["key"] = np.random.default_rng(0).integers(1, 2**62, count)
         self._enter("parts", np.zeros(count, Partition.dtype))
         state["paced"] = algorithm(fabric.scheme.control).rate_based
         state["half"] = SLOW_HALF if state["paced"] else HALF
         state["depth"] = 4 * state["half"]
         self._enter("looks", np.zeros(int(state["depth"]) * count, Look.dtype))
+        self._enter("memories", np.zeros(MEMORIES * count, Memory.dtype))
         self._hops, self._used = self._enter("hops", np.zeros(16 * count, Hop.dtype)), 0
         self._links = self._enter("links", np.zeros(len(fabric.network.link_rates()), Link.dtype))
         marks = self._tables["marks"] = np.zeros(len(hs.qp), np.uint8)

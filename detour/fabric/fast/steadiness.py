@@ -49,7 +49,7 @@ _PS_PER_SECOND_OF_BITS = 8e12
 
 
 @inner(forceinline=True)
-def _row(s: State, flow: int, ago: int) -> Look:
+def row_ago(s: State, flow: int, ago: int) -> Look:
     """A connection some looks ago."""
     return look_row(s, (s.look - ago) % s.depth * s.count + flow)
 
@@ -59,7 +59,7 @@ def _sent(s: State, p: int, flow: int, ago: int) -> float:
     """Return how many packets a connection has sent in the half that began so many looks ago. The times at which the
     last ones at its ends were acknowledged count, so this is no whole number; negative: none was."""
     half = part_row(s, p).half
-    begin, end = _row(s, flow, ago), _row(s, flow, ago - half)
+    begin, end = row_ago(s, flow, ago), row_ago(s, flow, ago - half)
     if end.acked <= begin.acked or end.at <= begin.at:
         return -1.0
     return (end.acked - begin.acked) * (half * s.every_ps / (end.at - begin.at))
@@ -89,7 +89,7 @@ def _is_steady(s: State, p: int, error: float, rounding: float) -> bool:
     early = late = 0
     flow = part.first
     for _ in range(part.flows):
-        begin, middle, last = _row(s, flow, 2 * part.half), _row(s, flow, part.half), _row(s, flow, 0)
+        begin, middle, last = row_ago(s, flow, 2 * part.half), row_ago(s, flow, part.half), row_ago(s, flow, 0)
         one, other = _sent(s, p, flow, 2 * part.half), _sent(s, p, flow, part.half)
         if one < 0 or other < 0 or last.trouble != begin.trouble:
             return False

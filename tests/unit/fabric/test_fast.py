@@ -19,8 +19,20 @@ from detour.experiments.sim.run import SimRun, run_workload
 from detour.experiments.sim.settings import SimOptions
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import ROCE_WITH_PFC, RunSettings, Scheme, scheme
-from detour.fabric.fast import partitions, steadiness
-from detour.fabric.fast.records import AWAKE, HALF, NONE, Flow, Hop, Link, Look, Partition, State
+from detour.fabric.fast import looks, memory, partitions, steadiness
+from detour.fabric.fast.records import (
+    AWAKE,
+    HALF,
+    MEMORIES,
+    NONE,
+    Flow,
+    Hop,
+    Link,
+    Look,
+    Memory,
+    Partition,
+    State,
+)
 from detour.fabric.fast.skipping import Skipper
 from detour.hosts import rdma
 from detour.hosts.state import MAX_TIME, WQE_SIGNALED
@@ -133,6 +145,22 @@ def test_a_rate_that_still_rises_is_not_steady() -> None:
     assert abs(fast.end_ps / full.end_ps - 1) < 0.05
 
 
+@pytest.mark.parametrize(
+    ("name", "topo", "most"),
+    [
+        (LERP, FABRIC, 260),  # no links are shared; 48 us at the beginning of each message are 140 packets
+        (LERP, "d1", 450),  # two connections share a link, and need 2 ms in each round to be known
+        ("SprayLERP", FABRIC, 260),
+    ],
+)
+def test_rounds_are_taken_from_earlier_ones(name: str, topo: str, most: int) -> None:
+    """Packets simulated of a message, of 6,104."""
+    workload = "ring:bytes=4e8,ranks=16,shuffle=1" if topo == "d1" else "ring:bytes=2e8"
+    full, fast = (_run(workload, error, topo=topo, scheme=name) for error in (None, "0.02"))
+    assert (fast.counts.packets.sum() - fast.skipped) / len(fast.tasks.finish_ps) < most
+    assert abs(fast.end_ps / full.end_ps - 1) < 0.01
+
+
 def test_flow_that_is_alone_takes_as_long_as_in_full() -> None:
     full, fast = (
         _run("permutation:bytes=2e8", error, topo="leaf-spine:leaves=2,spines=1,hosts=1") for error in (None, "0.02")
@@ -170,6 +198,14 @@ def test_failure_in_the_midst_of_a_jump() -> None:
     assert fast.skipped > 0
     assert (fast.counts.delivered == full.counts.delivered).all()
     assert abs(fast.end_ps / full.end_ps - 1) < 0.1
+
+
+def test_rates_of_a_time_with_others_are_not_kept() -> None:
+    """Just after the failure answers of many share a link; a ring is as fast as its slowest connection."""
+    fail = {"fail": ("s0-s4@9ms",), "reroute_after": "1ms"}
+    topo = "leaf-spine:leaves=4,spines=4,hosts=4"
+    full, fast = (_run("ring:bytes=4e8", error, topo=topo, **fail) for error in (None, "0.02"))
+    assert abs(fast.end_ps / full.end_ps - 1) < 0.01
 
 
 def test_message_does_not_wait_for_a_jump_of_the_next_one() -> None:
@@ -255,7 +291,7 @@ def test_planes_are_refused() -> None:
 # -- partitions and the test --------------------------------------------------------------------------------
 
 
-_partitions, _steadiness = FromPython(partitions), FromPython(steadiness)
+_partitions, _steadiness, _memory = FromPython(partitions), FromPython(steadiness), FromPython(memory)
 
 
 _KEPT = 4 * HALF
@@ -269,21 +305,29 @@ class _Tables:
         self._kept = {
             "flows": np.zeros(count, Flow.dtype), "hops": np.zeros(len(hops), Hop.dtype),
             "links": np.zeros(1 + max(hops), Link.dtype), "parts": np.zeros(count, Partition.dtype),
-            "looks": np.zeros(_KEPT * count, Look.dtype),
+            "looks": np.zeros(_KEPT * count, Look.dtype), "memories": np.zeros(MEMORIES * count, Memory.dtype),
         }  # fmt: skip
         self.links = self._kept["links"]
         self.flows, self.parts = self._kept["flows"], self._kept["parts"]
         self.looks = self._kept["looks"].reshape(_KEPT, count)
         self._kept["hops"]["channel"], self._kept["hops"]["share"] = hops, 1
+        self.flows["key"] = 1 << np.arange(count)
         self._kept["links"]["part"] = self.flows["part"] = NONE
         self.flows["data_hops"] = self.flows["hops"] = [len(path) for path in paths]
         self.flows["first_hop"] = np.cumsum([0, *map(len, paths)])[:-1]
         self._state = np.zeros(1, State.dtype)
-        self.state = self._state[0]
+        self.state, self.address = self._state[0], self._state.ctypes.data
         self.state["count"], self.state["error"] = count, error
         self.state["half"], self.state["depth"] = HALF, _KEPT
         for name, table in self._kept.items():
             self.state[name] = table.ctypes.data
+
+    def run_to(self, look: int, sent: float, flying: float = 30.0) -> None:
+        """Looks 8 us apart go by, in each of which every connection sends so many packets, with others in flight."""
+        for k in range(int(self.state["look"]) + 1, look + 1):
+            before, now = self.looks[(k - 1) % _KEPT], self.looks[k % _KEPT]
+            now["at"], self.state["look"] = 8_000_000 * k, k
+            now["acked"], now["flying"] = before["acked"] + sent, before["flying"] + flying
 
     def members(self) -> list[list[int]]:
         """The connections of each partition that is awake."""
@@ -378,3 +422,127 @@ def test_means_of_a_long_time_count_where_connections_are_not_alike() -> None:
     assert set(counts[:first]) == {-1}
     assert first == 2 * 256
     assert tables.flows["rate"] * 8_000_000 == pytest.approx([60, 40])
+
+
+# -- what is remembered -------------------------------------------------------------------------------------
+
+
+_BEFORE_PS = 5 * 10**9
+
+
+def _remembering(*paths: tuple[int, ...], counts_ps: int = MAX_TIME) -> _Tables:
+    """Connections that had 12 packets a look when they were a partition."""
+    tables = _Tables(*paths)
+    tables.state["every_ps"], tables.state["half"] = 8_000_000, HALF
+    for flow in range(len(paths)):
+        _partitions.begin(tables.state, flow)
+    tables.run_to(2 * HALF, 12)
+    _keep(tables, 12, counts_ps=counts_ps)
+    _keep(tables, 12, counts_ps=counts_ps)
+    tables.flows["rate"] = 0
+    return tables
+
+
+def _keep(tables: _Tables, *rates: float, counts_ps: int = MAX_TIME) -> None:
+    """Rates are found, packets a look."""
+    tables.flows["rate"] = np.array(rates) / 8e6
+    _memory.keep(tables.state, int(tables.flows["part"][0]), counts_ps)
+
+
+def _recall(tables: _Tables) -> int:
+    """What the partition of the first connection may count on."""
+    return int(_memory.recall(tables.state, int(tables.flows["part"][0])))
+
+
+def _form_again(tables: _Tables, *flows: int) -> None:
+    for flow in np.flatnonzero(tables.flows["part"] != NONE).tolist():
+        _partitions.end(tables.state, flow)
+    for flow in flows:
+        _partitions.begin(tables.state, flow)
+
+
+def test_partition_with_the_same_connections_has_the_rates_that_it_had() -> None:
+    """In any order."""
+    tables = _remembering((0,), (0,))
+    tables.run_to(40, 3)  # it begins
+    _form_again(tables, 1, 0)
+    assert _recall(tables) == -1
+    tables.run_to(43, 12)
+    assert _recall(tables) == -1  # too early
+    tables.run_to(44, 12)
+    assert _recall(tables) == MAX_TIME
+    assert tables.flows["rate"] * 8e6 == pytest.approx([12, 12])
+
+
+@pytest.mark.parametrize(
+    ("sent", "flying", "same"), [(12, 32, True), (12.5, 30, False), (11.5, 30, False), (12, 45, False)]
+)
+def test_partition_that_is_not_as_it_was(sent: float, flying: float, same: bool) -> None:
+    """Answers of others on its links make 2 %: rates of a time in which they were there are not those of another."""
+    tables = _remembering((0,), (0,))
+    _form_again(tables, 0, 1)
+    for k in range(1, 5):
+        tables.run_to(2 * HALF + k, round(sent * k) - round(sent * (k - 1)), flying)
+    assert (_recall(tables) > 0) == same
+
+
+def test_other_connections_and_losses_are_nothing_that_was_there() -> None:
+    tables = _remembering((0,), (0,), (0,))
+    _form_again(tables, 0, 1)
+    tables.run_to(2 * HALF + 4, 12)
+    assert _recall(tables) == -1
+    _form_again(tables, 0, 1, 2)
+    tables.run_to(2 * HALF + 8, 12)
+    assert _recall(tables) > 0
+    tables.looks["trouble"][tables.state["look"] % _KEPT, 1] = 1
+    assert _recall(tables) == -1
+
+
+def test_rates_of_a_long_time_count_for_a_multiple_of_it() -> None:
+    """Found again they count for as much more, and are means."""
+    tables = _remembering((0,), (0,), counts_ps=_BEFORE_PS)
+    tables.run_to(2 * HALF + 4, 12)
+    _memory.spend(tables.state, int(tables.flows["part"][0]), 2 * _BEFORE_PS - 1)
+    assert _recall(tables) == 1
+    _keep(tables, 9, 15, counts_ps=_BEFORE_PS)
+    assert _recall(tables) == 3 * _BEFORE_PS
+    assert tables.flows["rate"] * 8e6 == pytest.approx([11, 13])
+    _keep(tables, 11, 11)  # another sum: what was is nothing to average with
+    assert tables.flows["rate"] * 8e6 == pytest.approx([11, 11])
+    tables.run_to(2 * HALF + 8, 11)
+    assert _recall(tables) == -1  # found once only
+    _keep(tables, 11, 11)
+    assert _recall(tables) == MAX_TIME
+
+
+def test_as_many_partitions_are_remembered_as_there_is_room_for() -> None:
+    """The oldest is forgotten; and all are when links change."""
+    tables = _Tables(*[(0,)] * (MEMORIES + 2))
+    tables.state["every_ps"] = 8_000_000
+    found = []
+    for again in range(2):
+        for other in range(1, MEMORIES + 2):
+            _form_again(tables, 0, other)
+            tables.run_to(int(tables.state["look"]) + 2 * HALF, 12)
+            if again:
+                found.append(_recall(tables) > 0)
+            else:
+                _keep(tables, 12)
+                _keep(tables, 12)
+    assert found == [False] + [True] * MEMORIES
+    FromPython(looks).dissolve_all(tables.address)
+    tables.flows["first_hop"] = np.arange(MEMORIES + 2)
+    _form_again(tables, 0, 2)
+    tables.run_to(int(tables.state["look"]) + 2 * HALF, 12)
+    assert _recall(tables) == -1
+
+
+def test_nothing_is_remembered_of_senders_with_a_rate() -> None:
+    tables = _remembering((0,), (0,))
+    _form_again(tables, 0)
+    tables.run_to(4 * HALF, 12)
+    for paced in (1, 0):
+        tables.state["paced"] = paced
+        _keep(tables, 12)
+        _keep(tables, 12)
+        assert (_recall(tables) == -1) == bool(paced)
