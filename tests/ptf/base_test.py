@@ -180,11 +180,12 @@ class Switch:
         """The controller sends `data` out of `port`; 0: routes it."""
         self.client.packet_out(data, {1: port})
 
-    def barrier(self, rounds: int = 1) -> None:
-        """Returns when all that was sent before has come out. A packet that goes round needs a round more each."""
+    def barrier(self, rounds: int = 1, ports: Sequence[int] = PORTS) -> None:
+        """Returns when all that was sent before has come out of these ports, or waits at others. A packet that goes
+        round needs a round more each."""
         for _ in range(rounds):
             for into in sorted(self._used) or [PORTS[0]]:
-                marks = {out: self._mark(into, out) for out in PORTS}
+                marks = {out: self._mark(into, out) for out in ports}
                 for out, mark in marks.items():
                     packet = self.wait_for(out, mark, time.monotonic() + DEADLINE)
                     assert packet is not None, f"barrier packet {into}->{out} was lost"
