@@ -39,7 +39,7 @@ def _named(part: Any) -> Iterator[str]:
 
 
 def anything(ctx: SymbolicContext, preserved: bool, all_headers: bool = False) -> None:
-    """Gives the state where execution is any contents. `preserved`: metadata may come from an earlier pass.
+    """Give the state where execution is any contents. `preserved`: metadata may come from an earlier pass.
     `all_headers`: headers may have been added, and the packet be a clone."""
     parser = _ParserGraph(ctx.model)
     extracted = set(ctx.model.headers) if all_headers else parser.headers
@@ -165,7 +165,7 @@ class _ParserGraph:
         return codes | {numbers[name] for name in names}
 
     def agree(self, ctx: SymbolicContext) -> None:
-        """Assumes of the validity of headers what follows from the graph."""
+        """Assume of the validity of headers what follows from the graph."""
         if not self._first or any(op in _CHANGES for op in _named(self._model.json["parsers"])):
             return
         alone = {h.name for h in self._model.headers.values() if not h.metadata and h.union is None} & self.headers

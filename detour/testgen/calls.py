@@ -19,7 +19,7 @@ _JUMPS = ("_jump", "_jump_if_zero")
 
 
 def run_calls(ctx: SymbolicContext, calls: list[Json], where: str) -> None:
-    """Executes the primitives of an action; `where`: what coverage calls the place."""
+    """Execute the primitives of an action; `where`: what coverage calls the place."""
     waiting: dict[int, list[Any]] = {}
     going = True
     for number, call in enumerate(calls):
@@ -42,7 +42,7 @@ def run_calls(ctx: SymbolicContext, calls: list[Json], where: str) -> None:
 
 
 def _jump(ctx: SymbolicContext, call: Json, where: str, target: list[Any]) -> bool:
-    """Leaves a state for the target of a jump. False: execution goes on there only."""
+    """Leave a state for the target of a jump. False: execution goes on there only."""
     if call["op"] == "_jump":
         target.append(ctx.f.state)
         return False
@@ -64,7 +64,7 @@ def _jump(ctx: SymbolicContext, call: Json, where: str, target: list[Any]) -> bo
 
 
 def run_call(ctx: SymbolicContext, call: Json) -> None:
-    """Executes one primitive, unless no packet comes here."""
+    """Execute one primitive, unless no packet comes here."""
     if ctx.f.state.dead:
         return
     ctx.at = call

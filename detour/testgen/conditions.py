@@ -35,7 +35,7 @@ def note_reads(ctx: SymbolicContext, expression: Json) -> None:
 
 
 def note_goals(ctx: SymbolicContext, name: str, expression: Json) -> None:
-    """Notes the goals of a condition; `name`: what coverage calls it."""
+    """Note the goals of a condition; `name`: what coverage calls it."""
     if not ctx.notes or ctx.f.state.dead:
         return
     decided = term_of(boolean(ctx, expression))

@@ -174,7 +174,7 @@ def condition_text(name: str, at: Json, outcome: str) -> str:
 
 
 def _reads_chosen(read: Callable[..., Value]) -> Callable[..., Value]:
-    """Reads the element of a stack that a value chooses, of all elements."""
+    """Read the element of a stack that a value chooses, of all elements."""
 
     def of_any(self: SymbolicContext, ref: HeaderRef, *args: Any) -> Value:
         if ref.index is None:
@@ -189,7 +189,7 @@ def _reads_chosen(read: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def _writes_chosen(write: Callable[..., None]) -> Callable[..., None]:
-    """Writes the element of a stack that a value chooses, whichever it is."""
+    """Write the element of a stack that a value chooses, whichever it is."""
 
     def to_any(self: SymbolicContext, ref: HeaderRef, *args: Any) -> None:
         if ref.index is None:
@@ -322,7 +322,7 @@ class SymbolicContext(FunctionContext):
 
     @contextmanager
     def giving_up(self) -> Iterator[None]:
-        """Gives up where something inside is not modelled."""
+        """Give up where something inside is not modelled."""
         try:
             yield
         except (NotModelled, DetourError) as error:
@@ -432,7 +432,7 @@ class SymbolicContext(FunctionContext):
             self._put(place, value)
 
     def _put(self, place: str, value: Value | None) -> None:
-        """Sets a place in memory; None: to what it is before anything is written."""
+        """Set a place in memory; None: to what it is before anything is written."""
         if value is None:
             self.f.state.memory.pop(place, None)
         else:

@@ -153,7 +153,7 @@ def load(source: Path, plan: Plan) -> Program:
 
 
 def _check_fixed(program: Program, fixed: Mapping[str, int]) -> None:
-    """Raises DetourError for a field that the program does not have, or a value that is too large for it."""
+    """Raise DetourError for a field that the program does not have, or a value that is too large for it."""
     fields = {
         f"{header.name}.{spec.name}": spec.bits
         for header in program.model.headers.values()
@@ -212,7 +212,7 @@ class _Generator:
         return replace(self._result(complete), paths=paths)
 
     def _follow_ways(self) -> bool:
-        """Makes tests for the ways through the parser, as long as something is missing. False: some were not
+        """Make tests for the ways through the parser, as long as something is missing. False: some were not
         followed."""
         ways: list[tuple[bool, Way]] = []
         for way, is_new in self._switch.ways_by_headers():
@@ -232,7 +232,7 @@ class _Generator:
         return complete
 
     def _follow(self, ways: list[Way], passes: int) -> bool:
-        """Makes tests for some ways. `passes`: see `SymbolicSwitch.execution`. False: some were not followed."""
+        """Make tests for some ways. `passes`: see `SymbolicSwitch.execution`. False: some were not followed."""
         for way in ways:
             if self._is_over:
                 return False
@@ -263,7 +263,7 @@ class _Generator:
         return {p.key: p for p in self._points.values() if p.kind in kinds and p.key not in self._reaching}
 
     def _cover(self, execution: Execution) -> None:
-        """Makes tests of what can be reached this way."""
+        """Make tests of what can be reached this way."""
         self._not_followed |= {a.reason for a in execution.findings.assumptions if a.reason}
         self._not_followed |= execution.findings.not_followed
         self._progress(f"{len(self._tests)} tests, {' -> '.join(execution.names)}")
@@ -282,7 +282,7 @@ class _Generator:
             self._later[-1] += [(question, goal) for goal in execution.findings.goals]
 
     def _mutate(self) -> None:
-        """Looks for more by changing the packets of new tests at random."""
+        """Look for more by changing the packets of new tests at random."""
         while self._seeds and not self._is_over and self._is_missing:
             for candidate in self._mutator.like(self._seeds.pop(), self._missing):
                 test = self._with_results(candidate)
@@ -301,7 +301,7 @@ class _Generator:
         return np.array([self._is_open((s.kind, s.name, s.outcome)) for s in self._program.coverage_sites], bool)
 
     def _follow_paths(self) -> Paths:
-        """Makes a test for each path through parser and controls, as long as there is time."""
+        """Make a test for each path through parser and controls, as long as there is time."""
         paths = Paths()
         for way in self._switch.ways():
             execution = self._switch.execution(way)
@@ -323,7 +323,7 @@ class _Generator:
         return paths
 
     def _vary(self) -> None:
-        """Makes tests of others: what packets leave in registers, and who is chosen of several members."""
+        """Make tests of others: what packets leave in registers, and who is chosen of several members."""
         made = Counter[str]()
         for test in list(self._tests):
             for what, variant in self._variants(test):
@@ -346,7 +346,7 @@ class _Generator:
                     yield f"table {entry.table}: a group of {len(group)}", replace(test, entries=entries, covers=[])
 
     def _reach_goals(self) -> None:
-        """Makes tests of what conditions should show, once there is nothing left to cover."""
+        """Make tests of what conditions should show, once there is nothing left to cover."""
         shown: set[Key] = set()
         for later, if_it_matters in product(self._later, (True, False)):
             tried, refuted = Counter[Key](), Counter[Key]()
@@ -371,7 +371,7 @@ class _Generator:
         return question.any_of([goal.conditions], terms, tight=goal.is_hit and if_it_matters)
 
     def _try(self, question: Question, found: Found, points: list[Point]) -> None:
-        """Plays a test that was found for points, or notes why there is none."""
+        """Play a test that was found for points, or note why there is none."""
         test = found.test
         if test is not None and not question.whole:
             test = self._with_results(test)
@@ -386,7 +386,7 @@ class _Generator:
             self._open.setdefault(point.key, why)
 
     def _play(self, test: Test, title: str = "") -> str:
-        """Plays a test and counts what it reaches. Returns why the engine does not confirm it, if so: it is thrown
+        """Play a test and count what it reaches. Return why the engine does not confirm it, if so: it is thrown
         away. `title`: what it was made for."""
         test.covers += [title] if title else []
         counts = self._program.coverage
@@ -426,7 +426,7 @@ class _Generator:
         return Generated(self._tests, coverage, unreachable, unknown, self._effort.taken, self._reaching)
 
     def _prove(self) -> None:
-        """Looks for proofs of what was not reached so far."""
+        """Look for proofs of what was not reached so far."""
         missed = [key for key in self._wanted() if key not in self._asked]
         if not missed:
             return

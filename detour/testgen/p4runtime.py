@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What generated tests write into a switch, as entities of P4Runtime."""
+"""Entries and settings of generated tests as entities of P4Runtime."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Entities:
     """Makes entities of tests. `of` returns those of one, in the order in which they are written."""
 
     def __init__(self, p4info: Path) -> None:
-        """Raises DetourError: the file cannot be read, or is something else."""
+        """Raise DetourError: the file cannot be read, or is something else."""
         try:
             self.schema = finsy.P4Schema(text_format.Parse(read_text(p4info), p4i.P4Info()))
         except text_format.ParseError as error:

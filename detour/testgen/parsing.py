@@ -128,7 +128,7 @@ class Parser:
         self.f.state, self.ctx.findings = way.state, way.findings
 
     def finish(self, way: Way) -> Way:
-        """Leaves what a control sees of the parser's result; execution is at the end of this way, which is returned as
+        """Leave what a control sees of the parser's result; execution is at the end of this way, which is returned as
         it is there."""
         self.enter(way)
         errors = self.ctx.model.errors
@@ -176,7 +176,7 @@ class Parser:
         return done
 
     def _next(self, way: Way, state: Json) -> list[Way]:
-        """Executes one operation of a state."""
+        """Execute one operation of a state."""
         self.enter(way)
         op, where = state["parser_ops"][way.operation], f"state {state['name']}"
         self.ctx.cover.statement(self.f, where, way.operation, op)
@@ -332,7 +332,7 @@ class Parser:
         return [(one, number) for one, number in zip(ways, numbers, strict=True) if one is not None]
 
     def _fill(self, way: Way, ref: HeaderRef, variable_bits: int) -> Way:
-        """Fills a header's fields from the packet."""
+        """Fill a header's fields from the packet."""
         self.enter(way)
         bit = 8 * way.at
         for spec in ref.type.fields:

@@ -85,7 +85,7 @@ def replicated(ctx: SymbolicContext, of: str, number: Value) -> tuple[Value, Val
 
 
 def keep(ctx: SymbolicContext, before: State, fields: Value) -> None:
-    """Makes metadata zero where execution is but for the fields of a list, which are as in `before`. `fields`: the
+    """Make metadata zero where execution is but for the fields of a list, which are as in `before`. `fields`: the
     number of the list plus one."""
     f, here, values = ctx.f, ctx.f.state, {}
     f.state = before

@@ -84,7 +84,7 @@ class Pipeline:
         self._run(action, [], call.get("next_node"))
 
     def _run(self, action: ActionIr, arguments: list[Value], to: str | None) -> None:
-        """Runs an action and goes on, to the end if it exits."""
+        """Run an action and go on, to the end if it exits."""
         ctx = self.ctx
         before = ctx.action, ctx.arguments
         ctx.action, ctx.arguments = action, _ARGUMENTS

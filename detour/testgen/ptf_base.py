@@ -71,7 +71,7 @@ class Switch:
             self.ports[port].bind((name, _ALL_PROTOCOLS))
 
     def load(self, schema: fy.P4Schema) -> None:
-        """Sets the program, which removes all entries, and forgets frames that have come out."""
+        """Set the program, which removes all entries, and forget frames that have come out."""
         action = p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT
         self._stub.SetForwardingPipelineConfig(
             p4r.SetForwardingPipelineConfigRequest(
@@ -85,7 +85,7 @@ class Switch:
             pass
 
     def write(self, updates: list[Any]) -> None:
-        """Writes updates."""
+        """Write updates."""
         self._stub.Write(p4r.WriteRequest(device_id=self._device_id, election_id=self._election, updates=updates))
 
     def receive(self, seconds: float) -> tuple[int, bytes] | None:
@@ -115,13 +115,13 @@ class GeneratedTest(unittest.TestCase):
         self.switch.load(self.schema)
 
     def need(self, *ports: int) -> None:
-        """Skips the test where a port has no interface."""
+        """Skip the test where a port has no interface."""
         for port in ports:
             if port not in self.switch.ports:
                 self.skipTest(f"port {port} has no interface")
 
     def write(self, *entities: Any) -> None:
-        """Inserts (`+`) or modifies (`~`) entities, one after the other."""
+        """Insert (`+`) or modify (`~`) entities, one after the other."""
         for entity in entities:
             try:
                 self.switch.write(fy.p4entity.encode_updates([entity], self.schema))
@@ -131,7 +131,7 @@ class GeneratedTest(unittest.TestCase):
                 raise
 
     def send(self, port: int, digits: str) -> None:
-        """Lets a frame come in."""
+        """Let a frame come in."""
         self._fit(digits)
         self.switch.ports[port].send(bytes.fromhex(digits))
 

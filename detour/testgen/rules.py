@@ -54,7 +54,7 @@ class EntryRules:
     """The demands of one program."""
 
     def __init__(self, p4info: Path) -> None:
-        """Raises DetourError: the file cannot be read, or is something else."""
+        """Raise DetourError: the file cannot be read, or is something else."""
         try:
             info = text_format.Parse(read_text(p4info), p4i.P4Info())
             self._plain, self._terms = Restrictions(info), Restrictions(info, _TERMS)

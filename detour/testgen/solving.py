@@ -71,7 +71,7 @@ class Question:
         return self._marked("wish", self._preferred())
 
     def _preferred(self) -> list[Term]:
-        """What makes tests short and easy to read."""
+        """Wishes that make tests short and easy to read."""
         execution = self._execution
         sent = [_all(output.conditions) for output in execution.outputs]
         wishes = [z3.Or(*sent)] if sent else []
@@ -303,7 +303,7 @@ class Question:
         return self._solver.model()
 
     def _complete(self, model: Any) -> None:
-        """Gives variables on which nothing depends some value: zeros would hide mistakes."""
+        """Give variables on which nothing depends some value: zeros would hide mistakes."""
         constrained = {declaration.name() for declaration in model.decls()}
         for name, term in self._findings.variables.items():
             if name not in constrained:

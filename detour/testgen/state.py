@@ -21,7 +21,7 @@ z3: Any = untyped_z3
 
 
 def fresh_context() -> None:
-    """Lets z3 forget all terms before, on whose number its answers depend."""
+    """Let z3 forget all terms before, on whose number its answers depend."""
     untyped_z3.z3._main_ctx = None  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -161,7 +161,7 @@ UNKNOWN_WIDTH = -1
 
 
 def _chosen(term: Any, one: Value | None, other: Value | None) -> Value:
-    """What has not been written in one of the branches is zero there."""
+    """Values of both branches; what has not been written in one of them is zero there."""
     width = max(each.bits for each in (one, other) if each is not None)
     a, b = (
         each if each is not None else const(width, 0) if width > 0 else Value(UNKNOWN_WIDTH, "")

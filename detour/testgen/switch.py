@@ -35,11 +35,11 @@ class _Switch:
         self.program, self.network, self.close = program, network, close
 
     def set_pipeline(self) -> None:
-        """Starts without entries."""
+        """Start without entries."""
         self.network.set_pipeline(_DEVICE, self.program, SwitchState(self.program, 0))
 
     def play(self, text: str, path: Path = Path("test.stf")) -> StfRun:
-        """Plays a test on a switch without entries. Raises DetourError: see `play_stf`."""
+        """Play a test on a switch without entries. Raises DetourError: see `play_stf`."""
         self.set_pipeline()
         self.network.clear_replication(_DEVICE)
         return play_stf(path, parse_stf(text), self)
@@ -80,7 +80,7 @@ class TestSwitch(_Switch):
         self._frames.append((port, bytes(frame)))
 
     def send(self, frames: Sequence[bytes], port: int) -> None:
-        """Sends frames of one length, one after the other, and drops what goes round for ever."""
+        """Send frames of one length, one after the other, and drop what goes round for ever."""
         if not self.network.has_port((_DEVICE, port)):
             self.network.attach_sink((_DEVICE, port), lambda frame, time_ps: None)
         times = self.network.now_ps + _GAP_PS * np.arange(len(frames))
@@ -90,7 +90,7 @@ class TestSwitch(_Switch):
         self._settle()
 
     def _settle(self) -> None:
-        """Waits until no packet is left, and drops what goes round for ever."""
+        """Wait until no packet is left, and drop what goes round for ever."""
         for _ in range(_TICKS):
             if not self.network.loop_stats()["used"]:
                 return
@@ -136,6 +136,6 @@ class TracingSwitch(_Switch):
 
 
 def differences(run: StfRun) -> list[str]:
-    """What is not as a test expects it: nothing may leave that it does not name."""
+    """Differences from what a test expects: nothing may leave that it does not name."""
     unnamed = [f"{run.unchecked} frames left by ports that the test does not name"] if run.unchecked else []
     return [*(each.text for each in run.mismatches), *unnamed]

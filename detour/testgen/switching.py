@@ -153,7 +153,7 @@ class SymbolicSwitch:
         self._after_ingress(result, parsed)
 
     def _run_ingress(self) -> None:
-        """Verifies checksums and runs ingress."""
+        """Verify checksums and run ingress."""
         for place in (phv.CHECKSUM_ERROR, phv.EXITED):
             self.ctx.set_fixed(place, const(32, 0))
         with self.ctx.giving_up():
@@ -237,7 +237,7 @@ class SymbolicSwitch:
         self._run_egress(result, way, replica[1])
 
     def _clone(self, result: Execution, way: Way, parsed: State | None, kind: int) -> None:
-        """Follows a clone: of the packet as it was parsed, or as it is. Execution goes on with the packet itself."""
+        """Follow a clone: of the packet as it was parsed, or as it is. Execution goes on with the packet itself."""
         ctx, on = self.ctx, self.f.state
         before, _ = on.fork(*either(self._is_set(phv.CLONE_SESSION)), ["clone", "no clone"])
         if not ctx.proves and self._may_go_on(way, before, "clones of clones"):
@@ -266,7 +266,7 @@ class SymbolicSwitch:
     def _start_over(
         self, result: Execution, way: Way, before: State, how: tuple[int, int, int, list[tuple[Value, list[Value]]]]
     ) -> None:
-        """Follows packets that come to the parser again. `how`: where the number of the list of fields is, the type of
+        """Follow packets that come to the parser again. `how`: where the number of the list of fields is, the type of
         instance, how many bytes of what was parsed are gone, and the headers that stand there in their place."""
         place, kind, gone, headers = how
         what = "packets that are resubmitted" if place == phv.RESUBMIT else "packets that recirculate"

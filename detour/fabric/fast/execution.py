@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What executes a run: here everything is, `skipping` leaves out what is steady."""
+"""Execution of a run: here everything is executed; `skipping` leaves out what is steady."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Execution:
         return 0
 
     def run(self, until_ps: int) -> None:
-        """Executes everything until then, but for what is skipped."""
+        """Execute everything until then, but for what is skipped."""
         self._fabric.run(until_ps)
 
     def wake_all(self) -> None:
