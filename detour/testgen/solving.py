@@ -85,7 +85,7 @@ class Question:
         wishes += [z3.Or(lookup.hit, lookup.action == 0) for lookup in self._findings.lookups]
         length, least = term_of(execution.length), max(execution.payload_at, _ETHERNET_BYTES)
         wishes.append(z3.And(z3.UGE(length, _ETHERNET_BYTES), z3.ULE(length, least + _SHORT)))
-        registers = [term_of(each.value) == 0 for each in self._findings.settings if each.of == "register"]
+        registers = [vector_of(each.value) == 0 for each in self._findings.settings if each.of == "register"]
         if registers:  # one wish for all: each one that is not fulfilled costs a query
             wishes.append(z3.And(*registers))
         return wishes
