@@ -191,8 +191,10 @@ class SymbolicSwitch:
             ctx.set_fixed(phv.INGRESS_PORT, const(32, packet.port))
             ctx.set_fixed(phv.PACKET_LENGTH, const(32, size))
             ctx.set_fixed(phv.INGRESS_GLOBAL_TIMESTAMP, ctx.variable("time", 64, free=True))
-            (way,) = self.parser.ways(way, MOST_WAYS)
-            runs.append(self.execution(way, _MOST_REPLAYED))
+            ways = list(self.parser.ways(way, MOST_WAYS))
+            if len(ways) != 1:  # the time is over, or a value decides that nobody knows
+                raise NotModelled("the way of a packet through the parser")
+            runs.append(self.execution(ways[0], _MOST_REPLAYED))
         return runs
 
     # -- between ingress and egress

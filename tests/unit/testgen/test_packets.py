@@ -14,7 +14,9 @@ from detour import cli
 from detour.p4.build import build
 from detour.testgen.effort import Effort
 from detour.testgen.generate import Paths, Plan, generate, load
+from detour.testgen.solving import replayed
 from detour.testgen.switching import SymbolicSwitch
+from detour.testgen.terms import NotModelled
 from tests.unit.testgen.stored import FABRIC
 from tests.unit.testgen.test_command import KINDS
 from tests.unit.testgen.test_generate import CORPUS
@@ -69,6 +71,16 @@ def test_a_second_packet_finds_what_the_first_has_left_in_registers() -> None:
     assert {len(packets) for packets in three} == {1, 3}
     alone = generate(CORPUS / "register_egress.json", Plan(packets=1)).tests
     assert {len(test.packets) for test in alone} == {1}
+
+
+def test_a_test_is_not_followed_once_the_time_is_over() -> None:
+    file = build(KINDS).json
+    (test,) = generate(file, Plan(most_tests=1)).tests
+    with pytest.raises(NotModelled):
+        replayed(SymbolicSwitch(load(file, Plan()).model, {}, Effort(0)), test)
+    assert (
+        replayed(SymbolicSwitch(load(file, Plan()).model, {}, Effort()), test).packets[0].frame == test.packets[0].frame
+    )
 
 
 @pytest.mark.parametrize("width", [1, 16])
