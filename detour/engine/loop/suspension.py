@@ -15,16 +15,7 @@ from detour.base.pointers import record_by_address
 from detour.base.structs import Int64, NativeRecord
 from detour.engine.loop import channels, heap, pool, queues, switch
 from detour.engine.loop.layout import TO_HOST, TO_PORT, LoopGlobals
-from detour.engine.loop.native import (
-    channel_at,
-    global_at,
-    load8,
-    nic_at,
-    phv_at,
-    port_at,
-    queue_at,
-    slot_at,
-)
+from detour.engine.loop.native import channel_at, global_at, load8, nic_at, phv_at, port_at, queue_at, slot_at
 from detour.hosts.frames.sizes import ETHERNET, IPV6, UDP
 
 

@@ -34,8 +34,7 @@ def recall(s: State, p: int) -> int:
     part = part_row(s, p)
     if s.look - part.since < 2 * TEST:
         return _UNKNOWN
-    if part.key == 0:
-        _find(s, p)
+    _find(s, p)
     if part.known == 0 or memory_row(s, flow_row(s, part.first).memory).times < _TWICE or not _is_alike(s, p):
         return _UNKNOWN
     flow = part.first
@@ -48,8 +47,11 @@ def recall(s: State, p: int) -> int:
 
 @inner
 def _find(s: State, p: int) -> None:
-    """Find the key of a partition, which does not depend on the order of its connections, and what these remember."""
+    """Find the key of a partition, which does not depend on the order of its connections, and what these remember,
+    unless that has been done."""
     part, flow = part_row(s, p), part_row(s, p).first
+    if part.key != 0:
+        return
     part.known = 1
     for _ in range(part.flows):
         part.key ^= flow_row(s, flow).key
@@ -105,8 +107,7 @@ def keep(s: State, p: int, counts_ps: int) -> None:
     if s.paced != 0:
         return
     part, flow = part_row(s, p), part_row(s, p).first
-    if part.key == 0:
-        _find(s, p)
+    _find(s, p)
     again = part.known != 0 and _has_rates(s, p)
     for _ in range(part.flows):
         f = flow_row(s, flow)
