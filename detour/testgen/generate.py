@@ -74,7 +74,10 @@ class Plan:
     @property
     def rules(self) -> EntryRules | None:
         """What P4Info demands of entries; None: nothing. Raises DetourError: see `EntryRules`."""
-        if self.p4info is None or not any(word in read_text(self.p4info) for word in _DEMANDS):
+        if self.p4info is None:
+            return None
+        text = read_text(self.p4info)
+        if not any(word in text for word in _DEMANDS):
             return None
         from detour.testgen.rules import EntryRules  # takes a tenth of a second
 
