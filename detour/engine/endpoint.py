@@ -35,6 +35,7 @@ MAX_MESSAGE_BYTES = 32 << 20
 """the longest request"""
 RPCS = 4096
 """calls, streams among them, at the same time"""
+_CALLS_END_S = 10.0
 _OPTIONS = [
     ("grpc.max_send_message_length", -1),
     ("grpc.so_reuseport", 0),  # a port that is taken is an error, not shared
@@ -269,6 +270,14 @@ class GrpcEndpoint:
         self._loop = asyncio.get_running_loop()
         ready.set()
         await main(server)
+        await _calls_end()
+
+
+async def _calls_end() -> None:
+    """Wait for calls that the server's end has cancelled. gRPC prints a traceback for each that the loop's end cancels
+    once more. What else goes on, such as a program being loaded, is waited for by whoever stops the endpoint anyway."""
+    if calls := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(calls, timeout=_CALLS_END_S)
 
 
 def _listen_at(server: grpc.aio.Server, address: Address, place: ServerSocket, credentials: Any) -> None:

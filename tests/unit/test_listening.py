@@ -28,6 +28,7 @@ from detour.engine.sockets import open_unix as engine_socket
 from detour.fabric.daemon.control_socket import ControlServer, call
 from detour.fabric.operations.results import DisplacedSwitch
 from detour.hosts.driver import open_unix as host_socket
+from tests.waiting import PATIENCE_S
 
 PEM = Path(__file__).parent / "p4runtime" / "tls"
 
@@ -223,6 +224,37 @@ def test_an_endpoint_that_serves_nobody_gives_back_what_it_took(tmp_path: Path) 
         assert not list(tmp_path.iterdir())
         with take_tcp(TcpAddress("localhost", port), "x"):
             pass
+
+
+def test_a_call_that_ends_after_its_server_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is still cleaning up when the server's end has cancelled it, as on a busy machine."""
+    begun, ended = threading.Event(), threading.Event()
+
+    async def slow(request: bytes, context: object) -> bytes:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.2)
+            ended.set()
+        return request
+
+    async def main(server: grpc.aio.Server) -> None:
+        handlers = {"slow": grpc.unary_unary_rpc_method_handler(slow)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test", handlers),))
+        await server.start()
+        await asyncio.to_thread(begun.wait)
+        await server.stop(0)
+
+    endpoint = GrpcEndpoint("127.0.0.1:0")
+    endpoint.bind()
+    endpoint.serve(main)
+    with grpc.insecure_channel(endpoint.target) as channel:
+        with pytest.raises(grpc.RpcError):
+            channel.unary_unary("/test/slow")(b"", timeout=PATIENCE_S)
+        endpoint.stop()
+    assert ended.is_set()
+    assert capsys.readouterr().err == ""  # gRPC itself writes of the end, too
 
 
 def test_nothing_is_taken_when_the_second_address_cannot_be_had(tmp_path: Path) -> None:
