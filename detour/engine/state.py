@@ -68,6 +68,12 @@ class SwitchState:
         for name, slot in slots.registers.items():
             self.block[slot] = self.registers[name].memory.ctypes.data
 
+    @property
+    def changes(self) -> int:
+        """How often tables and action profiles were written; what was read of them is true as long as it stays."""
+        written = (*self.tables.values(), *self.action_profiles.values())
+        return sum(each.changes for each in written)
+
     def set_crc(self, calculation: str, parameters: CrcParameters) -> None:
         """Set the parameters of a custom CRC; KeyError if the calculation is none."""
         slot = self.program.slots.custom_crcs[calculation]

@@ -72,15 +72,15 @@ class Tracer:
 
     def __init__(
         self,
-        entries: Mapping[int, Iterable[Entity]] | Callable[[int], Iterable[Entity]],
+        entries: Mapping[int, Iterable[Entity]] | Callable[[int], SwitchTables],
         topology: Topology,
         failures: Failures = NONE,
     ) -> None:
-        """`entries`: of all switches by device id, or what reads those of one device, which is called once for every
+        """`entries`: of all switches by device id, or what gives one device's tables, which is called once for every
         switch that a packet comes to."""
         self._topology = topology
-        read = entries if callable(entries) else lambda device: entries.get(device, ())
-        self._tables = cache(lambda switch: SwitchTables(read(topology.switches[switch].device_id)))
+        read = entries if callable(entries) else lambda device: SwitchTables(entries.get(device, ()))
+        self._tables = cache(lambda switch: read(topology.switches[switch].device_id))
         self._dead = dead_links(topology, failures)
         self._down = dead_switches(failures)
 

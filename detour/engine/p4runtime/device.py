@@ -21,6 +21,7 @@ from detour.engine.p4runtime.limits import Budgets, Limits
 from detour.engine.p4runtime.pipeline import Pipelines
 from detour.engine.p4runtime.session import StreamSession
 from detour.engine.p4runtime.store import EntityStore
+from detour.engine.state import SwitchState
 from detour.engine.target import TargetSwitch
 
 T = TypeVar("T")
@@ -106,6 +107,15 @@ class P4Device:
     def readable(self) -> EntityStore:
         """The state that Reads see: without Writes that are under way."""
         return self.before or self.pipelines.store
+
+    @property
+    def written(self) -> tuple[SwitchState, int] | None:
+        """What differs from now on if the tables that packets meet have been written since; None while a Write is under
+        way, or where Reads show others."""
+        live = self.pipelines.live
+        if live is None or live is not self.pipelines.store or self.writing.locked():
+            return None
+        return live.state, live.state.changes
 
     def ids(self, role: str, config: RoleConfig) -> Ids:
         """Which objects a role may write and read: as its config says, else as the program's annotations do."""

@@ -110,6 +110,12 @@ class P4RuntimeServer:
         device = self._service.devices.get(device_id)
         return [] if device is None else device.arbiter.clients()
 
+    def tables_written(self, device_id: int) -> object:
+        """A mark of the last write to a device's tables, whoever made it: equal to an earlier one if there was none
+        since. None: not known now."""
+        device = self._service.devices.get(device_id)
+        return None if device is None else device.written
+
     @property
     def port(self) -> int:
         """The TCP port; 0 before `start`, and for UNIX sockets."""

@@ -90,7 +90,7 @@ class MatchTable:
         self.name, self.spec, self.size, self.profile = spec.name, spec, spec.max_size, profile
         self.immutable = False
         self.changes = 0
-        """how often entries were written; what was read of them is true as long as it stays"""
+        """how often entries or the default were written; what was read of them is true as long as it stays"""
         self._sw, self._slot = sw, slot
         packing = _PACKINGS.get(spec)
         if packing is None:
@@ -261,6 +261,7 @@ class MatchTable:
         self._set_default_words(self._encode(action, params))
 
     def _set_default_words(self, words: list[int]) -> None:
+        self.changes += 1
         self._refer(self._rows.flat[slots.ACTION], -1)
         self._write(0, words)
 

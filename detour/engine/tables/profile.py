@@ -45,6 +45,8 @@ class ActionProfile:
         self, spec: model.ActionProfileIr, sw: NDArray[np.int64], slot: int, actions: list[model.ActionIr]
     ) -> None:
         self.name, self.spec, self.max_size = spec.name, spec, spec.max_size
+        self.changes = 0
+        """how often members' actions and groups were written, as of a `MatchTable`"""
         self._arguments = Arguments(spec.name, tuple(spec.actions.values()), actions)
         words = max((a.words for a in spec.actions.values()), default=0)
         self._members, self._groups, self._lists = (
@@ -74,6 +76,7 @@ class ActionProfile:
         self._write(row, words)
 
     def _write(self, row: int, words: list[int]) -> None:
+        self.changes += 1
         self._members.write(row * self._members.stride, words)
 
     def modify_member(self, member: int, action: str | int, params: tuple[int, ...] = ()) -> None:
@@ -226,6 +229,7 @@ class ActionProfile:
         for m in members:
             self._users[self._member_rows[m.member]] += 1
         g.members = members
+        self.changes += 1
         self._publish(g)
 
     def _publish(self, g: _Group) -> None:

@@ -108,6 +108,11 @@ class Fabric(ABC):
         """List the P4Runtime streams to a switch; None: the switch does not say."""
         return None
 
+    def tables_written(self, device_id: int) -> object:
+        """A mark of the last write to a switch's tables: equal to an earlier one if there was none since. None: the
+        switch does not say."""
+        return None
+
     def linux_hosts(self) -> frozenset[int]:
         """Hosts whose programs are Linux': nothing here sends for them."""
         return frozenset(host.index for host in self.topology.hosts if self.linux and host.name in self.linux)

@@ -80,6 +80,10 @@ class NetworkFabric(Fabric):
         server = self.serving.server
         return None if server is None else server.clients(device_id)
 
+    def tables_written(self, device_id: int) -> object:
+        server = self.serving.server
+        return None if server is None else server.tables_written(device_id)
+
     def details(self) -> BackendDetails:
         where = UNSET if self._serving is None else self._serving.details()
         return BackendDetails(lag_ms=self.network.lag_ps / 1e9, p4runtime=where)

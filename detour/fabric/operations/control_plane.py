@@ -21,6 +21,7 @@ from detour.control.p4runtime.punt import Responder
 from detour.control.p4runtime.reconcile import Keeper, Written, reconcile, updates
 from detour.control.p4runtime.watching import Cell
 from detour.control.planner import plan, route_bounds
+from detour.control.verifier.forwarding import SwitchTables
 from detour.control.verifier.trace import Tracer
 from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.clock import PS
@@ -45,6 +46,9 @@ class ControlPlane:
         """entries that switches are to hold beside the plan for topology, policy and failures"""
         self.entries = 0
         """on all switches"""
+        self._written = fabric.tables_written
+        self._kept: dict[int, tuple[object, SwitchTables]] = {}
+        """tables that packets were followed by, with the mark of the last write before they were read"""
         self.responder = Responder({s.device_id: s.node_id for s in self.topology.switches})
         self.client = FabricClient(fabric.targets(), fabric.terms.pipeline, on_packet_in=self.responder)
         ports = {
@@ -132,9 +136,15 @@ class ControlPlane:
     @contextmanager
     def tracer(self) -> Iterator[Tracer]:
         """Follow packets by what the switches hold now: the tables of a switch are read when a packet comes there
-        first. This control plane changes nothing meanwhile."""
+        first, and again when they have been written since. This control plane changes nothing meanwhile."""
         with self.changing:
-            yield Tracer(lambda device: self.read([device])[device], self.topology, self.failures)
+            yield Tracer(self._tables, self.topology, self.failures)
+
+    def _tables(self, device: int) -> SwitchTables:
+        written, kept = self._written(device), self._kept.get(device)
+        if kept is None or written is None or kept[0] != written:
+            kept = self._kept[device] = written, SwitchTables(self.read([device])[device])
+        return kept[1]
 
     def failure_names(self) -> list[str]:
         """Return the names of failed links and switches, in order."""

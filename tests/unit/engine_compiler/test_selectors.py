@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from detour.engine.tables import (
@@ -94,6 +96,30 @@ def test_groups_change_under_their_entries(s: Setup) -> None:
     s.selector.set_group(5, [GroupMember(2)])
     assert s.members_hit(1) == {1002}
     assert s.selector.group(5) == ((GroupMember(2),), 0)
+
+
+def test_every_write_is_counted_and_no_read(s: Setup) -> None:
+    state = s.switch.state
+    writes: list[Callable[[], object]] = [
+        lambda: s.selector.modify_member(0, PICK, (5,)),
+        lambda: s.selector.add_group(5, [GroupMember(1)]),
+        lambda: s.selector.set_group(5, [GroupMember(2)]),
+        lambda: s.chosen.insert((1,), GroupRef(5)),
+        lambda: s.chosen.modify(0, MemberRef(3)),
+        lambda: s.chosen.set_default(MemberRef(1)),
+        lambda: s.chosen.reset_default(),
+        lambda: s.chosen.delete(0),
+        lambda: s.chosen.clear(),
+    ]
+    for write in writes:
+        before = state.changes
+        write()
+        assert state.changes > before
+    before = state.changes
+    assert list(s.chosen.entries()) == []
+    assert s.chosen.default is None
+    assert s.selector.group(5) == ((GroupMember(2),), 0)
+    assert state.changes == before
 
 
 def test_weights(s: Setup) -> None:

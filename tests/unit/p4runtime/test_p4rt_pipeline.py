@@ -15,7 +15,7 @@ from finsy.proto import p4i, p4r
 
 from detour.engine.compiler import native
 from detour.engine.compiler.native import CompileLimits
-from detour.engine.p4runtime import Code, Refused
+from detour.engine.p4runtime import Code, P4RuntimeServer, Refused
 from detour.engine.p4runtime import config as compiling
 from tests.ptf.p4rt import clone_session
 from tests.unit.p4runtime.harness import (
@@ -83,6 +83,21 @@ def test_save_and_commit(client: Client, names: Names, network: FakeNetwork) -> 
     assert client.read(names.entry("lpm_route")) == [new]
     assert len(network.pipelines[1][1].tables["MyIngress.lpm_route"]) == 1
     assert set_refused(client, None, "COMMIT").code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_the_last_write_is_marked(client: Client, names: Names, server: P4RuntimeServer) -> None:
+    empty = server.tables_written(client.device_id)
+    entry = names.entry("lpm_route", (0xFD00 << 112, 16), action=("forward", 7))
+    client.insert(entry)
+    written = server.tables_written(client.device_id)
+    assert client.read(names.entry("lpm_route")) == [entry]
+    assert server.tables_written(client.device_id) == written != empty
+    assert None not in (empty, written)
+    client.set_pipeline(config(cookie=5), "VERIFY_AND_SAVE")
+    assert server.tables_written(client.device_id) is None, "Reads show the saved tables, packets meet others"
+    client.set_pipeline(None, "COMMIT")
+    assert server.tables_written(client.device_id) not in (None, written)
+    assert server.tables_written(1 << 40) is None
 
 
 def change(**fields: bytes) -> p4r.ForwardingPipelineConfig:
