@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, is_dataclass, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
@@ -104,9 +105,7 @@ class Registry(Generic[T]):
         own = self._own_name(name)
         if own is not None:
             value = self._built_in[own]
-            from importlib.metadata import EntryPoint  # loads much, which a command line that is wrong needs not
-
-            return EntryPoint(own, value, self.group).load() if isinstance(value, str) else value
+            return resolve_name(value) if isinstance(value, str) else value
         return self._of_package(name)
 
     def _own_name(self, name: str) -> str | None:

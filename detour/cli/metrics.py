@@ -42,7 +42,7 @@ def _current() -> str:
 
 
 def _text(result: FabricMetrics) -> str:
-    from detour.fabric.monitoring.metrics import text
+    from detour.fabric.monitoring.exposition import text
 
     return text(result.metrics)
 

@@ -30,7 +30,6 @@ from xml.parsers import expat
 from detour.base.errors import DetourError
 from detour.control.infragraph_files import is_infragraph, network_of_infragraph
 from detour.control.lab_files import network_of_ibnetdiscover, network_of_lab
-from detour.control.placement.jobs import parse_text
 from detour.control.sndlib_files import is_sndlib_xml, network_of_sndlib_text, network_of_sndlib_xml
 from detour.topo.listed import BETWEEN_KEYS, ListedEdge, ListedNetwork, ListedNode
 
@@ -203,8 +202,10 @@ def _name(path: Path, where: str, row: dict[str, Any], key: str) -> str:
 
 
 def _from_yaml(path: Path, content: bytes) -> ListedNetwork:
+    from detour.base.documents import read_document  # YAML takes long to load, and most networks are no files
+
     try:
-        document = parse_text(_text(path, content))
+        document = read_document(_text(path, content))
     except DetourError as error:
         raise DetourError(f"{path}, {error}") from None
     if is_infragraph(document):

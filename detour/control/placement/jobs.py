@@ -20,7 +20,6 @@ All flows of all jobs count as simultaneous: that is what synchronous training d
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -29,7 +28,6 @@ from pathlib import Path as File
 from typing import Any
 
 import numpy as np
-import yaml
 
 from detour.base.arrays import Int32Array, Int64Array
 from detour.base.errors import DetourError
@@ -133,16 +131,12 @@ def job_documents(file: File) -> list[dict[str, Any]]:
 
 def parse_text(text: str) -> Any:
     """Parse YAML or JSON. Raises `DetourError`, with the line: it is neither."""
-    if text.lstrip().startswith(("{", "[")):
-        with suppress(ValueError, RecursionError):
-            # YAML would understand it as well, but slowly.
-            return _with_numbers(json.loads(text, object_pairs_hook=_mapping))
+    from detour.base.documents import read_document  # YAML takes as long to load as all else here
+
+    document = read_document(text)
     try:
-        return _with_numbers(yaml.load(text, _Loader))
-    except yaml.MarkedYAMLError as error:
-        where = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise DetourError(f"{where}{error.problem or 'this is not YAML'}") from None
-    except (yaml.YAMLError, RecursionError, ValueError):
+        return _with_numbers(document)
+    except (RecursionError, ValueError):
         raise DetourError("this is neither YAML nor JSON") from None
 
 
@@ -160,25 +154,6 @@ def _with_numbers(document: Any) -> Any:
             elif isinstance(value, str) and key in _COUNTS:
                 values[key] = whole_number_of(value, MAX_BYTES, 0)
     return values
-
-
-class _Loader(yaml.SafeLoader):
-    """Refuses what `yaml.safe_load` takes: keys that are there twice, of which the last would count."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        twice = next((key for place, key in enumerate(seen) if key in seen[:place]), None)
-        if twice is not None:
-            raise DetourError(f"line {node.start_mark.line + 1}: `{twice}` appears twice")
-        return super().construct_mapping(node, deep)
-
-
-def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    mapping = dict(pairs)
-    if len(mapping) < len(pairs):
-        twice = next(key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place]))
-        raise DetourError(f"`{twice}` appears twice")
-    return mapping
 
 
 def flows_of(document: Any, topology: Topology) -> FlowSet:

@@ -1,20 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of a running fabric in Prometheus' text format: flows at their receivers, ports and verdicts of switches.
-
-Metrics are records (`records.FabricMetric`) until somebody wants text.
-"""
+"""Metrics of a running fabric, as records: flows at their receivers, ports and verdicts of switches. `exposition` makes
+Prometheus' text of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from msgspec import UNSET
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.exposition import generate_latest
-from prometheus_client.registry import Collector, CollectorRegistry
 
 from detour.control.p4runtime.monitor import PORT_COUNTERS, REASONS, Sample
 from detour.control.p4runtime.watching import CLASS_BOUNDS, CLASS_MEANS
@@ -164,37 +158,3 @@ def _metrics(
         values = [(labels, value(row)) for labels, row in rows]
         families.append(_metric(f"{of}_{name}", kind, text, [(labels, v) for labels, v in values if v is not None]))
     return families
-
-
-class _Once(Collector):
-    def __init__(self, metrics: Iterable[records.FabricMetric]) -> None:
-        self._metrics = list(metrics)
-
-    def collect(self) -> Iterable[Any]:
-        """Families in the order given."""
-        for metric in self._metrics:
-            names = sorted({name for sample in metric.samples for name in sample.labels})
-            if metric.kind == "histogram":
-                yield _histograms(metric, names)
-                continue
-            family: Any = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
-            result = family(metric.name, metric.text, labels=names)
-            for sample in metric.samples:
-                result.add_metric([sample.labels.get(name, "") for name in names], sample.value)
-            yield result
-
-
-def _histograms(metric: records.FabricMetric, names: list[str]) -> HistogramMetricFamily:
-    result = HistogramMetricFamily(metric.name, metric.text, labels=names)
-    for sample in metric.samples:
-        assert sample.buckets is not UNSET
-        assert sample.sum is not UNSET
-        result.add_metric([sample.labels.get(name, "") for name in names], sample.buckets, sample.sum)
-    return result
-
-
-def text(metrics: Iterable[records.FabricMetric]) -> str:
-    """Prometheus' text format, version 0.0.4. Counters get the suffix `_total`."""
-    registry = CollectorRegistry()
-    registry.register(_Once(metrics))
-    return generate_latest(registry).decode()

@@ -27,7 +27,6 @@ from detour.fabric.operations.results import LivePackets, PacketTrace
 from detour.fabric.tracing.frames import hex_frame
 from detour.fabric.tracing.live import LIVE_POLL_PS, by_packet, host_filter, is_whole, packets, trace_sent_frame
 from detour.fabric.tracing.results import TracedPacket
-from detour.fabric.tracing.walk import FabricCopy
 from detour.hosts.frames.sample import data_frame
 from detour.topo import Host
 
@@ -80,6 +79,8 @@ class PacketTracing:
         return document(trace_sent_frame(fabric.network, fabric.topology, fabric.clock, host, data, sport))
 
     def _through_copy(self, source: Host, frame: bytes, all_ways: bool, progress: Progress) -> PacketTrace:
+        from detour.fabric.tracing.walk import FabricCopy  # with the fabric in virtual time, which few daemons need
+
         topology, ports = self._fabric.topology, self._fabric.ports()
         if isinstance(self._fabric, NetworkFabric):
             state = self._fabric.network.state(topology.switches[0].device_id)

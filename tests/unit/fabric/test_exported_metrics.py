@@ -13,7 +13,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from detour.fabric.monitoring import metrics
+from detour.fabric.monitoring import exposition, metrics
 from detour.fabric.records import FlowRow, PlacementTotals, PortCounts, PortState, PortWindow, SwitchFlowTotals
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -40,7 +40,7 @@ def exported() -> list[Any]:
     lines = metrics.flow_metrics([flow]) + metrics.switch_flow_metrics([flow], 1000) + metrics.port_metrics([port])
     lines.append(metrics._metric(*metrics._VERDICTS, [({"switch": "s0", "verdict": "forwarded"}, 1)]))
     lines += metrics.placement_metrics(PlacementTotals(1, 0, 0, 0, None))
-    return list(text_string_to_metric_families(metrics.text(lines)))
+    return list(text_string_to_metric_families(exposition.text(lines)))
 
 
 METRICS = {f"{each.name}_total" if each.type == "counter" else each.name: each for each in exported()}
