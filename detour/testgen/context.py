@@ -24,15 +24,7 @@ from detour.engine.compiler.model import ActionIr, Array, FieldSpec, Header, Jso
 from detour.engine.compiler.slots import Slots
 from detour.engine.compiler.tracing import source_of
 from detour.testgen.state import UNKNOWN_WIDTH, Condition, State, Write, conjunction, merged, z3
-from detour.testgen.terms import (
-    NotModelled,
-    SymbolicFunction,
-    SymbolicModule,
-    Term,
-    folded,
-    from_vector,
-    term_of,
-)
+from detour.testgen.terms import NotModelled, SymbolicFunction, SymbolicModule, Term, folded, from_vector, term_of
 from detour.testgen.testcase import Test
 
 if TYPE_CHECKING:

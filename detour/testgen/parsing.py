@@ -25,15 +25,7 @@ from detour.engine.compiler.primitives import assign, assign_number
 from detour.engine.compiler.traced_steps import case_of, key_name
 from detour.testgen.calls import run_call
 from detour.testgen.conditions import note_goals
-from detour.testgen.context import (
-    Assumption,
-    Conditions,
-    Findings,
-    SiteKey,
-    SymbolicContext,
-    condition_text,
-    either,
-)
+from detour.testgen.context import Assumption, Conditions, Findings, SiteKey, SymbolicContext, condition_text, either
 from detour.testgen.effort import Effort
 from detour.testgen.passes import Packet
 from detour.testgen.state import State, z3
