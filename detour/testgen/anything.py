@@ -8,12 +8,11 @@ which never together.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from detour.engine import phv
 from detour.engine.compiler.expressions import constant
 from detour.engine.compiler.ir import Value
-from detour.engine.compiler.model import Json, Model
+from detour.engine.compiler.model import Json, Model, objects
 from detour.testgen.context import SymbolicContext
 from detour.testgen.state import UNKNOWN_WIDTH, z3
 from detour.testgen.terms import term_of
@@ -24,18 +23,11 @@ _CLONES = (phv.TYPE_INGRESS_CLONE, phv.TYPE_EGRESS_CLONE)
 
 def operations(model: Model) -> set[str]:
     """The primitives that a program names anywhere."""
-    return {op for part in ("actions", "parsers") for op in _named(model.json[part])}
+    return _named([model.json["actions"], model.json["parsers"]])
 
 
-def _named(part: Any) -> Iterator[str]:
-    if isinstance(part, dict):
-        if isinstance(part.get("op"), str):
-            yield part["op"]
-        for inner in part.values():
-            yield from _named(inner)
-    elif isinstance(part, list):
-        for inner in part:
-            yield from _named(inner)
+def _named(part: Json) -> set[str]:
+    return {each["op"] for each in objects(part) if isinstance(each.get("op"), str)}
 
 
 def anything(ctx: SymbolicContext, preserved: bool, all_headers: bool = False) -> None:
@@ -166,7 +158,7 @@ class _ParserGraph:
 
     def agree(self, ctx: SymbolicContext) -> None:
         """Assume of the validity of headers what follows from the graph."""
-        if not self._first or any(op in _CHANGES for op in _named(self._model.json["parsers"])):
+        if not self._first or not _CHANGES.isdisjoint(_named(self._model.json["parsers"])):
             return
         alone = {h.name for h in self._model.headers.values() if not h.metadata and h.union is None} & self.headers
         stacked = {
@@ -201,4 +193,4 @@ _ERRORS: dict[str, set[str]] = {
     "extract": _TOO_SHORT, "extract_VL": _TOO_SHORT | _VARIABLE, "advance": _TOO_SHORT | _VARIABLE,
     "shift": _TOO_SHORT, "set": _TOO_SHORT,
 }  # fmt: skip
-_CHANGES = ("add_header", "remove_header", "assign_header", "assign_union", "push", "pop")
+_CHANGES = {"add_header", "remove_header", "assign_header", "assign_union", "push", "pop"}

@@ -22,11 +22,11 @@ def run_calls(ctx: SymbolicContext, calls: list[Json], where: str) -> None:
     """Execute the primitives of an action; `where`: what coverage calls the place."""
     waiting: dict[int, list[Any]] = {}
     going = True
-    for number, call in enumerate(calls):
+    for number, call in enumerate([*calls, None]):
         if arrived := waiting.pop(number, None):
             ctx.f.state = merged([*arrived, *([ctx.f.state] if going else [])])
             going = True
-        if not going:
+        if not going or call is None:
             continue
         if call["op"] in _JUMPS:
             target = parse_hex(call["parameters"][-1]["value"])
@@ -37,8 +37,6 @@ def run_calls(ctx: SymbolicContext, calls: list[Json], where: str) -> None:
             continue
         ctx.cover.statement(ctx.f, where, number, call)
         run_call(ctx, call)
-    if arrived := waiting.pop(len(calls), None):
-        ctx.f.state = merged([*arrived, *([ctx.f.state] if going else [])])
 
 
 def _jump(ctx: SymbolicContext, call: Json, where: str, target: list[Any]) -> bool:

@@ -159,10 +159,13 @@ def either(value: Value) -> tuple[Term | bool, Term | bool]:
 
 def condition_text(name: str, at: Json, outcome: str) -> str:
     """A condition in the words of the source."""
+    return f"{place_of(at) or name} is {outcome}"
+
+
+def place_of(at: Json) -> str:
+    """File, line and text of the source that something is compiled from, "" if nobody knows."""
     source = source_of(at)
-    if source is None:
-        return f"{name} is {outcome}"
-    return f"{source['file']}:{source['line']} {one_line(source['text'])} is {outcome}"
+    return "" if source is None else f"{source['file']}:{source['line']} {one_line(source['text'])}"
 
 
 def _reads_chosen(read: Callable[..., Value]) -> Callable[..., Value]:
@@ -346,14 +349,14 @@ class SymbolicContext(FunctionContext):
     def load_field(self, ref: HeaderRef, spec: FieldSpec) -> Value:
         if spec.variable:
             raise NotModelled(f"{ref.header.name}.{spec.name} has a variable length")
-        if _is_standard(ref, spec):
-            return self.f.resize(self.fixed(*_standard(spec)), spec.bits)
+        if standard := _standard(ref, spec):
+            return self.f.resize(self.fixed(*standard), spec.bits)
         return self.f.load(spec.bits + spec.signed, f"{ref.header.name}.{spec.name}")
 
     @_writes_chosen
     def store_field(self, ref: HeaderRef, spec: FieldSpec, value: Value) -> None:
-        if _is_standard(ref, spec):
-            offset, bits = _standard(spec)
+        if standard := _standard(ref, spec):
+            offset, bits = standard
             self.set_fixed(offset, self.f.resize(self.f.resize(value, spec.bits), bits))
         elif not spec.name.startswith(_PADDING):
             bits = spec.bits + spec.signed
@@ -509,10 +512,9 @@ class SymbolicContext(FunctionContext):
         self.f.state.paths = paths
 
 
-def _is_standard(ref: HeaderRef, spec: FieldSpec) -> bool:
-    return ref.header.name == "standard_metadata" and spec.name in phv.STANDARD_FIELDS
-
-
-def _standard(spec: FieldSpec) -> tuple[int, int]:
+def _standard(ref: HeaderRef, spec: FieldSpec) -> tuple[int, int] | None:
+    """Where a field of standard metadata is in the fixed part of the PHV, and its bits there; None: it is another."""
+    if ref.header.name != "standard_metadata" or spec.name not in phv.STANDARD_FIELDS:
+        return None
     offset, size = phv.STANDARD_FIELDS[spec.name]
     return offset, 8 * size

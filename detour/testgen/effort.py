@@ -30,10 +30,6 @@ class Effort:
         """Whether so much of the time has passed."""
         return self.taken >= share * self._seconds
 
-    def until(self, share: float) -> float:
-        """The share of the time that will have passed after another such share of it."""
-        return self.taken / self._seconds + share
-
     def check(self, solver: Any, *literals: Any, share: float = 1.0, units: int = _UNITS) -> Any:
         """What z3 says of a solver's terms before so much of the time has passed."""
         left = share * self._seconds - self.taken

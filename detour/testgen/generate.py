@@ -4,6 +4,7 @@ played on the engine before it counts."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -36,7 +37,6 @@ from detour.testgen.testcase import Packet, Test
 if TYPE_CHECKING:
     from detour.testgen.rules import EntryRules
 
-COVER = ("statements", "branches", "paths")
 _ALL = STATEMENT, BRANCH, TABLE_OUTCOME
 _KINDS = {"statements": (STATEMENT,), "branches": _ALL, "paths": _ALL}
 _PASSES = 1, MOST_PASSES
@@ -49,6 +49,11 @@ _MOST_VARIANTS = 20
 """of tests, of one kind"""
 _AGAIN = "the packet again, which finds what it has left in registers"
 _SEED_BYTES = 64
+_PRINTED = re.compile(
+    r"(?:#.*\n|\n|(?:pkg_info|tables|actions|action_profiles|(?:direct_)?(?:counters|meters)|value_sets|registers|"
+    r"controller_packet_metadata|digests|externs|type_info) \{\n|  +(?:\w+ \{|\w+: .*|\})\n|\}\n)++"
+)
+"""lines of P4Info as compilers print it"""
 _DEMANDS = "_restriction", "refers_to", "OPTIONAL"
 """words without one of which P4Info demands nothing of entries"""
 _WAYS, _SEARCH = 0.5, 0.8
@@ -77,9 +82,10 @@ class Plan:
         if self.p4info is None:
             return None
         text = read_text(self.p4info)
-        if not any(word in text for word in _DEMANDS):
+        printed = text.endswith("\n}\n") and _PRINTED.fullmatch(text) is not None
+        if printed and not any(word in text for word in _DEMANDS):
             return None
-        from detour.testgen.rules import EntryRules  # takes a tenth of a second
+        from detour.testgen.rules import EntryRules  # parses it, for which it needs a tenth of a second
 
         return EntryRules(self.p4info)
 
@@ -199,7 +205,8 @@ class _Generator:
         self._writes_registers = "register_write" in operations(program.model)
         tables = [table for pipeline in program.model.pipelines.values() for table in pipeline.tables.values()]
         self._selecting = {table.name for table in tables if table.profile is not None and table.profile.selector}
-        self._prover: _Prover | None = None
+        self._prover: Question | None = None
+        """about any packet whatever"""
 
     def run(self) -> Generated:
         with TestSwitch(self._program) as switch, Mutator(self._program, self._plan.seed) as mutator:
@@ -433,14 +440,17 @@ class _Generator:
         missed = [key for key in self._wanted() if key not in self._asked]
         if not missed:
             return
-        self._prover = self._prover or _Prover(self._program, self._plan, self._effort)
+        self._prover = self._prover or Question(self._any_packet(), self._effort, self._plan.seed)
         sites = {key: [site for site, p in self._points.items() if p.key == key] for key in missed}
-        waiting, proofs = self._prover.proofs(sites)
+        waiting, proofs = _proofs(self._prover, sites)
         self._asked.update(missed)
         self._proofs |= proofs
         for key in waiting:
             self._undecided[key] = _MOST_UNDECIDED
             self._open[key] = "packets come there only after others that wait in queues"
+
+    def _any_packet(self) -> Execution:
+        return SymbolicSwitch(self._program.model, self._plan.fixed, self._effort, proves=True).any_packet()
 
     def _why_unknown(self, key: Key, complete: bool) -> str | None:
         if key in self._open:
@@ -472,33 +482,24 @@ class _Generator:
         ]
 
 
-class _Prover:
-    """Shows that no packet whatever reaches places of the controls."""
+def _proofs(question: Question, places: dict[Key, list[SiteKey]]) -> tuple[set[Key], dict[Key, str]]:
+    """Places of the controls that no packet reaches but after others that wait in queues; and those that none reaches,
+    each with the conditions that contradict each other. `question`: about any packet; `places`: with their sites."""
+    findings = question.findings
+    goals: list[tuple[Key, Conditions]] = []
+    for key, sites in places.items():
+        ways = [findings.reached.get(site, []) for site in sites]
+        if all(ways) and not findings.not_followed and not any(s[1].startswith("state ") for s in sites):
+            goals += [(key, conditions) for some in ways for conditions in some]
 
-    def __init__(self, program: Program, plan: Plan, effort: Effort) -> None:
-        execution = SymbolicSwitch(program.model, plan.fixed, effort, proves=True).any_packet()
-        self._findings, self._question = execution.findings, Question(execution, effort, plan.seed)
+    def possible(goals: list[tuple[Key, Conditions]], more: list[Term]) -> set[Key]:
+        return {goals[n][0] for n in question.possible([conditions for _, conditions in goals], more)}
 
-    def proofs(self, places: dict[Key, list[SiteKey]]) -> tuple[set[Key], dict[Key, str]]:
-        """Places that no packet reaches but after others that wait in queues; and those that none reaches, each with
-        the conditions that contradict each other. `places`: with their sites."""
-        reached = {key: [self._findings.reached.get(site, []) for site in sites] for key, sites in places.items()}
-        goals = [
-            (key, conditions)
-            for key, ways in reached.items()
-            if all(ways) and not self._findings.not_followed and not any(s[1].startswith("state ") for s in places[key])
-            for conditions in (each for some in ways for each in some)
-        ]
-        open_keys = self._possible(goals, [])
-        depths = [term == 0 for name, term in self._findings.variables.items() if name.startswith(WAITS)]
-        may_wait = [goal for goal in goals if goal[0] in open_keys]
-        waiting = open_keys - self._possible(may_wait, depths) if depths else set[Key]()
-        proofs = {}
-        for key, conditions in goals:
-            if key not in open_keys and key not in proofs:
-                texts = self._question.refuted(conditions)
-                proofs[key] = "; ".join(texts) or "its conditions contradict each other"
-        return waiting, proofs
-
-    def _possible(self, goals: list[tuple[Key, Conditions]], more: list[Term]) -> set[Key]:
-        return {goals[n][0] for n in self._question.possible([conditions for _, conditions in goals], more)}
+    may_be = possible(goals, [])
+    depths = [term == 0 for name, term in findings.variables.items() if name.startswith(WAITS)]
+    waiting = may_be - possible([g for g in goals if g[0] in may_be], depths) if depths else set[Key]()
+    proofs: dict[Key, str] = {}
+    for key, conditions in goals:
+        if key not in may_be and key not in proofs:
+            proofs[key] = "; ".join(question.refuted(conditions)) or "its conditions contradict each other"
+    return waiting, proofs

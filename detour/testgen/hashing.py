@@ -40,28 +40,19 @@ def _crc16(data: bytes) -> int:
     return reduce(lambda crc, byte: remainder(crc ^ byte, 0xA001), data, 0)
 
 
-def _ccitt(data: bytes) -> int:
-    return binascii.crc_hqx(data, 0xFFFF)
-
-
-def _identity(data: bytes) -> int:
-    return int.from_bytes(data[:8], "big")
-
-
-ALGORITHMS: dict[str, Callable[[bytes], int]] = {
-    "crc32": zlib.crc32,
-    "crc32_custom": zlib.crc32,
-    "crc16": _crc16,
-    "crc16_custom": _crc16,
-    "crcCCITT": _ccitt,
-    "csum16": _checksum,
-    "cksum16": _checksum,
-    "xor16": partial(_xor, size=2),
-    "xor32": partial(_xor, size=4),
-    "identity": _identity,
+ALGORITHMS: dict[str, tuple[int, Callable[[bytes], int]]] = {
+    "crc32": (32, zlib.crc32),
+    "crc32_custom": (32, zlib.crc32),
+    "crc16": (16, _crc16),
+    "crc16_custom": (16, _crc16),
+    "crcCCITT": (16, lambda data: binascii.crc_hqx(data, 0xFFFF)),
+    "csum16": (16, _checksum),
+    "cksum16": (16, _checksum),
+    "xor16": (16, partial(_xor, size=2)),
+    "xor32": (32, partial(_xor, size=4)),
+    "identity": (64, lambda data: int.from_bytes(data[:8], "big")),
 }
-
-
+"""of each the bits of its results, and the function"""
 PRODUCT = "product"
 
 
@@ -70,18 +61,14 @@ def hash_of(algorithm: str, values: Iterable[Value]) -> int:
     if algorithm == PRODUCT:
         a, b = values
         return (a.const or 0) * (b.const or 0) & (1 << a.bits) - 1
-    bits = number = 0
-    for value in values:
-        bits, number = bits + value.bits, number << value.bits | (value.const or 0)
-    size = (bits + 7) // 8
-    return ALGORITHMS[algorithm]((number << (8 * size - bits)).to_bytes(size, "big"))
+    whole = concatenated(list(values))
+    data = ((whole.const or 0) << -whole.bits % 8).to_bytes((whole.bits + 7) // 8, "big")
+    return ALGORITHMS[algorithm][1](data)
 
 
 # -- in symbolic execution
 
 _BITS = 64
-_WIDTHS = {"crc16": 16, "crc32": 32, "crcCCITT": 16, "csum16": 16, "cksum16": 16, "xor16": 16, "crc16_custom": 16,
-           "crc32_custom": 32, "xor32": 32}  # fmt: skip
 Parts = list[tuple[Value, Value]]
 """of a hash's input: whether each is there, and its value"""
 
@@ -94,8 +81,8 @@ def hashed(ctx: SymbolicContext, algorithm: str, inputs: Json) -> Value:
     if parts and algorithm in ("csum16", "cksum16") and (total := _internet_checksum(ctx, parts)) is not None:
         return total
     result = ctx.variable(f"hash {algorithm}", _BITS, free=True)
-    if algorithm in _WIDTHS:
-        ctx.always(z3.ULT(term_of(result), 1 << _WIDTHS[algorithm]))
+    if (bits := ALGORITHMS.get(algorithm, (_BITS,))[0]) < _BITS:
+        ctx.always(z3.ULT(term_of(result), 1 << bits))
     if parts and algorithm in ALGORITHMS:
         known = [(folded(there), folded(value)) for there, value in parts] if ctx.given is not None else []
         if known and all(each.const is not None for part in known for each in part):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from detour.base.arrays import BoolArray
-from detour.engine.compiler.model import Json
+from detour.engine.compiler.model import objects
 from detour.engine.compiler.program import Program
 from detour.testgen.switch import TestSwitch
 from detour.testgen.testcase import Packet, Test
@@ -35,7 +35,10 @@ class Mutator:
         self._switch = TestSwitch(program, sinks=False)
         self._counts = program.coverage
         self._random = random.Random(seed)
-        self._constants = sorted({b"\0\0", *_constants(program.json)})
+        values = (each.get("value") for each in objects(program.json))
+        digits = {each[2:] for each in values if isinstance(each, str) and each.startswith("0x")}
+        self._constants = sorted({b"\0\0", *(bytes.fromhex(each.zfill(len(each) + len(each) % 2)) for each in digits)})
+        """what packets are compared with"""
 
     def like(self, test: Test, wanted: Callable[[], BoolArray]) -> Iterator[Test]:
         """Tests with the same entries and another last packet, for each place that is wanted and that one reaches; as
@@ -102,16 +105,3 @@ class Mutator:
 
     def __exit__(self, *exc: object) -> None:
         self._switch.close()
-
-
-def _constants(part: Json) -> Iterator[bytes]:
-    """The constants of a program, which are what packets are compared with."""
-    if isinstance(part, dict):
-        value = part.get("value")
-        if isinstance(value, str) and value.startswith("0x"):
-            digits = value[2:]
-            yield bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2))
-        part = list(part.values())
-    if isinstance(part, list):
-        for inner in part:
-            yield from _constants(inner)

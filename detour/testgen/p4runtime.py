@@ -11,11 +11,8 @@ from typing import Any
 
 import finsy
 from finsy.p4entity import P4ValueSetMember
-from finsy.proto import p4i
-from google.protobuf import text_format
 
-from detour.base.errors import DetourError
-from detour.base.files import read_text
+from detour.control.p4runtime.pipeline import read_p4info
 from detour.testgen.testcase import RATES, SETTINGS, Default, Entry, Match, Setting, Test
 
 _MICROSECONDS = 1_000_000
@@ -27,19 +24,17 @@ class Entities:
 
     def __init__(self, p4info: Path) -> None:
         """Raise DetourError: the file cannot be read, or is something else."""
-        try:
-            self.schema = finsy.P4Schema(text_format.Parse(read_text(p4info), p4i.P4Info()))
-        except text_format.ParseError as error:
-            raise DetourError(f"{p4info} is not P4Info in text format: {error}") from None
+        self.schema = finsy.P4Schema(read_p4info(p4info))
 
     def of(self, test: Test) -> list[Any]:
+        above = int(any(entry.priority == 0 for entry in test.entries))  # P4Runtime's lowest priority is 1
         return [
-            *(entity for number, group in enumerate(_groups(test), 1) for entity in self._entry(group, number)),
+            *(entity for number, group in enumerate(_groups(test), 1) for entity in self._entry(group, number, above)),
             *(finsy.P4TableEntry(d.table, action=_action(d), is_default_action=True) for d in test.defaults),
             *(entity for each in SETTINGS for entity in _settings(each, test.of(each))),
         ]
 
-    def _entry(self, group: list[Entry], number: int) -> Iterator[Any]:
+    def _entry(self, group: list[Entry], number: int, above: int) -> Iterator[Any]:
         entry, table = group[0], self.schema.tables[group[0].table]
         action: Any = _action(entry)
         if len(group) > 1:
@@ -49,7 +44,7 @@ class Entities:
         if table.action_profile is not None and not table.action_profile.with_selector:
             yield finsy.P4ActionProfileMember(table.action_profile.name, member_id=number, action=action)
             action = finsy.P4IndirectAction(member_id=number)
-        priority = 0 if entry.priority is None else entry.priority or 1
+        priority = 0 if entry.priority is None else entry.priority + above
         yield finsy.P4TableEntry(table.name, match=match, action=action, priority=priority)
 
 

@@ -118,15 +118,9 @@ class Pipeline:
         states = ctx.decided(start.fork(*(each.term for each in outcomes.all), texts))
         hits = [e.term for e in outcomes.all if e.hit and e.term is not False]
         hit = TRUE if True in hits else value_of(1, z3.Or(*hits)) if hits else FALSE
-        if table.key:
-            for conditions, name in zip(
-                start.branches(*either(hit), [f"{table.name}: {HIT}", f"{table.name}: {MISS}"]),
-                (HIT, MISS),
-                strict=True,
-            ):
-                ctx.reach((TABLE_OUTCOME, table.name, name), conditions)
-        else:
-            ctx.reach((TABLE_OUTCOME, table.name, MISS), start.conditions)
+        both = start.branches(*either(hit), [f"{table.name}: {HIT}", f"{table.name}: {MISS}"])
+        for name, conditions in zip((HIT, MISS), both, strict=True) if table.key else ((MISS, start.conditions),):
+            ctx.reach((TABLE_OUTCOME, table.name, name), conditions)
         for state, outcome in zip(states, outcomes.all, strict=True):
             if state.dead and ctx.given is not None:
                 continue
@@ -285,16 +279,12 @@ class Outcomes:
         hit = term_of(ctx.variable(f"{table.name} hit", 1)) if with_entries else z3.BoolVal(False)
         action = ctx.variable(f"{table.name} action", 16)
         defaults = self._defaults()
-        arguments: dict[tuple[bool, int], list[Value]] = {}
-        for is_hit, actions in ((True, list(table.actions) if with_entries else []), (False, defaults)):
-            for number, each in enumerate(actions):
-                if not is_hit and number == 0:
-                    continue
-                arguments[is_hit, number] = (
-                    [ctx.variable(f"{table.name} {each.name}.{p.name}", p.bits) for p in each.params]
-                    if each is not None
-                    else []
-                )
+        calls = [(True, number, each) for number, each in enumerate(table.actions if with_entries else ())]
+        calls += [(False, number, each) for number, each in enumerate(defaults) if number and each is not None]
+        arguments = {
+            (is_hit, number): [ctx.variable(f"{table.name} {each.name}.{p.name}", p.bits) for p in each.params]
+            for is_hit, number, each in calls
+        }
         most_hit, most_default = len(table.actions), len(defaults)
         number = term_of(action)
         ctx.always(z3.If(hit, z3.ULT(number, most_hit), z3.ULT(number, most_default)))

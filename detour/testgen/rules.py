@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from finsy.proto import p4i
-from google.protobuf import text_format
 
 from detour.base.errors import DetourError
-from detour.base.files import read_text
+from detour.control.p4runtime.pipeline import read_p4info
 from detour.engine.compiler.ir import Value
 from detour.engine.compiler.model import TableIr
 from detour.engine.p4runtime import annotations
@@ -55,10 +54,10 @@ class EntryRules:
 
     def __init__(self, p4info: Path) -> None:
         """Raise DetourError: the file cannot be read, or is something else."""
+        info = read_p4info(p4info)
         try:
-            info = text_format.Parse(read_text(p4info), p4i.P4Info())
             self._plain, self._terms = Restrictions(info), Restrictions(info, _TERMS)
-        except (text_format.ParseError, Refused) as error:
+        except Refused as error:
             raise DetourError(f"{p4info}: {error}") from None
         self._tables = {table.preamble.name: table for table in info.tables}
         self._actions = {action.preamble.name: action for action in info.actions}

@@ -57,14 +57,14 @@ class Question:
         """`left_out`: the number of an assumption that need not hold. `near_misses`: tests also have entries that the
         packet does not match."""
         self._near_misses, self.whole, self._effort = near_misses, execution.whole, effort
-        self._execution, self._findings = execution, execution.findings
+        self._execution, self.findings = execution, execution.findings
         self._solver = z3.Solver()
         self._solver.set("random_seed", seed)
         self._random = random.Random(seed)
         self._literals: dict[Conditions, Term] = {}
         self._settled: dict[str, Term] = {}
         self._later: list[Term] = []
-        self._solver.add(*(a.term for n, a in enumerate(self._findings.assumptions) if n != left_out))
+        self._solver.add(*(a.term for n, a in enumerate(self.findings.assumptions) if n != left_out))
 
     @cached_property
     def _wishes(self) -> dict[str, Term]:
@@ -82,10 +82,10 @@ class Question:
             z3.Implies(there, z3.ULT(term_of(output.port), _FEW_PORTS))
             for there, output in zip(sent, execution.outputs, strict=True)
         ]
-        wishes += [z3.Or(lookup.hit, lookup.action == 0) for lookup in self._findings.lookups]
+        wishes += [z3.Or(lookup.hit, lookup.action == 0) for lookup in self.findings.lookups]
         length, least = term_of(execution.length), max(execution.payload_at, _ETHERNET_BYTES)
         wishes.append(z3.And(z3.UGE(length, _ETHERNET_BYTES), z3.ULE(length, least + _SHORT)))
-        registers = [vector_of(each.value) == 0 for each in self._findings.settings if each.of == "register"]
+        registers = [vector_of(each.value) == 0 for each in self.findings.settings if each.of == "register"]
         if registers:  # one wish for all: each one that is not fulfilled costs a query
             wishes.append(z3.And(*registers))
         return wishes
@@ -96,7 +96,7 @@ class Question:
         name = f"settled {term.get_id()}"
         if name in self._settled:
             return False
-        free = [(self._findings.variables[each], bounds) for each, bounds in self._findings.free.items()]
+        free = [(self.findings.variables[each], bounds) for each, bounds in self.findings.free.items()]
         others = (z3.substitute(term, *((v, bounds[side]) for v, bounds in free)) for side in (0, 1))
         literal = self._settled[name] = z3.Bool(name)
         self._later.append(z3.Implies(z3.And(literal, term == value), z3.And(*(value == other for other in others))))
@@ -156,7 +156,7 @@ class Question:
 
     def _widths(self, tight: bool) -> dict[str, Term]:
         """Wishes for whether parts of entries' keys match everything."""
-        widths = (wide for lookup in self._findings.lookups for wide in lookup.wide)
+        widths = (wide for lookup in self.findings.lookups for wide in lookup.wide)
         return self._marked("width", [w if not tight and self._random.getrandbits(1) else z3.Not(w) for w in widths])
 
     def _found(self, model: Any, goals: dict[int, Conditions], expects: bool, tight: bool) -> Found:
@@ -214,7 +214,7 @@ class Question:
         if not otherwise or self._sent is None:
             return z3.BoolVal(False)
         replaced = list(otherwise)
-        for lookup in self._findings.lookups:
+        for lookup in self.findings.lookups:
             if lookup.hit.eq(otherwise[0][0]) or z3.is_false(lookup.hit):
                 continue
             before = _all(lookup.conditions), *map(vector_of, lookup.key)
@@ -243,7 +243,7 @@ class Question:
         """A test for each path that packets can take; None: its result is not known. Raises Undecided at the end if z3
         took too long to say that there is no other one."""
         wishes = self._wishes
-        decisions = [conjunction(c.term for c in conditions) for conditions in self._findings.decisions]
+        decisions = [conjunction(c.term for c in conditions) for conditions in self.findings.decisions]
         while True:
             with self._apart():
                 answer, model = self._check(wishes)
@@ -278,7 +278,7 @@ class Question:
         no such model was found."""
         for _ in range(_MOST_REFINED):
             self._complete(model)
-            wrong = [each for each in self._findings.hashes if not _computed(each, model)]
+            wrong = [each for each in self.findings.hashes if not _computed(each, model)]
             if not wrong or all(map(z3.is_true, _evaluated(model, self._solver.assertions()))):
                 return Answer(self._execution, model, self._random if self._near_misses else None, tight)
             model = self._refined(model, wrong)
@@ -289,8 +289,8 @@ class Question:
         for each in wrong:
             inputs, value = _inputs(each, model)
             self._solver.add(z3.Implies(z3.And(*inputs), each.result == value))
-        pins = self._marked("input", (z3.And(*_inputs(each, model)[0]) for each in self._findings.hashes))
-        by_name = dict(zip(pins, self._findings.hashes, strict=True))
+        pins = self._marked("input", (z3.And(*_inputs(each, model)[0]) for each in self.findings.hashes))
+        by_name = dict(zip(pins, self.findings.hashes, strict=True))
         while (answer := self._effort.check(self._solver, *pins.values())) == z3.unsat and (core := self._core()):
             for name in core:
                 each = by_name[name]
@@ -305,7 +305,7 @@ class Question:
     def _complete(self, model: Any) -> None:
         """Give variables on which nothing depends some value: zeros would hide mistakes."""
         constrained = {declaration.name() for declaration in model.decls()}
-        for name, term in self._findings.variables.items():
+        for name, term in self.findings.variables.items():
             if name not in constrained:
                 value = z3.BitVecVal(self._random.getrandbits(term.size()), term.size())
                 model.update_value(term, value)
@@ -429,14 +429,11 @@ class Answer:
 
     def holds(self, conditions: Conditions, what: str) -> bool:
         """Whether all conditions hold. Raises Undecided if that depends on what nobody knows."""
-        return all(self.is_true(condition.term, what) for condition in conditions)
+        return all(self.decided(Value(1, condition.term), what) for condition in conditions)
 
     def _may_hold(self, conditions: Conditions) -> bool:
         """Whether conditions do not fail, whatever is not known."""
         return not any(map(z3.is_false, _evaluated(self.known, (c.term for c in conditions))))
-
-    def is_true(self, term: Term, what: str) -> bool:
-        return bool(self.decided(Value(1, term), what))
 
     # -- the test
 

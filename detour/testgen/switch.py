@@ -17,7 +17,7 @@ from detour.engine.clock import Virtual
 from detour.engine.compiler.program import Program
 from detour.engine.network import Network
 from detour.engine.state import DEFAULT_TICK_PS, SwitchState
-from detour.fabric.tracing.results import Arrived, Ending, TracedHop, TracedPacket, endings
+from detour.fabric.tracing.results import Arrived, Ending, TracedPacket, traced_alone
 from detour.fabric.tracing.stf import parse_stf
 from detour.fabric.tracing.stf_player import StfRun, play_stf
 
@@ -125,11 +125,7 @@ class TracingSwitch(_Switch):
         self._traces.set_pipeline(_DEVICE, self.program, SwitchState(self.program, 0))
 
     def trace(self, frame: bytes, port: int) -> TracedPacket:
-        tree = self._traces.visit(_DEVICE, port, frame).tree
-        packet = TracedPacket([TracedHop(_NAME, port, 0, tree)])
-        for ending in endings(_NAME, tree):
-            packet.add(ending)
-        return packet
+        return traced_alone(_NAME, port, self._traces.visit(_DEVICE, port, frame).tree)
 
     def wait(self, duration_ps: int) -> None:
         self._traces.wait(duration_ps)

@@ -70,7 +70,7 @@ BELOW = {
     "engine": {"base", "topo", "p4", "control", "hosts"},
     "fabric": {"base", "topo", "p4", "control", "hosts", "engine"},
     "experiments": {"base", "topo", "p4", "control", "hosts", "engine", "fabric"},
-    "testgen": {"base", "engine", "fabric"},
+    "testgen": {"base", "control", "engine", "fabric"},
     "cli": {"base", "topo", "p4", "control", "hosts", "engine", "fabric", "experiments", "conformance", "testgen"},
 }
 

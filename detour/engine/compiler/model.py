@@ -8,7 +8,7 @@ operations stay JSON: the modules that compile them read them directly.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,6 +36,16 @@ def refuse(what: str, at: Json = None) -> DetourError:
     if isinstance(info, dict) and "filename" in info and "line" in info:
         where = f" ({one_line(info['filename'])}:{one_line(info['line'])})"
     return DetourError(f"P4 program: {one_line(what)}{where}")
+
+
+def objects(part: Json) -> Iterator[dict[str, Any]]:
+    """All JSON objects in a part of a program, outer ones first."""
+    if isinstance(part, dict):
+        yield part
+        part = list(part.values())
+    if isinstance(part, list):
+        for inner in part:
+            yield from objects(inner)
 
 
 def one_line(text: Any) -> str:

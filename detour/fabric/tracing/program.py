@@ -23,7 +23,7 @@ from detour.engine.p4runtime.write import write
 from detour.engine.trace.choices import expand
 from detour.engine.trace.network import TraceNetwork
 from detour.engine.trace.tree import TraceTree
-from detour.fabric.tracing.results import TracedHop, TracedPacket, endings
+from detour.fabric.tracing.results import TracedPacket, traced_alone
 
 _DEVICE = 1
 _NAME = "switch"
@@ -61,11 +61,7 @@ class TracedProgram:
         def send(choices: Iterable[int]) -> TraceTree:
             return self._switch.visit(_DEVICE, port, frame, list(choices)).tree
 
-        trace = expand(send) if all_ways else send(())
-        packet = TracedPacket([TracedHop(_NAME, port, 0, trace)])
-        for ending in endings(_NAME, trace):
-            packet.add(ending)
-        return packet
+        return traced_alone(_NAME, port, expand(send) if all_ways else send(()))
 
     def close(self) -> None:
         self._switch.close()

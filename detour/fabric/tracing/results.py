@@ -91,15 +91,15 @@ class TracedPacket:
         self.outcomes.append(ending)
 
 
-def endings(switch: str, trace: TraceTree) -> list[Ending]:
-    """Return the endings of a packet in a switch whose ports lead nowhere."""
-    ends = []
+def traced_alone(switch: str, port: int, trace: TraceTree) -> TracedPacket:
+    """Return the way of a packet through one switch whose ports lead nowhere."""
+    packet = TracedPacket([TracedHop(switch, port, 0, trace)])
     for share, leaf in trace.leaves():
         if isinstance(leaf.outcome, Output):
-            ends.append(Ending(share, [Arrived(switch, leaf.outcome.port, None, leaf.outcome.frame)]))
+            packet.add(Ending(share, [Arrived(switch, leaf.outcome.port, None, leaf.outcome.frame)]))
         elif isinstance(leaf.outcome, Dropped):
-            ends.append(Ending(share, dropped=dropped_at(switch, leaf.outcome)))
-    return ends
+            packet.add(Ending(share, dropped=dropped_at(switch, leaf.outcome)))
+    return packet
 
 
 def dropped_at(switch: str, outcome: Dropped) -> Lost:

@@ -74,8 +74,18 @@ def test_wide_matches_are_tested_where_only_they_are_allowed(generated: Generate
     assert any(key["id"].mask != 0 for key in rules)
 
 
-def test_a_p4info_that_is_none_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        'tables { nothing: 1 annotations: "@refers_to(a, b)" }',
+        "nothing {\n  more: 1\n}\n",
+        BUILT.p4info.read_text().replace("@", "")[:1000],
+        "{}",
+    ],
+    ids=["demands", "names", "cut off", "JSON"],
+)
+def test_a_p4info_that_is_none_is_named(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "rules.json").write_bytes(BUILT.json.read_bytes())
-    (tmp_path / "rules.p4info.txtpb").write_text('tables { nothing: 1 annotations: "@refers_to(a, b)" }')
+    (tmp_path / "rules.p4info.txtpb").write_text(text)
     assert cli.main(["test", str(tmp_path / "rules.json")]) == 2
     assert f"{tmp_path}/rules.p4info.txtpb: " in capsys.readouterr().err
