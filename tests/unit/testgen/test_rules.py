@@ -88,4 +88,4 @@ def test_a_p4info_that_is_none_is_named(text: str, tmp_path: Path, capsys: pytes
     (tmp_path / "rules.json").write_bytes(BUILT.json.read_bytes())
     (tmp_path / "rules.p4info.txtpb").write_text(text)
     assert cli.main(["test", str(tmp_path / "rules.json")]) == 2
-    assert f"{tmp_path}/rules.p4info.txtpb: " in capsys.readouterr().err
+    assert f"{tmp_path}/rules.p4info.txtpb is not P4Info in text format: " in capsys.readouterr().err
