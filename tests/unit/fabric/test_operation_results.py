@@ -14,14 +14,17 @@ import re
 import tempfile
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from detour import cli
 from detour.base.errors import DetourError
 from detour.base.records import as_json
+from detour.fabric.backends import targets
 from detour.fabric.daemon.daemon import UpOptions, boot
 from detour.fabric.operations.session import Session
 from tests.waiting import PATIENCE_S, until
@@ -114,7 +117,9 @@ def commanded(folder: Path) -> Iterator[tuple[str, Any]]:
     """What commands print that add something of their own."""
     place = ["place", str(folder / "jobs.json"), "--topo", LEAVES, "--seeds", "3"]
     yield "detour place", printed(*place)
-    yield "detour demo", printed("demo", "--target", "engine", "--topo", DRAGONFLY)
+    short = replace(targets.ENGINE, demo_seconds=(0.3, 0.3))
+    with mock.patch.object(targets, "ENGINE", short):
+        yield "detour demo", printed("demo", "--target", "engine", "--topo", DRAGONFLY)
     before = os.environ.get("XDG_RUNTIME_DIR")
     os.environ["XDG_RUNTIME_DIR"] = str(folder)
     try:
