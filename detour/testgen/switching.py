@@ -218,6 +218,7 @@ class SymbolicSwitch:
         group = self._fork(self._is_set(phv.MCAST_GRP), "multicast")
         self._drop(result, f.compare("eq", ctx.fixed(phv.EGRESS_SPEC), const(32, phv.DROP_PORT)))
         if not self.f.state.dead:
+            ctx.set_fixed(phv.INSTANCE_TYPE, const(32, phv.TYPE_NORMAL))
             self._run_egress(result, way, f.resize(f.resize(ctx.fixed(phv.EGRESS_SPEC), 9), 32))
         if not group.dead:
             self.f.state = group

@@ -154,6 +154,13 @@ def test_places_that_only_packets_in_queues_reach_say_so(tmp_path: Path) -> None
     assert reasons.count("packets come there only after others that wait in queues") == 2
 
 
+def test_packets_that_start_over_are_normal_ones_in_egress() -> None:
+    """But for copies, as in simple_switch, of which egress of this program sees the type of instance."""
+    generated = generate(CORPUS.parents[1] / "compiler" / "copies.json", Plan())
+    assert not generated.unknown
+    assert {each.point.line for each in generated.unreachable} == {39}  # it is behind an exit
+
+
 def test_proofs_are_about_all_that_fabric_does() -> None:
     switch = SymbolicSwitch(load(FABRIC, Plan()).model, {}, Effort(), proves=True)
     assert not switch.any_packet().findings.not_followed  # it has headers of variable length
