@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -59,6 +59,12 @@ class RedMarking:
 
 
 Ecn: TypeAlias = NoMarking | StepMarking | RedMarking
+
+
+def marking(sizes: Sequence[int], pmax: float) -> Ecn:
+    """Marking by queues of bytes: `sizes` is K, or Kmin and Kmax, between which the probability rises to `pmax`."""
+    amounts = [Amount(size, "bytes") for size in sizes]
+    return StepMarking(amounts[0]) if len(amounts) == 1 else RedMarking(amounts[0], amounts[1], pmax)
 
 
 @dataclass(frozen=True)

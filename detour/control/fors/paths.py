@@ -13,11 +13,18 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from detour.base.arrays import BoolArray, Int64Array
+from detour.base.arrays import BoolArray, Int32Array, Int64Array
 from detour.control.fors.fabric import FatTree, TreeLink
 
 INSIDE = -1  # The path, and the spine, of a flow that does not leave its leaf.
+
+
+def by_phase(phase: Int64Array | Int32Array) -> list[NDArray[np.int64]]:
+    """Indices of the messages or flows of every phase, in order; no phase is empty."""
+    order = np.argsort(phase, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(phase[order])) + 1) if len(order) else []
 
 
 class Probe(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.control.fors.fabric import FatTree
-from detour.control.fors.paths import INSIDE
+from detour.control.fors.paths import INSIDE, by_phase
 from detour.control.fors.recolour import complete
 from detour.control.fors.repair import GONE
 
@@ -29,7 +29,7 @@ def residual(
     `fabric`, of two levels with one cable from leaf to spine. The plan is free of contention if the given one was;
     `GONE` where two leaves have no common spine left."""
     work = _Work(fabric, np.asarray(src), np.asarray(dst), np.asarray(spine, np.int32).copy())
-    groups = _groups(np.asarray(phase))
+    groups = by_phase(np.asarray(phase))
     waiting: list[int] = []
     phases = []
     for flows in groups:
@@ -44,11 +44,6 @@ def residual(
     for number, flows in enumerate(flows for flows in phases if len(flows)):
         new[flows] = number
     return new, work.spine.astype(np.int64)
-
-
-def _groups(phase: FlowArray) -> list[FlowArray]:
-    order = np.argsort(phase, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(phase[order])) + 1) if len(order) else []
 
 
 class _Work:

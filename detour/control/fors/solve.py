@@ -33,7 +33,7 @@ from detour.control.fors.loads import (
     whole,
 )
 from detour.control.fors.paper import algorithm_2, phases_needed, recoloured, schedule
-from detour.control.fors.paths import INSIDE
+from detour.control.fors.paths import INSIDE, by_phase
 from detour.control.fors.phase_assignment import phases_of
 from detour.control.fors.plan import ForsPlan, PlanSeconds, Schedule, arranged
 from detour.control.fors.recolour import complete
@@ -195,8 +195,7 @@ def _turns(fabric: FatTree, paths: _SpinePaths, phase: np.ndarray, sizes: np.nda
     if fabric.at_once == 1:
         return phase
     part = np.empty(len(phase), np.int32)
-    order = np.argsort(phase, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(phase[order])) + 1):
+    for rows in by_phase(phase):
         inside = np.full(len(rows), INSIDE, np.int32)
         part[rows] = phases_of(fabric.at_once, paths.source[rows], paths.target[rows], inside, sizes, 1)
     return phase * fabric.at_once + part

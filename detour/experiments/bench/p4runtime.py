@@ -14,6 +14,7 @@ from finsy.proto import p4i, p4r
 
 from detour.base.places import BUILD
 from detour.base.progress import Progress, silent
+from detour.control.p4runtime.codec import to_bytes
 from detour.control.p4runtime.pipeline import read_p4info
 from detour.experiments.bench.client import Client
 from detour.experiments.bench.processes import Switches
@@ -47,19 +48,15 @@ def _updates(info: p4i.P4Info, kind: str, entries: list[BenchEntry]) -> list[p4r
         message = p4r.TableEntry(table_id=table.preamble.id, priority=priority)
         match = message.match.add(field_id=table.match_fields[0].id)
         if kind == "exact":
-            match.exact.value = _canonical(value)
+            match.exact.value = to_bytes(value)
         elif kind == "lpm":
-            match.lpm.value, match.lpm.prefix_len = _canonical(value[0]), value[1]
+            match.lpm.value, match.lpm.prefix_len = to_bytes(value[0]), value[1]
         else:
-            match.ternary.value, match.ternary.mask = _canonical(value[0]), _canonical(value[1])
+            match.ternary.value, match.ternary.mask = to_bytes(value[0]), to_bytes(value[1])
         message.action.action.action_id = forward.preamble.id
         message.action.action.params.add(param_id=1, value=b"\x08")
         messages.append(message)
     return messages
-
-
-def _canonical(value: int) -> bytes:
-    return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from detour.base.records import decoder
 from detour.control.expander.routes import MAX_HOPS, PathPolicy
+from detour.control.policy import Ecn, marking
 from detour.experiments.fcplus import paper
 from detour.experiments.messages import Percentiles
 from detour.topo import expander
@@ -188,6 +189,11 @@ class TransportSetting:
     least_mbps: int = 0
     bias_bytes: int = 0
     shortest_first: bool = False
+
+    @property
+    def ecn(self) -> Ecn:
+        """The marking."""
+        return marking(self.ecn_bytes, self.pmax)
 
 
 @dataclass(frozen=True, kw_only=True)

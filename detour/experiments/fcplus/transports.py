@@ -38,7 +38,6 @@ from detour.control.expander import throughput
 from detour.control.expander.demand import Demand, demand_of, hop_distances
 from detour.control.expander.families import weighted_routes
 from detour.control.expander.routes import ExpanderRoutes, PathPolicy, compute
-from detour.control.policy import Amount, Ecn, RedMarking, StepMarking
 from detour.experiments.fcplus.deadlock import SHALLOW
 from detour.experiments.fcplus.packets import (
     DRAIN_TIMES,
@@ -84,20 +83,15 @@ not lost"""
 _SPRAY = TransportSetting("dctcp", (80_000,), shortest_first=True)
 
 
-def _marking(setting: TransportSetting) -> Ecn:
-    sizes = [Amount(size, "bytes") for size in setting.ecn_bytes]
-    return StepMarking(sizes[0]) if len(sizes) == 1 else RedMarking(sizes[0], sizes[1], setting.pmax)
-
-
 def _lossless(routing: str, setting: TransportSetting | None) -> schemes.Scheme:
     priorities = LOSSLESS_PRIORITIES[routing]
     if routing == SPRAYING:
         like = scheme_of(routing, priorities, hosts=(*schemes.SPRAY_LERP.hosts, ("min_silence_ps", QUIET_PS)))
-        return replace(like, transport="lerp", control="dctcp", ecn=_marking(setting or _SPRAY))
+        return replace(like, transport="lerp", control="dctcp", ecn=(setting or _SPRAY).ecn)
     if setting is None:
         return scheme_of(routing, priorities, hosts=tuple(HOSTS.items()))
     least = {"dcqcn_min_bps": setting.least_mbps * 1_000_000} if setting.least_mbps else {}
-    scheme = scheme_of(routing, priorities, _marking(setting), tuple((HOSTS | least).items()))
+    scheme = scheme_of(routing, priorities, setting.ecn, tuple((HOSTS | least).items()))
     return replace(scheme, control=setting.control)
 
 
@@ -106,7 +100,7 @@ def _lossy(routing: str, setting: TransportSetting | None) -> schemes.Scheme:
         setting = setting or _SPRAY
     hosts = schemes.SPRAY_LERP.hosts if setting else ()
     return schemes.Scheme(
-        routing, "lerp", "dctcp", "pinned", _marking(setting) if setting else schemes.STEP_MARKING, hosts=hosts
+        routing, "lerp", "dctcp", "pinned", setting.ecn if setting else schemes.STEP_MARKING, hosts=hosts
     )
 
 

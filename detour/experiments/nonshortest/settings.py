@@ -20,7 +20,7 @@ from pathlib import Path
 from detour.base.errors import DetourError
 from detour.base.files import write_file
 from detour.base.records import as_json, from_json
-from detour.control.policy import Amount, Ecn, RedMarking, StepMarking
+from detour.control.policy import Ecn, RedMarking, StepMarking, marking
 from detour.experiments.nonshortest import paper
 from detour.fabric.backends.virtual.scheme import (
     BENCHMARK,
@@ -53,8 +53,7 @@ class Setting:
     @property
     def ecn(self) -> Ecn:
         """The marking."""
-        amounts = [Amount(size, "bytes") for size in self.ecn_bytes]
-        return StepMarking(amounts[0]) if len(amounts) == 1 else RedMarking(amounts[0], amounts[1], self.pmax)
+        return marking(self.ecn_bytes, self.pmax)
 
     def of(self, scheme: Scheme) -> Scheme:
         """The scheme with this setting."""

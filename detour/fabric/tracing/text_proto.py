@@ -8,6 +8,7 @@ import base64
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from detour.control.p4runtime.codec import to_bytes
 from detour.fabric.tracing.messages import message_of
 
 _Facts = dict[str, Any]
@@ -43,9 +44,7 @@ def _without_extensions(value: Any) -> Any:
 
 
 def _bytes(value: int | bytes) -> str:
-    if isinstance(value, int):
-        value = value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
-    return base64.b64encode(value).decode()
+    return base64.b64encode(to_bytes(value) if isinstance(value, int) else value).decode()
 
 
 def _size(facts: _Facts) -> int:

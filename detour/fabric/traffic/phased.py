@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from detour.base.arrays import BoolArray, Int64Array
 from detour.base.errors import DetourError
 from detour.base.times import US
-from detour.control.fors.paths import INSIDE, crowd
+from detour.control.fors.paths import INSIDE, by_phase, crowd
 from detour.control.fors.plan import ForsPlan
 from detour.fabric.traffic.barrier import Barrier, Lateness, Reactions, Stragglers
 from detour.fabric.traffic.pinned import PinnedFabric
@@ -163,7 +162,7 @@ class PhasedExchange:
         """messages of every phase that has begun"""
         self.crowds: list[int] = []
         """of every phase that has begun, the most messages under way on a link at a time"""
-        self._queue = split(messages.phase)
+        self._queue = by_phase(messages.phase)
         self._plan_bytes: Int64Array | int = 0
         self._plan_edges: Int64Array | int = 0
         self._actors: list[Actor] = []
@@ -411,9 +410,3 @@ class PhasedExchange:
             retransmitted_packets=int(sender["st_retransmitted"].sum()),
             duplicate_packets=int(receiver["st_rx_duplicates"].sum()),
         )
-
-
-def split(phase: Int64Array) -> list[NDArray[np.int64]]:
-    """Indices of the messages of every phase, in order."""
-    order = np.argsort(phase, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(phase[order])) + 1) if len(order) else []

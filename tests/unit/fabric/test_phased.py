@@ -9,10 +9,11 @@ import pytest
 from detour.base.errors import DetourError
 from detour.base.times import US
 from detour.control.fors import FatTree, solve
+from detour.control.fors.paths import by_phase
 from detour.experiments.fors.exchange import ExchangeRun, execute, planned, planner_of
 from detour.fabric.traffic.barrier import tree_parents
 from detour.fabric.traffic.outage import Break, Breaks, Delays, OutageController
-from detour.fabric.traffic.phased import Pace, PhasedExchange, PhasedMessages, split
+from detour.fabric.traffic.phased import Pace, PhasedExchange, PhasedMessages
 from detour.fabric.traffic.pinned import PinnedFabric
 
 pytestmark = pytest.mark.slow
@@ -50,7 +51,7 @@ def test_phases_are_drawn_from_all_parts_of_a_schedule() -> None:
     assert [1 <= drawn[0] < 4, 4 <= drawn[1] < 8, 8 <= drawn[2] < 12] == [True] * 3
     assert len({tuple(np.unique(messages.sample(3, seed).phase)) for seed in range(20)}) > 10
     assert messages.sample(11, seed=5) is messages
-    assert [len(one) for one in split(part.phase)] == [12, 12, 12]
+    assert [len(one) for one in by_phase(part.phase)] == [12, 12, 12]
 
 
 def exchange_of(fabric: PinnedFabric, routing: str = "fors") -> PhasedExchange:
