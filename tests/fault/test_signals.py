@@ -43,7 +43,7 @@ def worlds(tmp_path: Path) -> Iterator[list[World]]:
 
 def interrupt(process: subprocess.Popen[str], rng: random.Random, number: signal.Signals) -> str:
     """Sends a signal some time after some line of what the process prints; returns all of that."""
-    output, stage = "", rng.randrange(STAGES + 1)
+    output, stage = "", rng.randrange(1, STAGES + 1)  # before the first line Python itself may be interrupted
     assert process.stderr is not None
     for _ in range(stage):
         output += process.stderr.readline()

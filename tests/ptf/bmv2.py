@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
+from detour.base.children import ending_with_parent
 from detour.base.errors import DetourError
 from detour.engine.bmv2api.client import Connection, answering
 from detour.fabric.linux.netns import Namespace
@@ -80,18 +81,7 @@ class Bmv2:
         self._log = (self.folder / "log").open("wb")
         command = self._command(cpu_port, drop_port, priorities, device_id)
         self.process = subprocess.Popen(
-            [
-                "setpriv",
-                "--pdeathsig",
-                "KILL",
-                *_NEW_NAMESPACE(),
-                "sh",
-                "-e",
-                "-c",
-                with_cables(self.ports),
-                "sh",
-                *command,
-            ],
+            ending_with_parent([*_NEW_NAMESPACE(), "sh", "-e", "-c", with_cables(self.ports), "sh", *command]),
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=subprocess.STDOUT,

@@ -7,19 +7,15 @@ used Numba itself.
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import json
 import os
-import signal
 import sys
 import time
 from importlib.util import find_spec
 
-from detour.base.native.parts import NO_NUMBA, PARTS, Part
-
-_DIE_WITH_PARENT = 1
-"""PR_SET_PDEATHSIG: the LLVM compiler hears no other signal"""
+from detour.base.children import end_with_parent
+from detour.base.native.parts import NO_NUMBA, PARENT, PARTS, Part
 
 
 def _build(part: Part) -> tuple[bytes, bool]:
@@ -33,7 +29,7 @@ def _build(part: Part) -> tuple[bytes, bool]:
 
 
 def _main() -> None:
-    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    end_with_parent(int(os.environ.get(PARENT, os.getppid())))  # the LLVM compiler hears no signal but SIGKILL
     answer = os.dup(1)
     os.dup2(2, 1)  # what modules print is not an answer
     whole = sys.argv[1] == "--object"

@@ -86,6 +86,8 @@ FORMAT = 1
 """of objects: another number forgets all, for a change that no source of detour shows, such as a compiler's error"""
 
 
+PARENT = "DETOUR_BUILD_PARENT"
+"""in the command's environment: the process with which it is to end"""
 NO_NUMBA = 4
 """exit code of the command: something has to be compiled, and Numba is not installed"""
 
@@ -100,6 +102,7 @@ def run_builder(*arguments: str) -> bytes:
     last line of its errors if it fails, and with nothing else if Numba is missing."""
     # Who debugs runs everything as Python, and must not leave objects without functions to those who do not.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), JIT_OFF: "0"}
+    environment[PARENT] = str(os.getpid())
     child = subprocess.run([*BUILD_COMMAND, *arguments], env=environment, capture_output=True, check=False)
     if child.returncode == NO_NUMBA:
         require_numba("native code")

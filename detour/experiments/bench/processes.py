@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -16,6 +14,7 @@ from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Literal
 
+from detour.base.children import ending_with_parent
 from detour.base.errors import DetourError
 from detour.control.entries import Plan
 from detour.control.p4runtime.client import FabricClient, SwitchTarget
@@ -39,7 +38,6 @@ ENGINE_COMMAND = (sys.executable, "-m", "detour", "switch")
 _START_SECONDS = 60.0
 _FIRST_THRIFT_PORT = 19090
 _PRIORITIES = 8
-_PR_SET_PDEATHSIG = 1
 
 
 def no_bmv2() -> str:
@@ -81,15 +79,15 @@ class Switches:
             command += ["-i", f"{port}@{interface}"]
         command += ["--", "--grpc-server-addr", f"unix:{self._folder}/{device}"]
         command += ["--cpu-port", str(phv.CPU_PORT), "--priority-queues", str(_PRIORITIES)]
-        prctl = ctypes.CDLL(None).prctl
 
         def prepare() -> None:
-            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # when this process dies
             if self._cores:
                 os.sched_setaffinity(0, self._cores)  # before it starts, as threads that it will have inherit it
 
         with (self._folder / f"{device}.log").open("wb") as log:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=prepare)
+            return subprocess.Popen(
+                ending_with_parent(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=prepare
+            )
 
     def provision(self, plan: Plan) -> None:
         """Push fabric.p4 and write the entries of a plan."""

@@ -29,7 +29,8 @@ for setting; do echo "${setting#*=}" > "/proc/sys/${setting%%=*}"; done
 echo ready
 exec cat
 """
-_AT = 'cd "$1" 2>/dev/null; shift; exec "$@"'
+# An orphan's parent is process 1. Not yet having been one, nobody would end it: see `base.children`.
+_AT = '[ "$PPID" != 1 ] || exit; cd "$1" 2>/dev/null; shift; exec "$@"'
 
 
 class HostKeeper:

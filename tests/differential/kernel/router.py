@@ -13,6 +13,7 @@ import socket
 import subprocess
 import time
 
+from detour.base.children import ending_with_parent
 from detour.fabric.linux.netns import Namespace
 from tests.waiting import PATIENCE_S
 
@@ -55,7 +56,7 @@ class Router:
     def __init__(self, routes: list[str]) -> None:
         script = [_BEGIN, *(_CABLE.format(port=p) for p in PORTS), *routes, "echo ready", "exec cat"]
         self._process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sh", "-e", "-c", "\n".join(script)],
+            ending_with_parent(["unshare", "--net", "sh", "-e", "-c", "\n".join(script)]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from detour.base.addresses import UnixAddress, too_long
+from detour.base.children import ending_with_parent
 from detour.base.errors import DetourError
 from detour.control.p4runtime.client import SwitchTarget
 from detour.engine.bmv2api.client import Connection, answering
@@ -75,9 +76,8 @@ class SwitchProcess:
         command += ["--", "--grpc-server-addr", str(UnixAddress(self._socket)), "--cpu-port", str(CPU_PORT)]
         command += ["--priority-queues", str(priorities)]
         with self._log.open("wb") as log:
-            # The kernel ends it when the thread that started it ends, whatever happens to this process.
             self.process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *namespace.command(command)],
+                ending_with_parent(namespace.command(command)),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -199,6 +199,16 @@ def test_of_many_that_need_it_one_builds_it(small: Path) -> None:
     assert [part["cached"] for part in parts].count(False) == 1
 
 
+@native
+def test_a_build_whose_parent_has_ended_does_not_begin(small: Path) -> None:
+    another = subprocess.Popen(["true"])
+    another.wait()
+    environment = os.environ | {"XDG_CACHE_HOME": str(small / "cache"), parts.PARENT: str(another.pid)}
+    command = [sys.executable, *BUILD_COMMAND[1:], "small", "small"]
+    assert subprocess.run(command, env=environment, capture_output=True).returncode == 1
+    assert not (small / "cache").exists()
+
+
 _ARRAYS = """
 import numpy as np, small
 rows, chosen, found = np.arange(12, dtype=np.int32).reshape(4, 3), np.array([True, False, True, True]), np.zeros(4)
