@@ -291,7 +291,7 @@ class SymbolicContext(FunctionContext):
             action = (table.actions if is_hit else lookup.defaults)[number]
             if action is not None:
                 runs = z3.And(hit if is_hit else z3.Not(hit), lookup.action == number)
-                self.always(z3.Implies(runs, self.rules.of_action(action.name, arguments)))
+                self.always(z3.Implies(runs, self.rules.of_call(table.name, is_hit, action.name, arguments)))
         if not with_entries or not self.rules.may_be_wide(table.name):
             return lookup
         wide = tuple(term_of(self.variable(f"{table.name} {field.name} is wide", 1)) for field in table.key)

@@ -61,9 +61,10 @@ def hash_of(algorithm: str, values: Iterable[Value]) -> int:
     if algorithm == PRODUCT:
         a, b = values
         return (a.const or 0) * (b.const or 0) & (1 << a.bits) - 1
-    whole = concatenated(list(values))
-    data = ((whole.const or 0) << -whole.bits % 8).to_bytes((whole.bits + 7) // 8, "big")
-    return ALGORITHMS[algorithm][1](data)
+    bits = number = 0
+    for value in values:
+        bits, number = bits + value.bits, number << value.bits | (value.const or 0)
+    return ALGORITHMS[algorithm][1]((number << -bits % 8).to_bytes((bits + 7) // 8, "big"))
 
 
 # -- in symbolic execution
@@ -78,17 +79,17 @@ def hashed(ctx: SymbolicContext, algorithm: str, inputs: Json) -> Value:
     parts: Parts = []
     with suppress(NotModelled):
         parts = [(there, value) for there, values in _inputs(ctx, inputs) for value in values]
+    if ctx.given is not None and parts and algorithm in ALGORITHMS:
+        known = [(folded(there), folded(value)) for there, value in parts]
+        if all(each.const is not None for part in known for each in part):
+            return const(_BITS, hash_of(algorithm, (value for there, value in known if there.const)))
     if parts and algorithm in ("csum16", "cksum16") and (total := _internet_checksum(ctx, parts)) is not None:
         return total
     result = ctx.variable(f"hash {algorithm}", _BITS, free=True)
     if (bits := ALGORITHMS.get(algorithm, (_BITS,))[0]) < _BITS:
         ctx.always(z3.ULT(term_of(result), 1 << bits))
-    if parts and algorithm in ALGORITHMS:
-        known = [(folded(there), folded(value)) for there, value in parts] if ctx.given is not None else []
-        if known and all(each.const is not None for part in known for each in part):
-            return const(_BITS, hash_of(algorithm, (value for there, value in known if there.const)))
-        if not any(part["type"] == "payload" for part in inputs):
-            ctx.findings.hashes.append(Hash(term_of(result), algorithm, parts))
+    if parts and algorithm in ALGORITHMS and not any(part["type"] == "payload" for part in inputs):
+        ctx.findings.hashes.append(Hash(term_of(result), algorithm, parts))
     return result
 
 

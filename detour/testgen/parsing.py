@@ -29,7 +29,7 @@ from detour.testgen.context import Assumption, Conditions, Findings, SiteKey, Sy
 from detour.testgen.effort import Effort
 from detour.testgen.passes import Packet
 from detour.testgen.state import State, z3
-from detour.testgen.terms import NotModelled, folded, term_of, value_of, vector_of
+from detour.testgen.terms import NotModelled, constants, folded, term_of, value_of, vector_of
 
 MOST_BYTES = 1500
 """of a packet"""
@@ -144,8 +144,7 @@ class Parser:
                 raise NotModelled("the payload of a packet that starts over")
             return []
         values, byte = way.packet.rest(8 * way.at)
-        rest = self.ctx.sent[byte:]
-        return [*values, *([const(8 * len(rest), int.from_bytes(rest, "big"))] if rest else [])]
+        return [*values, *constants(self.ctx.sent[byte:])]
 
     # -- states
 

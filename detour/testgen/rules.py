@@ -61,6 +61,14 @@ class EntryRules:
             raise DetourError(f"{p4info}: {error}") from None
         self._tables = {table.preamble.name: table for table in info.tables}
         self._actions = {action.preamble.name: action for action in info.actions}
+        names = {action.preamble.id: action.preamble.name for action in info.actions}
+        self._never = {
+            (table.preamble.name, ref.scope == p4i.ActionRef.DEFAULT_ONLY, names[ref.id])
+            for table in info.tables
+            for ref in table.action_refs
+            if ref.scope != p4i.ActionRef.TABLE_AND_DEFAULT
+        }
+        """tables, whether in entries, and actions that may not be there"""
         full = {name: each.preamble.name for each in info.tables for name in (each.preamble.alias, each.preamble.name)}
         self._references = {
             name: [
@@ -88,8 +96,10 @@ class EntryRules:
             values[field.name] = _parts(field, vector_of(value), anything)
         return z3.And(*self._terms.terms(self._tables[table].preamble.id, values))
 
-    def of_action(self, action: str, arguments: list[Value]) -> Term:
-        """That an entry with this action may be."""
+    def of_call(self, table: str, is_hit: bool, action: str, arguments: list[Value]) -> Term:
+        """That an entry with this action may be, or that as a default action."""
+        if (table, is_hit, action) in self._never:
+            return z3.BoolVal(False)
         if action not in self._actions:
             return z3.BoolVal(True)
         info = self._actions[action]
@@ -101,6 +111,8 @@ class EntryRules:
         table, action = self._tables.get(entry.table), self._actions.get(entry.action)
         if table is None or action is None:
             return True
+        if (entry.table, True, entry.action) in self._never:
+            return False
         values: Values = {"::priority": (entry.priority or 0,)}
         for field, match in zip(table.match_fields, entry.key, strict=True):
             values[field.name] = (match.value,) if field.match_type == _KIND.EXACT else (match.value, match.extent)

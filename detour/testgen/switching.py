@@ -26,7 +26,7 @@ from detour.testgen.parsing import Parser, Way
 from detour.testgen.passes import Packet, keep, replicated
 from detour.testgen.pipeline import Pipeline
 from detour.testgen.state import State, Write
-from detour.testgen.terms import NotModelled, concatenated, term_of
+from detour.testgen.terms import NotModelled, concatenated, constants, term_of
 from detour.testgen.testcase import Test
 
 if TYPE_CHECKING:
@@ -182,11 +182,12 @@ class SymbolicSwitch:
         ctx.given, ctx.notes, ctx.f.product = test, False, None
         for packet in test.packets:
             ctx.sent = packet.frame
-            bits = const(8 * len(packet.frame), int.from_bytes(packet.frame, "big"))
             state, size = State(), len(packet.frame)
             if runs:
                 state.writes = runs[-1].registers()
-            way = Way(state, runs[-1].findings if runs else Findings(), Packet([bits]), least=size, most=size)
+            way = Way(
+                state, runs[-1].findings if runs else Findings(), Packet(constants(packet.frame)), least=size, most=size
+            )
             self.parser.enter(way)
             ctx.set_fixed(phv.INGRESS_PORT, const(32, packet.port))
             ctx.set_fixed(phv.PACKET_LENGTH, const(32, size))

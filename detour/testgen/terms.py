@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from detour.engine.compiler.ir import FALSE, FOLD, TRUE, Function, Module, Value, const
+from detour.engine.compiler.ir import FALSE, FOLD, MAX_VALUE_BITS, TRUE, Function, Module, Value, const
 from detour.testgen.state import UNKNOWN_WIDTH, State, chosen, z3
 
 Term = Any
@@ -27,6 +27,9 @@ _COMPARE: dict[str, Callable[[Term, Term], Term]] = {
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "ult": z3.ULT, "ule": z3.ULE, "ugt": z3.UGT, "uge": z3.UGE,
     "slt": lambda a, b: a < b, "sle": lambda a, b: a <= b, "sgt": lambda a, b: a > b, "sge": lambda a, b: a >= b,
 }  # fmt: skip
+
+
+_PART_BYTES = MAX_VALUE_BITS // 8
 
 
 class NotModelled(Exception):
@@ -81,6 +84,12 @@ def concatenated(values: list[Value]) -> Value:
         return const(bits, number)
     terms = [vector_of(value) for value in values]
     return from_vector(bits, terms[0] if len(terms) == 1 else z3.Concat(*terms))
+
+
+def constants(data: bytes) -> list[Value]:
+    """Bytes as constants, one behind the other, none of which is too wide."""
+    parts = (data[at : at + _PART_BYTES] for at in range(0, len(data), _PART_BYTES))
+    return [const(8 * len(part), int.from_bytes(part, "big")) for part in parts]
 
 
 class SymbolicFunction(Function):

@@ -102,7 +102,7 @@ def main() -> None:
     use_cpu_time()
     for name in options.programs:
         program = Build(BUILD / f"{name}.json", BUILD / f"{name}.p4info.txtpb")
-        tests = generate(program.json, Plan(seconds=options.seconds)).tests
+        tests = generate(program.json, Plan(seconds=options.seconds, p4info=program.p4info)).tests
         wrong = play_all(program, tests)
         print(*wrong, f"{name}: {len(tests)} tests, {len(wrong)} differences", sep="\n", flush=True)
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from detour import cli
+from detour.engine.compiler.program import Program
 from detour.p4.build import build
 from detour.testgen.effort import Effort
 from detour.testgen.generate import Paths, Plan, generate, load
 from detour.testgen.solving import replayed
+from detour.testgen.switch import TestSwitch, differences
 from detour.testgen.switching import SymbolicSwitch
 from detour.testgen.terms import NotModelled
+from detour.testgen.testcase import Packet
 from tests.unit.testgen.stored import FABRIC
 from tests.unit.testgen.test_command import KINDS
 from tests.unit.testgen.test_generate import CORPUS
@@ -81,6 +85,18 @@ def test_a_test_is_not_followed_once_the_time_is_over() -> None:
     assert (
         replayed(SymbolicSwitch(load(file, Plan()).model, {}, Effort()), test).packets[0].frame == test.packets[0].frame
     )
+
+
+def test_long_packets_are_followed() -> None:
+    """Also those that are longer than any value of P4."""
+    file = build(KINDS).json
+    short = next(test for test in generate(file, Plan(most_tests=9)).tests if test.packets[0].expected)
+    frame = short.packets[0].frame
+    long = replace(short, packets=(Packet(1, frame + bytes(1500 - len(frame))),))
+    test = replayed(SymbolicSwitch(load(file, Plan()).model, {}, Effort()), long)
+    assert [len(each.frame) for each in test.packets[0].expected] == [1500]
+    with TestSwitch(Program.from_json(file)) as switch:
+        assert not differences(switch.play(test.stf()))
 
 
 @pytest.mark.parametrize("width", [1, 16])

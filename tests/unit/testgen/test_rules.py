@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from detour import cli
+from detour.engine.compiler.ir import const
 from detour.fabric.tracing.stf import StfAdd, parse_stf
 from detour.p4.build import build
 from detour.testgen.generate import Generated, Plan, generate
 from detour.testgen.p4runtime import Entities
+from detour.testgen.rules import EntryRules
+from detour.testgen.state import z3
 from tests.ptf.p4rt import Client, Schema, WriteError
 from tests.ptf.platforms import EnginePlatform
 
@@ -89,3 +92,16 @@ def test_a_p4info_that_is_none_is_named(text: str, tmp_path: Path, capsys: pytes
     (tmp_path / "rules.p4info.txtpb").write_text(text)
     assert cli.main(["test", str(tmp_path / "rules.json")]) == 2
     assert f"{tmp_path}/rules.p4info.txtpb is not P4Info in text format: " in capsys.readouterr().err
+
+
+def test_actions_are_where_they_may_be(tmp_path: Path) -> None:
+    text = RULES.read_text().replace("{ set_hop; NoAction; }", "{ set_hop; @defaultonly NoAction; }")
+    text = text.replace("{ mark; NoAction; }", "{ @tableonly mark; NoAction; }")
+    (tmp_path / "scopes.p4").write_text(text)
+    built = build(tmp_path / "scopes.p4")
+    told, alone = (generate(built.json, Plan(p4info=p4info)).tests for p4info in (built.p4info, None))
+    for tests, actions in ((told, {"I.set_hop"}), (alone, {"I.set_hop", "NoAction"})):
+        assert {e.action for test in tests for e in test.entries if e.table == "I.routes"} == actions
+    rules = EntryRules(built.p4info)
+    assert z3.is_false(rules.of_call("I.rules", False, "I.mark", [const(8, 1)]))
+    assert not z3.is_false(rules.of_call("I.rules", True, "I.mark", [const(8, 1)]))
