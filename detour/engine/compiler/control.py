@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from detour.engine import phv
-from detour.engine.compiler import intrinsics, slots
+from detour.engine.compiler import intrinsics, slots, trail
 from detour.engine.compiler import traced_steps as steps
 from detour.engine.compiler.actions import run_action
 from detour.engine.compiler.calculations import hash_of
@@ -235,6 +235,7 @@ class _Graph:
             ctx.trace.record(f, "member", [("member", f.load(64, member, 8))], profile=profile.name)
         row = f.op("mul", f.load(64, member, 8), const(64, 8 * words))
         at = f.at(ctx.slot(slot + slots.MEMBERS), row)
+        trail.leave(f, ctx.slots, at)
         self._dispatch(table, f.load(32, at, 8), f.at(at, 8), hit)
         if unset != empty:
             f.enter(unset)
@@ -249,6 +250,7 @@ class _Graph:
         ctx, f, selector = self.ctx, self.ctx.f, profile.selector
         assert selector is not None
         row = f.at(ctx.slot(slot + slots.PROFILE_GROUPS), f.shl(f.resize(group, 64), 4))
+        trail.leave(f, ctx.slots, row)
         size = f.load(64, f.at(row, 8), 8)
         some = f.block("some")
         f.branch(f.compare("eq", size, const(64, 0)), empty, some)
@@ -268,4 +270,6 @@ class _Graph:
         else:
             ctx.when(f.compare("ne", size, const(64, 1)), draw)
         at = f.op("add", f.load(64, row, 8), f.load(64, number, 8))
-        f.store(f.load(64, f.at(ctx.slot(slot + slots.GROUP_MEMBERS), f.shl(at, 3)), 8), member, 8)
+        listed = f.at(ctx.slot(slot + slots.GROUP_MEMBERS), f.shl(at, 3))
+        trail.leave(f, ctx.slots, listed)
+        f.store(f.load(64, listed, 8), member, 8)

@@ -7,13 +7,13 @@ matched, or of record 0, the default entry.
 
 from __future__ import annotations
 
-from detour.engine.compiler import slots
+from detour.engine.compiler import slots, trail
 from detour.engine.compiler.context import CompilationUnit, FunctionContext
 from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import KeyField, TableIr
 from detour.engine.compiler.runtime import loop
-from detour.engine.compiler.slots import KeyLayout, key_layout, record_words
+from detour.engine.compiler.slots import KeyLayout, Slots, key_layout, record_words
 
 
 def pack_key(ctx: FunctionContext, table: TableIr, layout: KeyLayout) -> list[Value]:
@@ -49,7 +49,7 @@ def lookup_function(program: CompilationUnit, table: TableIr) -> str:
     count = layout.words + layout.range_words
     args = "".join(f", i64 %k{i}" for i in range(count))
     f = program.module.function(f"internal ptr @{name}(ptr %sw{args}) nounwind")
-    writer = _Lookup(f, program.slots.tables[table.name], table, layout)
+    writer = _Lookup(f, program.slots, program.slots.tables[table.name], table, layout)
     if table.match_type == "exact":
         writer.exact()
     elif table.match_type == "lpm":
@@ -70,8 +70,8 @@ def hash_words(f: Function, words: list[Value]) -> Value:
 
 
 class _Lookup:
-    def __init__(self, f: Function, slot: int, table: TableIr, layout: KeyLayout) -> None:
-        self.f, self.slot, self.table, self.layout = f, slot, table, layout
+    def __init__(self, f: Function, own: Slots, slot: int, table: TableIr, layout: KeyLayout) -> None:
+        self.f, self.own, self.slot, self.table, self.layout = f, own, slot, table, layout
         self.hashed = layout.words + layout.range_words
         self.key = [Value(64, f"%k{i}") for i in range(self.hashed)]
         self.records = f.load_pointer(f.at("%sw", 8 * (slot + slots.RECORDS)))
@@ -107,6 +107,7 @@ class _Lookup:
         i = f.load(64, position, 8)
         at = f.at(base, f.op("mul", i, const(64, 8 * (slots.HASH_HEAD + len(key)))))
         f.line(f"store ptr {at}, ptr {where}, align 8")
+        trail.leave(f, self.own, at, 8 * len(key))
         f.branch(f.compare("eq", f.load(64, at, 8), const(64, 0)), missing, filled)
         f.enter(filled)
         differ = const(64, 0)
@@ -119,6 +120,14 @@ class _Lookup:
         f.jump(again)
         return where
 
+    def _found(self, where: str) -> None:
+        """Return the record of the slot that a pointer variable has."""
+        f = self.f
+        slot = f.load_pointer(where)
+        record = self._record(f.load(64, slot, 8))
+        trail.leave(f, self.own, record, 8 * (record_words(self.table) - 1))
+        f.ret(f"ptr {record}")
+
     def exact(self) -> None:
         """One hash table over the whole key."""
         f = self.f
@@ -126,7 +135,7 @@ class _Lookup:
         base = f.load_pointer(f.at("%sw", 8 * (self.slot + slots.HASH_BASE)))
         where = self._probe(base, self._word(slots.HASH_MASK), self.key, hit, miss, sift=False)
         f.enter(hit)
-        f.ret(f"ptr {self._record(f.load(64, f.load_pointer(where), 8))}")
+        self._found(where)
         f.enter(miss)
         f.ret(f"ptr {self.records}")
 
@@ -156,7 +165,7 @@ class _Lookup:
         hit = f.block("hit")
         where = self._probe(f.load_pointer(row), f.load(64, f.at(row, 8), 8), key, hit, following)
         f.enter(hit)
-        f.ret(f"ptr {self._record(f.load(64, f.load_pointer(where), 8))}")
+        self._found(where)
         f.enter(done)
         f.ret(f"ptr {self.records}")
 

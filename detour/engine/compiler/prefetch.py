@@ -4,16 +4,16 @@
 In a large fabric every switch finds the processor's cache full of other switches' state when its turn comes
 (`detour.engine.loop.prefetch`). Its packets would wait for one line after the other; asked for at once, the waits
 overlap.
-Asked for are the state block, small tables, the filters of prefixes, action profiles, and the beginnings of blocks, of
-counters and of registers, which usually are indexed by port; tables and counters that are not in use are left out.
-Nothing is changed, and a hint for memory that is not there does no harm.
+Asked for are the state block, default entries, the filters of prefixes, the beginnings of blocks, of counters and of
+registers, which usually are indexed by port, and what packets have touched in tables (`trail`); counters that are not
+in use are left out. Nothing is changed, and a hint for memory that is not there does no harm.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
-from detour.engine.compiler import slots
+from detour.engine.compiler import slots, trail
 from detour.engine.compiler.context import CompilationUnit, FunctionContext
 from detour.engine.compiler.ir import Module, Value, const
 from detour.engine.compiler.model import TableIr
@@ -21,16 +21,9 @@ from detour.engine.compiler.runtime import loop
 from detour.engine.compiler.slots import key_layout, record_words
 
 _LINE = 64
-_SMALL_MASK = 63
-"""Tables of at most so many slots less one are asked for as a whole."""
-
-_RECORD_BYTES, _SLOT_BYTES = 16 * _LINE, 32 * _LINE
-"""Of an LPM table, what is asked for of the records, and how much of its last group's slots."""
-
 _BLOCK_BYTES = 5 * _LINE
 _MOST_GROUPS = 8
 _MOST_FILTER_WORDS = 128
-_PROFILE_BYTES = 8 * _LINE
 
 
 def write_prefetch(program: CompilationUnit) -> None:
@@ -42,19 +35,15 @@ def write_prefetch(program: CompilationUnit) -> None:
     for table in program.model.tables.values():
         if table.key:
             slot = own.tables[table.name]
-            {"exact": _hash_table, "lpm": _filters}.get(table.match_type, _first_block)(ctx, table, slot)
-            first = _RECORD_BYTES if table.match_type == "lpm" else 8 * record_words(table)
-            _region(ctx, ctx.slot(slot + slots.RECORDS), const(64, first))
-    for first in own.profiles.values():
-        for offset in (slots.MEMBERS, slots.PROFILE_GROUPS, slots.GROUP_MEMBERS):
-            size = ctx.word(first + offset + slots.PROFILE_SIZES)
-            few = f.select(f.compare("ult", size, const(64, _PROFILE_BYTES)), size, const(64, _PROFILE_BYTES))
-            _region(ctx, ctx.slot(first + offset), few)
+            if table.match_type != "exact":
+                (_filters if table.match_type == "lpm" else _first_block)(ctx, table, slot)
+            _region(ctx, ctx.slot(slot + slots.RECORDS), const(64, 8 * record_words(table)))
     for first in own.counters.values():
         used = f.compare("ne", ctx.word(first + slots.COUNTER_USED), const(64, 0))
         ctx.when(used, partial(_region, ctx, ctx.slot(first), Value(64, "%reach")))
     for first in own.registers.values():
         _region(ctx, ctx.slot(first), Value(64, "%reach"))
+    trail.follow(f, own)
     f.ret(const(64, 0))
 
 
@@ -74,24 +63,6 @@ def _region(ctx: FunctionContext, base: str, size: Value) -> None:
     ctx.f.call_void("fetch_region", [base, size])
 
 
-def _hash_table(ctx: FunctionContext, table: TableIr, slot: int) -> None:
-    """The slots and records of an exact table, unless there are none or many."""
-    f = ctx.f
-    entries = ctx.word(slot + slots.ENTRY_COUNT)
-    mask = ctx.word(slot + slots.HASH_MASK)
-
-    def ask() -> None:
-        count = f.op("add", mask, const(64, 1))
-        size = f.op("mul", count, const(64, 8 * (slots.HASH_HEAD + key_layout(table.key).words)))
-        _region(ctx, ctx.slot(slot + slots.HASH_BASE), size)
-        # At most half of the slots are in use, and row 0 is the default entry.
-        rows = f.op("add", f.lshr(count, 1), const(64, 1))
-        _region(ctx, ctx.slot(slot + slots.RECORDS), f.op("mul", rows, const(64, 8 * record_words(table))))
-
-    few = f.compare("ule", mask, const(64, _SMALL_MASK))
-    ctx.when(f.op("and", few, f.compare("ne", entries, const(64, 0))), ask)
-
-
 def _filters(ctx: FunctionContext, table: TableIr, slot: int) -> None:
     """The rows of an LPM table's groups, and the filters in front of their slots."""
     f = ctx.f
@@ -104,11 +75,6 @@ def _filters(ctx: FunctionContext, table: TableIr, slot: int) -> None:
         row = f.at(rows, f.op("mul", i, const(64, 8 * (slots.GROUP_HEAD + words))))
         mask = f.load(64, f.at(row, 8), 8)
         _filter(ctx, row, mask)
-        # Most packets of a fabric match the shortest prefixes.
-        size = f.op("mul", f.op("add", mask, const(64, 1)), const(64, 8 * (slots.HASH_HEAD + words)))
-        last = f.compare("eq", f.op("add", i, const(64, 1)), count)
-        short = f.op("and", last, f.compare("ule", size, const(64, _SLOT_BYTES)))
-        _region(ctx, f.load_pointer(row), f.select(short, size, const(64, 0)))
 
     loop(f, few, ask)
 

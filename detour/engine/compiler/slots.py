@@ -51,9 +51,10 @@ ENTRY_COUNT: Final = GROUP_COUNT  # of an exact table
 COUNTER_SLOTS: Final = 2
 COUNTER_USED: Final = 1  # not 0 since something was counted
 
-PROFILE_SLOTS: Final = 6
+PROFILE_SLOTS: Final = 3
 MEMBERS, PROFILE_GROUPS, GROUP_MEMBERS = range(3)
-PROFILE_SIZES: Final = 3  # after the address of an array of a profile so many slots: its size in bytes
+
+TRAIL: Final = 256  # words of the trail (detour.engine.compiler.trail), a power of two
 
 ACTION: Final = 0
 TOUCHED: Final = 1
@@ -179,6 +180,8 @@ class Slots:
     custom_crcs: dict[str, int]
     """of the calculations whose parameters can be set"""
     used: int
+    trail: int
+    """first word of what packets have touched"""
     size: int
 
 
@@ -202,4 +205,4 @@ def assign_slots(model: Model) -> Slots:
     custom_crcs = take((n for n, c in model.calculations.items() if c["algo"] in CUSTOM_CRCS), 1)
     used = at
     tables |= take((n for n, t in model.tables.items() if t.is_statement), TABLE_SLOTS)
-    return Slots(tables, profiles, counters, meters, registers, value_sets, custom_crcs, used, at)
+    return Slots(tables, profiles, counters, meters, registers, value_sets, custom_crcs, used, at, at + TRAIL)

@@ -44,8 +44,10 @@ from detour.engine.loop.native import (
     switch_at,
 )
 
-_REACH = int64(256)
-"""Bytes of every counter and register: what 16 ports take of a counter."""
+_COUNTED = int64(16)
+"""bytes that a port has of a counter"""
+_REACH = int64(1024)
+"""Bytes of every counter and register that are asked for at most."""
 
 _MOST_PORTS = int64(64)
 """Of a switch's ports, how many are asked for before it is known which of them will send."""
@@ -187,7 +189,7 @@ def _prefetch_switch(g: LoopGlobals, index: int, end: int) -> None:
     switch = switch_at(g.switches, index)
     if switch.prefetched != end and switch.ready != 0:
         switch.prefetched = end
-        call2(switch.prefetch, switch.state, _REACH)
+        call2(switch.prefetch, switch.state, min(switch.numbers * _COUNTED, _REACH))
         ports = _port_map(g, index)
         for number in range(min(switch.numbers, _MOST_PORTS)):
             port = load32(ports + 4 * number)

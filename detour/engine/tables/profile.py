@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.engine.compiler import model
-from detour.engine.compiler.slots import GROUP_MEMBERS, MEMBERS, PROFILE_GROUPS, PROFILE_SIZES
+from detour.engine.compiler.slots import GROUP_MEMBERS, MEMBERS, PROFILE_GROUPS
 from detour.engine.tables.arguments import Arguments
 from detour.engine.tables.errors import EntryExists, NoSuchEntry, TableError, TableFull
 from detour.engine.tables.rows import Handles, Rows
@@ -50,7 +50,7 @@ class ActionProfile:
         self._arguments = Arguments(spec.name, tuple(spec.actions.values()), actions)
         words = max((a.words for a in spec.actions.values()), default=0)
         self._members, self._groups, self._lists = (
-            Rows(sw, slot + place, stride, size_slot=slot + place + PROFILE_SIZES)
+            Rows(sw, slot + place, stride)
             for place, stride in ((MEMBERS, 1 + words), (PROFILE_GROUPS, 2), (GROUP_MEMBERS, 1))
         )
         self._member_handles, self._group_handles = Handles(), Handles()

@@ -19,12 +19,12 @@ def _packer(count: int) -> struct.Struct:
 
 class Rows:
     """`stride` words a row; `flat` is a memoryview: the fastest way to single words in Python. `slot` of the state
-    block `sw` gets the address, `size_slot` (0: none) the size in bytes."""
+    block `sw` gets the address."""
 
-    __slots__ = ("_bytes", "_size_slot", "_slot", "_sw", "array", "flat", "rows", "stride")
+    __slots__ = ("_bytes", "_slot", "_sw", "array", "flat", "rows", "stride")
 
-    def __init__(self, sw: NDArray[np.int64], slot: int, stride: int, rows: int = 4, size_slot: int = 0) -> None:
-        self._sw, self._slot, self._size_slot, self.stride = sw, slot, size_slot, stride
+    def __init__(self, sw: NDArray[np.int64], slot: int, stride: int, rows: int = 4) -> None:
+        self._sw, self._slot, self.stride = sw, slot, stride
         self._place(np.zeros((rows, stride), dtype=np.uint64))
 
     def _place(self, array: NDArray[np.uint64]) -> None:
@@ -33,8 +33,6 @@ class Rows:
         self.flat = memoryview(array.reshape(-1))  # type: ignore[arg-type]
         self._bytes = self.flat.cast("B")
         self._sw[self._slot] = array.ctypes.data
-        if self._size_slot:
-            self._sw[self._size_slot] = array.nbytes
 
     def snapshot(self, rows: int) -> Rows:
         """A copy of the first rows, to be read."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from detour.engine.compiler.model import MAX_PRIORITY
+from detour.engine.compiler.slots import HASH_BASE, HASH_HEAD, HASH_MASK, RECORDS, TRAIL, key_layout, record_words
 from detour.engine.tables import EntryExists, MatchTable, MeterRates, NoSuchEntry, TableError, TableFull, sliced
 from tests.fuzz.reference import Reference, Row
 from tests.fuzz.table_program import Key, Layout
@@ -310,3 +311,20 @@ def test_direct_meters(matching: MiniSwitch) -> None:
     assert t.meter(t.insert((0, (33 << 64, 64)), "TheIngress.mark_lpm", (1,))) is None
     with pytest.raises(TableError, match="no direct meter"):
         table(matching, "small").meter(table(matching, "small").insert((1,), "TheIngress.miss"))
+
+
+def test_packets_leave_a_trail_of_what_they_touch_in_tables():
+    switch = MiniSwitch(program("matching"))
+    t, own = table(switch, "exact_table"), switch.state.program.slots
+    key = random_key(random.Random(1), t)
+    handle = t.insert(key, "TheIngress.mark_exact", (7,))
+    first = own.tables[t.spec.name]
+    record = int(switch.state.block[first + RECORDS]) + 8 * record_words(t.spec) * (handle + 1)
+    trail = switch.state.block[own.trail : own.trail + TRAIL]
+    assert not trail.any()
+    look(switch, "lpm_table", random_packet(random.Random(2)))
+    assert not trail.any()  # an empty table is not searched
+    look(switch, "exact_table", dict(zip((f.field for f in t.spec.key), key, strict=True)))
+    assert trail[record // 64 % TRAIL] // 64 == record // 64
+    base, size = int(switch.state.block[first + HASH_BASE]), 8 * (int(switch.state.block[first + HASH_MASK]) + 1)
+    assert any(base <= address < base + size * (HASH_HEAD + key_layout(t.spec.key).words) for address in trail)
