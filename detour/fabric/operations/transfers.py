@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,6 @@ from detour.base.progress import Progress
 from detour.fabric.backends.base import Fabric
 from detour.fabric.backends.clock import PS, Ticker, ps
 from detour.fabric.backends.virtual.path_sets import SET_PATHS, path_set
-from detour.fabric.backends.virtual.scheme import LinkSettings
 from detour.fabric.operations.control_plane import Paths
 from detour.fabric.operations.live_flows import LiveFlows
 from detour.fabric.operations.path_placement import PathPlacement
@@ -40,15 +38,9 @@ from detour.fabric.traffic.flows import (
     Pump,
     probing_choice,
 )
-from detour.fabric.traffic.job_times import bus_gbps, collective_spans_ps, step_us, us
-from detour.fabric.traffic.live_tasks import LiveTasks
-from detour.fabric.traffic.tasks import TaskResult
 from detour.fabric.traffic.workload import load_pairs
-from detour.fabric.workloads.ideal import group_ideals_ps, wire_terms
-from detour.fabric.workloads.jobs import JobRun, read_job_run
 from detour.hosts.verbs import CQ, PD, QP, Path
 from detour.topo import Host
-from detour.topo.paths import directed_links
 from detour.topo.topology import HostPair
 
 SLOT_BYTES, LOAD_SLOT_BYTES = 64_000, 16_000
@@ -109,7 +101,9 @@ class Transfers:
     def run_jobs(self, jobs: str, progress: Progress, cancelled: threading.Event | None) -> JobsRan:
         """Run a job file once, on the paths of the placement for hosts that are in it. Raises DetourError: the file is
         wrong, the jobs are too large, a connection fails, or `cancelled` is set."""
-        run, hosts = read_job_run(File(jobs), self._topology), self._topology.hosts
+        from detour.fabric.operations.job_runs import run_once  # with all of virtual time, which few daemons need
+
+        hosts = self._topology.hosts
         with ExitStack() as opened:
 
             def connect(source: int, target: int, stream: PatternSource) -> Flow:
@@ -122,34 +116,8 @@ class Transfers:
                 opened.callback(self._live.close, self._live.open(flow, placed))
                 return flow
 
-            tasks = LiveTasks(run.graph, self._pump, connect, self._rng.randrange(1 << 62))
             cancelled = cancelled or threading.Event()
-            result = tasks.run(cancelled, progress)
-            if cancelled.is_set():
-                raise DetourError(f"cancelled: {int(result.finished.sum())} of {len(run.graph)} tasks were completed")
-            return self._ran(run, result, list(tasks.flows.values()))
-
-    def _ran(self, run: JobRun, result: TaskResult, flows: list[Flow]) -> JobsRan:
-        spans, payload = collective_spans_ps(result), self._fabric.terms.hosts.payload
-        steps = [step_us(result, run, job) or 0.0 for job in range(len(run.jobs))]
-        longest = steps.index(max(steps))
-        wire = wire_terms(self._topology, LinkSettings(self._fabric.terms.rate_bps))
-        ideal = group_ideals_ps(run.graph, wire, run.job, len(run.jobs))[longest] / run.iterations[longest]
-        links: Counter[tuple[int, int]] = Counter()
-        for flow in flows:
-            a, b = self._topology.hosts[flow.source_host], self._topology.hosts[flow.target_host]
-            used = flow.packets_by_path()
-            ways = self._paths.hops((a, b, path) for path in used)
-            for hops, packets in zip(ways, used.values(), strict=True):
-                links.update(dict.fromkeys(directed_links(self._topology, hops), packets))
-        stats = [flow.stats() for flow in flows]
-        lost = sum(each["lost"] - each["spurious"] for each in stats)
-        return JobsRan(
-            scheme="running", step_us=steps[longest], ideal_us=us(ideal),
-            busbw_gbps=bus_gbps(run, spans, lambda one: one.job == longest),
-            busiest_link_bytes=max(links.values(), default=0) * payload, lost_bytes=max(lost, 0) * payload,
-            retransmitted=sum(each["retransmitted"] for each in stats) * payload, recover_us=None,
-        )  # fmt: skip
+            return run_once(File(jobs), self._fabric, self._pump, self._paths, connect, self._rng, progress, cancelled)
 
     def _ends(self, source: str, target: str) -> tuple[Host, Host]:
         """The hosts of these names. Raises DetourError: there is none, they are one, or one is a namespace of Linux."""
