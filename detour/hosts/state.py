@@ -184,22 +184,13 @@ class Hosts(HostTables):
         self._enter(name, table)
 
 
-def set_host(
-    hs: Hosts,
-    host: int,
-    address: str,
-    *,
-    usid: str | int | None = None,
-    mac: int | None = None,
-    gateway: int = GATEWAY_MAC,
-) -> None:
-    """Give a host its addresses. `usid`: the one it has at the end of a uSID list; `mac`: 48 bits.
-    `gateway`: where it sends all frames."""
+def set_host(hs: Hosts, host: int, address: str, *, usid: str | int | None = None, mac: int | None = None) -> None:
+    """Give a host its addresses. `usid`: the one it has at the end of a uSID list; `mac`: 48 bits."""
     h = hs.host[host]
     h["addr_hi"], h["addr_lo"] = to_words(address)
     h["usid_hi"], h["usid_lo"] = to_words(usid) if usid else (0, 0)
     h["mac"] = 0x02_00_00_00_00_00 | host if mac is None else mac
-    h["gateway"] = gateway
+    h["gateway"] = GATEWAY_MAC  # where it sends all frames
 
 
 def qp_numbers(hs: Hosts, rows: Any) -> Any:

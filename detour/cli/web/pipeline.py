@@ -27,14 +27,14 @@ _SOURCES = (".p4", ".p4i", ".h", ".inc")
 Document = dict[str, Any]
 
 
-def pipeline_of(blob: Path, sources: Path | None = None) -> Document:
+def pipeline_of(blob: Path) -> Document:
     """`program`; `parts`: `name`, `width`, `height`, `first`, `nodes` (`id`, `kind`, `label`, `x`, `y`, `source`,
     `lines` of code), `edges` (`from`, `to`, `label`, `points`); `headers` (`fields`: name and bits, `metadata`),
-    `parser` for who builds a packet, `sources`: text by file, or single lines where the file is not there. `sources`:
-    the folder of the program's text. Raises `DetourError`: the file cannot be read, or is not a BMv2 JSON."""
+    `parser` for who builds a packet, `sources`: text by file, or single lines where the file is not there. Raises
+    `DetourError`: the file cannot be read, or is not a BMv2 JSON."""
     try:
         program = in_present_form(json.loads(read_bytes(blob)))
-        texts = _texts(program, [sources] if sources else list(blob.absolute().parents)[:3])
+        texts = _texts(program, list(blob.absolute().parents)[:3])
         parts = [_parser_part(program)]
         parts += [_control_part(program, each, texts) for each in program["pipelines"]]
         return {

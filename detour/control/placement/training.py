@@ -268,18 +268,17 @@ class Rails:
 _TREES, _RING = ("1", "2", "3"), "4"
 
 
-def read_nccl_graph(file: File, tree: bool | None = None) -> tuple[int, tuple[int, ...], bool]:
+def read_nccl_graph(file: File) -> tuple[int, tuple[int, ...], bool]:
     """(GPUs of a machine, network devices of the channels, whether they are trees) of what NCCL writes with
-    `NCCL_GRAPH_DUMP_FILE`: its ring, or its tree if `tree`, or without saying whichever comes first. Raises
+    `NCCL_GRAPH_DUMP_FILE`: its ring or its tree, whichever comes first. Raises
     DetourError: it is none, or a channel leaves a machine by another device than it came by."""
     try:
         graphs = list(ElementTree.fromstring(read_text(file)).iter("graph"))
     except ElementTree.ParseError as error:
         raise DetourError(f"NCCL graph {file}: {error}") from None
-    wanted = (*_TREES, _RING) if tree is None else _TREES if tree else (_RING,)
-    graph = next((one for one in graphs if one.get("pattern") in wanted), None)
+    graph = next((one for one in graphs if one.get("pattern") in (*_TREES, _RING)), None)
     if graph is None:
-        raise DetourError(f"NCCL graph {file}: there is no graph with pattern {' or '.join(wanted)}")
+        raise DetourError(f"NCCL graph {file}: there is no graph with pattern {' or '.join((*_TREES, _RING))}")
     gpus, devices = 0, list[int]()
     for channel in graph.iter("channel"):
         nets = {_device(net, file) for net in channel.iter("net")}

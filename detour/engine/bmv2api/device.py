@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -46,15 +46,15 @@ class BmDevice:
         device_id: int | None = None,
         *,
         thrift_port: int = 0,
-        interfaces: Mapping[int, str] | None = None,
         epoch_us: int = 0,
     ) -> None:
         """`switch`: its number in the network; `server` serves it over P4Runtime as `device_id` (default: the same
-        number). `interfaces`: what its ports are attached to. `epoch_us`: wall clock when loop time was 0."""
+        number). `epoch_us`: wall clock when loop time was 0."""
         self.network, self.switch = network, switch
         self.id = switch if device_id is None else device_id
         self.thrift_port, self.epoch_us = thrift_port, epoch_us
-        self.interfaces = dict(interfaces or {})
+        self.interfaces: dict[int, str] = {}
+        """what its ports are attached to"""
         self.notifications: NotificationSocket | None = None
         self.learning: Learning | None = None
         self.target = TargetSwitch(network, switch)

@@ -27,9 +27,9 @@ TOO_MANY = "cut: its copies are too many"
 class TraceNetwork:
     """Add switches, then `visit` them. A context manager."""
 
-    def __init__(self, tick_ps: int = DEFAULT_TICK_PS, seed: int = 0) -> None:
+    def __init__(self, tick_ps: int = DEFAULT_TICK_PS) -> None:
         """`tick_ps`: of the programs' clock."""
-        self.network = Network(Virtual(divide=False), tick_ps, seed, packets=_PACKETS, frame_bytes=_FRAME_BYTES)
+        self.network = Network(Virtual(divide=False), tick_ps, packets=_PACKETS, frame_bytes=_FRAME_BYTES)
         self._recorder: Recorder | None = None
 
     def add_switch(

@@ -16,7 +16,7 @@ bytes are in memory. So every dependency is met where it is waited for, and no h
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -325,13 +325,7 @@ class TaskList:
 
 
 def flow_graph(
-    hosts: int,
-    source: ArrayLike,
-    destination: ArrayLike,
-    size: ArrayLike,
-    start_ps: ArrayLike = 0,
-    *,
-    labels: Sequence[str] | None = None,
+    hosts: int, source: ArrayLike, destination: ArrayLike, size: ArrayLike, start_ps: ArrayLike = 0
 ) -> TaskGraph:
     """Messages that wait for nothing but their time; (n,) each, or one number for all. Raises DetourError as
     `TaskGraph` does."""
@@ -343,4 +337,4 @@ def flow_graph(
         tasks[name] = np.clip(values, limits.min, limits.max)
     for name in ("step", "connection", "unit"):
         tasks[name] = -1
-    return TaskGraph(hosts, tasks, labels=None if labels is None else tuple(labels))
+    return TaskGraph(hosts, tasks)
