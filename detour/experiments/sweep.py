@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import logging
 import multiprocessing
+import os
 import signal
 import socket
 import time
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
+from detour.base.children import end_with_parent
 from detour.base.cores import PROCESSES, THREADS
 from detour.base.errors import DetourError
 from detour.base.extras import require
@@ -105,8 +107,10 @@ _RAY_TIMEOUT_S = 5.0
 Finished = tuple[P, Any, FailedPoint[P] | None, float]
 
 
-def _serve(connection: Connection, worker: str, processes: int) -> None:
-    """A worker process: points in, results out, until the other end closes. `processes`: how many there are."""
+def _serve(connection: Connection, worker: str, processes: int, parent: int) -> None:
+    """A worker process: points in, results out, until the other end closes or the parent dies. `processes`: how many
+    there are."""
+    end_with_parent(parent)
     PROCESSES.value = processes
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     function = resolve(worker)
@@ -143,7 +147,7 @@ class _Worker(Generic[P]):
     def __init__(self, worker: str, processes: int) -> None:
         context = multiprocessing.get_context("spawn")  # threads of the parent must not be forked
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, worker, processes), daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs, worker, processes, os.getpid()), daemon=True)
         self.process.start()
         theirs.close()
         self.point: P | None = None

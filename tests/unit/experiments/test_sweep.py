@@ -16,6 +16,7 @@ from detour.base.records import decoder
 from detour.experiments import sweep
 from detour.experiments.store import Store
 from tests.unit.experiments.sweep_workers import Side, Square, area
+from tests.waiting import PATIENCE_S, until
 
 WORKER = "tests.unit.experiments.sweep_workers:square"
 
@@ -106,6 +107,21 @@ def test_resumes_after_a_kill(tmp_path):
     assert kept >= 5
     assert outcome.computed == 40 - kept
     assert [result and result["square"] for result in outcome.results] == [x**2 for x in range(40)]
+
+
+def test_workers_end_with_a_killed_parent(tmp_path):
+    """Also in the middle of a long point. A worker keeps the parent's standard output open while it lives."""
+    script = (
+        "from detour.experiments import sweep; from detour.experiments.store import Store\n"
+        "if __name__ == '__main__':\n"
+        f" sweep.run([{{'x': 1, 'log': 'log', 'seconds': 1000}}], {WORKER!r}, Store(None, 'v'))\n"
+    )
+    (tmp_path / "main.py").write_text(script)
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+    with subprocess.Popen([sys.executable, "main.py"], env=env, cwd=tmp_path, stdout=subprocess.PIPE) as process:
+        until((tmp_path / "log").exists)
+        process.kill()
+        assert process.communicate(timeout=PATIENCE_S) == (b"", None)
 
 
 def test_no_processes_is_refused(tmp_path):
