@@ -14,7 +14,7 @@ import numpy as np
 
 from detour.base.arrays import CACHE_LINE, Int64s1
 from detour.base.jit import inner, int64
-from detour.base.memory import load8, load32, load64, prefetch_lines, store64
+from detour.base.memory import load8, load32, load32be, load64, prefetch_lines, store64
 from detour.base.memory import prefetch as prefetch_line
 from detour.base.native import Part
 from detour.base.pointers import record_address
@@ -22,11 +22,22 @@ from detour.base.structs import offsets
 from detour.hosts import draws, leases, nic, openloop, tasks, timers
 from detour.hosts.cc import control
 from detour.hosts.frames import dissect, wire
-from detour.hosts.frames.sizes import ETHERNET, IPV6, TRANSIT, UDP
+from detour.hosts.frames.sizes import BTH, ETHERNET, IPV6, TRANSIT, UDP
 from detour.hosts.paths import paths, plugin
 from detour.hosts.paths.probes import send_ptm
 from detour.hosts.records import ControlMessage, QueuePair, RdmaHost
-from detour.hosts.rows import cfg_row, ctl_row, frame_row, host_row, ptm_row, qp_row, slot_row, wqe_row
+from detour.hosts.rows import (
+    cfg_row,
+    ctl_row,
+    frame_row,
+    heap_row,
+    host_row,
+    mr_row,
+    ptm_row,
+    qp_row,
+    slot_row,
+    wqe_row,
+)
 from detour.hosts.stacks import STORED_SHIFT, record_of
 from detour.hosts.state import DTYPES, FIRST_QPN, MAX_TIME, NIL, QPS_RTS, WQE_SIGNALED, Handle, Hosts, hosts_at
 from detour.hosts.transport import ack_validation, blackhole, multipath, queues, responder, sender
@@ -41,8 +52,9 @@ _ANSWERED = 4
 """packets in flight that answers may take off a QP in a window"""
 _NEXT_HEADER = ETHERNET + 6
 _NOBODY = int64(NIL)
-_QPN = 4
-"""in the BTH: the word that ends with the destination QP"""
+_QPN, _RKEY = 4, BTH + 8
+"""behind the beginning of the BTH: the word that ends with the destination QP; the key of a region"""
+_FIRST = int64(0)
 
 
 def stack_of(hs: Hosts, worker: int = 0) -> tuple[np.ndarray, Any]:
@@ -279,7 +291,8 @@ def pause(state: int, host: int, mask: int) -> int:
 
 @RDMA.entry
 def prefetch(state: int, host: int, frame: int, step: int) -> int:
-    """Step 0: the rows of the host and of the QP that the frame is for; 1: what these lead to."""
+    """Step 0: the rows of the host, its first deadline, and of the QP and memory that the frame is for; 1: what these
+    lead to."""
     hs = hosts_at(state, 0)
     bth = frame + ETHERNET + IPV6 + UDP
     if load8(frame + _NEXT_HEADER) == 0:
@@ -287,8 +300,10 @@ def prefetch(state: int, host: int, frame: int, step: int) -> int:
     i, writes = _qp_of(hs, bth), load8(bth) <= wire.OP_WRITE_ONLY_IMM
     if step == 0:
         prefetch_lines(record_address(host_row(hs, host)), _HOST_BYTES)
+        prefetch_line(record_address(heap_row(hs, host, _FIRST)))
         if i >= 0 and writes:
             prefetch_lines(record_address(qp_row(hs, i)) + _RESPONDER_AT, _HOT_BYTES - _RESPONDER_AT)
+            prefetch_line(record_address(mr_row(hs, (load32be(bth + _RKEY) >> 8) & cfg_row(hs).mr_mask)))
         elif i >= 0:
             _prefetch_requester(hs, i)
     elif writes:

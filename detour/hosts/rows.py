@@ -17,7 +17,7 @@ from detour.base.memory import generated, load64, move_bytes
 from detour.base.pointers import record_address, row_of_table
 from detour.base.structs import NativeRecord, offsets
 from detour.hosts import records
-from detour.hosts.state import Handle
+from detour.hosts.state import BY_ENTRY, Handle
 
 _Row = TypeVar("_Row", bound=NativeRecord)
 
@@ -46,7 +46,10 @@ def _row_of(kind: type[_Row], table: str) -> Callable[[Handle, int, int], _Row]:
     def row_of(hs: Handle, i: int, k: int) -> _Row:
         return row(hs, i * load64(record_address(hs) + length) + k)
 
-    return _native(row_of)
+    def entry_of(hs: Handle, i: int, k: int) -> _Row:
+        return row(hs, k * load64(record_address(hs) + length) + i)
+
+    return _native(entry_of if table in BY_ENTRY else row_of)
 
 
 cfg_row = _only(records.Config, "cfg")

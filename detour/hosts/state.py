@@ -55,10 +55,11 @@ REGIONS = 64
 """groups of which a host knows something; those with the same number modulo this share a row"""
 LATE_CLASSES = 16
 
-_SCATTERED = ("wqe", "cqe", "ctl", "ptm", "heap")
-"""rings, and heaps with room for all QPs at every host: little of each one's memory is ever touched"""
+BY_ENTRY = ("wqe", "cqe", "ctl", "ptm", "heap")
+"""rings, and heaps with room for all QPs at every host, of which few entries are ever used: the first ones of all are
+side by side, so that they take few pages"""
 _MANY_CANDIDATES = 64
-"""from here on the same is true of them where connections have one path"""
+"""from here on little of each connection's is touched where connections have one path"""
 
 
 def _apart(columns: int, itemsize: int) -> int:
@@ -77,8 +78,9 @@ def _apart(columns: int, itemsize: int) -> int:
 def _table(name: str, shape: tuple[int, ...]) -> np.ndarray:
     """A zeroed table."""
     dtype = DTYPES[name]
-    sparse = name in _SCATTERED or (name == "candidate" and shape[1] > _MANY_CANDIDATES)
-    make = _scattered if sparse else np.zeros
+    if name in BY_ENTRY:
+        return _scattered((shape[1], _apart(shape[0], dtype.itemsize)), dtype)[:, : shape[0]].T
+    make = _scattered if name == "candidate" and shape[1] > _MANY_CANDIDATES else np.zeros
     if len(shape) == 1:
         return make(shape, dtype)
     return make((shape[0], _apart(shape[1], dtype.itemsize)), dtype)[:, : shape[1]]
@@ -138,7 +140,8 @@ DTYPES = {name: row_type(kind) for name, kind in get_annotations(HostTables, eva
 
 
 class Handle(NativeRecord):
-    """The native form of `Hosts`: the tables' addresses, then how many rows each QP, host or queue has of them."""
+    """The native form of `Hosts`: the tables' addresses, then how many rows each QP, host or queue has of them, or each
+    entry of those that are `BY_ENTRY`."""
 
     dtype = np.dtype([(name, np.int64) for name in (*DTYPES, *(f"{name}_length" for name in DTYPES))])
 
@@ -159,7 +162,7 @@ class Hosts(HostTables):
         self.plugin_values: Mapping[str, float] = {}
         for name in DTYPES:
             table = _table(name, shapes[name])
-            self.native[f"{name}_length"] = table.strides[0] // table.itemsize
+            self.native[f"{name}_length"] = max(table.strides) // table.itemsize
             self._enter(name, table)
 
     def _enter(self, name: str, table: np.ndarray) -> None:

@@ -11,7 +11,7 @@ import pytest
 from detour.base.errors import DetourError
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import Hosts, deadline, make_hosts, not_before, receive, transmit
-from detour.hosts.state import FIRST_QPN, MAX_TIME, WC_SUCCESS, set_host
+from detour.hosts.state import BY_ENTRY, FIRST_QPN, MAX_TIME, WC_SUCCESS, set_host
 from detour.hosts.verbs import Device
 from detour.hosts.verbs.bulk import Flows, connect_many, counters, drain, draw_ports, path_packets, post_many
 
@@ -133,9 +133,18 @@ def test_rows_of_hosts_do_not_share_sets_of_the_cache() -> None:
     hs = fabric(8, 8, window=256, control_depth=1024).hs
     for name in ("slot", "arrival", "ctl", "ptm", "heap", "wqe"):
         table = getattr(hs, name)
-        lines = table.strides[0] // 64
-        assert lines % 2 or table.strides[0] < 64, name
-        assert hs.native[f"{name}_length"] * table.itemsize == table.strides[0]
+        across, along = table.strides if name in BY_ENTRY else table.strides[::-1]
+        assert across == table.itemsize, name
+        assert along // 64 % 2 or along < 64, name
+        assert hs.native[f"{name}_length"] * table.itemsize == along
+
+
+def test_the_first_entries_of_all_rings_take_few_pages() -> None:
+    hs = fabric(64, 64, control_depth=1024).hs
+    for name in BY_ENTRY:
+        table = getattr(hs, name)
+        first = table[0, 0:1].ctypes.data
+        assert table[-1, 0:1].ctypes.data - first == (len(table) - 1) * table.itemsize, name
 
 
 def test_what_cannot_be_is_refused() -> None:
