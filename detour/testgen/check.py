@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packets that make a program do what it should not (`--check`): failed assertions, divisions by zero, indices out of
-bounds, reads of invalid headers."""
+bounds, reads of invalid headers, loops of packets that start over."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def check(source: Path, plan: Plan, progress: Progress = silent) -> Checked:
 
 
 def _confirmed(switch: TestSwitch, test: Test) -> bool:
-    """Whether the engine ends the packet for a fault."""
+    """Whether the engine ends the packet for a fault, or has to."""
     before = switch.faults
     try:
         switch.play(test.stf(expect=False))

@@ -73,6 +73,7 @@ class TestSwitch(_Switch):
         super().__init__(program, network, network.stop)
         network.add_switch(_DEVICE, _NAME, priorities=8, cpu_port=0, drop_port=phv.DROP_PORT)
         self._frames: list[tuple[int, bytes]] = []
+        self._endless = 0
         for port in range(HIGHEST_PORT + 1) if sinks else ():
             network.attach_sink((_DEVICE, port), lambda frame, time_ps, port=port: self._note(port, frame))
 
@@ -96,6 +97,7 @@ class TestSwitch(_Switch):
                 return
             self.network.run(self.network.now_ps + self.network.tick_ps)
         self.network.flush(_DEVICE)
+        self._endless += 1
 
     def trace(self, frame: bytes, port: int) -> TracedPacket:
         self._frames.clear()
@@ -107,8 +109,8 @@ class TestSwitch(_Switch):
 
     @property
     def faults(self) -> int:
-        """Packets that ended because the program did what simple_switch aborts for."""
-        return int(self.network.switch_stats()["faults"].sum())
+        """Packets that ended because the program did what simple_switch aborts for, or that went round for ever."""
+        return int(self.network.switch_stats()["faults"].sum()) + self._endless
 
 
 class TracingSwitch(_Switch):

@@ -13,7 +13,7 @@ from detour.engine import phv
 from detour.engine.compiler.calculations import update_checksums, verify_checksums
 from detour.engine.compiler.covering import STATEMENT
 from detour.engine.compiler.deparser import deparser_of
-from detour.engine.compiler.ir import Value, const
+from detour.engine.compiler.ir import TRUE, Value, const
 from detour.engine.compiler.layout import Layout
 from detour.engine.compiler.model import Model
 from detour.engine.compiler.slots import assign_slots
@@ -41,7 +41,10 @@ _MOST_REPLAYED = 16
 """the same, where all values are known"""
 _MOST_SHAPES = 16
 """of packets that start over: headers that are valid, and ways through the parser"""
-
+_AGAIN = {
+    "clone_": "clones of clones", "resubmit": "packets that are resubmitted", "recirculate": "packets that recirculate",
+}  # fmt: skip
+"""those that a primitive makes"""
 
 WAITS = "what a queue does"
 """names variables that are zero for a packet that does not wait"""
@@ -244,7 +247,7 @@ class SymbolicSwitch:
         """Follow a clone: of the packet as it was parsed, or as it is. Execution goes on with the packet itself."""
         ctx, on = self.ctx, self.f.state
         before, _ = on.fork(*either(self._is_set(phv.CLONE_SESSION)), ["clone", "no clone"])
-        if not ctx.proves and self._may_go_on(way, before, "clones of clones"):
+        if not ctx.proves and self._may_go_on(way, before, "clone_"):
             session, fields = ctx.fixed(phv.CLONE_SESSION), ctx.fixed(phv.CLONE_FIELDS)
             self.f.state = State(before.conditions, dict((parsed or before).memory), dict(before.writes), paths=0)
             with ctx.giving_up():
@@ -256,14 +259,18 @@ class SymbolicSwitch:
         self.f.state = on
         ctx.set_fixed(phv.CLONE_SESSION, const(32, 0))
 
-    def _may_go_on(self, way: Way, state: State, what: str, most: int = MOST_PASSES) -> bool:
-        """Whether packets come to a state in which they are copied or start over, and not too often."""
+    def _may_go_on(self, way: Way, state: State, op: str, most: int = MOST_PASSES) -> bool:
+        """Whether packets come to a state in which they are copied or start over, and not too often. `op`: by which
+        primitive."""
         if state.dead or not self.parser.possible(state, way.findings, units=_FEW_UNITS):
             return False
         if way.passes < most and not self._effort.is_over():
             return True
         on, self.f.state = self.f.state, state
-        self.ctx.give_up(f"{what} are not followed" + (f" more than {most} times" if most else ""))
+        calls = (call for action in self.model.actions for call in action.json["primitives"])
+        self.ctx.at = next((call for call in calls if call["op"].startswith(op)), None)
+        self.ctx.note_fault(f"endless loop: {_AGAIN[op]}", TRUE, stops=True)
+        self.ctx.give_up(f"{_AGAIN[op]} are not followed" + (f" more than {most} times" if most else ""))
         self.f.state = on
         return False
 
@@ -273,8 +280,8 @@ class SymbolicSwitch:
         """Follow packets that come to the parser again. `how`: where the number of the list of fields is, the type of
         instance, how many bytes of what was parsed are gone, and the headers that stand there in their place."""
         place, kind, gone, headers = how
-        what = "packets that are resubmitted" if place == phv.RESUBMIT else "packets that recirculate"
-        if self.ctx.proves or not self._may_go_on(way, before, what, self._most_passes):
+        op = "resubmit" if place == phv.RESUBMIT else "recirculate"
+        if self.ctx.proves or not self._may_go_on(way, before, op, self._most_passes):
             return
         ctx, f = self.ctx, self.f
         there = concatenated([const(1, 0), *(valid for valid, _ in headers), const(1, 0)])

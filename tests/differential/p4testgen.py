@@ -2,12 +2,12 @@
 """`detour test --cover statements` beside P4Testgen: the same programs, the same limit of CPU time, one process each.
 
     python -m tests.differential.p4testgen FOLDER ... --count 60 --out comparison.json
+    python -m tests.differential.p4testgen PROGRAM.p4 ...
 
-draws v1model programs below the folders with a seed; what --out has already stays there. Statements are counted as
-`detour coverage` does but for those of deparsers and checksums, also where P4Testgen's tests (STF) come, which are
-played on the engine. It looks for
-statements greedily, writes only tests that cover more, and stops when its own count is complete. Times are CPU seconds
-of the whole command, compiler included.
+draws v1model programs below the folders with a seed, or takes those that are named; what --out has already stays there.
+Statements are counted as `detour coverage` does but for those of deparsers and checksums, also where P4Testgen's tests
+(STF) come, which are played on the engine. It looks for statements greedily, writes only tests that cover more, and
+stops when its own count is complete. Times are CPU seconds of the whole command, compiler included.
 """
 
 from __future__ import annotations
@@ -50,6 +50,9 @@ def drawn(folders: Sequence[Path], count: int, seed: int) -> Iterator[Path]:
     """Programs with a v1model switch, as many from each folder where there are enough."""
     waiting = []
     for folder in folders:
+        if folder.is_file():
+            yield folder
+            continue
         files = [each for each in sorted(folder.rglob("*.p4")) if each.is_file()]
         found = [each for each in files if b"V1Switch(" in each.read_bytes().replace(b" ", b"")]
         random.Random(seed).shuffle(found)
@@ -135,7 +138,8 @@ def compared(source: Path, limit: float, folder: Path) -> dict[str, Any] | None:
     lines = log.read_text().splitlines()
     errors = [line for line in lines if "error" in line or "Unimplemented" in line]
     own = [line.split("Nodes covered: ")[1].rstrip(" =") for line in lines if "Nodes covered: " in line]
-    failed = {"failed": errors[:1]} if code > 0 and not made else {}
+    partly = [line for line in errors if "Unimplemented" in line]
+    failed = {"failed": errors[:1]} if code > 0 and not made else {"not implemented": partly[:1]} if partly else {}
     numbers = {"seconds": round(seconds, 2), "exit": code, "tests": len(made), "covered": covered}
     theirs = numbers | {"not_played": refused} | failed
     theirs["own count"] = own[-1] if own else ""

@@ -104,6 +104,24 @@ def test_mistakes_are_found_with_packets_that_make_them(capsys: pytest.CaptureFi
     assert report["whole"]
 
 
+@pytest.mark.parametrize(
+    ("start_over", "loop"),
+    [
+        ("if (hdr.h.a == 11) { resubmit_preserving_field_list(0); }", True),
+        ("if (hdr.h.a == 11 && s.instance_type == 0) { resubmit_preserving_field_list(0); }", False),
+    ],
+)
+def test_packets_that_start_over_for_ever_are_found(
+    start_over: str, loop: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "loop.p4").write_text(MISTAKES.read_text().replace("assert(hdr.h.a != 9);", start_over))
+    assert cli.main(["test", str(tmp_path / "loop.p4"), "--check", "--json"]) == 1
+    mistakes = json.loads(capsys.readouterr().out)["mistakes"]
+    loops = [each for each in mistakes if each["what"] == "endless loop: packets that are resubmitted"]
+    assert [int(each["where"].split(":")[1].split()[0]) for each in loops] == [16] * loop
+    assert all(bytes.fromhex(each["stf"].split()[-1])[1] == 11 for each in loops)
+
+
 def test_programs_without_mistakes_have_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = MISTAKES.read_text().replace("hdr.h.a != 9", "true").replace("(bit<32>)hdr.h.a)", "(bit<32>)hdr.h.a[3:0])")
     text = text.replace("if (hdr.more.b == 77)", "if (hdr.more.isValid() && hdr.more.b == 77)")
