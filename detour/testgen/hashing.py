@@ -8,8 +8,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial, reduce
-from itertools import groupby
-from operator import itemgetter
 
 from detour.engine.compiler.hashes import remainder
 from detour.engine.compiler.ir import TRUE, Value, const
@@ -130,7 +128,12 @@ def _internet_checksum(ctx: SymbolicContext, parts: Parts) -> Value | None:
     """The checksum of RFC 1071, 64 bits; None: places of parts depend on conditions in another way than by whole words
     of 16 bits."""
     total, f = const(32, 0), ctx.f
-    runs = [(there, [value for _, value in run]) for there, run in groupby(parts, itemgetter(0))]
+    runs: list[tuple[Value, list[Value]]] = []
+    for there, value in parts:
+        if runs and term_of(runs[-1][0]).eq(term_of(there)):
+            runs[-1][1].append(value)
+        else:
+            runs.append((there, [value]))
     for number, (there, values) in enumerate(runs, 1):
         bits = sum(value.bits for value in values)
         if bits % 16 and (number < len(runs) or bits % 8):

@@ -170,6 +170,15 @@ def test_places_that_only_packets_in_queues_reach_say_so(tmp_path: Path) -> None
     assert reasons.count("packets come there only after others that wait in queues") == 2
 
 
+def test_checksums_of_constants_and_fields(tmp_path: Path) -> None:
+    text = KINDS.read_text()
+    assert text.count("{ hdr.h.kind, hdr.h.a, hdr.h.b,") == 2
+    (tmp_path / "constant.p4").write_text(text.replace("hdr.h.a, hdr.h.b,", "hdr.h.a, 16w7, hdr.h.b,"))
+    generated = generate(build(tmp_path / "constant.p4").json, Plan())
+    assert len(generated.tests) > 30
+    assert not [each for each in generated.unknown if "engine" in each.reason]
+
+
 def test_packets_that_start_over_are_normal_ones_in_egress() -> None:
     """But for copies, as in simple_switch, of which egress of this program sees the type of instance."""
     generated = generate(CORPUS.parents[1] / "compiler" / "copies.json", Plan())
