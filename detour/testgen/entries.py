@@ -101,10 +101,9 @@ def _near(entry: Entry) -> Iterator[Entry]:
                 value = match.value ^ match.extent & -match.extent
             case "range":
                 value = extent = match.extent + 1 if match.extent + 1 < 1 << match.bits else match.value - 1
-        if value >= 0:
-            yield replace(
-                entry, key=(*entry.key[:at], replace(match, value=value, extent=extent), *entry.key[at + 1 :])
-            )
+        if 0 <= value < 1 << match.bits:  # or this part matches everything
+            near = replace(match, value=value, extent=extent)
+            yield replace(entry, key=(*entry.key[:at], near, *entry.key[at + 1 :]))
 
 
 def _below(entry: Entry) -> Iterator[Entry]:
