@@ -62,12 +62,34 @@ def chosen_entries(
             chosen[entry.table, entry.key] = entry
         near += _near(entry)
     sizes = {each.table.name: each.table.max_size for each in searched}
-    for entry in (*below, *near, *others):
+    apart = [each for each in (*near, *others) if not any(_may_match(each, s.entry) for s in searched)]
+    for entry in (*below, *apart):
         place = entry.table, entry.key
         have = sum(table == entry.table for table, _ in chosen)
         if place not in keys and allow(entry) and have < sizes.get(entry.table, 1):
             chosen.setdefault(place, entry)
     return list(chosen.values())
+
+
+def _may_match(entry: Entry, searched: Entry) -> bool:
+    """Whether an entry matches what another one is of exactly, or may, as that one matches everything."""
+    parts = zip(entry.key, searched.key, strict=False)
+    return entry.table == searched.table and all(_is_in(key.value, match) or _is_wide(key) for match, key in parts)
+
+
+def _is_in(value: int, match: Match) -> bool:
+    match match.kind:
+        case "exact":
+            return value == match.value
+        case "range":
+            return match.value <= value <= match.extent
+        case "lpm":
+            return not (value ^ match.value) >> match.bits - match.extent
+    return not (value ^ match.value) & match.extent
+
+
+def _is_wide(match: Match) -> bool:
+    return match.kind != "exact" and match == anything_of(match)
 
 
 def _wider(table: TableIr, number: int, match: Match, choose: random.Random) -> Match:
@@ -93,13 +115,15 @@ def _wider(table: TableIr, number: int, match: Match, choose: random.Random) -> 
 def _near(entry: Entry) -> Iterator[Entry]:
     """Entries that differ in one field, which then does not match."""
     for at, match in enumerate(entry.key):
-        value, extent = match.value ^ 1, match.extent
+        extent = match.extent
         match match.kind:
+            case "exact":
+                value = extent = match.value ^ 1
             case "lpm":
-                value = match.value ^ 1 << match.bits - match.extent
+                value = match.value ^ 1 << match.bits - extent
             case "ternary":
-                value = match.value ^ match.extent & -match.extent
-            case "range":
+                value = match.value ^ extent & -extent
+            case _:
                 value = extent = match.extent + 1 if match.extent + 1 < 1 << match.bits else match.value - 1
         if 0 <= value < 1 << match.bits:  # or this part matches everything
             near = replace(match, value=value, extent=extent)
