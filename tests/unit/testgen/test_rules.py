@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,12 @@ from detour import cli
 from detour.engine.compiler.ir import const
 from detour.fabric.tracing.stf import StfAdd, parse_stf
 from detour.p4.build import build
-from detour.testgen.generate import Generated, Plan, generate
+from detour.testgen.entries import Searched, anything_of, chosen_entries, exact_match
+from detour.testgen.generate import Generated, Plan, generate, load
 from detour.testgen.p4runtime import Entities
 from detour.testgen.rules import EntryRules
 from detour.testgen.state import z3
+from detour.testgen.testcase import Entry
 from tests.ptf.p4rt import Client, Schema, WriteError
 from tests.ptf.platforms import EnginePlatform
 
@@ -105,3 +109,23 @@ def test_actions_are_where_they_may_be(tmp_path: Path) -> None:
     rules = EntryRules(built.p4info)
     assert z3.is_false(rules.of_call("I.rules", False, "I.mark", [const(8, 1)]))
     assert not z3.is_false(rules.of_call("I.rules", True, "I.mark", [const(8, 1)]))
+
+
+def test_entries_beside_those_that_are_hit_match_nothing() -> None:
+    """Also where a table is searched for several keys, and where a part of a key matches everything."""
+    table = load(BUILT.json, Plan()).model.pipelines["ingress"].tables["I.rules"]
+    keys = [tuple(exact_match(table, at, value) for at, value in enumerate(key)) for key in ((1, 5, 3), (1, 4, 3))]
+    hit, missed = (Entry("I.rules", key, "I.mark", (("flags", 1),), 1) for key in keys)
+    wide = replace(hit, key=(*map(anything_of, keys[0][:2]), keys[0][2]))
+    choose = random.Random(0)
+    alone = chosen_entries([Searched(table, hit, True)], [], choose, tight=True)
+    assert missed.key in {each.key for each in alone}
+    both = chosen_entries([Searched(table, hit, True), Searched(table, missed, False)], [missed], choose)
+    assert hit in both
+    assert missed.key not in {each.key for each in both}
+    near = chosen_entries([Searched(table, wide, True)], [], choose, tight=True)
+    assert [each.key[2].value for each in near] == [3, 2]
+    routes = load(BUILT.json, Plan()).model.pipelines["ingress"].tables["I.routes"]
+    route = Entry("I.routes", (anything_of(exact_match(routes, 0, 5)), exact_match(routes, 1, 4)), "NoAction", (), None)
+    near = chosen_entries([Searched(routes, route, True)], [], choose, tight=True)
+    assert [(each.key[0], each.key[1].value) for each in near] == [(route.key[0], 4), (route.key[0], 5)]
