@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sys
 from collections.abc import Sequence
 
 _PR_SET_PDEATHSIG = 1
@@ -24,7 +25,8 @@ def ending_with_parent(command: Sequence[str]) -> list[str]:
 
 def end_with_parent(parent: int) -> None:
     """Let the kernel kill this process when the thread of `parent` (a process id) that started it ends; end at once if
-    it has."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    it has. On other systems than Linux only the latter."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
