@@ -36,6 +36,8 @@ AT_ONCE = 16
 """switches that something is done on at the same time: a server of hundreds answers all in time also when it is slow"""
 RPC_SECONDS = 60.0
 OPEN_SECONDS = 3 * RPC_SECONDS  # for a connection: arbitration, and setting the pipeline
+PREDECESSOR_SECONDS = 3.0  # for a switch to notice that the last controller has gone
+_RETRY_SECONDS = 0.1
 ELECTION_ID = 10
 
 PacketIn = Callable[["SwitchClient", bytes, dict[str, int]], Awaitable[None]]
@@ -128,6 +130,26 @@ class SwitchClient:
         await self.open()
 
     async def _open(self) -> None:
+        loop = asyncio.get_running_loop()
+        patient_until = loop.time() + PREDECESSOR_SECONDS
+        await self._connect()
+        while not self.switch.is_primary:
+            # A primary with our election id is likely a predecessor whose end the switch has not noticed yet.
+            if self.switch.primary_id != self._options.initial_election_id or loop.time() >= patient_until:
+                raise DetourError(
+                    f"{self._where()}: another controller is primary (election id {self.switch.primary_id});"
+                    " stop it first"
+                )
+            await self.close()
+            await asyncio.sleep(_RETRY_SECONDS)
+            self.switch = self._make()
+            await self._connect()
+        if self._on_packet_in is not None:
+            listener = asyncio.create_task(self._packets_in(self._on_packet_in))
+            self._stack.push_async_callback(_end, listener)
+
+    async def _connect(self) -> None:
+        """Connect and bid to be primary."""
         self.lost.clear()
         try:
             await self._stack.enter_async_context(self.switch)
@@ -140,13 +162,6 @@ class SwitchClient:
             raise self._gone() from None
         version = self.switch.p4runtime_version
         self.codec = Codec(self.switch.p4info.p4info, (version.major, version.minor) >= (1, 5))
-        if not self.switch.is_primary:
-            raise DetourError(
-                f"{self._where()}: another controller is primary (election id {self.switch.primary_id}); stop it first"
-            )
-        if self._on_packet_in is not None:
-            listener = asyncio.create_task(self._packets_in(self._on_packet_in))
-            self._stack.push_async_callback(_end, listener)
 
     def _gone(self) -> BaseException:
         """Return the exception to raise when a wait for the switch was cancelled: by the waiting task, or because the

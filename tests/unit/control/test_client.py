@@ -3,6 +3,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -126,6 +127,25 @@ def test_a_second_controller_is_told_who_is_primary(targets):
             with pytest.raises(DetourError, match=r"another controller is primary \(election id 10\)"):
                 async with FabricClient(targets):
                     pass
+
+    asyncio.run(run())
+
+
+def test_a_controller_takes_over_from_its_predecessor(targets, monkeypatch):
+    """The switch notices only after the second one has come that the first has gone."""
+    connect = SwitchClient._connect
+
+    async def run() -> None:
+        async with AsyncExitStack() as before:
+
+            async def connect_then_end_the_first(self: SwitchClient) -> None:
+                await connect(self)
+                await before.aclose()
+
+            await before.enter_async_context(FabricClient(targets))
+            monkeypatch.setattr(SwitchClient, "_connect", connect_then_end_the_first)
+            async with FabricClient(targets[:1]) as after:
+                assert after.switches[3].is_primary
 
     asyncio.run(run())
 
