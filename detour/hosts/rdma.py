@@ -27,6 +27,8 @@ from detour.hosts.paths import paths, plugin
 from detour.hosts.paths.probes import send_ptm
 from detour.hosts.records import ControlMessage, QueuePair, RdmaHost
 from detour.hosts.rows import (
+    arrival_row,
+    candidate_row,
     cfg_row,
     ctl_row,
     frame_row,
@@ -44,10 +46,13 @@ from detour.hosts.transport import ack_validation, blackhole, multipath, queues,
 
 RDMA = Part("rdma", __name__)
 
-_HOST_BYTES, _SLOT_BYTES, _CTL_BYTES, _WQE_BYTES = (DTYPES[name].itemsize for name in ("host", "slot", "ctl", "wqe"))
+_HOST_BYTES, _SLOT_BYTES, _CTL_BYTES, _WQE_BYTES, _CANDIDATE_BYTES = (
+    DTYPES[name].itemsize for name in ("host", "slot", "ctl", "wqe", "candidate")
+)
 _REQUESTER_BYTES, _RESPONDER_AT, _HOT_BYTES = (offsets(QueuePair)[name] for name in ("rcv_nxt", "qpn", "generation"))
-"""of a QP what most packets touch; so do the beginnings of what its congestion control and its path scheme have"""
+"""of a QP what most packets touch; so do the beginnings of what congestion control, path scheme and transport have"""
 _CC_AT, _PATH_AT = QueuePair.CC_AT, QueuePair.CC_AT + QueuePair.CC_BYTES
+_TRANSPORT_AT = _PATH_AT + QueuePair.PATH_BYTES
 _ANSWERED = 4
 """packets in flight that answers may take off a QP in a window"""
 _NEXT_HEADER = ETHERNET + 6
@@ -308,6 +313,8 @@ def prefetch(state: int, host: int, frame: int, step: int) -> int:
             _prefetch_requester(hs, i)
     elif writes:
         _prefetch_answer(hs, host)
+        if i >= 0:
+            prefetch_line(record_address(arrival_row(hs, i, qp_row(hs, i).rcv_nxt & (cfg_row(hs).window - 1))))
     elif i >= 0:
         _prefetch_flight(hs, i)
     return 0
@@ -327,6 +334,7 @@ def _prefetch_requester(hs: Handle, i: int) -> None:
     prefetch_lines(row, _REQUESTER_BYTES)
     prefetch_lines(row + _CC_AT, 2 * CACHE_LINE)
     prefetch_line(row + _PATH_AT)
+    prefetch_line(row + _TRANSPORT_AT)
 
 
 @inner()
@@ -346,10 +354,12 @@ def _prefetch_answer(hs: Handle, host: int) -> None:
 
 @inner()
 def _prefetch_flight(hs: Handle, i: int) -> None:
-    """The first packets in flight of a QP, and its next one."""
+    """The first packets in flight of a QP, the last one, the path that they take, and the QP's next packet."""
     q = qp_row(hs, i)
+    prefetch_lines(record_address(candidate_row(hs, i, q.cand)), _CANDIDATE_BYTES)
     if q.flight_head != NIL:
         prefetch_lines(record_address(slot_row(hs, i, q.flight_head)), _ANSWERED * _SLOT_BYTES)
+        prefetch_line(record_address(slot_row(hs, i, q.flight_tail)))
         _prefetch_sent(hs, i, q)
 
 
