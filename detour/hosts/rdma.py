@@ -34,6 +34,7 @@ from detour.hosts.rows import (
     frame_row,
     heap_row,
     host_row,
+    late_row,
     mr_row,
     ptm_row,
     qp_row,
@@ -308,6 +309,7 @@ def prefetch(state: int, host: int, frame: int, step: int) -> int:
         prefetch_line(record_address(heap_row(hs, host, _FIRST)))
         if i >= 0 and writes:
             prefetch_lines(record_address(qp_row(hs, i)) + _RESPONDER_AT, _HOT_BYTES - _RESPONDER_AT)
+            prefetch_line(record_address(late_row(hs, host, _FIRST)))
             prefetch_line(record_address(mr_row(hs, (load32be(bth + _RKEY) >> 8) & cfg_row(hs).mr_mask)))
         elif i >= 0:
             _prefetch_requester(hs, i)
@@ -332,15 +334,15 @@ def _prefetch_requester(hs: Handle, i: int) -> None:
     """Prefetch the lines of a QP that sending and answers touch."""
     row = record_address(qp_row(hs, i))
     prefetch_lines(row, _REQUESTER_BYTES)
-    prefetch_lines(row + _CC_AT, 2 * CACHE_LINE)
+    prefetch_lines(row + _CC_AT, 3 * CACHE_LINE)
     prefetch_line(row + _PATH_AT)
     prefetch_line(row + _TRANSPORT_AT)
 
 
 @inner()
 def _prefetch_sent(hs: Handle, i: int, q: QueuePair) -> None:
-    """The place and the work request of the next packet of a QP."""
-    prefetch_line(record_address(slot_row(hs, i, q.snd_nxt & (cfg_row(hs).window - 1))))
+    """The places of the next packets of a QP, and the work request of the first one."""
+    prefetch_lines(record_address(slot_row(hs, i, q.snd_nxt & (cfg_row(hs).window - 1))), _ANSWERED * _SLOT_BYTES)
     prefetch_lines(record_address(wqe_row(hs, i, q.sq_nxt & (cfg_row(hs).sq_depth - 1))), _WQE_BYTES)
 
 
