@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -206,16 +205,13 @@ class Parser:
 
     def possible(self, state: State, findings: Findings, **limits: int) -> bool:
         """Whether packets may come to a state. `limits`: of `Effort.check`, after which they may."""
-        with self._at(state, findings):
+        with self._solver:
+            self._add(state, findings)
             return self._effort.check(self._solver, **limits) != z3.unsat
 
-    @contextmanager
-    def _at(self, state: State, findings: Findings) -> Iterator[None]:
-        """The solver has the conditions of a state."""
-        self._solver.push()
+    def _add(self, state: State, findings: Findings) -> None:
+        """Give the solver the conditions of a state."""
         self._solver.add(*(c.term for c in state.conditions), *(a.term for a in findings.assumptions))
-        yield
-        self._solver.pop()
 
     # -- taking bytes
 
@@ -307,7 +303,8 @@ class Parser:
         if value.const is not None:
             return [(way, value.const)]
         numbers: list[int] = []
-        with self._at(way.state, way.findings):
+        with self._solver:
+            self._add(way.state, way.findings)
             while (answer := self._effort.check(self._solver, **(_LATER if way.passes else {}))) == z3.sat:
                 if len(numbers) == most:
                     self.cut_short.add(f"{what} has more than {most} values")
@@ -348,20 +345,19 @@ class Parser:
             with self.ctx.giving_up():
                 assign(self.ctx, [target, source], op)
             return [way]
-        on, short = self._lookahead(way, source)
+        on, value, short = self._lookahead(way, source)
         if on is None:
             return short
-        way, value = on
         assign_number(self.ctx, target, Number(value, False))
-        return [*short, way]
+        return [*short, on]
 
-    def _lookahead(self, way: Way, e: Json) -> tuple[tuple[Way, Value] | None, list[Way]]:
+    def _lookahead(self, way: Way, e: Json) -> tuple[Way | None, Value, list[Way]]:
         offset, bits = e["value"]
         on, short = self._require(way, (offset + bits + 7) // 8)
         if on is None:
-            return None, short
+            return None, FALSE, short
         self.enter(on)
-        return (on, on.packet.read(self.ctx, 8 * on.at + offset, bits, "packet")), short
+        return on, on.packet.read(self.ctx, 8 * on.at + offset, bits, "packet"), short
 
     def _verify(self, way: Way, condition: Json, error: Json, op: Json, where: str) -> list[Way]:
         holds = folded(boolean(self.ctx, condition))
@@ -394,11 +390,11 @@ class Parser:
         try:
             for key in state["transition_key"]:
                 if key["type"] == "lookahead":
-                    on, short = self._lookahead(way, key)
+                    on, value, short = self._lookahead(way, key)
                     done += [(each, None) for each in short]
                     if on is None:
                         return done
-                    way, value = on
+                    way = on
                 else:
                     number = read(self.ctx, *lvalue(self.ctx, key))
                     value = self.f.resize(number.value, number.value.bits - number.signed)

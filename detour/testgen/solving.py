@@ -124,12 +124,9 @@ class Question:
     @contextmanager
     def _apart(self, *terms: Term) -> Iterator[None]:
         """The solver has these terms, and what it gets inside, until the end."""
-        self._solver.push()
-        self._solver.add(*terms)
-        try:
+        with self._solver:
+            self._solver.add(*terms)
             yield
-        finally:
-            self._solver.pop()
 
     def any_of(
         self, goals: Sequence[Conditions], more: Iterable[Term] = (), expects: bool = True, tight: bool = False
@@ -431,10 +428,6 @@ class Answer:
         """Whether all conditions hold. Raises Undecided if that depends on what nobody knows."""
         return all(self.decided(Value(1, condition.term), what) for condition in conditions)
 
-    def _may_hold(self, conditions: Conditions) -> bool:
-        """Whether conditions do not fail, whatever is not known."""
-        return not any(map(z3.is_false, _evaluated(self.known, (c.term for c in conditions))))
-
     # -- the test
 
     def test(self, expects: bool) -> Test:
@@ -470,7 +463,7 @@ class Answer:
     def _settings(self, entries: list[Entry]) -> list[Setting]:
         settings: list[Setting] = []
         for each in self._findings.settings:
-            if self._may_hold(each.conditions):
+            if not any(map(z3.is_false, _evaluated(self.known, (c.term for c in each.conditions)))):
                 at, value = self.decided(each.at, f"the number of a {each.of}"), self.number(each.value)
                 if value or each.of in ("group", "session"):
                     places = [at] if each.at.bits > 1 else range(self._entries_with(each.name, entries))
