@@ -43,8 +43,8 @@ def register(commands: Any) -> None:
     text = "play the tests on OTHER too; exit code 1 at the first difference, which is made as small as possible"
     test.option("--compare", text, "OTHER", Path)
     text = (
-        "look for failed assertions, divisions by zero, indices out of bounds, reads of invalid headers, and packets "
-        "that start over for ever; exit code 1"
+        "look for failed assertions, divisions by zero, indices out of bounds, reads of invalid headers, packets "
+        "that start over for ever, and packets sent to the drop port without mark_to_drop; exit code 1"
     )
     test.flag("--check", text)
     test.add_argument("-v", "--verbose", action="store_true", help="show every test, and assignments in traces")

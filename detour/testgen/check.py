@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packets that make a program do what it should not (`--check`): failed assertions, divisions by zero, indices out of
-bounds, reads of invalid headers, loops of packets that start over."""
+bounds, reads of invalid headers, loops of packets that start over, packets lost without
+mark_to_drop."""
 
 from __future__ import annotations
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 SiteKey = tuple[str, str, str]
 """kind, name and outcome, as in `CoverageSite`"""
 _PADDING = "_padding"
+_SENT_TO_DROP_PORT = "%sent to drop port"
 _FAULTS = {
     phv.ERROR_ASSERT: "assert", phv.ERROR_DIVISION: "division by zero", phv.ERROR_INDEX: "index out of bounds",
 }  # fmt: skip
@@ -222,6 +223,10 @@ class SymbolicContext(FunctionContext):
         self.rules: EntryRules | None = None
         self.at: Json = None
         """what is executed, for places in the source"""
+        self._to_drop_port: list[Json] = []
+        """the statements that assign the drop port's number to egress_spec"""
+        self._marks = False
+        """whether the next assignment is mark_to_drop's"""
 
     def reach(self, site: SiteKey, conditions: Conditions) -> None:
         """Under these conditions a place is reached."""
@@ -340,7 +345,24 @@ class SymbolicContext(FunctionContext):
     # -- fields
 
     def drop_port(self) -> Value:
+        self._marks = True
         return const(32, phv.DROP_PORT)
+
+    def note_lost(self, dropped: Value) -> None:
+        """Packets that are dropped here are lost by mistake if the program has sent them to the drop port itself."""
+        sent = self.f.load(16, _SENT_TO_DROP_PORT)
+        for number, statement in enumerate(self._to_drop_port, 1):
+            self.at = statement
+            here = self.f.compare("eq", sent, const(16, number))
+            self.note_fault("packet lost without mark_to_drop", self.f.op("and", dropped, here))
+
+    def _note_port(self, port: Value) -> None:
+        """Remember which statement sends the packet to the drop port; what entries and packets say is theirs."""
+        sent, self._marks = port.const == phv.DROP_PORT and not self._marks, False
+        if sent and self.at not in self._to_drop_port:
+            self._to_drop_port.append(self.at)
+        number = self._to_drop_port.index(self.at) + 1 if sent else 0
+        self.f.store(const(16, number), _SENT_TO_DROP_PORT)
 
     def touch(self, header: Header) -> None:
         pass
@@ -357,6 +379,8 @@ class SymbolicContext(FunctionContext):
     def store_field(self, ref: HeaderRef, spec: FieldSpec, value: Value) -> None:
         if standard := _standard(ref, spec):
             offset, bits = standard
+            if offset == phv.EGRESS_SPEC and self.notes:
+                self._note_port(value)
             self.set_fixed(offset, self.f.resize(self.f.resize(value, spec.bits), bits))
         elif not spec.name.startswith(_PADDING):
             bits = spec.bits + spec.signed

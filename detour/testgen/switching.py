@@ -205,6 +205,7 @@ class SymbolicSwitch:
 
     def _drop(self, result: Execution, condition: Value) -> None:
         """Packets for which a condition holds end here; execution goes on with the others."""
+        self.ctx.note_lost(condition)
         result.end(self._fork(condition, "drop"))
 
     def _fork(self, condition: Value, text: str) -> State:

@@ -122,6 +122,32 @@ def test_packets_that_start_over_for_ever_are_found(
     assert all(bytes.fromhex(each["stf"].split()[-1])[1] == 11 for each in loops)
 
 
+@pytest.mark.parametrize(
+    ("pipeline", "statement", "lost"),
+    [
+        ("I", "if (hdr.h.a == 7) { s.egress_spec = 511; }", True),
+        ("E", "if (hdr.h.a == 7) { s.egress_spec = 511; }", True),
+        ("I", "if (hdr.h.a == 7) { mark_to_drop(s); }", False),
+        ("I", "if (hdr.h.a == 7) { s.egress_spec = 511; s.mcast_grp = 1; }", False),
+        ("I", "s.egress_spec = 511; s.egress_spec = (bit<9>)hdr.h.a;", False),
+    ],
+)
+def test_packets_sent_to_the_drop_port_are_lost(
+    pipeline: str, statement: str, lost: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Other than those that are marked to be dropped."""
+    at = {"I": "assert(hdr.h.a != 9);", "E": "apply { } }\ncontrol C"}[pipeline]
+    text = MISTAKES.read_text().replace(at, statement if pipeline == "I" else f"apply {{ {statement} }} }}\ncontrol C")
+    assert statement in text
+    (tmp_path / "lost.p4").write_text(text)
+    assert cli.main(["test", str(tmp_path / "lost.p4"), "--check", "--json"]) == 1
+    mistakes = json.loads(capsys.readouterr().out)["mistakes"]
+    found = [each for each in mistakes if each["what"] == "packet lost without mark_to_drop"]
+    line = 1 + next(n for n, line in enumerate(text.splitlines()) if statement in line)
+    assert [int(each["where"].split(":")[1].split()[0]) for each in found] == [line] * lost
+    assert all(bytes.fromhex(each["stf"].split()[-1])[1] == 7 for each in found)
+
+
 def test_programs_without_mistakes_have_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = MISTAKES.read_text().replace("hdr.h.a != 9", "true").replace("(bit<32>)hdr.h.a)", "(bit<32>)hdr.h.a[3:0])")
     text = text.replace("if (hdr.more.b == 77)", "if (hdr.more.isValid() && hdr.more.b == 77)")
