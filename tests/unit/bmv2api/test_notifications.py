@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +32,26 @@ def frame(source: int) -> bytes:
 def subscriber(device: BmDevice, tmp_path: Path) -> Iterator[Any]:
     socket = NotificationSocket(f"ipc://{tmp_path}/notifications", 7)
     device.notify(socket)
-    with pynng.Sub0(dial=socket.address, topics=[b""], recv_timeout=int(1000 * PATIENCE_S)) as subscriber:
-        until(lambda: subscriber.pipes)
+    with pynng.Sub0(dial=socket.address, topics=[b""], recv_timeout=100) as subscriber:
+        numbers = itertools.count()
+        until(lambda: hears(subscriber, socket, next(numbers)))
+        subscriber.recv_timeout = int(1000 * PATIENCE_S)
         yield subscriber
     socket.close()
+
+
+def hears(subscriber: Any, socket: NotificationSocket, number: int) -> bool:
+    """Whether a subscriber gets what is published now: not before both ends know each other."""
+    socket.port(number, True)
+    with suppress(pynng.Timeout):
+        while port_state(subscriber.recv())[-2] != number:
+            pass
+        return True
+    return False
+
+
+def port_state(message: bytes) -> tuple[Any, ...]:
+    return struct.unpack("<4sqI16xii", message)
 
 
 def test_digests(subscriber: Any, connection: Connection, network: Network) -> None:
@@ -78,7 +96,7 @@ def test_states_of_ports(subscriber: Any, network: Network) -> None:
     assert tell is not None
     for port, up in ((3, True), (2, False)):
         tell((SWITCH, port), up)
-        assert struct.unpack("<4sqI16xii", subscriber.recv()) == (b"PRT|", 7, 1, port, up)
+        assert port_state(subscriber.recv()) == (b"PRT|", 7, 1, port, up)
 
 
 def test_an_address_that_is_taken(subscriber: Any) -> None:
