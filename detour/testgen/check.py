@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packets that make a program do what it should not (`--check`): failed assertions, divisions by zero, indices out of
-bounds, reads of invalid headers, loops of packets that start over, packets lost without
-mark_to_drop."""
+bounds, reads of invalid headers, loops of packets that start over, packets lost without mark_to_drop."""
 
 from __future__ import annotations
 
@@ -59,8 +58,11 @@ def check(source: Path, plan: Plan, progress: Progress = silent) -> Checked:
                     continue
                 question = Question(execution, effort, plan.seed, fault.assumption, near_misses=False)
                 found = question.any_of([fault.conditions], [fault.when], expects=False)
-                whole &= found is None or found.test is not None
-                if found and found.test and (fault.assumption < 0 or _confirmed(switch, found.test)):
+                if found is None:
+                    continue
+                if found.test is None:
+                    whole = False
+                elif fault.assumption < 0 or _confirmed(switch, found.test):
                     found.test.covers.append(f"{what}: {where}")
                     mistakes[what, where] = Mistake(what, where, found.test.stf(expect=False))
     whole &= not symbolic.parser.cut_short and not effort.is_over()

@@ -41,13 +41,11 @@ def _pcap(tests: Sequence[Test], program: Program) -> Files:
         for packet in test.packets:
             frames.append((packet.port, INBOUND, packet.frame))
             frames += [(each.port, OUTBOUND, _known(each)) for each in packet.expected]
-        yield (
-            f"test{number:04}.pcapng",
-            b"".join(
-                capture_header(f"port {port}") + packet_block(at * _APART_NS, direction, frame, len(frame))
-                for at, (port, direction, frame) in enumerate(frames)
-            ),
-        )
+        yield f"test{number:04}.pcapng", b"".join(_section(at, *frame) for at, frame in enumerate(frames))
+
+
+def _section(at: int, port: int, direction: int, frame: bytes) -> bytes:
+    return capture_header(f"port {port}") + packet_block(at * _APART_NS, direction, frame, len(frame))
 
 
 # -- P4Testgen's protobuf, in text format
