@@ -44,7 +44,8 @@ def lower(program: core.Program, elaboration: Elaboration, messages: Messages, n
         return document(lowered, ctx.storage, name)
     except CompileError as error:
         if error.message is not None:
-            at = ctx.span if error.message.span is core.NOWHERE else error.message.span
+            # What is laid out before the first statement has no place of its own.
+            at = next((s for s in (error.message.span, ctx.span) if s is not core.NOWHERE), main.node.span)
             messages.error(at, error.message.text, error.message.hint)
         return None
 

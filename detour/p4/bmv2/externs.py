@@ -10,10 +10,11 @@ from detour.p4 import core, ir
 from detour.p4.elaborate import Block as Instance
 from detour.p4.ir import Const, Json, Named, Value
 from detour.p4.lower import operators
-from detour.p4.lower.assign import slice_writer
+from detour.p4.lower.assign import assign, slice_writer
 from detour.p4.lower.calls import values_of
 from detour.p4.lower.context import Context
 from detour.p4.lower.places import (
+    Aggregate,
     HeaderPlace,
     Operand,
     Place,
@@ -26,7 +27,7 @@ from detour.p4.lower.places import (
 )
 from detour.p4.messages import CompileError
 from detour.p4.source import Span
-from detour.p4.types import BOOL, Bits, Type, underlying
+from detour.p4.types import BOOL, Bits, Header, Type, underlying
 from detour.p4.types import Extern as ExternType
 
 ALGORITHMS = {"ONES_COMPLEMENT16": "csum16", "TARGET_DEFAULT": "crc32"}
@@ -63,8 +64,11 @@ class ExternCall:
         return argument
 
     def value(self, number: int) -> Value:
-        """A scalar argument; a bool as 0 or 1."""
-        value, argument = self.ctx.scalar(self.values[number]), self.e.arguments[number]
+        """A scalar argument; a bool as 0 or 1. CompileError: a generic parameter has been given something else."""
+        operand, argument = self.values[number], self.e.arguments[number]
+        if not isinstance(operand, ScalarPlace | Value):
+            raise self.refuse(f"{self.name} needs a number here", self.argument(number).span)
+        value = self.ctx.scalar(operand)
         return operators.as_data(value) if argument and underlying(argument.type) == BOOL else value
 
     def member(self, number: int) -> str:
@@ -152,7 +156,7 @@ def fields(number: int) -> Argument:
     """All fields of an argument."""
 
     def made(call: ExternCall) -> Value:
-        found = fields_of(call.ctx, call.values[number], call.argument(number).type, copy=False)
+        found = fields_of(call.ctx, call.values[number], call.argument(number), copy=False)
         return ir.Vector("field_list", tuple(found))
 
     return made
@@ -239,7 +243,7 @@ def _inside(block: Instance) -> Iterator[Instance]:
 def learn_list(call: ExternCall, number: int, name: str) -> Const:
     """A list of fields that a digest sends; what is no field gets a temporary."""
     argument = call.argument(number)
-    elements = fields_of(call.ctx, call.values[number], argument.type, copy=True)
+    elements = fields_of(call.ctx, call.values[number], argument, copy=True)
     item = call.ctx.program.add("learn_lists", name, argument.span, elements=elements)
     item["id"] += 1
     return Const(item["id"])
@@ -256,16 +260,31 @@ def calculation(call: ExternCall, member: str, inputs: list[Value | Json]) -> st
 # ---------------------------------------------------------------- fields
 
 
-def fields_of(ctx: Context, operand: Operand, kind: Type, *, copy: bool) -> list[ir.Field]:
-    """Fields with the scalars of a value. With `copy` all are copies, as the value is that of now, not of the end."""
-    found: list[ir.Field] = []
-    for value, inner in flattened(operand, kind):
+def fields_of(ctx: Context, operand: Operand, e: core.Expression, *, copy: bool) -> list[ir.Field]:
+    """Fields with the scalars of a value, of the expression `e`. With `copy` all are copies, as the value is that of
+    now, not of the end."""
+    return [_field(ctx, value, kind, copy=copy) for value, kind in _scalars(ctx, operand, e.type, e.span)]
+
+
+def placed(ctx: Context, value: Operand) -> Operand:
+    """The value; of a header that is written out (`(h_t){1, 2}`, `{#}`) a temporary with it."""
+    if not (isinstance(value, Aggregate) and isinstance(value.type, Header)):
+        return value
+    place = ctx.temporary(value.type)
+    assign(ctx, place, value)
+    return place
+
+
+def _scalars(ctx: Context, operand: Operand, kind: Type, span: Span) -> Iterator[tuple[Operand, Type]]:
+    for each, inner in flattened(operand, kind):
+        value = placed(ctx, each)
+        if isinstance(value, StackPlace | UnionPlace):
+            raise ctx.refuse(span, f"a value of type {inner} cannot be used here", "Give its headers or fields.")
         if isinstance(value, HeaderPlace):
             for each in value.parts.values():
-                found += fields_of(ctx, each, each.type, copy=copy)
+                yield from _scalars(ctx, each, each.type, span)
         else:
-            found.append(_field(ctx, value, inner, copy=copy))
-    return found
+            yield value, inner
 
 
 def _field(ctx: Context, value: Operand, kind: Type, *, copy: bool) -> ir.Field:
@@ -283,7 +302,8 @@ def _field(ctx: Context, value: Operand, kind: Type, *, copy: bool) -> ir.Field:
 def hash_inputs(ctx: Context, operand: Operand, e: core.Expression) -> list[Value | Json]:
     """Inputs of a hash: fields, and constants in temporaries as p4c has them."""
     inputs: list[Value | Json] = []
-    for value, kind in flattened(operand, e.type):
+    for each, kind in flattened(operand, e.type):
+        value = placed(ctx, each)
         if isinstance(value, StackPlace | UnionPlace):
             raise ctx.refuse(e.span, f"a value of type {kind} cannot be hashed")
         is_header = isinstance(value, HeaderPlace)

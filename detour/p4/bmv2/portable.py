@@ -186,7 +186,7 @@ def _select(call: ExternCall) -> Value:
 
 def _add_entry(call: ExternCall) -> Value:
     name, data, timeout = call.values
-    found = fields_of(call.ctx, data, call.argument(1).type, copy=True)
+    found = fields_of(call.ctx, data, call.argument(1), copy=True)
     parameters = ir.Vector("parameters_vector", tuple(found))
     call.ctx.call("add_entry", call.ctx.scalar(name), parameters, call.ctx.scalar(timeout))
     return ir.Truth(True)

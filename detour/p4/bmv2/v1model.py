@@ -19,6 +19,7 @@ from detour.p4.bmv2.externs import (
     learn_list,
     member_of,
     nothing,
+    placed,
 )
 from detour.p4.elaborate import Block as Instance
 from detour.p4.ir import Const, Json, Named, Text, Value
@@ -253,6 +254,7 @@ def _log(call: ExternCall) -> None:
 
 def _show(call: ExternCall, operand: Operand, kind: Type, values: list[Value]) -> str:
     """The part of a message that shows a value."""
+    operand = placed(call.ctx, operand)
     if isinstance(kind, Struct | Header):
         parts = [f"{name}:{_show(call, part(operand, name), inner, values)}" for name, inner in members(kind)]
         return f"({','.join(parts)})"

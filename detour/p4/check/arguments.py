@@ -183,6 +183,9 @@ class _Call:
                     break
             text = f"the width of {at.span.text} does not follow from the call"
             self.c.fail(at, text, "Write a width, like 8w1, or a cast.")
+        if kind != ANYTHING and mentions(kind, lambda part: part == ANYTHING):
+            text = f"the type {variable} of {self.name} does not follow from `...` or {{#}}"
+            self.c.fail(at, text, "Write a cast, like (H){#}.")
         if is_nameless(kind):
             text = f"the type {variable} of {self.name} does not follow from a structure without a name"
             self.c.fail(at, text, "Write a cast: (S){...}.")

@@ -99,8 +99,9 @@ def paths_overlap(a: Path, b: Path) -> bool:
     return all(x == y or x is None or y is None for x, y in zip(a, b, strict=False))
 
 
-def scalar_width(kind: Type) -> tuple[int, bool]:
-    """Width and signedness of the field that a scalar has; errors and enums take 32 bits as in p4c."""
+def scalar_width(kind: Type, span: Span = NOWHERE) -> tuple[int, bool]:
+    """Width and signedness of the field that a scalar has; errors and enums take 32 bits as in p4c. CompileError, at
+    `span`: BMv2 has no field of that type."""
     kind = underlying(kind)
     if type(kind) is Bits:
         return kind.width, kind.signed
@@ -108,7 +109,8 @@ def scalar_width(kind: Type) -> tuple[int, bool]:
         return 1, False
     if kind == ERROR or type(kind) is Enum:
         return 32, False
-    raise CompileError(Message(f"a value of type {kind} cannot be stored at run time", NOWHERE))
+    hint = "BMv2 has arrays of headers and of header unions only" if type(kind) is Stack else ""
+    raise CompileError(Message(f"a value of type {kind} cannot be stored at run time", span, hint))
 
 
 def is_scalar(kind: Type) -> bool:
@@ -218,7 +220,7 @@ class Storage:
             return self._header(kind, path, name(header), span)
         if type(kind) is Union:
             return self._union(kind, path, name(header), span)
-        if type(kind) is Stack:
+        if type(kind) is Stack and isinstance(kind.element, Header | Union):
             return self._stack(kind, path, name(header), span)
         if isinstance(kind, Struct | Tuple):
             parts = {
@@ -226,14 +228,14 @@ class Storage:
                 for each, inner in members(kind)
             }
             return RecordPlace(kind, path, parts)
-        return self._scalar(kind, path, name(scalar))
+        return self._scalar(kind, path, name(scalar), span)
 
-    def _scalar(self, kind: Type, path: Path, name: str) -> Place:
+    def _scalar(self, kind: Type, path: Path, name: str, span: Span) -> Place:
         if type(kind) is Varbits:
             # The only field of a header of its own: BMv2 has no other fields of variable length.
             self._add_header(name, f"$varbit{kind.width}", [("field", "*", False)], (kind.width + 7) // 8)
             return ScalarPlace(kind, path, {}, ir.Field(name, "field"))
-        self._scalars.append((name, *scalar_width(kind)))
+        self._scalars.append((name, *scalar_width(kind, span)))
         return ScalarPlace(kind, path, {}, ir.Field(SCALARS, name))
 
     def metadata(self, kind: Struct, name: str, type_name: str) -> RecordPlace:
@@ -264,6 +266,7 @@ class Storage:
 
     def _header(self, kind: Header, path: Path, name: str, span: Span) -> HeaderPlace:
         place = header_place(kind, path, ir.Named("header", name))
+        where = kind.declaration.span if kind.declaration else span
         fields: list[tuple[str, int | str, bool]] = []
         bits, most = 0, None
         for leaf in (leaf for each in place.parts.values() for leaf in leaves(each)):
@@ -272,10 +275,10 @@ class Storage:
                 most = leaf.type.width
                 fields.append((leaf.ref.name, "*", False))
             else:
-                fields.append((leaf.ref.name, *scalar_width(leaf.type)))
-                bits += scalar_width(leaf.type)[0]
+                width, signed = scalar_width(leaf.type, where)
+                fields.append((leaf.ref.name, width, signed))
+                bits += width
         if bits % 8:
-            where = kind.declaration.span if kind.declaration else span
             text = f"header {kind} has {bits} bits; BMv2 has headers of whole bytes only"
             raise CompileError(Message(text, where, f"add a field of {-bits % 8} bits"))
         self._add_header(name, str(kind), fields, None if most is None else (bits + most + 7) // 8)

@@ -48,6 +48,8 @@ STATEMENTS = [
     ("f(b);", "argument x of f must have the type bit<8>"),
     ("f(8w1);", "cannot be an inout argument"),
     ("g(1);", "the width of 1 does not follow"),
+    ("g({a, ...});", "does not follow from `...` or {#}"),
+    ("g({#});", "the type T of g does not follow"),
     ("k(a);", "must be known at compile time"),
     ("verify(true, error.No);", "verify can only be called in a parser"),
     ("bit<8> a = 1;", "a has the name of a parameter"),

@@ -264,6 +264,8 @@ def test_a_loop_over_a_stack_stays_one(compiled: Compiler) -> None:
         ("t.apply(); t.apply();", "t is applied twice"),
         ("if (m.f) { t.apply(); m.x = 1; } else { t.apply(); }", "at two places that go on differently"),
         ("for (bit<8> i = 0; i < m.x; i = i + 1) { t.apply(); }", "how often this loop runs is not known"),
+        ("digest(1, {hdr.h, hdr.st});", "a value of type head_t[3] cannot be used here"),
+        ("hash(hdr.h.c, HashAlgorithm.crc16, hdr.h, {m.x}, 16w3);", "hash needs a number here"),
     ],
 )
 def test_what_bmv2_cannot_do_is_refused_by_name(body: str, says: str, compiled: Compiler) -> None:
@@ -282,6 +284,23 @@ def test_a_table_entry_gives_numbers_only(compiled: Compiler) -> None:
     declarations = "action set(pair x) { hdr.h.a = x.a; } table t { actions = { set; } }"
     (error,) = compiled.result("t.apply();", top="struct pair { bit<8> a; }", locals=declarations).errors
     assert error.text == "a parameter of type pair cannot come from a table entry"
+
+
+def test_a_header_that_is_written_out_is_sent_hashed_and_shown(compiled: Compiler) -> None:
+    header = "(head_t){1, 2, 3, 4, 5}"
+    body = f'digest(1, {header}); hash(m.x, HashAlgorithm.crc16, 8w0, {header}, 8w9); log_msg("{{}}", {header});'
+    json = compiled(body)
+    assert len(json["learn_lists"][0]["elements"]) == 5
+    (calculation,) = json["calculations"]
+    assert [each["type"] for each in calculation["input"]] == ["header"]
+
+
+@pytest.mark.parametrize("kind", ["header", "struct"])
+def test_a_field_that_bmv2_cannot_store_is_shown_in_the_source(kind: str, compiled: Compiler) -> None:
+    top = f"{kind} many_t {{ bit<8>[4] all; }} struct other_t {{ many_t many; }}"
+    (error,) = compiled.result(top=top, locals="other_t other;", body="other.many.all[0] = 1;").errors
+    assert error.text == "a value of type bit<8>[4] cannot be stored at run time"
+    assert error.span.file.name.endswith("program.p4")
 
 
 def test_a_package_of_v1switch_s_name_with_other_parts_is_refused(tmp_path: Path) -> None:
