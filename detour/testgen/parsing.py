@@ -43,12 +43,14 @@ _LATER = {"units": 200_000}
 @dataclass
 class Way:
     """A way through the parser, or as far as it has come. `at`: bytes that were consumed, of `least` that must be
-    there; `most`: the longest packet that comes this way. `passes`: how often the packet had been copied or parsed
-    before; then its ways share what is found."""
+    there; `most`: the longest packet that comes this way. `port`: by which the packet came in, whatever the program
+    writes to its metadata. `passes`: how often the packet had been copied or parsed before; then its ways share what is
+    found."""
 
     state: State
     findings: Findings
     packet: Packet
+    port: Value
     names: tuple[str, ...] = ()
     operation: int = 0
     at: int = 0
@@ -83,14 +85,24 @@ class Parser:
 
     def first(self) -> Way:
         """A packet that comes in."""
-        start = Way(State(), Findings(), Packet())
-        self.enter(start)
-        port = self.ctx.variable("port", 9)
-        self.ctx.set_fixed(phv.INGRESS_PORT, self.f.resize(port, 32))
-        self.ctx.set_fixed(phv.PACKET_LENGTH, self.ctx.variable("packet.length", 32))
-        self.ctx.set_fixed(phv.INGRESS_GLOBAL_TIMESTAMP, self.ctx.variable("time", 64, free=True))
+        findings = self.ctx.findings = Findings()
+        port = self.f.resize(self.ctx.variable("port", 9), 32)
+        start = Way(State(), findings, Packet(), port)
+        self.arrive(start, self.ctx.variable("packet.length", 32))
         self.ctx.always(z3.ULT(term_of(port), phv.DROP_PORT))
         return start
+
+    def arrive(self, way: Way, length: Value) -> None:
+        """Begin with a packet of so many bytes that comes in."""
+        self.enter(way)
+        self.ctx.set_fixed(phv.INGRESS_PORT, way.port)
+        self.set_length(length)
+        self.ctx.set_fixed(phv.INGRESS_GLOBAL_TIMESTAMP, self.ctx.variable("time", 64, free=True))
+
+    def set_length(self, length: Value) -> None:
+        """Set a packet's length: in the metadata, which the program may write to, and where it cannot."""
+        self.ctx.set_fixed(phv.PACKET_LENGTH, length)
+        self.ctx.set_fixed(phv.INGRESS_LENGTH, length)
 
     def ways(self, start: Way, most: int) -> Iterator[Way]:
         """The ways on from the parser's start, at most so many. Each is to be finished (`finish`) before the next."""
@@ -123,7 +135,7 @@ class Parser:
         it is there."""
         self.enter(way)
         errors = self.ctx.model.errors
-        length = self.ctx.fixed(phv.PACKET_LENGTH)
+        length = self.ctx.fixed(phv.INGRESS_LENGTH)
         terms = [z3.UGE(term_of(length), way.least), z3.ULE(term_of(length), way.most)]
         if way.passes:
             self.f.state = self.ctx.fork_on(value_of(1, z3.And(*terms)), ["a length that comes this way", ""])[0]
@@ -131,7 +143,6 @@ class Parser:
             for term in [*(c.term for c in way.state.conditions), *terms]:
                 self.ctx.always(term)
         self.ctx.set_fixed(phv.LENGTH_REGISTER, length)
-        self.ctx.set_fixed(phv.INGRESS_LENGTH, length)
         self.ctx.payload_values = partial(self._payload, way)
         self.ctx.set_fixed(phv.PARSER_ERROR, const(32, errors[way.error or "NoError"]))
         return replace(way, state=self.f.state.copy())
@@ -278,7 +289,7 @@ class Parser:
         value = f.resize(number.value, wide, number.signed)
         whole = f.compare("eq", f.resize(value, 3), const(3, 0))
         fits = f.compare("ule", value, const(wide, 8 * ref.type.max_bytes - ref.type.bits))
-        packet = f.shl(f.resize(self.ctx.fixed(phv.PACKET_LENGTH), wide), 3)
+        packet = f.shl(f.resize(self.ctx.fixed(phv.INGRESS_LENGTH), wide), 3)
         there = f.compare("uge", packet, f.op("add", value, const(wide, 8 * way.at + ref.type.bits)))
         too_long = f.op("and", whole, f.negate(fits))
         cases = [

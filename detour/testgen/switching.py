@@ -147,8 +147,8 @@ class SymbolicSwitch:
 
     def _begun(self, way: Way) -> Execution:
         self.parser.enter(way)
-        length, port = self.ctx.fixed(phv.PACKET_LENGTH), self.ctx.fixed(phv.INGRESS_PORT)
-        return Execution(way.findings, way.packet, way.names, way.at, length, port, self.ctx.rules)
+        length = self.ctx.fixed(phv.INGRESS_LENGTH)
+        return Execution(way.findings, way.packet, way.names, way.at, length, way.port, self.ctx.rules)
 
     def _run(self, result: Execution, way: Way) -> None:
         parsed = self.parser.finish(way)
@@ -169,8 +169,8 @@ class SymbolicSwitch:
         ctx = self.ctx
         ctx.findings, self.f.state = Findings(), State()
         anything(ctx, self.goes_round)
-        result = Execution(ctx.findings, Packet(), (), 0, ctx.fixed(phv.PACKET_LENGTH), ctx.fixed(phv.INGRESS_PORT))
-        way = Way(State(), ctx.findings, result.packet)
+        result = Execution(ctx.findings, Packet(), (), 0, ctx.fixed(phv.INGRESS_LENGTH), ctx.fixed(phv.INGRESS_PORT))
+        way = Way(State(), ctx.findings, result.packet, result.port)
         self._run_ingress()
         self._after_ingress(result, way)
         if any(name.startswith("clone_") for name in operations(self.model)):
@@ -188,13 +188,9 @@ class SymbolicSwitch:
             state, size = State(), len(packet.frame)
             if runs:
                 state.writes = runs[-1].registers()
-            way = Way(
-                state, runs[-1].findings if runs else Findings(), Packet(constants(packet.frame)), least=size, most=size
-            )
-            self.parser.enter(way)
-            ctx.set_fixed(phv.INGRESS_PORT, const(32, packet.port))
-            ctx.set_fixed(phv.PACKET_LENGTH, const(32, size))
-            ctx.set_fixed(phv.INGRESS_GLOBAL_TIMESTAMP, ctx.variable("time", 64, free=True))
+            findings, parts = runs[-1].findings if runs else Findings(), Packet(constants(packet.frame))
+            way = Way(state, findings, parts, const(32, packet.port), least=size, most=size)
+            self.parser.arrive(way, const(32, size))
             ways = list(self.parser.ways(way, MOST_WAYS))
             if len(ways) != 1:  # the time is over, or a value decides that nobody knows
                 raise NotModelled("the way of a packet through the parser")
@@ -292,18 +288,18 @@ class SymbolicSwitch:
             packet = Packet([value for values in chosen for value in values], way.packet, 8 * gone)
             size = packet.bits // 8
             fresh = State(one.state.conditions, {}, dict(before.writes), paths=before.paths)
-            start = Way(fresh, way.findings, packet, way.names,
+            start = Way(fresh, way.findings, packet, way.port, way.names,
                         least=size + max(way.least - gone, 0), most=size + way.most - gone,
                         passes=way.passes + 1)  # fmt: skip
             f.state = before
             fields = ctx.fixed(place)
             f.state = way.state
-            length = f.op("add", ctx.fixed(phv.PACKET_LENGTH), const(32, size - gone & 0xFFFFFFFF))
+            length = f.op("add", ctx.fixed(phv.INGRESS_LENGTH), const(32, size - gone & 0xFFFFFFFF))
             f.state = start.state
             with ctx.giving_up():
                 keep(ctx, before, fields)
             ctx.set_fixed(phv.INSTANCE_TYPE, const(32, kind))
-            ctx.set_fixed(phv.PACKET_LENGTH, length)
+            self.parser.set_length(length)
             for each in list(self.parser.ways(start, _MOST_SHAPES)):
                 if self._effort.is_over():
                     way.findings.not_followed.add("the time is over")

@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from detour.fabric.tracing.stf import stf_name
+
 
 @dataclass(frozen=True)
 class Match:
@@ -82,14 +84,14 @@ class Setting:
 
     def stf(self, number: int) -> list[str]:
         """Statements. `number`: of groups that were set before."""
-        at, value = self.at, self.value
+        at, value, name = self.at, self.value, stf_name(self.name)
         group = [f"mc_mgrp_create {at}", f"mc_node_create {self.copy} {self.port}", f"mc_node_associate {at} {number}"]
         return {
             "group": group,
             "session": [f"mirroring_add {at} {self.port}"],
-            "meter": [f"meter_set_rates {self.name} {at} {RATES[value]}" if self.of == "meter" else ""],
-            "member": [f"pvs_add {self.name} {at}"],
-            "register": [f"register_write {self.name} {at} {value}"],
+            "meter": [f"meter_set_rates {name} {at} {RATES[value]}" if self.of == "meter" else ""],
+            "member": [f"pvs_add {name} {at}"],
+            "register": [f"register_write {name} {at} {value}"],
         }[self.of]
 
 
@@ -157,7 +159,7 @@ class Test:
         """As `detour test --json` prints it."""
         return {
             "covers": self.covers,
-            "entries": [_call(e) | {"key": {m.field: _match(m).split(":")[-1] for m in e.key}} for e in self.entries],
+            "entries": [_call(e) | {"key": {m.field: _value(m) for m in e.key}} for e in self.entries],
             "defaults": [_call(each) for each in self.defaults],
             **{f"{of}s": [s.as_json() for s in self.of(of)] for of in SETTINGS},
             "packets": [each.as_json() for each in self.packets],
@@ -166,7 +168,7 @@ class Test:
     def setup(self) -> list[str]:
         """The statements of STF in front of the packets."""
         lines = [_add(entry) for entry in self.entries]
-        lines += [f"setdefault {each.table} {_action(each)}" for each in self.defaults]
+        lines += [f"setdefault {stf_name(each.table)} {_action(each)}" for each in self.defaults]
         lines += [line for of in SETTINGS for at, each in enumerate(self.of(of)) for line in each.stf(at)]
         return lines
 
@@ -183,18 +185,23 @@ def _call(each: Entry | Default) -> dict[str, Any]:
 
 
 def _action(each: Entry | Default) -> str:
-    return f"{each.action}({', '.join(f'{name}:{value}' for name, value in each.arguments)})"
+    arguments = ", ".join(f"{stf_name(name)}:{value}" for name, value in each.arguments)
+    return f"{stf_name(each.action)}({arguments})"
 
 
 def _add(entry: Entry) -> str:
     priority = "" if entry.priority is None else f"{entry.priority} "
-    return f"add {entry.table} {priority}{' '.join(map(_match, entry.key))} {_action(entry)}"
+    return f"add {stf_name(entry.table)} {priority}{' '.join(map(_match, entry.key))} {_action(entry)}"
 
 
 def _match(match: Match) -> str:
+    return f"{stf_name(match.field)}:{_value(match)}"
+
+
+def _value(match: Match) -> str:
     digits = f"{match.value:0{(match.bits + 3) // 4}x}"
     if match.kind == "ternary":
         masks = f"{match.extent:0{len(digits)}x}"
         digits = "".join("*" if mask == "0" else digit for digit, mask in zip(digits, masks, strict=True))
     more = {"lpm": f"/{match.extent}", "range": f"..0x{match.extent:x}"}.get(match.kind, "")
-    return f"{match.field}:0x{digits}{more}"
+    return f"0x{digits}{more}"

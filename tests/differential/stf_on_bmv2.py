@@ -2,7 +2,7 @@
 """Generated tests on simple_switch_grpc: what `play_stf` plays them on, with BMv2 in place of the engine.
 
     python -m tests.differential.stf_on_bmv2 ipv4 trim                # those of detour/p4src/build
-    python -m tests.differential.stf_on_bmv2 fabric --seconds 110
+    python -m tests.differential.stf_on_bmv2 fabric my.p4 --seconds 110
 
 Entries of action profiles are written over P4Runtime: over Thrift groups crash simple_switch_grpc.
 """
@@ -21,7 +21,7 @@ from detour.engine.bmv2api.client import Connection
 from detour.fabric.tracing.results import Arrived, Ending, TracedPacket
 from detour.fabric.tracing.stf import parse_stf
 from detour.fabric.tracing.stf_player import play_stf
-from detour.p4.build import Build
+from detour.p4.build import Build, build
 from detour.testgen.generate import Plan, generate
 from detour.testgen.p4runtime import Entities
 from detour.testgen.switch import differences
@@ -96,12 +96,13 @@ def play_all(program: Build, tests: Sequence[Test]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("programs", nargs="+", metavar="NAME")
+    parser.add_argument("programs", nargs="+", metavar="NAME|P4")
     parser.add_argument("--seconds", type=float, default=60.0, help="of CPU for the tests of a program (60)")
     options = parser.parse_args()
     use_cpu_time()
     for name in options.programs:
-        program = Build(BUILD / f"{name}.json", BUILD / f"{name}.p4info.txtpb")
+        own = Build(BUILD / f"{name}.json", BUILD / f"{name}.p4info.txtpb")
+        program = build(Path(name)) if name.endswith(".p4") else own
         tests = generate(program.json, Plan(seconds=options.seconds, p4info=program.p4info)).tests
         wrong = play_all(program, tests)
         print(*wrong, f"{name}: {len(tests)} tests, {len(wrong)} differences", sep="\n", flush=True)

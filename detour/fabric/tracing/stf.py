@@ -25,6 +25,8 @@ _TOKEN = re.compile(
     r"|(?P<mark>==|!=|<=|>=|[<>:,.\[\]()/=])"
     r")"
 )
+_PLAIN = re.compile(r"[a-zA-Z_$][a-zA-Z_$0-9]*(?:\.[a-zA-Z_$][a-zA-Z_$0-9]*|\[\d+\])*")
+_COMMENT = re.compile(r'("[^"]*")|#.*')  # not within quotes
 _CONDITIONS: dict[str, Callable[[int, int], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
@@ -39,6 +41,11 @@ _PASSED = {
     "register_reset": "q", "meter_get_rates": "qn", "meter_set_rates": "qnR", "meter_array_set_rates": "qR",
     "pvs_add": "qn",
 }  # fmt: skip
+
+
+def stf_name(name: str) -> str:
+    """A name as a statement takes it: quoted if it is more than identifiers, dots and indices."""
+    return name if _PLAIN.fullmatch(name) else f'"{name}"'
 
 
 class StfError(DetourError):
@@ -201,7 +208,7 @@ def parse_stf(text: str) -> list[StfStatement]:
     """The statements of a text. Raises StfError for the first line that is none."""
     statements = []
     for number, line in enumerate(text.splitlines(), 1):
-        stripped = line.split("#", 1)[0].strip()
+        stripped = _COMMENT.sub(r"\1", line).strip()
         if stripped:
             statements.append(_Line(number, stripped).statement())
     return statements

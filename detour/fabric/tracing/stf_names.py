@@ -79,14 +79,13 @@ def _field(table: NamedTable, name: str) -> NamedField:
     fields = {field.name: field for field in table.key}
     keys = {field.source_name: field for field in table.key if field.source_name}
     indexed = _ARRAY.sub(r"[\1]", name)
-    for named in (fields, keys):
-        for full in _spellings(indexed):
-            if full in named:
-                return named[full]
-        for suffix in _spellings(indexed):
-            suited = [full for full in named if full.endswith(f".{suffix}")]
-            if suited:
-                return named[suited[0]]
+    spellings = list(_spellings(indexed))
+    found = [named[full] for named in (keys, fields) for full in spellings if full in named]
+    found += [
+        named[full] for named in (fields, keys) for suffix in spellings for full in named if full.endswith(f".{suffix}")
+    ]
+    if found:
+        return found[0]
     longer = [full for full in fields if indexed.endswith(f".{full}")]  # hdr.h.a, which the JSON may call h.a
     if len(longer) == 1:
         return fields[longer[0]]

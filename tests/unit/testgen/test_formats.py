@@ -17,6 +17,7 @@ from detour.p4.build import build
 from detour.testgen.formats import FORMATS, Program
 from detour.testgen.generate import Plan, generate
 from tests.unit.testgen.test_command import KINDS
+from tests.unit.testgen.test_generate import ODD
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +78,12 @@ def test_a_program_without_p4info_is_named(tmp_path: Path, capsys: pytest.Captur
     error = capsys.readouterr().err.splitlines()[-1]
     assert f"{tmp_path}/kinds.p4info.txtpb: No such file" in error
     assert not (tmp_path / "out").exists()
+
+
+def test_names_that_finsy_does_not_take(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["test", str(ODD), "--tests", "1", "--out", str(tmp_path), "--format", "ptf"]
+    assert cli.main(arguments) == 2
+    assert "odd.p4info.txtpb: finsy, which encodes entries," in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_form_needs_a_folder(capsys: pytest.CaptureFixture[str]) -> None:

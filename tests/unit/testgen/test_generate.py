@@ -26,6 +26,7 @@ from detour.testgen.switching import SymbolicSwitch
 from detour.testgen.testcase import Packet, Test
 
 KINDS = Path(__file__).parent / "kinds.p4"
+ODD = Path(__file__).parent / "odd.p4"
 CORPUS = Path(__file__).resolve().parents[2] / "programs" / "corpus" / "compiled"
 NOT_FOLLOWED = {"meter_direct", "parser_value_set", "stack_runtime_index"}
 """programs of the corpus with what tests do not set or follow (docs/test-generation.md)"""
@@ -132,6 +133,27 @@ def test_registers_that_one_branch_alone_names(tmp_path: Path) -> None:
     generated = generate(build(tmp_path / "branch.p4").json, Plan())
     assert 0xBEEF in {int(each.words[3]) for each in _statements(generated, StfCommand)}
     assert len(generated.unknown) == 2
+
+
+def test_loops_written_metadata_and_quoted_names() -> None:
+    program = build(ODD)
+    generated = generate(program.json, Plan())
+    assert (generated.unreachable, generated.unknown) == ([], [])
+    assert {each.table for each in _statements(generated, StfAdd)} == {"I.steps | # times"}
+    assert {each.port for each in _statements(generated, StfPacket)} >= {0, 1}, "not 2, which the parser writes over 0"
+    with TestSwitch(Program.from_json(program.json)) as switch:
+        assert not any(differences(switch.play(test.stf())) for test in generated.tests)
+
+
+def test_a_loop_that_never_ends_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "odd.p4").write_text(ODD.read_text().replace("i < 10; i = i + 1", "i < 10; i = i + 2"))
+    generated = generate(build(tmp_path / "odd.p4").json, Plan())
+    assert not generated.unknown
+    (tmp_path / "odd.p4").write_text(ODD.read_text().replace("i < 10; i = i + 1", "i < 10; i = i & 3"))
+    generated = generate(build(tmp_path / "odd.p4").json, Plan())
+    assert {each.reason for each in generated.unknown} == {
+        "not followed: a loop in an action that goes round too often"
+    }
 
 
 def test_statements_alone_take_fewer_tests(kinds: Generated) -> None:

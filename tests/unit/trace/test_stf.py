@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from detour import cli
-from detour.fabric.tracing.stf import StfAdd, StfError, StfExpect, StfMatch, StfNumber, parse_stf
+from detour.fabric.tracing.stf import StfAdd, StfError, StfExpect, StfMatch, StfNumber, parse_stf, stf_name
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "programs"
 COMPILED = PROGRAMS / "corpus" / "compiled"
@@ -166,6 +166,14 @@ def test_what_is_read() -> None:
     assert (StfNumber("0b1*0").value, StfNumber("0b1*0").mask, StfNumber("12").mask) == (4, 5, None)
     with pytest.raises(StfError, match=r"^2: "):
         parse_stf("wait\nwait wait")
+
+
+@pytest.mark.parametrize("name", ["I.t", "x[2].$valid$", "a b", "9", "steps | # times", "◕.x"])
+def test_names_are_quoted_where_they_must_be(name: str) -> None:
+    [add] = parse_stf(f"add {stf_name(name)} {stf_name(name)}:1 {stf_name(name)}() # a comment")
+    assert isinstance(add, StfAdd)
+    assert (add.table, add.key[0].field, add.action.name) == (name, name, name)
+    assert ('"' in stf_name(name)) == (name not in ("I.t", "x[2].$valid$"))
 
 
 def test_a_random_number_behind_a_checksum_is_traced(tmp_path: Path, run_json: Callable[..., Any]) -> None:
