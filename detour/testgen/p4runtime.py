@@ -14,6 +14,7 @@ from finsy.p4entity import P4ValueSetMember
 
 from detour.base.errors import DetourError
 from detour.control.p4runtime.pipeline import read_p4info
+from detour.testgen.ptf_base import schema_of
 from detour.testgen.testcase import RATES, SETTINGS, Default, Entry, Match, Setting, Test
 
 _MICROSECONDS = 1_000_000
@@ -24,13 +25,12 @@ class Entities:
     """Makes entities of tests. `of` returns those of one, in the order in which they are written."""
 
     def __init__(self, p4info: Path) -> None:
-        """Raise DetourError: the file cannot be read, is something else, or has what finsy does not take, like two
-        fields of a key whose names end alike."""
+        """Raise DetourError: the file cannot be read, is something else, or finsy does not take it."""
         info = read_p4info(p4info)
         try:
-            self.schema = finsy.P4Schema(info)
-        except ValueError:
-            raise DetourError(f"{p4info}: finsy, which encodes entries, takes no two names that end alike") from None
+            self.schema = schema_of(info)
+        except (LookupError, ValueError) as error:
+            raise DetourError(f"{p4info}: finsy, which encodes entries, does not take it: {error}") from None
 
     def of(self, test: Test) -> list[Any]:
         above = int(any(entry.priority == 0 for entry in test.entries))  # P4Runtime's lowest priority is 1

@@ -24,7 +24,8 @@ from typing import Any
 
 import finsy as fy
 import grpc
-from finsy.proto import U128, p4r, p4r_grpc, rpc_code, rpc_status
+from finsy.proto import U128, p4i, p4r, p4r_grpc, rpc_code, rpc_status
+from google.protobuf import text_format
 
 TIMEOUT_S = 10.0
 QUIET_S = 0.2
@@ -50,6 +51,18 @@ def codes(error: Any) -> set[int]:
     return {p4r.Error.FromString(each.value).canonical_code for each in status.details}
 
 
+def schema_of(p4info: p4i.P4Info) -> fy.P4Schema:
+    """The program for finsy. It looks fields of keys up by what is behind the last dot, too, and refuses tables in
+    which two are alike there: these have `_` in place of dots."""
+    own = p4i.P4Info()
+    own.CopyFrom(p4info)
+    for table in own.tables:
+        if len({field.name.rpartition(".")[2] for field in table.match_fields}) < len(table.match_fields):
+            for field in table.match_fields:
+                field.name = field.name.replace(".", "_")
+    return fy.P4Schema(own)
+
+
 class Switch:
     """A connection to a switch, as its primary controller, and to its ports."""
 
@@ -70,7 +83,7 @@ class Switch:
             self.ports[port] = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL_PROTOCOLS))
             self.ports[port].bind((name, _ALL_PROTOCOLS))
 
-    def load(self, schema: fy.P4Schema) -> None:
+    def load(self, p4info: p4i.P4Info, json: bytes) -> None:
         """Set the program, which removes all entries, and forget frames that have come out."""
         action = p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT
         self._stub.SetForwardingPipelineConfig(
@@ -78,7 +91,7 @@ class Switch:
                 device_id=self._device_id,
                 election_id=self._election,
                 action=action,
-                config=schema.get_pipeline_config(),
+                config=p4r.ForwardingPipelineConfig(p4info=p4info, p4_device_config=json),
             )
         )
         while self.receive(0.0) is not None:
@@ -110,9 +123,10 @@ class GeneratedTest(unittest.TestCase):
 
     def setUp(self) -> None:
         GeneratedTest._switch = self.switch = GeneratedTest._switch or Switch()
-        here = Path(__file__).parent
-        self.schema = fy.P4Schema(here / f"{self.program}.p4info.txtpb", here / f"{self.program}.json")
-        self.switch.load(self.schema)
+        program = Path(__file__).parent / self.program
+        p4info = text_format.Parse(Path(f"{program}.p4info.txtpb").read_text(), p4i.P4Info())
+        self.schema = schema_of(p4info)
+        self.switch.load(p4info, Path(f"{program}.json").read_bytes())
 
     def need(self, *ports: int) -> None:
         """Skip the test where a port has no interface."""

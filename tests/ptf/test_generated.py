@@ -17,6 +17,7 @@ from detour.hosts.frames.sizes import ETHERNET
 from tests.ptf.bmv2 import BINARY, Bmv2, missing
 from tests.switch.running import no_namespaces
 from tests.unit.testgen.test_command import KINDS
+from tests.unit.testgen.test_generate import ODD
 
 PORTS = range(8)
 DETOUR = Path(sys.executable).with_name("detour")
@@ -74,3 +75,12 @@ def test_they_can_fail(switch: Bmv2, folder: Path, tmp_path: Path) -> None:
     assert count > 5
     (tmp_path / "test_kinds.py").write_text(wrong)
     assert _run(switch, tmp_path)["failed"] > 5
+
+
+def test_keys_whose_names_end_alike(switch: Bmv2, tmp_path: Path) -> None:
+    folder = tmp_path / "tests"
+    assert cli.main(["test", str(ODD), "--format", "ptf", "--out", str(folder)]) == 0
+    assert "'m_inner_z': " in (folder / "test_odd.py").read_text()
+    done = _run(switch, folder)
+    assert set(done) <= {"passed", "skipped"}, "of frames that are too short"
+    assert done["passed"] > 5

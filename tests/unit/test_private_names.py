@@ -22,6 +22,7 @@ USED = [
     (PARSER, argparse.ArgumentParser, "_check_value"),
     (PARSER, argparse.HelpFormatter, "_format_action"),
     (CLIENT, importlib.import_module("finsy.p4client"), "_DEFAULT_RPC_TIMEOUT"),
+    (CLIENT, importlib.import_module("finsy.p4schema"), "_make_alias"),
 ]
 
 

@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast
 
 import finsy
 import finsy.p4client
+import finsy.p4schema
 from finsy.p4schema import P4SchemaCache
 from finsy.proto import p4r
 
@@ -253,12 +254,18 @@ class FabricClient:
         self, targets: Iterable[SwitchTarget], pipeline: PipelineConfig | None = None, *,
         election_id: int = ELECTION_ID, on_packet_in: PacketIn | None = None,
     ) -> None:  # fmt: skip
+        """Raise DetourError: the pipeline's files cannot be read, or the client does not take the P4Info."""
         pipeline = pipeline or PipelineConfig.fabric()
         # finsy takes the message as well as the file, which it would parse for each switch.
         info = cast(Any, read_p4info(pipeline.p4info))
         options = finsy.SwitchOptions(p4info=info, p4blob=pipeline.blob, initial_election_id=election_id)
-        with P4SchemaCache():
-            self.switches = {t.device_id: SwitchClient(t, options, on_packet_in) for t in targets}
+        # It finds fields of keys by what is behind the last dot, too, and refuses tables in which two are alike there.
+        finsy.p4schema._make_alias = str  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+        try:
+            with P4SchemaCache():
+                self.switches = {t.device_id: SwitchClient(t, options, on_packet_in) for t in targets}
+        except (LookupError, ValueError) as error:
+            raise DetourError(f"{pipeline.p4info}: finsy, the client, does not take it: {error}") from None
 
     async def __aenter__(self) -> FabricClient:
         logger = logging.getLogger("finsy")

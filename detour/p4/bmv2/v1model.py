@@ -47,10 +47,11 @@ class V1Model(Target):
 
     def __init__(self) -> None:
         super().__init__()
-        self.preserved: set[int] = set()
-        """Numbers of field lists that clones and the like preserve."""
-        self.no_fields = 0
-        """Id of the list without fields, if a clone or the like preserves nothing."""
+        self._kept: dict[int, list[Value]] = {}
+        """Fields of metadata with `@field_list(n)`, which clones and resubmitted packets keep."""
+        self._list_ids: dict[int | None, int] = {}
+        """Ids of the lists by their numbers: from 1, as in p4c, as 0 means "not cloned" to simple_switch. None: of the
+        list without fields, for a clone or the like that preserves nothing."""
         self.stage = ""
         self.direct_meters: dict[str, Json] = {}
 
@@ -64,6 +65,9 @@ class V1Model(Target):
         assert isinstance(standard.type, Struct)
         self.headers = self.laid_out(ctx, headers, "headers")
         self.metadata = self.laid_out(ctx, metadata, "metadata", "userMetadata")
+        if isinstance(self.metadata, RecordPlace):
+            _collect(self.metadata, (), self._kept)
+        self._list_ids |= {number: id_ for id_, number in enumerate(sorted(self._kept), 1)}
         self.standard = ctx.storage.metadata(standard.type, "standard_metadata", "standard_metadata")
         places = self.headers, self.metadata, self.standard
         self._bind(ctx, blocks["p"], None, *places)
@@ -96,34 +100,21 @@ class V1Model(Target):
     # -- field lists
 
     def _field_lists(self, ctx: Context) -> None:
-        lists = self._annotated()
-        for number, fields in sorted(lists.items()):
+        for number, id_ in self._list_ids.items():
+            fields = [] if number is None else self._kept.get(number, [])
             elements = [field for field in fields if isinstance(field, ir.Field)]
-            ctx.program.add("field_lists", f"field_list{number}", elements=elements)["id"] = number
-        if self.no_fields and self.no_fields not in lists:
-            ctx.program.add("field_lists", "fl", elements=[])["id"] = self.no_fields
-
-    def _annotated(self) -> dict[int, list[Value]]:
-        """Fields of metadata with `@field_list(n)`, which clones and resubmitted packets keep."""
-        lists: dict[int, list[Value]] = {number: [] for number in self.preserved}
-        if isinstance(self.metadata, RecordPlace):
-            _collect(self.metadata, (), lists)
-        return lists
+            name = "fl" if number is None else f"field_list{number}"
+            ctx.program.add("field_lists", name, elements=elements)["id"] = id_
 
     def preserve(self, call: ExternCall, number: int) -> Const:
-        """The list that an argument names; without the argument one that no field is in, behind those of the program:
-        0 means "not cloned" to simple_switch.
-        """
+        """The list that an argument names; without the argument one that no field is in."""
+        list_number = None
         if number < len(call.e.arguments):
             argument = call.argument(number)
             list_number = call.ctx.instance.number(argument)
             if list_number is None:
                 raise call.refuse("the field list must be known at compile time", argument.span)
-            self.preserved.add(list_number)
-            return Const(list_number)
-        if not self.no_fields:
-            self.no_fields = 1 + max(self._annotated(), default=0)
-        return Const(self.no_fields)
+        return Const(self._list_ids.setdefault(list_number, len(self._list_ids) + 1))
 
     # -- direct meters
 

@@ -4,6 +4,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +24,7 @@ from detour.control.entries import (
 )
 from detour.control.p4runtime.client import FabricClient, SwitchClient, SwitchTarget
 from detour.control.p4runtime.monitor import Monitor
-from detour.control.p4runtime.pipeline import PipelineConfig
+from detour.control.p4runtime.pipeline import PipelineConfig, read_p4info
 from detour.control.p4runtime.reconcile import Written, reconcile
 from detour.engine.network import Network
 from detour.engine.p4runtime import P4RuntimeServer
@@ -65,6 +66,24 @@ def test_everything_written_is_read_back(targets):
             assert await reconcile(again, plan) == Written(unchanged=len(ENTITIES) + 300)
 
     asyncio.run(run())
+
+
+def test_programs_that_finsy_does_not_take(tmp_path: Path) -> None:
+    """It looks fields up by what is behind the last dot, too; that two are alike there is no reason to refuse a
+    program."""
+    fabric, target = PipelineConfig.fabric(), SwitchTarget("s0", 1, "127.0.0.1:1")
+    info = read_p4info(fabric.p4info)
+    table = info.tables.add(size=1)
+    table.preamble.id, table.preamble.name = 0x02FFFFFF, "mine"
+    for number, name in enumerate(("hdr.ipv6.$valid$", "hdr.udp.$valid$"), 1):
+        table.match_fields.add(id=number, name=name, bitwidth=1, match_type=2)
+    pipeline = PipelineConfig(tmp_path / "mine.p4info.txtpb", fabric.blob)
+    pipeline.p4info.write_text(str(info))
+    assert FabricClient([target], pipeline).switches[1].codec
+    info.action_profiles.add(size=1).preamble.id = 0x11000001
+    pipeline.p4info.write_text(str(info))
+    with pytest.raises(DetourError, match=r"mine\.p4info\.txtpb: finsy, the client, does not take it"):
+        FabricClient([target], pipeline)
 
 
 def test_only_differences_are_written(targets):

@@ -15,7 +15,7 @@ _PROGRAM = """
 #include <v1model.p4>
 header head_t {{ bit<8> a; bit<8> b; bit<16> c; int<8> s; bit<8> d; }}
 struct headers_t {{ head_t h; head_t[3] st; }}
-struct meta_t {{ bit<8> x; bool f; }}
+struct meta_t {{ {metadata} }}
 {top}
 parser TheParser(packet_in p, out headers_t hdr, inout meta_t m, inout standard_metadata_t std) {{
     state start {{ {parser} }}
@@ -44,7 +44,15 @@ class Compiler:
 
     def result(self, body: str = "", **parts: str) -> Any:
         path = self.folder / "program.p4"
-        filled = {"top": "", "parser": PLAIN, "states": "", "locals": "", "body": body, **parts}
+        filled = {
+            "top": "",
+            "metadata": "bit<8> x; bool f;",
+            "parser": PLAIN,
+            "states": "",
+            "locals": "",
+            "body": body,
+            **parts,
+        }
         path.write_text(_PROGRAM.format(**filled))
         return compile_file(path, p4info=False)
 
@@ -284,6 +292,18 @@ def test_a_table_entry_gives_numbers_only(compiled: Compiler) -> None:
     declarations = "action set(pair x) { hdr.h.a = x.a; } table t { actions = { set; } }"
     (error,) = compiled.result("t.apply();", top="struct pair { bit<8> a; }", locals=declarations).errors
     assert error.text == "a parameter of type pair cannot come from a table entry"
+
+
+def test_lists_of_fields_are_numbered_from_1_as_0_means_none_to_bmv2(compiled: Compiler) -> None:
+    metadata = "@field_list(7) bit<8> x; @field_list(0, 7) bool f;"
+    body = (
+        "resubmit_preserving_field_list(0); clone(CloneType.I2E, 5); clone_preserving_field_list(CloneType.I2E, 5, 9);"
+    )
+    json = compiled(body, metadata=metadata)
+    lists = [(each["id"], each["name"], len(each["elements"])) for each in json["field_lists"]]
+    assert lists == [(1, "field_list0", 1), (2, "field_list7", 2), (3, "fl", 0), (4, "field_list9", 0)]
+    calls = [call for action in json["actions"] for call in action["primitives"]]
+    assert [int(call["parameters"][-1]["value"], 16) for call in calls] == [1, 3, 4]
 
 
 def test_a_header_that_is_written_out_is_sent_hashed_and_shown(compiled: Compiler) -> None:

@@ -80,10 +80,13 @@ def test_a_program_without_p4info_is_named(tmp_path: Path, capsys: pytest.Captur
     assert not (tmp_path / "out").exists()
 
 
-def test_names_that_finsy_does_not_take(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["test", str(ODD), "--tests", "1", "--out", str(tmp_path), "--format", "ptf"]
+def test_a_p4info_that_finsy_does_not_take(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "odd.json").write_bytes(build(ODD).json.read_bytes())
+    info = build(ODD).p4info.read_text() + "action_profiles { preamble { id: 285212673 name: 'unused' } size: 1 }"
+    (tmp_path / "odd.p4info.txtpb").write_text(info)
+    arguments = ["test", str(tmp_path / "odd.json"), "--tests", "1", "--out", str(tmp_path / "out"), "--format", "ptf"]
     assert cli.main(arguments) == 2
-    assert "odd.p4info.txtpb: finsy, which encodes entries," in capsys.readouterr().err.splitlines()[-1]
+    assert "odd.p4info.txtpb: finsy, which encodes entries, does not" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_form_needs_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
