@@ -7,7 +7,8 @@ C-contiguous.
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from math import prod
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,3 +44,12 @@ Floats2 = Annotated[NDArray[np.float64], 2]
 
 CACHE_LINE = 64
 """Bytes. Tables that every packet touches have rows of whole lines."""
+
+
+def zeros(shape: int | tuple[int, ...], dtype: Any = np.uint8) -> NDArray[Any]:
+    """Like `np.zeros`, but beginning at a cache line, which large arrays of NumPy's do not. Memory of the system is not
+    there until it is touched."""
+    size = (shape if isinstance(shape, int) else prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.zeros(size + CACHE_LINE, np.uint8)
+    first = -raw.ctypes.data % CACHE_LINE
+    return raw[first : first + size].view(dtype).reshape(shape)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import zeros
 from detour.engine import phv
 from detour.engine.compiler.hashes import CrcParameters, words
 from detour.engine.compiler.log_ring import LogRing
@@ -30,7 +31,7 @@ class SwitchState:
     def __init__(self, program: Program, seed: int, tick_ps: int = DEFAULT_TICK_PS) -> None:
         self.program = program
         model, slots = program.model, program.slots
-        self.block = np.zeros(slots.size, dtype=np.int64)
+        self.block = zeros(slots.size, np.int64)
         self.sw: int = self.block.ctypes.data
         # A generator's state must not be 0; distinct seeds must give distinct states.
         self.block[RANDOM] = np.uint64((seed * 0x9E3779B97F4A7C15 + 1) & 0xFFFFFFFFFFFFFFFF).astype(np.int64)

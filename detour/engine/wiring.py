@@ -180,7 +180,8 @@ class Wiring:
         index = self._add_port(switch, port[1], queue_packets)
         channel = self.add_channel(kind, index, rate_bps, delay_ps)
         self.memory.row("ports", index)["channel"] = channel
-        self.memory.set_port_index(switch.index, port[1], index)
+        # The controller's port has the highest number, and few packets.
+        self.memory.set_port_index(switch.index, port[1], index, frequent=kind != layout.TO_CPU)
         self.names[index] = f"{switch.name}-{port[1]}"
         self.cables[port] = Cable(channel, -1)
         switch.ports.append(port)

@@ -47,14 +47,16 @@ from detour.hosts.transport import ack_validation, blackhole, multipath, queues,
 
 RDMA = Part("rdma", __name__)
 
-_HOST_BYTES, _SLOT_BYTES, _CTL_BYTES, _WQE_BYTES, _CANDIDATE_BYTES = (
-    DTYPES[name].itemsize for name in ("host", "slot", "ctl", "wqe", "candidate")
+_HOST_BYTES, _SLOT_BYTES, _CTL_BYTES, _CANDIDATE_BYTES = (
+    offsets(RdmaHost)["rx_bad_checksum"],
+    *(DTYPES[name].itemsize for name in ("slot", "ctl", "candidate")),
 )
-_REQUESTER_BYTES, _RESPONDER_AT, _HOT_BYTES = (offsets(QueuePair)[name] for name in ("rcv_nxt", "qpn", "generation"))
-"""of a QP what most packets touch; so do the beginnings of what congestion control, path scheme and transport have"""
+_REQUESTER_BYTES, _RESPONDER_AT, _HOT_BYTES = (offsets(QueuePair)[name] for name in ("pd", "qpn", "generation"))
+"""of a host and a QP what most packets touch, whole lines; so do the beginnings of what congestion control, path scheme
+and transport have"""
 _CC_AT, _PATH_AT = QueuePair.CC_AT, QueuePair.CC_AT + QueuePair.CC_BYTES
 _TRANSPORT_AT = _PATH_AT + QueuePair.PATH_BYTES
-_ANSWERED = 4
+_ANSWERED = 2
 """packets in flight that answers may take off a QP in a window"""
 _NEXT_HEADER = ETHERNET + 6
 _NOBODY = int64(NIL)
@@ -315,7 +317,7 @@ def prefetch(state: int, host: int, frame: int, step: int) -> int:
             _prefetch_requester(hs, i)
     elif writes:
         _prefetch_answer(hs, host)
-        if i >= 0:
+        if i >= 0 and qp_row(hs, i).rcv_early:
             prefetch_line(record_address(arrival_row(hs, i, qp_row(hs, i).rcv_nxt & (cfg_row(hs).window - 1))))
     elif i >= 0:
         _prefetch_flight(hs, i)
@@ -334,8 +336,7 @@ def _prefetch_requester(hs: Handle, i: int) -> None:
     """Prefetch the lines of a QP that sending and answers touch."""
     row = record_address(qp_row(hs, i))
     prefetch_lines(row, _REQUESTER_BYTES)
-    prefetch_lines(row + _CC_AT, 3 * CACHE_LINE)
-    prefetch_line(row + _PATH_AT)
+    prefetch_lines(row + _CC_AT, 2 * CACHE_LINE)
     prefetch_line(row + _TRANSPORT_AT)
 
 
@@ -343,7 +344,7 @@ def _prefetch_requester(hs: Handle, i: int) -> None:
 def _prefetch_sent(hs: Handle, i: int, q: QueuePair) -> None:
     """The places of the next packets of a QP, and the work request of the first one."""
     prefetch_lines(record_address(slot_row(hs, i, q.snd_nxt & (cfg_row(hs).window - 1))), _ANSWERED * _SLOT_BYTES)
-    prefetch_lines(record_address(wqe_row(hs, i, q.sq_nxt & (cfg_row(hs).sq_depth - 1))), _WQE_BYTES)
+    prefetch_line(record_address(wqe_row(hs, i, q.sq_nxt & (cfg_row(hs).sq_depth - 1))))
 
 
 @inner()
@@ -356,9 +357,12 @@ def _prefetch_answer(hs: Handle, host: int) -> None:
 
 @inner()
 def _prefetch_flight(hs: Handle, i: int) -> None:
-    """The first packets in flight of a QP, the last one, the path that they take, and the QP's next packet."""
+    """The first packets in flight of a QP, the last one, the path that they take and what its scheme knows, and the
+    QP's next packet."""
     q = qp_row(hs, i)
-    prefetch_lines(record_address(candidate_row(hs, i, q.cand)), _CANDIDATE_BYTES)
+    prefetch_lines(record_address(candidate_row(hs, i, q.cand)), _CANDIDATE_BYTES if q.sprays else CACHE_LINE)
+    if q.path_row:
+        prefetch_line(q.path_row)
     if q.flight_head != NIL:
         prefetch_lines(record_address(slot_row(hs, i, q.flight_head)), _ANSWERED * _SLOT_BYTES)
         prefetch_line(record_address(slot_row(hs, i, q.flight_tail)))

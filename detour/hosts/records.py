@@ -51,15 +51,17 @@ else:
 
 
 def _with_room(kind: type[NativeRecord], size: int) -> tuple[np.dtype[Any], int]:
-    """The type of a row of whole cache lines with room for so many bytes behind its fields, and where that begins."""
+    """The type of a row of whole cache lines with room for so many bytes behind its fields, and where that begins, at a
+    line. The lines are an odd number, or the same part of every row would fall to the same few sets of a cache."""
     plain: Any = kind.dtype
+    begin = -(-plain.itemsize // CACHE_LINE) * CACHE_LINE
     layout: Any = {
         "names": list(plain.names),
         "formats": [plain[name] for name in plain.names],
         "offsets": [plain.fields[name][1] for name in plain.names],
-        "itemsize": -(-(plain.itemsize + size) // CACHE_LINE) * CACHE_LINE,
+        "itemsize": -(-(begin + size) // CACHE_LINE) * CACHE_LINE | CACHE_LINE,
     }
-    return np.dtype(layout), plain.itemsize
+    return np.dtype(layout), begin
 
 
 class RingEnds(NativeRecord):
@@ -69,24 +71,17 @@ class RingEnds(NativeRecord):
     tail: Int64
 
 
-class RdmaHost(ScheduledHost):
-    """A host."""
+class RdmaHost(ScheduledHost, lines=True):
+    """A host. Its first three lines are what packets touch."""
 
-    # IPv6 address, address as the last uSID of a list (0: none)
-    addr_hi: Int64
+    addr_hi: Int64  # IPv6 address
     addr_lo: Int64
-    usid_hi: Int64
-    usid_lo: Int64
     gateway: Int64  # MAC to which it sends all frames
     ctl: RingEnds  # control messages
     ptm: RingEnds  # PTMs
     open_loop: Int64  # 1: an open-loop source (`openloop`)
-    # Tasks (`event_queue`): where its part of the table of events begins, entries there, when the first one is due
-    # (MAX_TIME: never)
-    events_at: Int64
-    events_size: Int64
-    events_when: Int64
-    tasks_left: Int64  # tasks of its less those that were over here: the sum of all hosts is what is not over
+    events_when: Int64  # when the first one of its events is due (MAX_TIME: never)
+    rx_payload: Int64  # bytes that arrived for the first time: the sum of its QPs' st_rx_bytes
     rx_frames: Int64
     rx_bytes: Int64
     tx_frames: Int64
@@ -101,10 +96,16 @@ class RdmaHost(ScheduledHost):
     control_dropped: Int64
     ptm_answered: Int64
     rx_old_connection: Int64
-    rx_payload: Int64  # bytes that arrived for the first time: the sum of its QPs' st_rx_bytes
+    usid_hi: Int64  # address as the last uSID of a list (0: none)
+    usid_lo: Int64
+    # Tasks (`event_queue`): where its part of the table of events begins, entries there
+    events_at: Int64
+    events_size: Int64
+    tasks_left: Int64  # tasks of its less those that were over here: the sum of all hosts is what is not over
 
 
-HOST_COUNTERS = RdmaHost.dtype.names[RdmaHost.dtype.names.index("rx_frames") : -1] if RdmaHost.dtype.names else ()
+_HOST = RdmaHost.dtype.names or ()
+HOST_COUNTERS = _HOST[_HOST.index("rx_frames") : _HOST.index("usid_hi")]
 
 
 class Sender(NativeRecord):
@@ -177,21 +178,26 @@ class QueuePair(Sender):
     st_delay_sum: Int64
     st_delay_min: Int64
     st_delay_max: Int64
+    transport_row: Int64  # address of what it has of its transport (`plugins`)
+    # rarely used, up to the end of the line: of losses and silence
+    nak_end: Int64
+    lost_head: Int64  # transmissions that are lost, in order (first, last)
+    lost_tail: Int64
+    probes: Int64  # of the tail since `last_progress`
+    retry_ps: Int64  # time without progress before the QP fails (0: the hosts' parameter)
 
-    # -- of both sides
+    # -- of both sides, a line
     qpn: Int64  # its number on the wire, 0 while the row is free
     host: Int64
     state: Int64
-    pd: Int64
-    transport_row: Int64  # address of what it has of its transport (`plugins`)
-    selective: Int64  # packets may come in any order, and ACKs say which have arrived
     rate_based: Int64  # congestion control limits its rate, and receivers send CNPs
-    # number, address and uSID address of the peer
-    peer_qpn: Int64
+    selective: Int64  # packets may come in any order, and ACKs say which have arrived
+    peer_qpn: Int64  # number and address of the peer
     peer_hi: Int64
     peer_lo: Int64
 
-    # -- responder, what packets touch
+    # -- responder, what packets touch: two lines
+    pd: Int64
     rcv_nxt: Int64
     rcv_top: Int64  # the packet behind the newest one
     rcv_refused: Int64
@@ -207,7 +213,7 @@ class QueuePair(Sender):
     st_rx_delivered: Int64  # bytes in order
     answers: Int64  # ACKs, CNPs and PTMs of it that wait to be sent
 
-    # -- rarely used
+    # -- rarely used, `generation` in the responder's last line
     generation: Int64  # how often the row was used before (`qp_numbers`)
     send_cq: Int64
     recv_cq: Int64
@@ -215,14 +221,8 @@ class QueuePair(Sender):
     tasks_of: Int64  # 1 and the lane whose messages it receives; of a lease, too, whose messages it sends; 0: none
 
     # -- requester
-    nak_end: Int64
-    # transmissions that are lost, in order (first, last)
-    lost_head: Int64
-    lost_tail: Int64
     # round trips and timeouts
     left_rto: Int64  # of the paths that were left
-    probes: Int64  # of the tail since then
-    retry_ps: Int64  # time without progress before the QP fails (0: the hosts' parameter)
     quiet_since: Int64  # its begin if `retries` is not 0
     # losses (`loss_classification`)
     reorder_ps: Int64  # how late packets may be
@@ -304,7 +304,7 @@ class Arrival(NativeRecord, align=True):
     imm: UInt32
 
 
-class WorkRequest(NativeRecord):
+class WorkRequest(NativeRecord, lines=True):
     """A posted work request."""
 
     wr_id: Int64  # number of a task with WQE_TASK
@@ -315,6 +315,7 @@ class WorkRequest(NativeRecord):
     rkey: Int64
     length: Int64
     flags: Int64  # WQE_...
+    # so far what every packet needs, a line
     imm: Int64
     posted: Int64  # when
 
@@ -328,6 +329,12 @@ class Candidate(NativeRecord):
     final_hi: Int64
     delay: Int64  # last known one (-1: none)
     packets: Int64
+    # failures of the path in a row, until when they count (`ask_next`), what speaks for it since (`health`)
+    silent: Int64
+    trust: Int32
+    weight: Int16  # of a set: share of packets; how often in a row it was retired as soon as it had been restored
+    strikes: Int16
+    # so far what every packet needs, a line
     asked: Int64
     answered: Int64
     better: Int32  # probes in a row that found it better than the current path; `paths.pathset` and `swap` say theirs
@@ -338,12 +345,7 @@ class Candidate(NativeRecord):
     tail: Int64
     newest: Int64
     rtt: Int64
-    # failures of the path in a row, until when they count, what speaks for it since (`health`)
-    silent: Int64
     ask_next: Int64
-    trust: Int32
-    weight: Int16  # of a set: share of packets; how often in a row it was retired as soon as it had been restored
-    strikes: Int16
     credit: Int64  # of a set: weights earned less those paid for packets
 
 
@@ -385,7 +387,7 @@ class MemoryRegion(NativeRecord):
     variation: Int64
 
 
-class ControlMessage(NativeRecord):
+class ControlMessage(NativeRecord, lines=True):
     """A control message that waits to be sent."""
 
     kind: Int64

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from detour.base.arrays import CACHE_LINE
+from detour.base.arrays import CACHE_LINE, zeros
 from detour.base.errors import DetourError
 from detour.base.heap import HeapEntry
 from detour.base.pointers import record_by_address
@@ -80,17 +80,17 @@ def _table(name: str, shape: tuple[int, ...]) -> np.ndarray:
     dtype = DTYPES[name]
     if name in BY_ENTRY:
         return _scattered((shape[1], _apart(shape[0], dtype.itemsize)), dtype)[:, : shape[0]].T
-    make = _scattered if name == "candidate" and shape[1] > _MANY_CANDIDATES else np.zeros
+    make = _scattered if name == "candidate" and shape[1] > _MANY_CANDIDATES else zeros
     if len(shape) == 1:
         return make(shape, dtype)
     return make((shape[0], _apart(shape[1], dtype.itemsize)), dtype)[:, : shape[1]]
 
 
 def _scattered(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """`np.zeros` without huge pages, which would be cleared as a whole for the few bytes at the beginning of a row."""
+    """`zeros` without huge pages, which would be cleared as a whole for the few bytes at the beginning of a row."""
     size = int(np.prod(shape)) * dtype.itemsize
     if size < mmap.PAGESIZE:
-        return np.zeros(shape, dtype)
+        return zeros(shape, dtype)
     memory = mmap.mmap(-1, size)
     with suppress(AttributeError, OSError):  # not on every system
         memory.madvise(mmap.MADV_NOHUGEPAGE)

@@ -13,7 +13,7 @@ from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import KeyField, TableIr
 from detour.engine.compiler.runtime import loop
-from detour.engine.compiler.slots import KeyLayout, Slots, key_layout, record_words
+from detour.engine.compiler.slots import KeyLayout, Slots, key_layout, record_words, spaced
 
 
 def pack_key(ctx: FunctionContext, table: TableIr, layout: KeyLayout) -> list[Value]:
@@ -69,6 +69,11 @@ def hash_words(f: Function, words: list[Value]) -> Value:
     return h
 
 
+def _straddling(words: int) -> int:
+    """Bytes to the last word of a row, if that may be in another line of the cache than the first one."""
+    return 8 * (words - 1) if words > slots.LINE_WORDS else 0
+
+
 class _Lookup:
     def __init__(self, f: Function, own: Slots, slot: int, table: TableIr, layout: KeyLayout) -> None:
         self.f, self.own, self.slot, self.table, self.layout = f, own, slot, table, layout
@@ -80,7 +85,7 @@ class _Lookup:
         return self.f.load(64, self.f.at("%sw", 8 * (self.slot + slot)), 8)
 
     def _record(self, row: Value) -> str:
-        return self.f.at(self.records, self.f.op("mul", row, const(64, 8 * record_words(self.table))))
+        return self.f.at(self.records, self.f.op("mul", row, const(64, 8 * spaced(record_words(self.table)))))
 
     def _sift(self, base: str, mask: Value, h: Value, missing: str) -> None:
         """Jump to `missing` if the filter in front of the slots says so."""
@@ -105,9 +110,10 @@ class _Lookup:
         again, filled, no = f.block("probe"), f.block("filled"), f.block("no")
         f.enter(again)
         i = f.load(64, position, 8)
-        at = f.at(base, f.op("mul", i, const(64, 8 * (slots.HASH_HEAD + len(key)))))
+        words = slots.HASH_HEAD + len(key)
+        at = f.at(base, f.op("mul", i, const(64, 8 * spaced(words))))
         f.line(f"store ptr {at}, ptr {where}, align 8")
-        trail.leave(f, self.own, at, 8 * len(key))
+        trail.leave(f, self.own, at, _straddling(words))
         f.branch(f.compare("eq", f.load(64, at, 8), const(64, 0)), missing, filled)
         f.enter(filled)
         differ = const(64, 0)
@@ -125,7 +131,7 @@ class _Lookup:
         f = self.f
         slot = f.load_pointer(where)
         record = self._record(f.load(64, slot, 8))
-        trail.leave(f, self.own, record, 8 * (record_words(self.table) - 1))
+        trail.leave(f, self.own, record, _straddling(record_words(self.table)))
         f.ret(f"ptr {record}")
 
     def exact(self) -> None:

@@ -32,7 +32,7 @@ def write_prefetch(program: CompilationUnit) -> None:
     ctx = FunctionContext(program, "i64 @prefetch(ptr noalias align 8 %sw, i64 %reach) nounwind")
     f, own = ctx.f, program.slots
     _region(ctx, f.at("%sw", 8 * slots.FIRST_SLOT), const(64, 8 * (own.used - slots.FIRST_SLOT)))
-    _region(ctx, f.at("%sw", 8 * own.trail), const(64, 8 * slots.TRAIL))
+    _region(ctx, f.at("%sw", 8 * own.trail), const(64, slots.TRAIL_BYTES * slots.TRAIL))
     for table in program.model.tables.values():
         if table.key:
             slot = own.tables[table.name]

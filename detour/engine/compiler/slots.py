@@ -7,6 +7,9 @@ A table's *record* is a row of words: `ACTION` (index of the action; for indirec
 `GROUP_FLAG | group`), `TOUCHED` (time of the last hit) if entries have time-outs, packets and bytes if the table
 counts, then the arguments. Row 0 is the default entry; row `handle + 1` is the entry with that handle.
 
+Rows of records and hash slots of at most eight words begin at multiples of a power of two of them, so that each lies in
+one line of the processor's cache (`spaced`).
+
 A *hash slot* is `[row of the record, key words...]`, row 0 = empty. Exact tables have one hash table, LPM tables a
 *group* for each prefix length, longest first: `[hash base, hash mask, length, mask words...]`.
 
@@ -54,7 +57,8 @@ COUNTER_USED: Final = 1  # not 0 since something was counted
 PROFILE_SLOTS: Final = 3
 MEMBERS, PROFILE_GROUPS, GROUP_MEMBERS = range(3)
 
-TRAIL: Final = 256  # words of the trail (detour.engine.compiler.trail), a power of two
+TRAIL: Final = 256  # places of the trail (detour.engine.compiler.trail), a power of two
+TRAIL_BYTES: Final = 4  # of each
 
 ACTION: Final = 0
 TOUCHED: Final = 1
@@ -65,6 +69,7 @@ GROUP_HEAD: Final = 3
 HASH_HEAD: Final = 1
 
 WORD_BITS: Final = 64
+LINE_WORDS: Final = 8
 BLOCK_HEAD: Final = 8  # words before the matrix: a line of the processor's cache
 BLOCK_NIBBLES: Final = 8
 LEAF_COLUMNS: Final = WORD_BITS
@@ -167,6 +172,11 @@ def record_words(table: TableIr) -> int:
     return record_head(table) + (0 if table.profile else table.param_words)
 
 
+def spaced(words: int) -> int:
+    """Words from the beginning of one row or hash slot of so many words to that of the next one."""
+    return words if words > LINE_WORDS else 1 << (words - 1).bit_length()
+
+
 @dataclass(frozen=True, slots=True)
 class Slots:
     """First slot of every object of a program; `size` words in all, of which packets use `used`."""
@@ -181,7 +191,7 @@ class Slots:
     """of the calculations whose parameters can be set"""
     used: int
     trail: int
-    """first word of what packets have touched"""
+    """first word of what packets have touched, at a line of the cache"""
     size: int
 
 
@@ -205,4 +215,6 @@ def assign_slots(model: Model) -> Slots:
     custom_crcs = take((n for n, c in model.calculations.items() if c["algo"] in CUSTOM_CRCS), 1)
     used = at
     tables |= take((n for n, t in model.tables.items() if t.is_statement), TABLE_SLOTS)
-    return Slots(tables, profiles, counters, meters, registers, value_sets, custom_crcs, used, at, at + TRAIL)
+    trail = -(-at // LINE_WORDS) * LINE_WORDS
+    size = trail + TRAIL * TRAIL_BYTES // 8
+    return Slots(tables, profiles, counters, meters, registers, value_sets, custom_crcs, used, trail, size)

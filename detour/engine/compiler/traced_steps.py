@@ -13,7 +13,7 @@ from detour.engine.compiler.ir import Function, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.lookup import key_value
 from detour.engine.compiler.model import ActionIr, Json, TableIr
-from detour.engine.compiler.slots import record_words
+from detour.engine.compiler.slots import record_words, spaced
 from detour.engine.compiler.tracing import AnyNumber, RecordWriter
 
 ELEMENT = "$element"
@@ -40,7 +40,7 @@ def transition(ctx: FunctionContext, state: Json, to: str | None, key: list[Valu
 def row_of(f: Function, table: TableIr, record: str, base: str) -> Value:
     """The row of a record, i64."""
     first, last = (Value(64, f.value(f"ptrtoint ptr {p} to i64")) for p in (base, record))
-    return f.raw("udiv", f.op("sub", last, first), const(64, 8 * record_words(table)))
+    return f.raw("udiv", f.op("sub", last, first), const(64, 8 * spaced(record_words(table))))
 
 
 def lookup(ctx: FunctionContext, table: TableIr, record: str, base: str, hit: Value) -> None:

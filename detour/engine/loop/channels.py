@@ -13,6 +13,7 @@ from detour.engine.loop.layout import (
     CLASS_PFC,
     JITTER_SHIFT,
     TO_CPU,
+    TO_HOST,
     TO_INGRESS,
     TO_IO,
     TO_SINK,
@@ -84,8 +85,12 @@ def pop(g: LoopGlobals, index: int) -> int:
     channel.head = slot_at(g.slots, slot).next
     channel.count -= 1
     if channel.count > 0:
-        heap.schedule(g, channel.entity, slot_at(g.slots, channel.head).time)
-        pool.prefetch_next(g, channel.head)
+        time = slot_at(g.slots, channel.head).time
+        heap.schedule(g, channel.entity, time)
+        if time < g.window_end:
+            pool.prefetch_next(g, channel.head)
+            if channel.kind == TO_HOST:
+                pool.prefetch_rest(g, channel.head)
     else:
         heap.cancel(g, channel.entity)
     return slot
@@ -177,6 +182,14 @@ def _inject_faults(g: LoopGlobals, index: int, slot: int, arrival: int) -> bool:
         where = g.slots + frame.start + _draw(channel) % frame.length
         store8(where, load8(where) ^ (1 << (_draw(channel) & 7)))
     return True
+
+
+@inner(forceinline=True)
+def prefetch_tail(g: LoopGlobals, index: int) -> None:
+    """Ask the cache for the frame that a frame will follow which is about to be written for that channel."""
+    channel = channel_at(g.channels, index)
+    if channel.mailbox == 0 and channel.count > 0:
+        pool.prefetch_slot(g, channel.tail)
 
 
 @inner(forceinline=True)

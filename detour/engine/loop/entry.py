@@ -208,6 +208,7 @@ def run_slice(globals_: int, until: int, budget: int) -> int:
     `budget` (events) count in virtual time only.
     """
     g = global_at(globals_, 0)
+    g.window_end = MAX_TIME
     if g.real_time != 0:
         return _run_paced(g)
     if g.node_count > 1:

@@ -21,8 +21,10 @@ HEADROOM: Final = 256
 GROWTH_BYTES: Final = 512
 """Headers that a packet may gain beyond the longest frame, as in simple_switch."""
 
-SPARE_BYTES: Final = 64
-"""Both of these in a fabric whose hosts elide payload: memory that is not touched is what makes it fast."""
+TAG_BYTES: Final = 8
+SPARE_BYTES: Final = 128
+"""Both of these in a fabric whose hosts elide payload: memory that is not touched is what makes it fast. In front there
+is room for a VLAN tag; where a switch adds headers, what is behind them moves."""
 
 SCRATCH_BYTES: Final = 1 << 16
 """Room for the headers that one deparser writes, and for a digest."""
@@ -157,6 +159,7 @@ class LoopGlobals(NativeRecord, lines=True):
     # windows (`windows`): 2 if nodes of two sides take turns, else 1; up to when those have run that are sent frames,
     # and when the first one arrives that was sent in this window; which nodes of each side are this worker's
     sides: Int64; known_until: Int64; first_arrival: Int64
+    window_end: Int64  # what is prefetched in a window is needed before that; MAX_TIME: there are no windows
     begin_0: Int64; end_0: Int64; begin_1: Int64; end_1: Int64
     measured: Int64  # whether nodes' time is
     # workers (`mail`): which one this is, of how many; their tables; slots of its own
@@ -165,17 +168,22 @@ class LoopGlobals(NativeRecord, lines=True):
     round: Int64; waited_ns: Int64  # barriers passed, and time at them
 
 
-class SlotRecord(NativeRecord):
-    """A packet; 64 bytes, one line of the processor's cache. Its frame is behind it, on the same page of memory."""
+class SlotRecord(NativeRecord, lines=True):
+    """A packet. The rest of its line of the processor's cache belongs to its frame, which is behind it: with a line
+    more that is all that most switches need."""
 
-    next: Int64  # in whatever list it is, -1 at the end
     start: Int64  # where the frame begins, counted from the pool's first byte
-    length: Int64  # bytes stored
-    wire: Int64  # bytes on the wire: more than `length` when payload is elided
     time: Int64  # when it arrives (on a channel), may leave at the earliest (in a queue), began to wait (a socket; ns)
-    port: Int64  # where it goes next (TO_INGRESS), which port it leaves by (in a queue), its class (on other channels)
-    origin: Int64  # queue of the port and class by which it came into the switch (its account there), -1: none
-    phv: Int64  # its PHV, -1: none
+    next: Int32  # in whatever list it is, -1 at the end
+    length: Int32  # bytes stored
+    wire: Int32  # bytes on the wire: more than `length` when payload is elided
+    port: Int32  # where it goes next (TO_INGRESS), which port it leaves by (in a queue), its class (on other channels)
+    origin: Int32  # queue of the port and class by which it came into the switch (its account there), -1: none
+    phv: Int32  # its PHV, -1: none
+
+
+SLOT_BYTES: Final = 40
+"""What a slot's fields take; its frame's memory begins behind them."""
 
 
 class NodeRecord(NativeRecord, lines=True):
@@ -274,7 +282,8 @@ class SwitchRecord(NativeRecord, lines=True):
     recirculate_ps: Int64; groups: Int64; sessions: Int64; replicas: Int64
     wants_packet_in: Int64; wants_digest: Int64
     prefetch: Int64; prefetched: Int64  # the native function, and the end of the window in which it was called last
-    numbers: Int64; ports_prefetched: Int64  # port numbers from 0 to below this, and the like for its ports
+    # port numbers are below this, but for the controller's; and the like for its ports
+    numbers: Int64; ports_prefetched: Int64
     # packet memory (detour.engine.buffers): `buffer_bytes` 0 means no limit but those of the queues
     buffer_bytes: Int64; buffer_used: Int64; buffer_peak: Int64; alpha: Int64
     shared_bytes: Int64; shared_used: Int64; lossless: Int64; headroom: Int64
@@ -296,10 +305,12 @@ class SwitchRecord(NativeRecord, lines=True):
 class NicRecord(NativeRecord, lines=True):
     """The network interface of a host."""
 
-    host: Int64; channel: Int64; entity: Int64; timer: Int64; busy_until: Int64
-    rx_packets: Int64; rx_bytes: Int64; tx_packets: Int64; tx_bytes: Int64
-    pool_waits: Int64; paused: Int64; pauses: Int64
+    host: Int32; channel: Int32; entity: Int32; timer: Int32
     stack: Int64  # address of a `hosts.stacks.StackRecord`
+    busy_until: Int64
+    rx_packets: Int64; rx_bytes: Int64; tx_packets: Int64; tx_bytes: Int64
+    # so far what every packet needs, a line of the cache
+    pool_waits: Int64; paused: Int64; pauses: Int64
 
 
 class IoRecord(NativeRecord):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from detour.base import pages
+from detour.base.arrays import zeros
 from detour.base.heap import HeapEntry
 from detour.engine.loop import layout
 from detour.engine.loop.layout import (
@@ -17,8 +18,10 @@ from detour.engine.loop.layout import (
     MSGHDR_BYTES,
     PORTS_PER_SWITCH,
     SCRATCH_BYTES,
+    SLOT_BYTES,
     SPARE_BYTES,
     SYSTEM_BYTES,
+    TAG_BYTES,
 )
 
 _LINE = 64
@@ -43,14 +46,6 @@ _TABLES: dict[str, np.dtype] = {
 
 def _aligned(size: int) -> int:
     return (size + _LINE - 1) // _LINE * _LINE
-
-
-def zeros(count: int, dtype: np.dtype | type = np.uint8) -> np.ndarray:
-    """Like `np.zeros`, beginning at a cache line. Memory of the system is not there until it is touched."""
-    size = count * np.dtype(dtype).itemsize
-    raw = np.zeros(size + _LINE, np.uint8)
-    first = -raw.ctypes.data % _LINE
-    return raw[first : first + size].view(dtype)
 
 
 def _doubled(array: np.ndarray) -> np.ndarray:
@@ -137,10 +132,10 @@ class Memory:
         self.globals[name] = array.ctypes.data
 
     def _make_pool(self, packets: int, frame_bytes: int, elided: bool) -> None:
-        headroom, growth = (SPARE_BYTES, SPARE_BYTES) if elided else (HEADROOM, GROWTH_BYTES)
-        stride = _aligned(headroom + frame_bytes + growth)
+        headroom, growth = (TAG_BYTES, SPARE_BYTES) if elided else (HEADROOM, GROWTH_BYTES)
+        stride = _aligned(growth + frame_bytes + (not elided) * headroom)
         # A generous pool costs nothing: what is never used is never touched.
-        lines = stride // layout.SlotRecord.dtype.itemsize + 1
+        lines = _aligned(SLOT_BYTES + stride) // _LINE
         self._packets = self._divide_pool(packets, lines)
         self._install("slots", zeros(self._packets * lines, layout.SlotRecord.dtype))
         self.globals["frame_bytes"] = frame_bytes
@@ -246,11 +241,11 @@ class Memory:
         """Index of a switch's port, -1 if there is none."""
         return int(self._port_map[switch * PORTS_PER_SWITCH + number])
 
-    def set_port_index(self, switch: int, number: int, index: int) -> None:
-        """Enter a port."""
+    def set_port_index(self, switch: int, number: int, index: int, frequent: bool = True) -> None:
+        """Enter a port. `frequent`: it takes part in what is prefetched of a switch's ports."""
         self._port_map[switch * PORTS_PER_SWITCH + number] = index
         row = self.row("switches", switch)
-        row["numbers"] = max(row["numbers"], number + 1)
+        row["numbers"] = max(row["numbers"], frequent * (number + 1))
 
     def add_message(self) -> int:
         """Address of a zeroed `struct msghdr` with its iovec and control buffer."""

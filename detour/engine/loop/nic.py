@@ -69,8 +69,8 @@ def serve(g: LoopGlobals, index: int) -> None:
     """Send the host's next frame if its uplink is free, and look after its timer."""
     nic = nic_at(g.nics, index)
     if g.now < nic.busy_until:
-        if heap.pending_time(g, nic.entity) > nic.busy_until:
-            heap.schedule(g, nic.entity, nic.busy_until)
+        if heap.pending_time(g, int64(nic.entity)) > nic.busy_until:
+            heap.schedule(g, int64(nic.entity), nic.busy_until)
     else:
         _send_next(g, nic)
     _arm(g, nic)
@@ -81,8 +81,9 @@ def _send_next(g: LoopGlobals, nic: NicRecord) -> None:
     slot_index = pool.take(g)
     if slot_index < 0:
         nic.pool_waits += 1
-        heap.schedule(g, nic.entity, g.now + _WHEN_POOL_IS_EMPTY_PS)
+        heap.schedule(g, int64(nic.entity), g.now + _WHEN_POOL_IS_EMPTY_PS)
         return
+    channels.prefetch_tail(g, int64(nic.channel))
     frame = slot_at(g.slots, slot_index)
     stack = stack_at(nic.stack, 0)
     both = call5(stack.transmit, stack.state, nic.host, g.slots + frame.start, g.stored, g.now)
@@ -95,31 +96,31 @@ def _send_next(g: LoopGlobals, nic: NicRecord) -> None:
     frame.port = _class_of(g.slots + frame.start)
     nic.tx_packets += 1
     nic.tx_bytes += length
-    nic.busy_until = max(channels.send(g, nic.channel, slot_index), g.now + UNLIMITED_PS)
-    heap.schedule(g, nic.entity, nic.busy_until)
+    nic.busy_until = max(channels.send(g, int64(nic.channel), slot_index), g.now + UNLIMITED_PS)
+    heap.schedule(g, int64(nic.entity), nic.busy_until)
 
 
 @inner()
 def _arm(g: LoopGlobals, nic: NicRecord) -> None:
-    pending = heap.pending_time(g, nic.timer)
+    pending = heap.pending_time(g, int64(nic.timer))
     if _not_before(nic) >= pending:
         return
     time = _deadline(nic)
     if time < MAX_TIME and time < pending:
-        heap.schedule(g, nic.timer, max(time, g.now))
+        heap.schedule(g, int64(nic.timer), max(time, g.now))
 
 
 @inner()
 def timer(g: LoopGlobals, index: int) -> None:
     """A host's timer fires: if its deadline has passed say so, else set the timer again."""
     nic = nic_at(g.nics, index)
-    heap.cancel(g, nic.timer)
+    heap.cancel(g, int64(nic.timer))
     if _deadline(nic) <= g.now:
         stack = stack_at(nic.stack, 0)
         call3(stack.expire, stack.state, nic.host, g.now)
         serve(g, index)
         if _deadline(nic) <= g.now:
             # Never call a stack twice at the same time, or one that forgets to move on stops the clock.
-            heap.schedule(g, nic.timer, g.now + UNLIMITED_PS)
+            heap.schedule(g, int64(nic.timer), g.now + UNLIMITED_PS)
     else:
         _arm(g, nic)

@@ -8,13 +8,13 @@ the free list is filled by what was given back, and only when it is empty the ne
 
 from __future__ import annotations
 
-from detour.base.jit import inner
-from detour.engine.loop.layout import CACHE_LINE, LoopGlobals, SlotRecord
+from detour.base.jit import inner, int64
+from detour.engine.loop.layout import CACHE_LINE, SLOT_BYTES, LoopGlobals, SlotRecord
 from detour.engine.loop.native import load64, move_bytes, phv_at, prefetch, prefetch_lines, slot_at, store64
 
 _SLOT_SIZE = SlotRecord.dtype.itemsize
 _FRAME_BYTES = 2 * CACHE_LINE
-"""Of a frame, what its headers take."""
+"""Of a frame, what its headers take; where there is little head room its beginning is in the slot's line."""
 _PHV_BYTES = 320
 """Of fabric.p4's PHV, what packets without a segment routing header use."""
 
@@ -22,7 +22,7 @@ _PHV_BYTES = 320
 @inner(forceinline=True)
 def _room(index: int) -> int:
     """Return where the memory of a slot's frame begins, counted as `start`."""
-    return (index + 1) * _SLOT_SIZE
+    return index * _SLOT_SIZE + SLOT_BYTES
 
 
 @inner()
@@ -111,9 +111,15 @@ def prefetch_slot(g: LoopGlobals, index: int) -> None:
 
 @inner(forceinline=True)
 def prefetch_frame(g: LoopGlobals, index: int) -> None:
-    """Ask the cache for a frame's headers, where they are unless a switch made them longer or shorter."""
-    start = g.slots + _room(index) + g.headroom
-    prefetch_lines(start, _FRAME_BYTES)
+    """Ask the cache for what switches need of a frame's headers, where they are unless a switch made them longer or
+    shorter."""
+    prefetch_lines(g.slots + _room(index) + g.headroom, _FRAME_BYTES)
+
+
+@inner(forceinline=True)
+def prefetch_rest(g: LoopGlobals, index: int) -> None:
+    """Ask the cache for the last headers of a frame, which hosts read."""
+    prefetch(g.slots + _room(index) + g.headroom + _FRAME_BYTES)
 
 
 @inner(forceinline=True)
@@ -122,7 +128,7 @@ def prefetch_next(g: LoopGlobals, index: int) -> None:
     prefetch_frame(g, index)
     behind = slot_at(g.slots, index).next
     if behind >= 0:
-        prefetch_slot(g, behind)
+        prefetch_slot(g, int64(behind))
 
 
 @inner(forceinline=True)
@@ -133,7 +139,7 @@ def prefetch_egress(g: LoopGlobals, index: int) -> None:
     prefetch_lines(phv, min(g.phv_stride, _PHV_BYTES))
     prefetch_frame(g, index)
     if slot.next >= 0:
-        prefetch_slot(g, slot.next)
+        prefetch_slot(g, int64(slot.next))
 
 
 @inner()

@@ -24,6 +24,7 @@ from detour.engine.loop.layout import (
     NicRecord,
     PortRecord,
     QueueRecord,
+    SwitchRecord,
 )
 from detour.engine.loop.native import (
     call2,
@@ -58,8 +59,12 @@ _LATELY = int64(4)
 _HOT = 2 * CACHE_LINE
 """Of a row of ports, channels or interfaces, what most packets touch."""
 
-_ENTITY, _CHANNEL, _PORT, _QUEUE, _NIC = (
-    each.dtype.itemsize for each in (EntityRecord, ChannelRecord, PortRecord, QueueRecord, NicRecord)
+_SWITCH_HOT = 5 * CACHE_LINE
+_MAP_HOT = 2 * CACHE_LINE
+"""The same of a switch, and of its ports by number."""
+
+_ENTITY, _CHANNEL, _PORT, _QUEUE, _NIC, _SWITCH = (
+    each.dtype.itemsize for each in (EntityRecord, ChannelRecord, PortRecord, QueueRecord, NicRecord, SwitchRecord)
 )
 
 
@@ -73,7 +78,7 @@ def _prefetch_entity(g: LoopGlobals, who: int) -> None:
     elif entity.kind == ON_PORT:
         prefetch_lines(g.ports + index * _PORT, _HOT)
     else:
-        prefetch_lines(g.nics + index * _NIC, _HOT)
+        prefetch(g.nics + index * _NIC)
 
 
 @inner(forceinline=True)
@@ -89,7 +94,8 @@ def _prefetch_first(g: LoopGlobals, who: int) -> None:
         if channel.kind == TO_PORT:
             prefetch_lines(g.ports + channel.index * _PORT, _HOT)
         elif channel.kind == TO_HOST:
-            prefetch_lines(g.nics + channel.index * _NIC, _HOT)
+            pool.prefetch_rest(g, channel.head)
+            prefetch(g.nics + channel.index * _NIC)
     elif entity.kind == ON_PORT:
         port = port_at(g.ports, index)
         prefetch_lines(g.channels + port.channel * _CHANNEL, _HOT)
@@ -107,16 +113,15 @@ def _prefetch_queues(g: LoopGlobals, first: int, which: int) -> None:
 
 @inner(forceinline=True)
 def _prefetch_second(g: LoopGlobals, index: int) -> None:
-    """The second packet on a channel, and the way back from where it arrives: answers leave there, and what they
-    allow."""
+    """The slot of the second packet on a channel, and the way back from where it arrives: answers leave there, and what
+    they allow."""
     channel = channel_at(g.channels, index)
     if channel.count > 1:
-        behind = slot_at(g.slots, channel.head).next
-        pool.prefetch_slot(g, behind)
-        pool.prefetch_frame(g, behind)
+        pool.prefetch_slot(g, int64(slot_at(g.slots, channel.head).next))
     if channel.kind == TO_PORT:
         port = port_at(g.ports, channel.index)
-        prefetch(_port_map(g, port.switch))
+        prefetch_lines(g.switches + port.switch * _SWITCH, _SWITCH_HOT)
+        prefetch_lines(_port_map(g, port.switch), _MAP_HOT)
         prefetch_lines(g.channels + port.channel * _CHANNEL, _HOT)
         _prefetch_queues(g, port.queues, port.used)
         prefetch(g.entities + port.entity * _ENTITY)
@@ -129,11 +134,17 @@ def _prefetch_second(g: LoopGlobals, index: int) -> None:
 
 @inner(forceinline=True)
 def _prefetch_third(g: LoopGlobals, index: int, end: int) -> None:
-    """The slot of the third packet on a channel, the channel back as an entity, and what is behind the port or
-    interface."""
+    """The frame of the second packet on a channel if it arrives in time, and the slot of the third; the channel back as
+    an entity, and what is behind the port or interface."""
     channel = channel_at(g.channels, index)
-    if channel.count > 2:
-        pool.prefetch_slot(g, slot_at(g.slots, slot_at(g.slots, channel.head).next).next)
+    if channel.count > 1:
+        behind = int64(slot_at(g.slots, channel.head).next)
+        if slot_at(g.slots, behind).time < end:
+            pool.prefetch_frame(g, behind)
+            if channel.kind == TO_HOST:
+                pool.prefetch_rest(g, behind)
+            if channel.count > 2:
+                pool.prefetch_slot(g, int64(slot_at(g.slots, behind).next))
     if channel.kind == TO_PORT:
         port = port_at(g.ports, channel.index)
         _prefetch_switch(g, port.switch, end)
@@ -142,8 +153,6 @@ def _prefetch_third(g: LoopGlobals, index: int, end: int) -> None:
         nic = nic_at(g.nics, channel.index)
         prefetch(g.entities + channel_at(g.channels, nic.channel).entity * _ENTITY)
         _prefetch_host(g, channel, channel.head, int64(0))
-        if channel.count > 1:
-            _prefetch_host(g, channel, slot_at(g.slots, channel.head).next, int64(0))
 
 
 @inner(forceinline=True)
@@ -154,6 +163,10 @@ def _prefetch_fourth(g: LoopGlobals, index: int, end: int) -> None:
         _prefetch_outputs(g, port_at(g.ports, channel.index).switch, end)
     elif channel.kind == TO_HOST:
         _prefetch_host(g, channel, channel.head, int64(1))
+        if channel.count > 1:
+            second = int64(slot_at(g.slots, channel.head).next)
+            if slot_at(g.slots, second).time < end:
+                _prefetch_host(g, channel, second, int64(0))
 
 
 @inner(forceinline=True)
@@ -169,12 +182,14 @@ def _prefetch_host(g: LoopGlobals, channel: ChannelRecord, slot: int, step: int)
 def prefetch_arrivals(g: LoopGlobals, channel: ChannelRecord) -> None:
     """Prefetch for the packets behind one that arrives at a host, each one step more: host and QP, then the rows that
     these lead to."""
-    if channel.count > 1:
-        second = slot_at(g.slots, channel.head).next
+    if channel.count > 1 and slot_at(g.slots, channel.head).time < g.window_end:
+        second = int64(slot_at(g.slots, channel.head).next)
         _prefetch_host(g, channel, channel.head, int64(1))
         _prefetch_host(g, channel, second, int64(0))
         if channel.count > 2:
-            pool.prefetch_next(g, slot_at(g.slots, second).next)
+            third = int64(slot_at(g.slots, second).next)
+            pool.prefetch_next(g, third)
+            pool.prefetch_rest(g, third)
 
 
 @inner(forceinline=True)

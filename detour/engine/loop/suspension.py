@@ -120,7 +120,7 @@ def occupy(g: LoopGlobals, port: int, nic: int, left: int) -> None:
 def kick(g: LoopGlobals, index: int) -> None:
     """A NIC may have something to send."""
     nic = nic_at(g.nics, index)
-    heap.schedule(g, nic.entity, max(g.now, nic.busy_until))
+    heap.schedule(g, int64(nic.entity), max(g.now, nic.busy_until))
 
 
 @inner()

@@ -327,14 +327,15 @@ def _send_next(g: LoopGlobals, port: PortRecord, port_index: int) -> bool:
             heap.schedule(g, port.entity, ready)
         return False
     slot = queues.dequeue(g, port_index, priority)
-    queue = queue_at(g.queues, port.queues + priority)
-    if queue.packets > 0:
-        pool.prefetch_egress(g, queue.head)
+    channels.prefetch_tail(g, port.channel)
     # Even a packet that egress drops takes a turn, so that a clone that clones itself lets time pass.
     port.busy_until = g.now + UNLIMITED_PS
     if _egress(g, port, port_index, priority, slot):
         slot_at(g.slots, slot).port = priority
         _send(g, port, port_index, slot)
+    queue = queue_at(g.queues, port.queues + priority)
+    if queue.packets > 0 and port.busy_until < g.window_end:
+        pool.prefetch_egress(g, queue.head)
     return True
 
 

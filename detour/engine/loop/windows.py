@@ -228,6 +228,7 @@ def run_windows(g: LoopGlobals, until: int, budget: int) -> int:
         known = max(known, begin)
         end = known if why != REACHED else min(known + g.lookahead_ps, until + 1)
         g.known_until = end if g.sides == 1 else known
+        g.window_end = end
         g.first_arrival = MAX_TIME
         if g.workers > 1:
             mail.share_slots(g)

@@ -22,10 +22,11 @@ from detour.engine.compiler.slots import (
     FILTER_WORD_SHIFT,
     HASH_HEAD,
     HASH_MULTIPLIER,
+    LINE_WORDS,
+    spaced,
 )
 
 _WORD = (1 << 64) - 1
-_LINE_WORDS = 8
 _STALE = 32
 """Removed keys whose bits may stay in a filter, beside as many as there are keys."""
 
@@ -56,12 +57,13 @@ class HashGroup:
     """A hash table. `value` 0 means an empty slot."""
 
     __slots__ = (
-        *("array", "count", "filter", "filter_mask", "filtered", "flat", "limit", "mask", "removed", "stride"),
+        *("array", "count", "end", "filter", "filter_mask", "filtered", "flat", "limit", "mask", "removed", "stride"),
     )
 
     def __init__(self, words: int, filtered: bool = True) -> None:
         """`words`: of a key. `filtered`: there is a filter in front of the slots."""
-        self.stride, self.count = HASH_HEAD + words, 0
+        self.end = HASH_HEAD + words  # of a slot's key
+        self.stride, self.count = spaced(self.end), 0
         self.filtered = filtered
         self._allocate(8)
 
@@ -71,9 +73,9 @@ class HashGroup:
         self.filter_mask = (self.mask >> FILTER_SLOTS_SHIFT) | FILTER_LEAST
         self.removed = 0
         words, slots = (self.filter_mask + 1) * self.filtered, capacity * self.stride
-        raw = np.zeros(words + slots + _LINE_WORDS - 1, dtype=np.uint64)
-        # Slots of 32 bytes lie in one line of the cache if the first one begins at a line.
-        first = words + (-(raw.ctypes.data // 8 + words) % _LINE_WORDS)
+        raw = np.zeros(words + slots + LINE_WORDS - 1, dtype=np.uint64)
+        # Slots of at most 64 bytes lie in one line of the cache each if the first one begins at a line.
+        first = words + (-(raw.ctypes.data // 8 + words) % LINE_WORDS)
         self.filter = raw[first - words : first]
         self.array = raw[first : first + slots].reshape(capacity, self.stride)
         self.flat = memoryview(self.array.reshape(-1))  # type: ignore[arg-type]
@@ -111,7 +113,7 @@ class HashGroup:
             return at * stride
         while True:
             offset = at * stride
-            if not flat[offset] or tuple(flat[offset + HASH_HEAD : offset + stride]) == key:
+            if not flat[offset] or tuple(flat[offset + HASH_HEAD : offset + self.end]) == key:
                 return offset
             at = (at + 1) & mask
 
@@ -143,19 +145,19 @@ class HashGroup:
             offset = at * stride
             if not flat[offset]:
                 break
-            home = hash_key(tuple(flat[offset + HASH_HEAD : offset + stride])) & mask
+            home = hash_key(tuple(flat[offset + HASH_HEAD : offset + self.end])) & mask
             if (at - home) & mask >= (at - hole) & mask:
                 flat[hole * stride : (hole + 1) * stride] = flat[offset : offset + stride]
                 hole = at
         flat[hole * stride] = 0
         self.removed += 1
         if self.filtered and self.removed > self.count + _STALE:
-            self._admit_all(_hash_rows(self.array[self.array[:, 0] != 0][:, HASH_HEAD:]))
+            self._admit_all(_hash_rows(self.array[self.array[:, 0] != 0][:, HASH_HEAD : self.end]))
 
     def _rebuild(self, capacity: int) -> None:
         old = self.array[self.array[:, 0] != 0]
         self._allocate(capacity)
-        hashes = _hash_rows(old[:, HASH_HEAD:])
+        hashes = _hash_rows(old[:, HASH_HEAD : self.end])
         self._admit_all(hashes)
         home = (hashes & np.uint64(self.mask)).astype(np.int64)
         # Rows in order of their home take the first free slot at or after it: a running maximum finds
@@ -166,6 +168,6 @@ class HashGroup:
         inside = place < capacity
         self.array[place[inside]] = old[order[inside]]
         for row in old[order[~inside]]:
-            key = tuple(int(word) for word in row[HASH_HEAD:])
+            key = tuple(int(word) for word in row[HASH_HEAD : self.end])
             at = self._slot(key, hash_key(key))
             self.flat[at : at + self.stride] = memoryview(row)

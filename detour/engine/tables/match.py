@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from detour.engine.compiler import model, slots
-from detour.engine.compiler.slots import key_layout, record_head, record_words
+from detour.engine.compiler.slots import key_layout, record_head, record_words, spaced
 from detour.engine.tables.arguments import Arguments
 from detour.engine.tables.arrays import MeterArray, MeterRates
 from detour.engine.tables.errors import EntryExists, NoSuchEntry, TableError, TableFull
@@ -95,9 +95,9 @@ class MatchTable:
         packing = _PACKINGS.get(spec)
         if packing is None:
             packing = _PACKINGS[spec] = _Packing(spec, actions)
-        self._head, self._arguments = packing.head, packing.arguments
+        self._head, self._words, self._arguments = packing.head, packing.words, packing.arguments
         self._layout, self._codec = packing.layout, packing.codec
-        self._rows = Rows(sw, slot + slots.RECORDS, packing.words)
+        self._rows = Rows(sw, slot + slots.RECORDS, spaced(packing.words))
         self._prioritised = spec.match_type in ("ternary", "range")
         self._meter: MeterArray | None = None
         self._new_meter: MeterRates | None = None
@@ -361,7 +361,7 @@ class MatchTable:
         at = row * self._rows.stride
         flat = self._rows.flat
         if self.profile is None:
-            action, params = self._arguments.decode([flat[at], *flat[at + self._head : at + self._rows.stride]])
+            action, params = self._arguments.decode([flat[at], *flat[at + self._head : at + self._words]])
             return action, params, None
         word = flat[at + slots.ACTION]
         if word & slots.GROUP_FLAG:

@@ -11,6 +11,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import zeros
+
 
 @cache
 def _packer(count: int) -> struct.Struct:
@@ -25,7 +27,7 @@ class Rows:
 
     def __init__(self, sw: NDArray[np.int64], slot: int, stride: int, rows: int = 4) -> None:
         self._sw, self._slot, self.stride = sw, slot, stride
-        self._place(np.zeros((rows, stride), dtype=np.uint64))
+        self._place(zeros((rows, stride), np.uint64))
 
     def _place(self, array: NDArray[np.uint64]) -> None:
         self.array = array
@@ -50,7 +52,7 @@ class Rows:
         """Make room for `rows` rows; grow by doubling, new rows are zero."""
         have = self.rows
         if rows > have:
-            array = np.zeros((max(rows, 2 * have), self.stride), dtype=np.uint64)
+            array = zeros((max(rows, 2 * have), self.stride), np.uint64)
             array[:have] = self.array
             self._place(array)
 

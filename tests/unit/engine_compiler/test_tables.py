@@ -8,10 +8,20 @@ from collections import defaultdict
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from detour.engine.compiler.model import MAX_PRIORITY
-from detour.engine.compiler.slots import HASH_BASE, HASH_HEAD, HASH_MASK, RECORDS, TRAIL, key_layout, record_words
+from detour.engine.compiler.slots import (
+    HASH_BASE,
+    HASH_HEAD,
+    HASH_MASK,
+    RECORDS,
+    TRAIL,
+    key_layout,
+    record_words,
+    spaced,
+)
 from detour.engine.tables import EntryExists, MatchTable, MeterRates, NoSuchEntry, TableError, TableFull, sliced
 from tests.fuzz.reference import Reference, Row
 from tests.fuzz.table_program import Key, Layout
@@ -319,12 +329,14 @@ def test_packets_leave_a_trail_of_what_they_touch_in_tables():
     key = random_key(random.Random(1), t)
     handle = t.insert(key, "TheIngress.mark_exact", (7,))
     first = own.tables[t.spec.name]
-    record = int(switch.state.block[first + RECORDS]) + 8 * record_words(t.spec) * (handle + 1)
-    trail = switch.state.block[own.trail : own.trail + TRAIL]
+    record = int(switch.state.block[first + RECORDS]) + 8 * spaced(record_words(t.spec)) * (handle + 1)
+    trail = switch.state.block[own.trail :].view(np.uint32)
+    assert len(trail) == TRAIL
     assert not trail.any()
     look(switch, "lpm_table", random_packet(random.Random(2)))
     assert not trail.any()  # an empty table is not searched
     look(switch, "exact_table", dict(zip((f.field for f in t.spec.key), key, strict=True)))
-    assert trail[record // 64 % TRAIL] // 64 == record // 64
+    assert trail[record // 64 % TRAIL] == record // 64 // TRAIL % 2**32
     base, size = int(switch.state.block[first + HASH_BASE]), 8 * (int(switch.state.block[first + HASH_MASK]) + 1)
-    assert any(base <= address < base + size * (HASH_HEAD + key_layout(t.spec.key).words) for address in trail)
+    lines = range(base // 64, (base + size * spaced(HASH_HEAD + key_layout(t.spec.key).words)) // 64)
+    assert any(trail[line % TRAIL] == line // TRAIL % 2**32 for line in lines)
