@@ -47,10 +47,10 @@ from detour.hosts.transport import ack_validation, blackhole, multipath, queues,
 
 RDMA = Part("rdma", __name__)
 
-_HOST_BYTES, _SLOT_BYTES, _CTL_BYTES, _CANDIDATE_BYTES = (
-    offsets(RdmaHost)["rx_bad_checksum"],
-    *(DTYPES[name].itemsize for name in ("slot", "ctl", "candidate")),
+_SLOT_BYTES, _CTL_BYTES, _WQE_BYTES, _CANDIDATE_BYTES = (
+    DTYPES[name].itemsize for name in ("slot", "ctl", "wqe", "candidate")
 )
+_HOST_BYTES = offsets(RdmaHost)["rx_bad_checksum"]
 _REQUESTER_BYTES, _RESPONDER_AT, _HOT_BYTES = (offsets(QueuePair)[name] for name in ("pd", "qpn", "generation"))
 """of a host and a QP what most packets touch, whole lines; so do the beginnings of what congestion control, path scheme
 and transport have"""
@@ -344,7 +344,7 @@ def _prefetch_requester(hs: Handle, i: int) -> None:
 def _prefetch_sent(hs: Handle, i: int, q: QueuePair) -> None:
     """The places of the next packets of a QP, and the work request of the first one."""
     prefetch_lines(record_address(slot_row(hs, i, q.snd_nxt & (cfg_row(hs).window - 1))), _ANSWERED * _SLOT_BYTES)
-    prefetch_line(record_address(wqe_row(hs, i, q.sq_nxt & (cfg_row(hs).sq_depth - 1))))
+    prefetch_lines(record_address(wqe_row(hs, i, q.sq_nxt & (cfg_row(hs).sq_depth - 1))), _WQE_BYTES)
 
 
 @inner()

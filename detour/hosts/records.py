@@ -304,7 +304,7 @@ class Arrival(NativeRecord, align=True):
     imm: UInt32
 
 
-class WorkRequest(NativeRecord, lines=True):
+class WorkRequest(NativeRecord):
     """A posted work request."""
 
     wr_id: Int64  # number of a task with WQE_TASK
@@ -315,7 +315,6 @@ class WorkRequest(NativeRecord, lines=True):
     rkey: Int64
     length: Int64
     flags: Int64  # WQE_...
-    # so far what every packet needs, a line
     imm: Int64
     posted: Int64  # when
 
@@ -387,7 +386,7 @@ class MemoryRegion(NativeRecord):
     variation: Int64
 
 
-class ControlMessage(NativeRecord, lines=True):
+class ControlMessage(NativeRecord):
     """A control message that waits to be sent."""
 
     kind: Int64

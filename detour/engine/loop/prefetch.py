@@ -42,6 +42,7 @@ from detour.engine.loop.native import (
     queue_at,
     slot_at,
     stack_at,
+    store32,
     switch_at,
 )
 
@@ -52,6 +53,10 @@ _REACH = int64(1024)
 
 _MOST_PORTS = int64(64)
 """Of a switch's ports, how many are asked for before it is known which of them will send."""
+
+_MOST_EVENTS = int64(2048)
+"""Of a node, how many are looked at: so many items has each of these lists, in the memory of `scratch`."""
+_LINKS, _PORTS, _HOSTS = (int64(which) for which in range(3))
 
 _LATELY = int64(4)
 """Windows within which a port has sent something of which that is likely."""
@@ -69,40 +74,6 @@ _ENTITY, _CHANNEL, _PORT, _QUEUE, _NIC, _SWITCH = (
 
 
 @inner(forceinline=True)
-def _prefetch_entity(g: LoopGlobals, who: int) -> None:
-    """Return where its channel, port or interface is."""
-    entity = entity_at(g.entities, who)
-    index = int64(entity.index)
-    if entity.kind == ON_CHANNEL:
-        prefetch(g.channels + index * _CHANNEL)
-    elif entity.kind == ON_PORT:
-        prefetch_lines(g.ports + index * _PORT, _HOT)
-    else:
-        prefetch(g.nics + index * _NIC)
-
-
-@inner(forceinline=True)
-def _prefetch_first(g: LoopGlobals, who: int) -> None:
-    """The packet that arrives with its port or interface; the queue that is served with its channel."""
-    entity = entity_at(g.entities, who)
-    index = int64(entity.index)
-    if entity.kind == ON_CHANNEL:
-        channel = channel_at(g.channels, index)
-        if channel.count > 0:
-            pool.prefetch_slot(g, channel.head)
-            pool.prefetch_frame(g, channel.head)
-        if channel.kind == TO_PORT:
-            prefetch_lines(g.ports + channel.index * _PORT, _HOT)
-        elif channel.kind == TO_HOST:
-            pool.prefetch_rest(g, channel.head)
-            prefetch(g.nics + channel.index * _NIC)
-    elif entity.kind == ON_PORT:
-        port = port_at(g.ports, index)
-        prefetch_lines(g.channels + port.channel * _CHANNEL, _HOT)
-        _prefetch_queues(g, port.queues, port.filled)
-
-
-@inner(forceinline=True)
 def _prefetch_queues(g: LoopGlobals, first: int, which: int) -> None:
     """The rows of a port's queues that have their bit set in `which`."""
     while which > 0:
@@ -111,21 +82,127 @@ def _prefetch_queues(g: LoopGlobals, first: int, which: int) -> None:
         which ^= 1 << priority
 
 
+# The entities of a node are first sorted by what they are: a loop over those of one kind has no branches that the
+# processor would guess wrong.
+
+
 @inner(forceinline=True)
-def _prefetch_second(g: LoopGlobals, index: int) -> None:
-    """The slot of the second packet on a channel, and the way back from where it arrives: answers leave there, and what
-    they allow."""
-    channel = channel_at(g.channels, index)
-    if channel.count > 1:
-        pool.prefetch_slot(g, int64(slot_at(g.slots, channel.head).next))
-    if channel.kind == TO_PORT:
+def _item(g: LoopGlobals, which: int, place: int) -> int:
+    """Return where an item of a list is."""
+    return g.scratch + 4 * (which * _MOST_EVENTS + place)
+
+
+@inner(forceinline=True)
+def _due(g: LoopGlobals, node: int, end: int) -> int:
+    """List the entities of a node whose events are before `end`, and ask for them; return how many there are."""
+    row = node_at(g.nodes, node)
+    count = int64(0)
+    for k in range(min(row.pending, _MOST_EVENTS)):
+        event = heap_at(g.heap, row.first + k)
+        who = entity_of(event.who)
+        store32(_item(g, _LINKS, count), who)
+        count += event.time < end
+    for place in range(count):
+        prefetch(g.entities + load32(_item(g, _LINKS, place)) * _ENTITY)
+    return count
+
+
+@inner(forceinline=True)
+def _by_entity(g: LoopGlobals, count: int) -> tuple[int, int]:
+    """List channels and ports of entities, and ask for them and for interfaces; return how many there are of both."""
+    channels, ports = int64(0), int64(0)
+    for place in range(count):
+        entity = entity_at(g.entities, load32(_item(g, _LINKS, place)))
+        index, is_channel, is_port = int64(entity.index), entity.kind == ON_CHANNEL, entity.kind == ON_PORT
+        row = (
+            g.channels + index * _CHANNEL
+            if is_channel
+            else g.ports + index * _PORT
+            if is_port
+            else g.nics + index * _NIC
+        )
+        prefetch(row)
+        prefetch(row + CACHE_LINE * is_port)
+        store32(_item(g, _LINKS, channels), index)
+        store32(_item(g, _PORTS, ports), index)
+        channels += is_channel
+        ports += is_port
+    return channels, ports
+
+
+@inner(forceinline=True)
+def _by_channel(g: LoopGlobals, count: int) -> tuple[int, int]:
+    """List channels that lead to switches and to hosts, and ask for their first packets; return how many there are of
+    both."""
+    links, hosts = int64(0), int64(0)
+    for place in range(count):
+        index = load32(_item(g, _LINKS, place))
+        channel = channel_at(g.channels, index)
+        if channel.count > 0:
+            pool.prefetch_slot(g, channel.head)
+            pool.prefetch_frame(g, channel.head)
+            store32(_item(g, _LINKS, links), index)
+            store32(_item(g, _HOSTS, hosts), index)
+            links += channel.kind == TO_PORT
+            hosts += channel.kind == TO_HOST
+    return links, hosts
+
+
+@inner(forceinline=True)
+def _prefetch_ends(g: LoopGlobals, links: int, hosts: int, ports: int) -> None:
+    """Ask for the ports and interfaces at which packets arrive; for the channels and queues of ports that send."""
+    for place in range(links):
+        prefetch_lines(g.ports + channel_at(g.channels, load32(_item(g, _LINKS, place))).index * _PORT, _HOT)
+    for place in range(hosts):
+        channel = channel_at(g.channels, load32(_item(g, _HOSTS, place)))
+        pool.prefetch_rest(g, channel.head)
+        prefetch(g.nics + channel.index * _NIC)
+    for place in range(ports):
+        port = port_at(g.ports, load32(_item(g, _PORTS, place)))
+        prefetch_lines(g.channels + port.channel * _CHANNEL, _HOT)
+        _prefetch_queues(g, port.queues, port.filled)
+
+
+@inner(forceinline=True)
+def _second(g: LoopGlobals, channel: ChannelRecord) -> int:
+    """The slot of the second packet of a channel, -1 if there is none."""
+    return int64(slot_at(g.slots, channel.head).next)
+
+
+@inner(forceinline=True)
+def _prefetch_behind(g: LoopGlobals, which: int, count: int, end: int) -> None:
+    """Ask for the frames of second packets that arrive in time, and for the slots of third ones."""
+    for place in range(count):
+        behind = _second(g, channel_at(g.channels, load32(_item(g, which, place))))
+        if behind >= 0 and slot_at(g.slots, behind).time < end:
+            pool.prefetch_frame(g, behind)
+            if which == _HOSTS:
+                pool.prefetch_rest(g, behind)
+            third = int64(slot_at(g.slots, behind).next)
+            if third >= 0:
+                pool.prefetch_slot(g, third)
+
+
+@inner(forceinline=True)
+def _prefetch_arrival(g: LoopGlobals, links: int, hosts: int) -> None:
+    """Ask for the slots of second packets, for what switches have, and for what hosts answer with."""
+    for place in range(links):
+        channel = channel_at(g.channels, load32(_item(g, _LINKS, place)))
+        behind = _second(g, channel)
+        if behind >= 0:
+            pool.prefetch_slot(g, behind)
         port = port_at(g.ports, channel.index)
-        prefetch_lines(g.switches + port.switch * _SWITCH, _SWITCH_HOT)
-        prefetch_lines(_port_map(g, port.switch), _MAP_HOT)
         prefetch_lines(g.channels + port.channel * _CHANNEL, _HOT)
         _prefetch_queues(g, port.queues, port.used)
         prefetch(g.entities + port.entity * _ENTITY)
-    elif channel.kind == TO_HOST:
+        if place == 0:
+            prefetch_lines(g.switches + port.switch * _SWITCH, _SWITCH_HOT)
+            prefetch_lines(_port_map(g, port.switch), _MAP_HOT)
+    for place in range(hosts):
+        channel = channel_at(g.channels, load32(_item(g, _HOSTS, place)))
+        behind = _second(g, channel)
+        if behind >= 0:
+            pool.prefetch_slot(g, behind)
         nic = nic_at(g.nics, channel.index)
         prefetch_lines(g.channels + nic.channel * _CHANNEL, _HOT)
         prefetch(g.entities + nic.entity * _ENTITY)
@@ -133,40 +210,31 @@ def _prefetch_second(g: LoopGlobals, index: int) -> None:
 
 
 @inner(forceinline=True)
-def _prefetch_third(g: LoopGlobals, index: int, end: int) -> None:
-    """The frame of the second packet on a channel if it arrives in time, and the slot of the third; the channel back as
-    an entity, and what is behind the port or interface."""
-    channel = channel_at(g.channels, index)
-    if channel.count > 1:
-        behind = int64(slot_at(g.slots, channel.head).next)
-        if slot_at(g.slots, behind).time < end:
-            pool.prefetch_frame(g, behind)
-            if channel.kind == TO_HOST:
-                pool.prefetch_rest(g, behind)
-            if channel.count > 2:
-                pool.prefetch_slot(g, int64(slot_at(g.slots, behind).next))
-    if channel.kind == TO_PORT:
-        port = port_at(g.ports, channel.index)
+def _prefetch_states(g: LoopGlobals, links: int, hosts: int, end: int) -> None:
+    """Ask for the state of switches and hosts at which packets arrive, and for the channels back as entities."""
+    for place in range(links):
+        port = port_at(g.ports, channel_at(g.channels, load32(_item(g, _LINKS, place))).index)
         _prefetch_switch(g, port.switch, end)
         prefetch(g.entities + channel_at(g.channels, port.channel).entity * _ENTITY)
-    elif channel.kind == TO_HOST:
+    for place in range(hosts):
+        channel = channel_at(g.channels, load32(_item(g, _HOSTS, place)))
         nic = nic_at(g.nics, channel.index)
         prefetch(g.entities + channel_at(g.channels, nic.channel).entity * _ENTITY)
         _prefetch_host(g, channel, channel.head, int64(0))
 
 
 @inner(forceinline=True)
-def _prefetch_fourth(g: LoopGlobals, index: int, end: int) -> None:
-    """Prefetch the lines with which a switch's ports send, or with which a QP handles its packet."""
-    channel = channel_at(g.channels, index)
-    if channel.kind == TO_PORT:
+def _prefetch_answers(g: LoopGlobals, links: int, hosts: int, end: int) -> None:
+    """Ask for the lines with which switches' ports send, or with which a QP handles its packet."""
+    for place in range(links):
+        channel = channel_at(g.channels, load32(_item(g, _LINKS, place)))
         _prefetch_outputs(g, port_at(g.ports, channel.index).switch, end)
-    elif channel.kind == TO_HOST:
+    for place in range(hosts):
+        channel = channel_at(g.channels, load32(_item(g, _HOSTS, place)))
         _prefetch_host(g, channel, channel.head, int64(1))
-        if channel.count > 1:
-            second = int64(slot_at(g.slots, channel.head).next)
-            if slot_at(g.slots, second).time < end:
-                _prefetch_host(g, channel, second, int64(0))
+        behind = _second(g, channel)
+        if behind >= 0 and slot_at(g.slots, behind).time < end:
+            _prefetch_host(g, channel, behind, int64(0))
 
 
 @inner(forceinline=True)
@@ -231,47 +299,28 @@ def _prefetch_outputs(g: LoopGlobals, index: int, end: int) -> None:
 
 
 @inner(forceinline=True)
-def _prefetch_queued(g: LoopGlobals, index: int, step: int) -> None:
-    """The first packet of the queue that is served: its slot, then its headers."""
-    port = port_at(g.ports, index)
-    if port.filled > 0:
-        queue = queue_at(g.queues, port.queues + highest_bit(port.filled))
-        if step == 0:
-            pool.prefetch_slot(g, queue.head)
-        elif step == 1 and slot_at(g.slots, queue.head).phv >= 0:
-            pool.prefetch_egress(g, queue.head)
-
-
-@inner(forceinline=True)
-def _prefetch_further(g: LoopGlobals, who: int, step: int, end: int) -> None:
-    """The last three steps."""
-    entity = entity_at(g.entities, who)
-    index = int64(entity.index)
-    if entity.kind == ON_PORT:
-        _prefetch_queued(g, index, step)
-    elif entity.kind == ON_CHANNEL and channel_at(g.channels, index).count > 0:
-        if step == 0:
-            _prefetch_second(g, index)
-        elif step == 1:
-            _prefetch_third(g, index, end)
-        else:
-            _prefetch_fourth(g, index, end)
+def _prefetch_queued(g: LoopGlobals, count: int, step: int) -> None:
+    """The first packets of the queues that are served: their slots, then their headers."""
+    for place in range(count):
+        port = port_at(g.ports, load32(_item(g, _PORTS, place)))
+        if port.filled > 0:
+            queue = queue_at(g.queues, port.queues + highest_bit(port.filled))
+            if step == 0:
+                pool.prefetch_slot(g, queue.head)
+            elif slot_at(g.slots, queue.head).phv >= 0:
+                pool.prefetch_egress(g, queue.head)
 
 
 @inner()
 def prefetch_node(g: LoopGlobals, node: int, end: int) -> None:
     """Ask for what the events of a node before `end` need."""
-    row = node_at(g.nodes, node)
-    for step in range(6):
-        for k in range(row.first, row.first + row.pending):
-            event = heap_at(g.heap, k)
-            if event.time < end:
-                who = entity_of(event.who)
-                if step == 0:
-                    prefetch(g.entities + who * _ENTITY)
-                elif step == 1:
-                    _prefetch_entity(g, who)
-                elif step == 2:
-                    _prefetch_first(g, who)
-                else:
-                    _prefetch_further(g, who, step - 3, end)
+    channels, ports = _by_entity(g, _due(g, node, end))
+    links, hosts = _by_channel(g, channels)
+    _prefetch_ends(g, links, hosts, ports)
+    _prefetch_arrival(g, links, hosts)
+    _prefetch_queued(g, ports, int64(0))
+    _prefetch_behind(g, _LINKS, links, end)
+    _prefetch_behind(g, _HOSTS, hosts, end)
+    _prefetch_states(g, links, hosts, end)
+    _prefetch_queued(g, ports, int64(1))
+    _prefetch_answers(g, links, hosts, end)
