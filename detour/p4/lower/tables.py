@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from detour.p4 import core, ir
 from detour.p4.core import walk
-from detour.p4.elaborate import field_name
+from detour.p4.elaborate import field_name, given_name
 from detour.p4.ir import Block, Const, Field, Json, Op, Value, hexadecimal
 from detour.p4.lower import operators
 from detour.p4.lower.calls import bind, inline
@@ -76,7 +76,8 @@ def _table_action(ctx: Context, choice: core.ActionChoice) -> ir.Action:
     directed = [p for p in action.parameters if p.direction]
     for parameter in action.parameters:
         if not parameter.direction:
-            ctx.bindings[parameter] = _data(ctx, parameter.type, parameter.name, parameters, choice.span)
+            name = given_name(parameter).removeprefix(".")
+            ctx.bindings[parameter] = _data(ctx, parameter.type, name, parameters, choice.span)
     lower = _body(ctx, action, directed, choice.arguments[: len(directed)])
     return _lower_action(ctx, ctx.instance.name_of(action), action.span, lower, tuple(parameters))
 

@@ -335,6 +335,13 @@ def test_a_package_of_v1switch_s_name_with_other_parts_is_refused(tmp_path: Path
     assert error.text.startswith("main is a V1Switch, whose parts are not")
 
 
+def test_parameters_are_named_as_in_p4info(compiled: Compiler) -> None:
+    action = 'action set(@name("y") bit<8> x, @name(".z") bit<8> a, bit<8> b) { hdr.h.a = x + a + b; }'
+    json = compiled("t.apply();", locals=f"{action} table t {{ key = {{ hdr.h.b: exact; }} actions = {{ set; }} }}")
+    (parameters,) = [[each["name"] for each in a["runtime_data"]] for a in json["actions"] if a["runtime_data"]]
+    assert parameters == ["y", "z", "b"]
+
+
 def test_match_fields_are_named_as_in_p4info(compiled: Compiler) -> None:
     top = 'struct inner_t { @name("y") bit<8> x; } struct outer_t { @name(".z") inner_t i; }'
     keys = 'inner.x: exact; o.i.x: exact; hdr.h.c[9:2]: exact; hdr.h.isValid(): exact; hdr.h.d: exact @name("k");'
