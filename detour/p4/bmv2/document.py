@@ -16,24 +16,26 @@ from detour.p4.types import Enum
 
 LOWERING = statements
 """The module that registers what it lowers, and imports those that do so too."""
-PACKAGES = {"V1Switch": "v1model", "PSA_Switch": "psa", "PNA_NIC": "pna"}
-V1MODEL_PARTS = ("p", "vr", "ig", "eg", "ck", "dep")
+PARTS = {
+    ("p", "vr", "ig", "eg", "ck", "dep"): "v1model",
+    ("ingress", "pre", "egress", "bqe"): "psa",
+    ("main_parser", "pre_control", "main_control", "main_deparser"): "pna",
+}
+"""Architectures by the parameters of their package, which decide: one of a program's own may have those of V1Switch,
+one of that name others."""
 _VERSION = [2, 23]
 
 
 def lower(program: core.Program, elaboration: Elaboration, messages: Messages, name: str) -> Json | None:
     """The BMv2 JSON of a program; None if something in it cannot be executed, which `messages` says."""
     main = elaboration.main
-    kind = PACKAGES.get(main.declaration.name)
-    if kind in (None, "v1model") and isinstance(main.declaration, core.BlockType):
-        # The parts decide: a package of the program's own may have those of V1Switch, one of its name others.
-        names = tuple(each.name for each in main.declaration.parameters)
-        kind = "v1model" if names == V1MODEL_PARTS else None
+    parameters = main.declaration.parameters if isinstance(main.declaration, core.BlockType) else ()
+    kind = PARTS.get(tuple(each.name for each in parameters))
     if kind is None:
         messages.error(
             main.node.span,
             f"main is a {main.declaration.name}, whose parts are not those of an architecture of BMv2",
-            f"BMv2's switches run {', '.join(sorted(PACKAGES))}",
+            "BMv2's switches run PNA_NIC, PSA_Switch, V1Switch",
         )
         return None
     lowered = ir.Program(errors=program.errors, enums=_enums(program))

@@ -90,10 +90,10 @@ class Psa(Portable):
     )
 
     def build(self, ctx: Context, main: Instance) -> None:
-        pipelines = {each.declaration.name: each for each in main.arguments.values() if isinstance(each, Instance)}
         for name, headers in (("ingress", (1, 0, 4)), ("egress", (1, 0, 3))):
-            parts = pipelines[f"{name.capitalize()}Pipeline"].arguments.values()
-            blocks = [each for each in parts if isinstance(each, Instance)]
+            pipeline = main.arguments[name]
+            assert isinstance(pipeline, Instance)
+            blocks = [each for each in pipeline.arguments.values() if isinstance(each, Instance)]
             self.blocks(ctx, blocks, (f"{name}_parser", name, f"{name}_deparser"), headers)
 
 

@@ -323,16 +323,17 @@ def test_a_field_that_bmv2_cannot_store_is_shown_in_the_source(kind: str, compil
     assert error.span.file.name.endswith("program.p4")
 
 
-def test_a_package_of_v1switch_s_name_with_other_parts_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["V1Switch", "PSA_Switch", "PNA_NIC"])
+def test_a_package_of_an_architecture_s_name_with_other_parts_is_refused(name: str, tmp_path: Path) -> None:
     source = tmp_path / "other.p4"
     source.write_text(
-        "parser P(); control C(); package V1Switch(P p, C c);\n"
+        f"parser P(); control C(); package {name}(P p, C c);\n"
         "parser MyP() { state start { transition accept; } } control MyC() { apply { } }\n"
-        "V1Switch(MyP(), MyC()) main;\n"
+        f"{name}(MyP(), MyC()) main;\n"
     )
     (error,) = compile_file(source).errors
     assert error.span.line == 3
-    assert error.text.startswith("main is a V1Switch, whose parts are not")
+    assert error.text.startswith(f"main is a {name}, whose parts are not")
 
 
 def test_parameters_are_named_as_in_p4info(compiled: Compiler) -> None:
