@@ -33,6 +33,7 @@ class _Switch:
 
     def __init__(self, program: Program, network: Network, close: Callable[[], None]) -> None:
         self.program, self.network, self.close = program, network, close
+        self.api = BmRuntime(BmDevice(network, _DEVICE))
 
     def set_pipeline(self) -> None:
         """Start without entries."""
@@ -46,10 +47,6 @@ class _Switch:
 
     def trace(self, frame: bytes, port: int) -> TracedPacket:
         raise NotImplementedError
-
-    @property
-    def api(self) -> BmRuntime:
-        return BmRuntime(BmDevice(self.network, _DEVICE))
 
     def wait(self, duration_ps: int) -> None:
         self.network.run(self.network.now_ps + duration_ps)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from detour.base.errors import DetourError
@@ -131,9 +131,11 @@ class BmDevice:
         running = self.network.state(self.switch)
         if running is None:
             return b""
-        if self._program is None or self._program.state is not running:
-            self._program = GivenProgram(json.dumps(running.program.model.json).encode(), running.program, running)
-        return self._program.text
+        known, program = self._program, running.program
+        if known is None or known.program is not program:
+            known = GivenProgram(json.dumps(program.model.json).encode(), program, running)
+        self._program = replace(known, state=running)
+        return known.text
 
     @property
     def is_prepared(self) -> bool:
