@@ -97,7 +97,7 @@ class MatchTable:
             packing = _PACKINGS[spec] = _Packing(spec, actions)
         self._head, self._words, self._arguments = packing.head, packing.words, packing.arguments
         self._layout, self._codec = packing.layout, packing.codec
-        self._rows = Rows(sw, slot + slots.RECORDS, spaced(packing.words))
+        self._rows = Rows(sw, slot + slots.RECORDS, spaced(packing.words), rows=4 if spec.key else 1)
         self._prioritised = spec.match_type in ("ternary", "range")
         self._meter: MeterArray | None = None
         self._new_meter: MeterRates | None = None

@@ -27,7 +27,8 @@ class Rows:
 
     def __init__(self, sw: NDArray[np.int64], slot: int, stride: int, rows: int = 4) -> None:
         self._sw, self._slot, self.stride = sw, slot, stride
-        self._place(zeros((rows, stride), np.uint64))
+        # Most tables have one row, and objects of Python take more memory than that.
+        self._place((zeros if rows > 1 else np.zeros)((rows, stride), np.uint64))
 
     def _place(self, array: NDArray[np.uint64]) -> None:
         self.array = array
