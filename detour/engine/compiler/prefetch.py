@@ -23,29 +23,43 @@ from detour.engine.compiler.slots import key_layout, record_words
 _LINE = 64
 _BLOCK_BYTES = 5 * _LINE
 _MOST_GROUPS = 8
+_GROUP_WORDS = 24
 _MOST_FILTER_WORDS = 128
 
 
 def write_prefetch(program: CompilationUnit) -> None:
-    """Write `prefetch`: (sw, bytes at the beginning of every array) -> 0."""
+    """Write `prefetch`: (sw, bytes at the beginning of every array) -> 0. With 0 bytes it asks for the state block,
+    which says where all else is; with more, once that is there, for the rest."""
     _write_region(program.module)
     ctx = FunctionContext(program, "i64 @prefetch(ptr noalias align 8 %sw, i64 %reach) nounwind")
-    f, own = ctx.f, program.slots
+    begin = ctx.f.compare("eq", Value(64, "%reach"), const(64, 0))
+    ctx.when(begin, partial(_block, ctx), partial(_rest, ctx, program))
+    ctx.f.ret(const(64, 0))
+
+
+def _block(ctx: FunctionContext) -> None:
+    f, own = ctx.f, ctx.program.slots
     _region(ctx, f.at("%sw", 8 * slots.FIRST_SLOT), const(64, 8 * (own.used - slots.FIRST_SLOT)))
     _region(ctx, f.at("%sw", 8 * own.trail), const(64, slots.TRAIL_BYTES * slots.TRAIL))
-    for table in program.model.tables.values():
-        if table.key:
-            slot = own.tables[table.name]
-            if table.match_type != "exact":
-                (_filters if table.match_type == "lpm" else _first_block)(ctx, table, slot)
-            _region(ctx, ctx.slot(slot + slots.RECORDS), const(64, 8 * record_words(table)))
+
+
+def _rest(ctx: FunctionContext, program: CompilationUnit) -> None:
+    f, own = ctx.f, program.slots
+    tables = [(table, own.tables[table.name]) for table in program.model.tables.values() if table.key]
+    for table, slot in tables:
+        if table.match_type != "exact":
+            _region(ctx, ctx.slot(slot + slots.GROUPS), const(64, 8 * _GROUP_WORDS))
+    for table, slot in tables:
+        _region(ctx, ctx.slot(slot + slots.RECORDS), const(64, 8 * record_words(table)))
     for first in own.counters.values():
         used = f.compare("ne", ctx.word(first + slots.COUNTER_USED), const(64, 0))
         ctx.when(used, partial(_region, ctx, ctx.slot(first), Value(64, "%reach")))
     for first in own.registers.values():
         _region(ctx, ctx.slot(first), Value(64, "%reach"))
     trail.follow(f, own)
-    f.ret(const(64, 0))
+    for table, slot in tables:
+        if table.match_type != "exact":
+            (_filters if table.match_type == "lpm" else _first_block)(ctx, table, slot)
 
 
 def _write_region(module: Module) -> None:

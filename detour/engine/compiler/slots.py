@@ -57,7 +57,7 @@ COUNTER_USED: Final = 1  # not 0 since something was counted
 PROFILE_SLOTS: Final = 3
 MEMBERS, PROFILE_GROUPS, GROUP_MEMBERS = range(3)
 
-TRAIL: Final = 256  # places of the trail (detour.engine.compiler.trail), a power of two
+TRAIL: Final = 512  # places of the trail (detour.engine.compiler.trail), a power of two
 TRAIL_BYTES: Final = 4  # of each
 
 ACTION: Final = 0

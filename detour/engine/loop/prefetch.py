@@ -272,7 +272,7 @@ def _prefetch_switch(g: LoopGlobals, index: int, end: int) -> None:
     switch = switch_at(g.switches, index)
     if switch.prefetched != end and switch.ready != 0:
         switch.prefetched = end
-        call2(switch.prefetch, switch.state, min(switch.numbers * _COUNTED, _REACH))
+        call2(switch.prefetch, switch.state, int64(0))
         ports = _port_map(g, index)
         for number in range(min(switch.numbers, _MOST_PORTS)):
             port = load32(ports + 4 * number)
@@ -287,6 +287,8 @@ def _prefetch_outputs(g: LoopGlobals, index: int, end: int) -> None:
     if switch.ports_prefetched == end:
         return
     switch.ports_prefetched = end
+    if switch.ready != 0:
+        call2(switch.prefetch, switch.state, min(switch.numbers * _COUNTED, _REACH))
     ports = _port_map(g, index)
     for number in range(min(switch.numbers, _MOST_PORTS)):
         at = load32(ports + 4 * number)
