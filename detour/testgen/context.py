@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy as shallow
 from dataclasses import dataclass, field, fields
@@ -37,6 +37,10 @@ _SENT_TO_DROP_PORT = "%sent to drop port"
 _FAULTS = {
     phv.ERROR_ASSERT: "assert", phv.ERROR_DIVISION: "division by zero", phv.ERROR_INDEX: "index out of bounds",
 }  # fmt: skip
+
+
+class OffTrack(Exception):
+    """Execution along a path comes to a fork from which it does not know the way on."""
 
 
 class Assumption(NamedTuple):
@@ -217,6 +221,10 @@ class SymbolicContext(FunctionContext):
         """whether goals and faults are noted"""
         self.given: Test | None = None
         """the test whose values all that it sets has"""
+        self.taken: list[Any] = []
+        """the branch that this test takes at each fork; None: nobody knows"""
+        self.guide: Iterator[Any] | None = None
+        """the branches of the path that execution follows; None: it follows all"""
         self.sent = b""
         """of that test the packet whose way is followed"""
         self.payload_values: Callable[[], list[Value]] = list
@@ -307,10 +315,29 @@ class SymbolicContext(FunctionContext):
         """The states in which a condition holds and does not."""
         return self.decided(self.f.state.fork(*either(condition), texts))
 
-    def decided(self, states: list[State]) -> list[State]:
-        """Notes that paths part here."""
+    @property
+    def one_path(self) -> bool:
+        """Whether execution follows one path: a given test's, or that to which it is guided."""
+        return self.given is not None or self.guide is not None
+
+    def decided(self, states: list[State], labels: Sequence[Any] = (0, 1)) -> list[State]:
+        """Notes that paths part here. `labels`: what a guide calls the branches."""
         if self.notes:
             self.findings.decisions += [state.conditions for state in states if state.paths and not state.dead]
+        return self.followed(states, labels)
+
+    def followed(self, states: list[State], labels: Sequence[Any] = (0, 1)) -> list[State]:
+        """The branches of a fork, all but one of which are dead where execution is guided. Raises OffTrack."""
+        live = [(label, state) for label, state in zip(labels, states, strict=True) if not state.dead]
+        if live and self.given is not None:
+            self.taken.append(live[0][0] if len(live) == 1 else None)
+        elif live and self.guide is not None:
+            label = next(self.guide, None)
+            way = next((state for each, state in live if each == label), None)
+            if way is None:
+                raise OffTrack
+            for state in states:
+                state.dead = state is not way
         return states
 
     def give_up(self, reason: str) -> None:

@@ -45,6 +45,8 @@ _MOST_TRIES, _MOST_REFUTED = 3, 30
 """ways on which something is looked for beside coverage: where packets show it, and where none can"""
 _MOST_UNDECIDED = 3
 """ways on which a place may depend on what no test can set, before it is left alone"""
+_PATIENCE, _ENDLESS = 2, 1 << 30
+"""how many tests in vain are made on a way before the next one gets its turn"""
 _MOST_VARIANTS = 20
 """of tests, of one kind"""
 _AGAIN = "the packet again, which finds what it has left in registers"
@@ -56,7 +58,7 @@ _PRINTED = re.compile(
 """lines of P4Info as compilers print it"""
 _DEMANDS = "_restriction", "refers_to", "OPTIONAL", "_ONLY"
 """words without one of which P4Info demands nothing of entries"""
-_WAYS, _SEARCH = 0.5, 0.8
+_WAYS, _SEARCH = 0.65, 0.8
 """of the time, until when ways are followed, and tests are made at all: the rest is for proofs"""
 Key = tuple[Any, ...]
 
@@ -185,6 +187,13 @@ class _Generator:
         self._tests: list[Test] = []
         self._seeds = [] if plan.fixed else [Test((Packet(1, bytes(_SEED_BYTES)),))]
         """tests whose packets have not been changed at random yet"""
+        self._crossroads: list[Test] = []
+        """tests whose paths have not been left for other places yet"""
+        self._ways: dict[Key, Way] = {}
+        self._paths = set[Key]()
+        """those that tests were seen to take"""
+        self._questions: dict[Key, Question] = {}
+        """what packets reach, by their ways"""
         self._points: dict[SiteKey, Point] = {}
         self._sites = [Point.of(site, 0) for site in program.coverage_sites]
         for site, point in zip(program.coverage_sites, self._sites, strict=True):
@@ -197,6 +206,8 @@ class _Generator:
         """why nothing is proven about a place"""
         self._not_followed: set[str] = set()
         self._undecided: Counter[Key] = Counter()
+        self._vain: Counter[Key] = Counter()
+        """tests that were made for places and do not reach them"""
         self._later: list[list[tuple[Question, Goal]]] = [[]]
         """goals of packets that start over more and more often"""
         self._proofs: dict[Key, str] = {}
@@ -228,39 +239,54 @@ class _Generator:
         for way, is_new in self._switch.ways_by_headers():
             if self._is_over:
                 return False
+            self._ways[way.key] = way
             if any(map(self._is_open, way.findings.reached)):
-                self._cover(self._switch.parsed(way.branch(way.state.copy())))
+                self._cover(self._about(self._switch.parsed(_again(way))))
             ways.append((is_new, way))
-        complete = self._follow([way for is_new, way in ways if is_new], 0)
+        self._explore()
+        new = [way for is_new, way in ways if is_new]
+        for way in new:
+            if self._is_missing and not self._is_over:
+                self._cover(self._about(self._switch.ingress(_again(way))), _PATIENCE)
+        complete = self._follow(new, 0, _PATIENCE)
         self._prove()
-        complete = complete and self._follow([way for is_new, way in ways if not is_new], 0)
+        complete = complete and self._follow([*new, *(way for is_new, way in ways if not is_new)], 0)
         for passes in _PASSES if self._switch.goes_round and self._is_missing else ():
             self._not_followed.clear()
             self._refuted.clear()
             self._later.append([])
+            self._questions.clear()
             complete = complete and self._follow([way for _, way in ways], passes)
         return complete
 
-    def _follow(self, ways: list[Way], passes: int) -> bool:
-        """Make tests for some ways. `passes`: see `SymbolicSwitch.execution`. False: some were not followed."""
+    def _follow(self, ways: list[Way], passes: int, patience: int = _ENDLESS) -> bool:
+        """Make tests for some ways. `passes`: see `SymbolicSwitch.execution`; `patience`: see `_search`, then ways also
+        count for what tests should show. False: some were not followed."""
+        shows_more = patience < _ENDLESS and self._plan.shows_more
         for way in ways:
             if self._is_over:
                 return False
-            if not self._is_missing:
+            if not self._is_missing and not shows_more:
                 break
-            self._cover(self._switch.execution(way.branch(way.state.copy()), passes))
+            if way.key not in self._questions:
+                question = self._questions[way.key] = self._about(self._switch.execution(_again(way), passes))
+                self._later[-1] += [(question, goal) for goal in question.findings.goals]
+            self._cover(self._questions[way.key], patience)
         return True
 
     @property
     def _is_missing(self) -> bool:
         return any(map(self._is_open, self._points))
 
-    def _is_open(self, site: SiteKey) -> bool:
-        """Whether it is worth while to ask for packets that reach a place."""
+    def _is_open(self, site: SiteKey, most_vain: int = _ENDLESS) -> bool:
+        """Whether it is worth while to ask for packets that reach a place. `most_vain`: tests that did not, before it
+        has to wait."""
         point = self._points.get(site)
         if point is None or point.kind not in _KINDS[self._plan.cover] or point.key in self._reaching:
             return False
-        return point.key not in self._proofs and self._undecided[point.key] < _MOST_UNDECIDED
+        if point.key in self._proofs or self._vain[point.key] >= most_vain:
+            return False
+        return self._undecided[point.key] < _MOST_UNDECIDED
 
     @property
     def _is_over(self) -> bool:
@@ -272,24 +298,53 @@ class _Generator:
         kinds = _KINDS[self._plan.cover]
         return {p.key: p for p in self._points.values() if p.kind in kinds and p.key not in self._reaching}
 
-    def _cover(self, execution: Execution) -> None:
-        """Make tests of what can be reached this way."""
+    def _about(self, execution: Execution) -> Question:
+        """The question what packets reach in an execution."""
         self._not_followed |= {a.reason for a in execution.findings.assumptions if a.reason}
         self._not_followed |= execution.findings.not_followed
         self._progress(f"{len(self._tests)} tests, {' -> '.join(execution.names)}")
-        question = Question(execution, self._effort, self._plan.seed, near_misses=self._plan.only is None)
-        goals = [(site, each) for site, ways in execution.findings.reached.items() for each in ways]
-        while (goals := [goal for goal in goals if self._is_open(goal[0])]) and not self._is_over:
+        return self._question(execution)
+
+    def _cover(self, question: Question, patience: int = _ENDLESS) -> None:
+        """Make tests of what can be reached this way. `patience`: see `_search`."""
+        for site, conditions in self._search(question, patience):
+            self._refuted.setdefault(self._points[site].key, (question, conditions))
+        self._mutate()
+        self._explore()
+
+    def _question(self, execution: Execution) -> Question:
+        return Question(execution, self._effort, self._plan.seed, near_misses=self._plan.only is None)
+
+    def _search(self, question: Question, patience: int = _ENDLESS) -> list[tuple[SiteKey, Conditions]]:
+        """Make tests of the places of an execution, at most so many in vain. Return those that no packet reaches this
+        way."""
+        goals = [(site, each) for site, ways in question.findings.reached.items() for each in ways]
+        most_vain = _MOST_UNDECIDED if patience < _ENDLESS else _ENDLESS
+        while (goals := [g for g in goals if self._is_open(g[0], most_vain)]) and not self._is_over and patience:
             found = question.any_of([conditions for _, conditions in goals])
             if found is None:
-                for site, conditions in goals:
-                    self._refuted.setdefault(self._points[site].key, (question, conditions))
-                break
+                return goals
+            before = len(self._reaching)
             self._try(question, found, [self._points[goals[number][0]] for number in found.goals])
+            if len(self._reaching) == before:
+                patience -= 1
+                self._vain.update(self._points[goals[number][0]].key for number in found.goals)
             goals = [goal for number, goal in enumerate(goals) if number not in found.goals]
-        self._mutate()
-        if self._plan.shows_more and execution.whole:
-            self._later[-1] += [(question, goal) for goal in execution.findings.goals]
+        return []
+
+    def _explore(self) -> None:
+        """Make tests that leave the paths of others for places that are missing: along one path terms are small, and
+        z3 is quick."""
+        while self._crossroads and not self._is_over and self._is_missing:
+            try:
+                (run,) = self._replay.replay(self._crossroads.pop())
+            except (Undecided, NotModelled):
+                continue
+            way = self._ways.get(run.path[0])
+            if way is not None and run.path not in self._paths:
+                self._paths.add(run.path)
+                self._search(self._question(self._switch.along(_again(way), run.path[1:])))
+                self._mutate()
 
     def _mutate(self) -> None:
         """Look for more by changing the packets of new tests at random."""
@@ -414,6 +469,7 @@ class _Generator:
                 test.covers += [] if point.title in test.covers else [point.title]
         self._tests.append(test)
         self._seeds += [] if self._plan.fixed else [test]
+        self._crossroads += [test] if len(test.packets) == 1 else []
         return ""
 
     # -- the result
@@ -440,7 +496,7 @@ class _Generator:
         missed = [key for key in self._wanted() if key not in self._asked]
         if not missed:
             return
-        self._prover = self._prover or Question(self._any_packet(), self._effort, self._plan.seed)
+        self._prover = self._prover or Question(self._any_packet(), self._effort, self._plan.seed, proves=True)
         sites = {key: [site for site, p in self._points.items() if p.key == key] for key in missed}
         waiting, proofs = _proofs(self._prover, sites)
         self._asked.update(missed)
@@ -480,6 +536,11 @@ class _Generator:
             for site, conditions, _ in ends
             if (p := self._points.get(site)) is not None and p.key == point.key
         ]
+
+
+def _again(way: Way) -> Way:
+    """The way, to go on from its end once more."""
+    return way.branch(way.state.copy())
 
 
 def _proofs(question: Question, places: dict[Key, list[SiteKey]]) -> tuple[set[Key], dict[Key, str]]:

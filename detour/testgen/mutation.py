@@ -18,7 +18,7 @@ from detour.testgen.switch import TestSwitch
 from detour.testgen.testcase import Packet, Test
 
 _BATCH = 512
-_MOST_CHANGES = 4
+_MOST_CHANGES, _MOST_TRIED = 4, 4
 _LONGER = (0, 0, 4, 20, 40, 64, 128)
 """bytes that are put behind the packet: headers that it does not have yet"""
 _COPIED = (2, 4, 6, 8)
@@ -34,6 +34,8 @@ class Mutator:
     def __init__(self, program: Program, seed: int) -> None:
         self._switch = TestSwitch(program, sinks=False)
         self._counts = program.coverage
+        self._tried = np.zeros(len(self._counts), int)
+        """how many tests have been made for each site: they may not reach it alone"""
         self._random = random.Random(seed)
         values = (each.get("value") for each in objects(program.json))
         digits = {each[2:] for each in values if isinstance(each, str) and each.startswith("0x")}
@@ -45,12 +47,12 @@ class Mutator:
         long as there are such. `wanted`: the sites of coverage that are, at any time."""
         *before, last = test.packets
         self._switch.play("\n".join([*test.setup(), *(line for packet in before for line in packet.stf(False))]))
-        going_on, tried = True, np.zeros(len(self._counts), bool)
+        going_on = True
         while going_on:
             going_on = False
             frames, port = self._mutants(last.frame), last.port
-            while (sites := np.flatnonzero(self._reached(frames, port) & wanted() & ~tried)).size:
-                tried[sites[0]] = True
+            while (sites := np.flatnonzero(self._reached(frames, port) & wanted() & (self._tried < _MOST_TRIED))).size:
+                self._tried[sites[0]] += 1
                 frame = self._shortest(self._first(frames, port, sites[0]), port, sites[0])
                 if frame:
                     going_on = True

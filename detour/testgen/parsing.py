@@ -59,6 +59,11 @@ class Way:
     error: str = ""
     passes: int = 0
 
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells this way from others of packets that come in."""
+        return self.names, self.error, self.at
+
     def ends(self, error: str) -> Way:
         return replace(self, error=error)
 

@@ -58,7 +58,7 @@ class Pipeline:
 
     def _goes_to(self, name: str | None) -> None:
         """Execution goes on at a node from here."""
-        if self.f.state.dead and self.ctx.given is not None:
+        if self.f.state.dead and self.ctx.one_path:
             return
         memory = self.f.state.memory
         for place in [each for each in memory if each.startswith((_ARGUMENTS, "%v"))]:
@@ -115,14 +115,16 @@ class Pipeline:
             with ctx.giving_up():
                 outcomes.find()
         texts = [f"{table.name}: {each.text}" for each in outcomes.all]
-        states = ctx.decided(start.fork(*(each.term for each in outcomes.all), texts))
+        states = ctx.decided(start.fork(*(each.term for each in outcomes.all), texts), outcomes.labels)
         hits = [e.term for e in outcomes.all if e.hit and e.term is not False]
         hit = TRUE if True in hits else value_of(1, z3.Or(*hits)) if hits else FALSE
         both = start.branches(*either(hit), [f"{table.name}: {HIT}", f"{table.name}: {MISS}"])
         for name, conditions in zip((HIT, MISS), both, strict=True) if table.key else ((MISS, start.conditions),):
             ctx.reach((TABLE_OUTCOME, table.name, name), conditions)
         for state, outcome in zip(states, outcomes.all, strict=True):
-            if state.dead and ctx.given is not None:
+            if outcome.name:
+                ctx.reach((TABLE_OUTCOME, table.name, outcome.name), state.conditions)
+            if state.dead and ctx.one_path:
                 continue
             self.f.state = state
             if outcome.hit and table.direct_meter:
@@ -130,11 +132,8 @@ class Pipeline:
             if outcome.action is not None:
                 if outcome.hit:
                     note_hit(ctx, table, outcome.text, start.conditions, outcome.term, outcomes.key, outcomes.missed)
-                ctx.reach((TABLE_OUTCOME, table.name, outcome.action.name), state.conditions)
                 self._run(outcome.action, outcome.arguments, self._after(table, outcome.action, outcome.hit))
             else:
-                if outcome.named:
-                    ctx.reach((TABLE_OUTCOME, table.name, outcome.named), state.conditions)
                 self._goes_to(self._after(table, None, outcome.hit))
 
     def _colour(self, table: TableIr, meter: str) -> None:
@@ -157,11 +156,12 @@ class Outcome:
     def __init__(
         self, term: Term | bool, hit: bool, action: ActionIr | None, arguments: list[Value], named: str = ""
     ) -> None:
-        self.term, self.hit, self.action, self.arguments, self.named = term, hit, action, arguments, named
+        self.term, self.hit, self.action, self.arguments = term, hit, action, arguments
+        self.name = action.name if action else named
 
     @property
     def text(self) -> str:
-        action = self.action.name if self.action else self.named or "no action"
+        action = self.name or "no action"
         return f"{HIT}, {action}" if self.hit else f"{MISS}, {action}"
 
 
@@ -177,6 +177,13 @@ class Outcomes:
             *(Outcome(False, True, action, []) for action in self._entry_actions()),
             Outcome(True, False, table.default.action if table.default else None, self._declared(), self._unset()),
         ]
+
+    @property
+    def labels(self) -> list[tuple[bool, str, int]]:
+        """Hit or miss, and which action, in words that mean the same for the entries of a test and for those that z3
+        chooses; also the number of a constant entry."""
+        constant = self.table.entries is not None
+        return [(each.hit, each.name, at if constant and each.hit else 0) for at, each in enumerate(self.all)]
 
     def _unset(self) -> str:
         table = self.table

@@ -44,6 +44,8 @@ class Found:
 
 
 TOO_LONG = "the solver took too long"
+_FEW_UNITS = 4_000_000
+"""of z3 for what can be given up"""
 _MOST_REFINED = 6
 """how often hashes are computed and another model is looked for"""
 
@@ -52,18 +54,26 @@ class Question:
     """Asks whether packets of an execution reach goals, each of which is all conditions for coming to a place."""
 
     def __init__(
-        self, execution: Execution, effort: Effort, seed: int, left_out: int = -1, near_misses: bool = True
+        self,
+        execution: Execution,
+        effort: Effort,
+        seed: int,
+        left_out: int = -1,
+        near_misses: bool = True,
+        proves: bool = False,
     ) -> None:
         """`left_out`: the number of an assumption that need not hold. `near_misses`: tests also have entries that the
-        packet does not match."""
+        packet does not match. `proves`: places are to be proven unreachable, for which bits are better than words."""
         self._near_misses, self.whole, self._effort = near_misses, execution.whole, effort
         self._execution, self.findings = execution, execution.findings
-        self._solver = z3.Solver()
+        self._solver = z3.SolverFor("QF_BV") if proves else z3.Solver()
         self._solver.set("random_seed", seed)
         self._random = random.Random(seed)
         self._literals: dict[Conditions, Term] = {}
         self._settled: dict[str, Term] = {}
         self._later: list[Term] = []
+        self._granted: dict[str, Term] = {}
+        """the wishes that the last model fulfils"""
         self._solver.add(*(a.term for n, a in enumerate(self.findings.assumptions) if n != left_out))
 
     @cached_property
@@ -85,9 +95,12 @@ class Question:
         wishes += [z3.Or(lookup.hit, lookup.action == 0) for lookup in self.findings.lookups]
         length, least = term_of(execution.length), max(execution.payload_at, _ETHERNET_BYTES)
         wishes.append(z3.And(z3.UGE(length, _ETHERNET_BYTES), z3.ULE(length, least + _SHORT)))
-        registers = [vector_of(each.value) == 0 for each in self.findings.settings if each.of == "register"]
+        registers = [each for each in self.findings.settings if each.of == "register"]
+        places = [vector_of(each.at) for each in registers if each.at.const is None]
         if registers:  # one wish for all: each one that is not fulfilled costs a query
-            wishes.append(z3.And(*registers))
+            wishes.append(z3.And(*(vector_of(each.value) == 0 for each in registers)))
+        if places:  # which a slice that begins a bit too early or too late would change
+            wishes.append(z3.And(*(at & at + 1 != 0 for at in places)))
         return wishes
 
     def _wish_settled(self, term: Term, value: Term) -> bool:
@@ -258,11 +271,10 @@ class Question:
     def _check(self, wishes: dict[str, Term]) -> tuple[Any, Any]:
         """Whether there is a packet, and a model with as many wishes as can be fulfilled."""
         while True:
-            answer = self._effort.check(self._solver, *wishes.values())
+            answer = self._check_quickly(wishes) if wishes else self._effort.check(self._solver)
             if answer == z3.sat:
-                model = self._solver.model()
-                self._solver.add(*wishes.values())
-                return answer, model
+                self._granted = wishes
+                return answer, self._solver.model()
             core = self._core() if answer == z3.unsat else set(wishes)
             core = core - self._settled.keys() or core  # other wishes are given up first
             fulfilled = {name: wish for name, wish in wishes.items() if name not in core}
@@ -288,16 +300,20 @@ class Question:
             self._solver.add(z3.Implies(z3.And(*inputs), each.result == value))
         pins = self._marked("input", (z3.And(*_inputs(each, model)[0]) for each in self.findings.hashes))
         by_name = dict(zip(pins, self.findings.hashes, strict=True))
-        while (answer := self._effort.check(self._solver, *pins.values())) == z3.unsat and (core := self._core()):
+        literals = self._granted | pins
+        while (answer := self._check_quickly(literals)) == z3.unsat and (core := self._core()):
             for name in core:
-                each = by_name[name]
-                del pins[name]
-                if each.algorithm == PRODUCT:
+                del literals[name]
+                each = by_name.get(name)
+                if each is not None and each.algorithm == PRODUCT:
                     (_, a), (_, b) = each.parts
                     self._solver.add(each.result == term_of(a) * term_of(b))
         if answer != z3.sat:
             raise Undecided("a hash")
         return self._solver.model()
+
+    def _check_quickly(self, literals: dict[str, Term]) -> Any:
+        return self._effort.check(self._solver, *literals.values(), units=_FEW_UNITS)
 
     def _complete(self, model: Any) -> None:
         """Give variables on which nothing depends some value: zeros would hide mistakes."""

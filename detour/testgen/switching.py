@@ -4,10 +4,11 @@ the deparser."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from detour.engine import phv
 from detour.engine.compiler.calculations import update_checksums, verify_checksums
@@ -19,7 +20,7 @@ from detour.engine.compiler.model import Model
 from detour.engine.compiler.slots import assign_slots
 from detour.testgen.anything import anything, operations
 from detour.testgen.calls import run_calls
-from detour.testgen.context import Conditions, Findings, SymbolicContext, either
+from detour.testgen.context import Conditions, Findings, OffTrack, SymbolicContext, either
 from detour.testgen.effort import Effort
 from detour.testgen.hashing import hashed, product
 from detour.testgen.parsing import Parser, Way
@@ -78,6 +79,8 @@ class Execution:
     outputs: list[Output] = field(default_factory=list)
     ends: list[State] = field(default_factory=list)
     whole: bool = True
+    path: tuple[Any, ...] = ()
+    """of the packet of a test: the key of its way through the parser, and the branches that it takes from there"""
 
     def end(self, state: State) -> None:
         """Packets end in a state, if they come to it."""
@@ -145,6 +148,24 @@ class SymbolicSwitch:
         self.parser.finish(way)
         return result
 
+    def along(self, way: Way, branches: Iterable[Any]) -> Execution:
+        """What packets come to on one path, and the places to which they can leave it. `branches`: that it takes behind
+        the parser."""
+        ctx, self._most_passes = self.ctx, 0
+        result = replace(self._begun(way), whole=False)
+        ctx.guide, ctx.notes = iter(branches), False
+        with suppress(OffTrack):
+            self._run(result, way)
+        ctx.guide, ctx.notes = None, True
+        return replace(result, outputs=[])
+
+    def ingress(self, way: Way) -> Execution:
+        """What packets that come a way through the parser come to in ingress."""
+        result = replace(self._begun(way), whole=False)
+        self.parser.finish(way)
+        self._run_ingress()
+        return result
+
     def _begun(self, way: Way) -> Execution:
         self.parser.enter(way)
         length = self.ctx.fixed(phv.INGRESS_LENGTH)
@@ -194,7 +215,9 @@ class SymbolicSwitch:
             ways = list(self.parser.ways(way, MOST_WAYS))
             if len(ways) != 1:  # the time is over, or a value decides that nobody knows
                 raise NotModelled("the way of a packet through the parser")
-            runs.append(self.execution(ways[0], _MOST_REPLAYED))
+            ctx.taken = []
+            run = self.execution(ways[0], _MOST_REPLAYED)
+            runs.append(replace(run, path=(ways[0].key, *ctx.taken)))
         return runs
 
     # -- between ingress and egress
@@ -243,7 +266,7 @@ class SymbolicSwitch:
     def _clone(self, result: Execution, way: Way, parsed: State | None, kind: int) -> None:
         """Follow a clone: of the packet as it was parsed, or as it is. Execution goes on with the packet itself."""
         ctx, on = self.ctx, self.f.state
-        before, _ = on.fork(*either(self._is_set(phv.CLONE_SESSION)), ["clone", "no clone"])
+        before, _ = ctx.followed(on.fork(*either(self._is_set(phv.CLONE_SESSION)), ["clone", "no clone"]))
         if not ctx.proves and self._may_go_on(way, before, "clone_"):
             session, fields = ctx.fixed(phv.CLONE_SESSION), ctx.fixed(phv.CLONE_FIELDS)
             self.f.state = State(before.conditions, dict((parsed or before).memory), dict(before.writes), paths=0)
@@ -259,6 +282,8 @@ class SymbolicSwitch:
     def _may_go_on(self, way: Way, state: State, op: str, most: int = MOST_PASSES) -> bool:
         """Whether packets come to a state in which they are copied or start over, and not too often. `op`: by which
         primitive."""
+        if self.ctx.guide is not None:
+            return op == "clone_" and not state.dead
         if state.dead or not self.parser.possible(state, way.findings, units=_FEW_UNITS):
             return False
         if way.passes < most and not self._effort.is_over():
