@@ -361,6 +361,13 @@ class _Generator:
         except (Undecided, NotModelled):
             return None
 
+    def _confirmed(self, question: Question, test: Test) -> Test | None:
+        """A test out of an answer, with what must come out; a packet may also hit what its entries refer to."""
+        rules = self._switch.ctx.rules
+        if question.whole and (rules is None or not rules.refer):
+            return test
+        return self._with_results(test) or (test if question.whole else None)
+
     def _missing(self) -> BoolArray:
         """Which sites are still to be reached."""
         return np.array([self._is_open((s.kind, s.name, s.outcome)) for s in self._program.coverage_sites], bool)
@@ -424,7 +431,7 @@ class _Generator:
                 found = self._showing(question, goal, if_it_matters)
                 if found is None:
                     refuted[key] += 1
-                elif found.test is not None and not self._play(found.test, goal.title):
+                elif found.test and not self._play(self._confirmed(question, found.test) or found.test, goal.title):
                     shown.add(key)
                 else:
                     tried[key] += 1
@@ -438,8 +445,8 @@ class _Generator:
     def _try(self, question: Question, found: Found, points: list[Point]) -> None:
         """Play a test that was found for points, or note why there is none."""
         test = found.test
-        if test is not None and not question.whole:
-            test = self._with_results(test)
+        if test is not None:
+            test = self._confirmed(question, test)
         wrong = self._play(test, points[0].title) if test is not None else found.reason
         for point, depends in zip(points, found.goals.values(), strict=True):
             why = wrong or depends or "packets that should come there do not on the engine"

@@ -122,6 +122,11 @@ class EntryRules:
         terms = self._plain.terms(table.preamble.id, values) + self._plain.terms(action.preamble.id, arguments)
         return all(terms) and (entry.priority is None or entry.priority > 0)
 
+    @property
+    def refer(self) -> bool:
+        """Whether entries may refer to others."""
+        return any(self._references.values())
+
     def with_targets(self, entries: list[Entry], tables: dict[str, TableIr]) -> list[Entry]:
         """Entries behind those to which they refer, which are added where they are missing."""
         result: dict[Entry, None] = {}

@@ -13,12 +13,14 @@ import pytest
 from detour import cli
 from detour.engine.compiler.ir import const
 from detour.fabric.tracing.stf import StfAdd, parse_stf
+from detour.fabric.tracing.stf_player import StfRun
 from detour.p4.build import build
 from detour.testgen.entries import Searched, anything_of, chosen_entries, exact_match
 from detour.testgen.generate import Generated, Plan, generate, load
 from detour.testgen.p4runtime import Entities
 from detour.testgen.rules import EntryRules
 from detour.testgen.state import z3
+from detour.testgen.switch import TestSwitch, differences
 from detour.testgen.testcase import Entry
 from tests.ptf.p4rt import Client, Schema, WriteError
 from tests.ptf.platforms import EnginePlatform
@@ -72,6 +74,26 @@ def test_what_restrictions_exclude_is_proven_unreachable(generated: Generated) -
     excluded = [each.where for each in generated.unreachable]
     assert any("hdr.h.id = 8" in where for where in excluded)
     assert all("id = 8" in where or "kind == 7" in where for where in excluded)
+
+
+def test_a_packet_may_hit_what_an_entry_refers_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`set_hop` refers to an entry of `hops`, which is added, where z3 has the packet hit none."""
+    text = RULES.read_text().replace("hops.apply();", "if (!hops.apply().hit && m.hop != 0) { hdr.h.rest = 9; }")
+    text = text.replace("default_action", "const default_action")
+    (tmp_path / "hops.p4").write_text(text)
+    built = build(tmp_path / "hops.p4")
+    refused: list[str] = []
+    play = TestSwitch.play
+
+    def noted(switch: TestSwitch, text: str, path: Path = Path("test.stf")) -> StfRun:
+        run = play(switch, text, path)
+        refused.extend(differences(run))
+        return run
+
+    monkeypatch.setattr(TestSwitch, "play", noted)
+    generated = generate(built.json, Plan(p4info=built.p4info))
+    assert any("rest = 9" in each.where for each in generated.unknown)
+    assert refused == []
 
 
 def test_wide_matches_are_tested_where_only_they_are_allowed(generated: Generated) -> None:
