@@ -47,6 +47,7 @@ _MOST_UNDECIDED = 3
 """ways on which a place may depend on what no test can set, before it is left alone"""
 _PATIENCE, _ENDLESS = 2, 1 << 30
 """how many tests in vain are made on a way before the next one gets its turn"""
+_MOST_VAIN_WAYS = 5
 _MOST_VARIANTS = 20
 """of tests, of one kind"""
 _AGAIN = "the packet again, which finds what it has left in registers"
@@ -245,9 +246,7 @@ class _Generator:
             ways.append((is_new, way))
         self._explore()
         new = [way for is_new, way in ways if is_new]
-        for way in new:
-            if self._is_missing and not self._is_over:
-                self._cover(self._about(self._switch.ingress(_again(way))), _PATIENCE)
+        self._follow_ingress(new)
         complete = self._follow(new, 0, _PATIENCE)
         self._prove()
         complete = complete and self._follow([*new, *(way for is_new, way in ways if not is_new)], 0)
@@ -258,6 +257,16 @@ class _Generator:
             self._questions.clear()
             complete = complete and self._follow([way for _, way in ways], passes)
         return complete
+
+    def _follow_ingress(self, ways: list[Way]) -> None:
+        """Make tests for ways in ingress alone, where terms are smaller, until some ways bring nothing."""
+        vain = 0
+        for way in ways:
+            if self._is_over or not self._is_missing or vain == _MOST_VAIN_WAYS:
+                return
+            before = len(self._reaching)
+            self._cover(self._about(self._switch.ingress(_again(way))), _PATIENCE)
+            vain = vain + 1 if len(self._reaching) == before else 0
 
     def _follow(self, ways: list[Way], passes: int, patience: int = _ENDLESS) -> bool:
         """Make tests for some ways. `passes`: see `SymbolicSwitch.execution`; `patience`: see `_search`, then ways also

@@ -15,7 +15,7 @@ from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import Json, parse_hex
 from detour.testgen.context import Hash, SymbolicContext
 from detour.testgen.state import z3
-from detour.testgen.terms import NotModelled, concatenated, folded, term_of, value_of
+from detour.testgen.terms import NotModelled, Term, concatenated, folded, term_of, value_of
 
 
 def _words(data: bytes, size: int) -> list[int]:
@@ -92,17 +92,24 @@ def hashed(ctx: SymbolicContext, algorithm: str, inputs: Json) -> Value:
 
 
 def product(ctx: SymbolicContext, a: Value, b: Value) -> Value:
-    """The product of two values: a variable, like a hash, as z3 finds terms of products hard. It is the same each time
-    for the same values."""
+    """The product of two values: a variable, like a hash, as z3 finds terms of products hard, unless one of them is 0
+    or 1: a test can choose that, and then nothing may depend on a random number. It is the same each time for the same
+    values."""
     parts = [(TRUE, a), (TRUE, b)]
     for each in ctx.findings.hashes:
         if each.algorithm == PRODUCT and all(
             term_of(one).eq(term_of(other)) for (_, one), (_, other) in zip(parts, each.parts, strict=True)
         ):
-            return value_of(a.bits, each.result)
+            return _unless_simple(a, b, each.result)
     result = ctx.variable(PRODUCT, a.bits, free=True)
     ctx.findings.hashes.append(Hash(term_of(result), PRODUCT, parts))
-    return result
+    return _unless_simple(a, b, term_of(result))
+
+
+def _unless_simple(a: Value, b: Value, product: Term) -> Value:
+    x, y = term_of(a), term_of(b)
+    simple = z3.If(x == 1, y, z3.If(y == 1, x, product))
+    return value_of(a.bits, z3.If(z3.Or(x == 0, y == 0), z3.BitVecVal(0, a.bits), simple))
 
 
 def _inputs(ctx: SymbolicContext, inputs: Json) -> Iterator[tuple[Value, list[Value]]]:

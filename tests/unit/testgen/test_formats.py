@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -44,11 +45,16 @@ def _frames(file: Path) -> list[tuple[int, str]]:
     return frames
 
 
+def _named(name: bytes) -> bytes:
+    """The option of an interface that has its name."""
+    return struct.pack("<HH", 2, len(name)) + name
+
+
 def test_captures_have_what_goes_in_and_what_comes_out(folders: Path) -> None:
     for file in sorted((folders / "stf").iterdir()):
         capture = folders / "pcap" / f"{file.stem}.pcapng"
         assert [frame.data.hex() for frame in pcap.read(capture)] == [digits for _, digits in _frames(file)]
-        names = [f"port {port}".encode() for port, _ in _frames(file)]
+        names = [_named(f"port {port}".encode()) for port, _ in _frames(file)]
         content = capture.read_bytes()
         assert [content.count(name) for name in names] == [names.count(name) for name in names]
 
