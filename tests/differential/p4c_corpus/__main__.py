@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.differential.p4c_corpus import reference
-from tests.differential.p4c_corpus.stages import STAGES, Outcome, long_name, programs_one
+from tests.differential.p4c_corpus.stages import STAGES, Outcome, generated_one, long_name, programs_one
 from tests.ptf import bmv2
 
 _GOALS = {"compile": 98, "errors": 97, "p4info": 99, "warnings": 95, "programs": 98, "random": 100}
 """Per cent of the programs that count. Packet tests: as many as with p4c's JSON."""
 
 
-_PLAYED = ("programs", "random")
+_PLAYED = {"tests": generated_one, "programs": programs_one, "random": programs_one}
 """Stages that let packets through, which BMv2 can do as well."""
 
 
@@ -149,8 +149,9 @@ def main() -> int:
         if options.only:
             sources = [one for one in sources if re.search(options.only, one.stem)]
         random.Random(7).shuffle(sources)
-        played = partial(programs_one, bmv2=options.bmv2, defines=tuple(options.define))
-        job = played if stage in _PLAYED else STAGES[stage]
+        job = STAGES[stage]
+        if stage in _PLAYED:
+            job = partial(_PLAYED[stage], bmv2=options.bmv2, defines=tuple(options.define))
         outcomes = _run(stage, job, sources[:: options.every], options.jobs)
         report = _report(stage, sorted(outcomes, key=lambda one: one.name), time.monotonic() - start)
         reports.append(report)
@@ -167,7 +168,7 @@ def _cannot_run(stage: str, options: argparse.Namespace) -> str | None:
         return f"there is no such stage, only {', '.join(STAGES)}"
     if why := reference.missing():
         return why
-    if stage in ("compile", "errors", "p4info", "warnings", "stf") and not (
+    if stage in ("compile", "errors", "p4info", "warnings", "stf", "tests") and not (
         options.samples and options.samples.is_dir()
     ):
         return "--samples names no folder: it needs testdata of a checkout of p4lang/p4c"

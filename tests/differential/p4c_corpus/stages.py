@@ -168,12 +168,28 @@ def programs_one(source: Path, *, bmv2: bool = False, defines: tuple[str, ...] =
     return Outcome(name, not reason, reason[:400], "compared")
 
 
+def generated_one(source: Path, *, bmv2: bool = False, defines: tuple[str, ...] = ()) -> Outcome:
+    """Generated tests of both JSONs have the same results on the other one. `defines` is for other programs."""
+    from tests.differential.p4c_corpus.generated import compare_tests
+    from tests.differential.p4c_corpus.traffic import NotCompared
+
+    theirs, mine = reference.compiled(source), ours.compiled(source)
+    if not theirs.accepted or mine.json is None:
+        return Outcome(source.stem, None, "not compiled by both")
+    try:
+        reason = compare_tests(theirs, mine, bmv2=bmv2)
+    except NotCompared as why:
+        return Outcome(source.stem, None, str(why).rpartition("json: ")[2])
+    return Outcome(source.stem, not reason, reason[:400])
+
+
 STAGES: dict[str, Callable[[Path], Outcome]] = {
     "compile": compile_one,
     "errors": errors_one,
     "p4info": p4info_one,
     "warnings": warnings_one,
     "stf": stf_one,
+    "tests": generated_one,
     "programs": programs_one,
     "random": programs_one,
 }
