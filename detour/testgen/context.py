@@ -313,6 +313,8 @@ class SymbolicContext(FunctionContext):
 
     def fork_on(self, condition: Value, texts: list[str]) -> list[State]:
         """The states in which a condition holds and does not."""
+        if self.given is not None:
+            condition = folded(condition)
         return self.decided(self.f.state.fork(*either(condition), texts))
 
     @property

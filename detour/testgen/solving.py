@@ -46,6 +46,7 @@ class Found:
 TOO_LONG = "the solver took too long"
 _FEW_UNITS = 4_000_000
 """of z3 for what can be given up"""
+_MIXTURES = 12
 _MOST_REFINED = 6
 """how often hashes are computed and another model is looked for"""
 
@@ -110,7 +111,10 @@ class Question:
         if name in self._settled:
             return False
         free = [(self.findings.variables[each], bounds) for each, bounds in self.findings.free.items()]
-        others = (z3.substitute(term, *((v, bounds[side]) for v, bounds in free)) for side in (0, 1))
+        free = [(v, bounds) for v, bounds in free if not z3.substitute(term, (v, bounds[0])).eq(term)]
+        # The least values, the greatest ones, and some of both, as two that are compared may grow together.
+        sides = [0, -1, *(self._random.getrandbits(len(free)) for _ in range(_MIXTURES if len(free) > 1 else 0))]
+        others = [z3.substitute(term, *((v, b[side >> at & 1]) for at, (v, b) in enumerate(free))) for side in sides]
         literal = self._settled[name] = z3.Bool(name)
         self._later.append(z3.Implies(z3.And(literal, term == value), z3.And(*(value == other for other in others))))
         return True
