@@ -48,7 +48,8 @@ def _rest(ctx: FunctionContext, program: CompilationUnit) -> None:
     tables = [(table, own.tables[table.name]) for table in program.model.tables.values() if table.key]
     for table, slot in tables:
         if table.match_type != "exact":
-            _region(ctx, ctx.slot(slot + slots.GROUPS), const(64, 8 * _GROUP_WORDS))
+            some = f.compare("ne", ctx.word(slot + slots.GROUP_COUNT), const(64, 0))
+            ctx.when(some, partial(_region, ctx, ctx.slot(slot + slots.GROUPS), const(64, 8 * _GROUP_WORDS)))
     for table, slot in tables:
         _region(ctx, ctx.slot(slot + slots.RECORDS), const(64, 8 * record_words(table)))
     for first in own.counters.values():
