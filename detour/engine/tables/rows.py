@@ -27,8 +27,8 @@ class Rows:
 
     def __init__(self, sw: NDArray[np.int64], slot: int, stride: int, rows: int = 4) -> None:
         self._sw, self._slot, self.stride = sw, slot, stride
-        # Most tables have one row, and objects of Python take more memory than that.
-        self._place((zeros if rows > 1 else np.zeros)((rows, stride), np.uint64))
+        # Not at a line of the cache: most tables stay as they are, and that would take more memory than they have.
+        self._place(np.zeros((rows, stride), dtype=np.uint64))
 
     def _place(self, array: NDArray[np.uint64]) -> None:
         self.array = array
