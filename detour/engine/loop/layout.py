@@ -12,7 +12,7 @@ from typing import Final
 
 from detour.base.arrays import CACHE_LINE as CACHE_LINE
 from detour.base.jit import int64
-from detour.base.structs import Int16, Int32, Int64, NativeRecord, names
+from detour.base.structs import Int16, Int32, Int64, NativeRecord, names, offsets
 from detour.base.times import MAX_TIME as MAX_TIME
 
 HEADROOM: Final = 256
@@ -182,7 +182,7 @@ class SlotRecord(NativeRecord, lines=True):
     phv: Int32  # its PHV, -1: none
 
 
-SLOT_BYTES: Final = 40
+SLOT_BYTES: Final = offsets(SlotRecord)["phv"] + 4
 """What a slot's fields take; its frame's memory begins behind them."""
 
 

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from detour.base.arrays import CACHE_LINE
 from detour.base.errors import DetourError
+from detour.base.structs import offsets
 from detour.hosts.config import HostConfig
 from detour.hosts.endpoint import Hosts, deadline, make_hosts, not_before, receive, transmit
+from detour.hosts.records import Candidate, QueuePair, RdmaHost
 from detour.hosts.state import BY_ENTRY, FIRST_QPN, MAX_TIME, WC_SUCCESS, set_host
 from detour.hosts.verbs import Device
 from detour.hosts.verbs.bulk import Flows, connect_many, counters, drain, draw_ports, path_packets, post_many
@@ -137,6 +140,18 @@ def test_rows_of_hosts_do_not_share_sets_of_the_cache() -> None:
         assert across == table.itemsize, name
         assert along // 64 % 2 or along < 64, name
         assert hs.native[f"{name}_length"] * table.itemsize == along
+
+
+def test_what_packets_touch_fills_whole_lines_of_the_cache() -> None:
+    hs = fabric(8, 8).hs
+    for table in (hs.host, hs.qp):
+        assert table.ctypes.data % CACHE_LINE == 0
+        assert table.itemsize % CACHE_LINE == 0
+    requester, responder, rest = (offsets(QueuePair)[name] for name in ("qpn", "pd", "generation"))
+    assert requester % CACHE_LINE == responder % CACHE_LINE == QueuePair.CC_AT % CACHE_LINE == 0
+    assert rest // CACHE_LINE == responder // CACHE_LINE + 1
+    assert offsets(RdmaHost)["rx_bad_checksum"] == 3 * CACHE_LINE
+    assert offsets(Candidate)["asked"] == CACHE_LINE
 
 
 def test_the_first_entries_of_all_rings_take_few_pages() -> None:
