@@ -259,7 +259,7 @@ def run_workload(
         if settings.down:
             fabric.apply_failures(settings.down)
             fabric.replan(settings.down)
-        tasks = TaskRun(fabric, workload.graph, lanes=lanes, keep=placed)
+        tasks = TaskRun(fabric, workload.graph, lanes=lanes, keep=placed or bool(settings.fast))
         placement = PlacedTasks(tasks, workload.pinned) if placed else None
         ideal = ideal_ps(workload.graph, wire_terms(topology, settings.links, settings.scheme.mtu))
         sampler = Sampler(fabric, min(ideal.total_ps, settings.until_ps) if settings.fast else 0)

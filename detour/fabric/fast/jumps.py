@@ -80,7 +80,7 @@ def suspend(s: State, p: int, jump_ps: int) -> None:
     part.begun_ps = g.now
     part.until_ps = g.now + jump_ps
     part.state = ASLEEP
-    part.noted = NONE
+    part.noted = part.compared = NONE
     s.awake -= 1
     s.asleep += 1
     _load(s, g, p, _PLUS)

@@ -28,7 +28,7 @@ def begin(s: State, flow: int) -> None:
     part = part_row(s, f.part)
     part.since = s.look
     part.refused = part.means = part.key = 0
-    part.noted = NONE
+    part.noted = part.compared = NONE
 
 
 @inner

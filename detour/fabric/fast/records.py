@@ -44,6 +44,8 @@ class Flow(NativeRecord):
     memory: Int64  # the row that it has of its partition, if that is known
     oldest: Int64  # of its rows: which one is overwritten next
     noted: Int64  # packets that were acknowledged when its partition last noted them
+    seen: Int64  # the same when its partition last compared halves
+    before: Float64  # packets in the half that ended then
     rate: Float64  # packets a ps in the long run
     # scratch: what it has sent in the time looked back on; the connection that stands for those that are alike, and of
     # that what these have sent in each half, how many they are, and what each of them may send at most
@@ -121,6 +123,8 @@ class Partition(NativeRecord):
     known: Int64  # all of them remember it
     noted: Int64  # the look at which packets were noted; -1: none
     means: Int64  # how often they were
+    compared: Int64  # the look at which halves were last compared; -1: none
+    halves: Int64  # how many there were
     begun_ps: Int64  # of the jump
     until_ps: Int64
     frames: Chain

@@ -14,7 +14,8 @@ beforehand: there the mean of a long time counts, and not for long.
 
 Senders with a rate (DCQCN) keep unequal shares for milliseconds, and timers change their rates in steps: halves are
 longer, each goes on with its own share, and no longer than a drift that the test has not noticed needs to exceed the
-bound. Connections that spray are alike if they have the same shares of links and share these with as many others.
+bound. Connections that spray are alike if they have the same shares of links and share these with as many
+others. If they are not, but differ by chance only, the mean of all counts.
 
 A connection that shares no link is nobody's business but its own: a short time and a narrow bound tell its rate.
 """
@@ -44,6 +45,8 @@ _MEAN, _SETTLED, _MOST_MEANS = 256, 2, 8
 count at most, in its own length"""
 _SAME = 0.1
 """of what connections that spray share with others: difference that counts as none, as they draw their paths"""
+_APART, _COMMON = 64, 0.3
+"""of connections that spray: looks in a half, and the correlation of two halves up to which they differ by chance"""
 _UNSTEADY = -1
 _PS_PER_SECOND_OF_BITS = 8e12
 
@@ -276,6 +279,8 @@ def _are_alike(s: State, one: int, other: int) -> bool:
 def _find_means(s: State, p: int) -> int:
     """Find the mean of a long time, if there is one by now; return for how long it counts, -1: there is none."""
     part = part_row(s, p)
+    if flow_row(s, part.first).sprays != 0 and _differ_by_chance(s, p):
+        return _MOST_MEANS * 2 * _APART * s.every_ps
     looks = s.look - part.noted
     if part.noted != NONE and looks < _MEAN:
         return _UNSTEADY
@@ -293,3 +298,46 @@ def _find_means(s: State, p: int) -> int:
         flow = f.next
     part.noted = s.look
     return _MOST_MEANS * _MEAN * s.every_ps if counts else _UNSTEADY
+
+
+@inner
+def _differ_by_chance(s: State, p: int) -> bool:
+    """Find the rates of connections that spray, if they differ by chance: what tells each from the mean of all in one
+    half of some 0.5 ms is little of what does in the next. As much of that as both have in common is kept."""
+    part = part_row(s, p)
+    if part.compared != NONE and s.look - part.compared < _APART:
+        return False
+    part.halves = 0 if part.compared == NONE else part.halves + 1
+    early = late = 0.0
+    flow = part.first
+    for _ in range(part.flows):
+        f = flow_row(s, flow)
+        acked = look_row(s, s.look % s.depth * s.count + flow).acked
+        f.early = f.before
+        f.late = f.before = (acked - f.seen) * (_APART / max(s.look - part.compared, 1))
+        f.seen = acked
+        early += f.early
+        late += f.late
+        flow = f.next
+    part.compared = s.look
+    if part.halves < 2 or abs(late - early) > s.error * max(early, late) + ROUNDING:
+        return False
+    early /= part.flows
+    late /= part.flows
+    common, differ = 0.0, 1.0
+    flow = part.first
+    for _ in range(part.flows):
+        f = flow_row(s, flow)
+        common += (f.early - early) * (f.late - late)
+        differ += ((f.early - early) ** 2 + (f.late - late) ** 2) / 2
+        flow = f.next
+    keeps = max(common, 0.0) / differ
+    if keeps > _COMMON:
+        return False
+    keeps = 2 * keeps / (1 + keeps)
+    flow = part.first
+    for _ in range(part.flows):
+        f = flow_row(s, flow)
+        f.rate = (early + late + keeps * (f.early + f.late - early - late)) / (2 * _APART * s.every_ps)
+        flow = f.next
+    return True

@@ -123,6 +123,7 @@ def test_collectives_take_as_long_as_in_full(workload: str, total: float, flow: 
     [
         ("SprayLERP", "ring:bytes=2e8", FABRIC, 0.8),
         ("SprayLERP", "all-to-all:bytes=2e8", "leaf-spine:leaves=4,spines=2,hosts=4", 0.4),  # spines are too few
+        ("SprayLERP", "all-to-all:bytes=2e8", "fat-tree:k=4", 0.6),  # connections differ by chance
         ("PathSet", "all-to-all:bytes=2e8", "fat-tree:k=4", 0.3),
         ("RoCEv2+PFC", "all-to-all:bytes=4e8", "leaf-spine:leaves=4,spines=4,hosts=4", 0.5),  # links are often paused
         ("ShortestPath", "ring:bytes=2e8,ranks=8,shuffle=1", "d1", 0.5),
@@ -283,6 +284,15 @@ def test_what_cannot_be_skipped_is_refused(options: list[str], text: str, capsys
     assert error.count("\n") == 1
 
 
+def test_connections_with_one_message_each_are_skipped_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They keep queue pairs that they would share in a full run."""
+    plain = _run("permutation:bytes=2e7", "0.02")
+    monkeypatch.setattr("detour.fabric.traffic.tasks._MOST_KEPT", 4)
+    fast = _run("permutation:bytes=2e7", "0.02")
+    assert fast.skipped == plain.skipped > 0.5 * fast.counts.packets.sum()
+    assert (_finish(fast) == _finish(plain)).all()
+
+
 def test_planes_are_refused() -> None:
     with pytest.raises(DetourError, match="one port"):
         _run("ring:bytes=1e6", "0.02", topo="clos:planes=2,leaves=2,spines=2,hosts=2")
@@ -422,6 +432,30 @@ def test_means_of_a_long_time_count_where_connections_are_not_alike() -> None:
     assert set(counts[:first]) == {-1}
     assert first == 2 * 256
     assert tables.flows["rate"] * 8_000_000 == pytest.approx([60, 40])
+
+
+@pytest.mark.parametrize(("swap", "first", "rates"), [(True, 2 * 64, (50, 50)), (False, 2 * 256, (54, 46))])
+def test_connections_that_spray_and_differ_by_chance_have_the_mean(
+    swap: bool, first: int, rates: tuple[int, int]
+) -> None:
+    """Which of two is the faster one changes from half to half; if it does not, means of a long time count."""
+    tables = _Tables((0,), (0, 1))
+    tables.flows["sprays"] = 1
+    tables.links["rate_bps"] = 100_000_000_000, 40_000_000_000
+    tables.state["wire"], tables.state["every_ps"] = 1000, 8_000_000
+    for flow in range(2):
+        _partitions.begin(tables.state, flow)
+    part, acked, counts = int(tables.flows["part"][0]), np.zeros(2), -1
+    begin = 2 * HALF
+    for k in range(begin + first + 1):
+        tables.looks[k % _KEPT]["acked"], tables.looks[k % _KEPT]["at"] = acked, 8_000_000 * k
+        tables.state["look"] = k
+        if k >= begin:
+            assert counts == -1
+            counts = int(_steadiness.find_rates(tables.state, part))
+        acked += (46, 54) if swap and (k - begin) // 64 % 2 else (54, 46)
+    assert counts == 8 * first // (1 if swap else 2) * 8_000_000
+    assert tables.flows["rate"] * 8_000_000 == pytest.approx(rates)
 
 
 # -- what is remembered -------------------------------------------------------------------------------------
