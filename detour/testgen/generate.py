@@ -59,7 +59,7 @@ _PRINTED = re.compile(
 """lines of P4Info as compilers print it"""
 _DEMANDS = "_restriction", "refers_to", "OPTIONAL", "_ONLY"
 """words without one of which P4Info demands nothing of entries"""
-_WAYS, _SEARCH = 0.65, 0.8
+_WAYS, _SEARCH = 0.5, 0.8
 """of the time, until when ways are followed, and tests are made at all: the rest is for proofs"""
 Key = tuple[Any, ...]
 

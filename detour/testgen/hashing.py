@@ -92,22 +92,28 @@ def hashed(ctx: SymbolicContext, algorithm: str, inputs: Json) -> Value:
 
 
 def product(ctx: SymbolicContext, a: Value, b: Value) -> Value:
-    """The product of two values: a variable, like a hash, as z3 finds terms of products hard, unless one of them is 0
-    or 1: a test can choose that, and then nothing may depend on a random number. It is the same each time for the same
-    values."""
+    """The product of two values: a variable, like a hash, as z3 finds terms of products hard. It is the same each time
+    for the same values."""
     parts = [(TRUE, a), (TRUE, b)]
     for each in ctx.findings.hashes:
         if each.algorithm == PRODUCT and all(
             term_of(one).eq(term_of(other)) for (_, one), (_, other) in zip(parts, each.parts, strict=True)
         ):
-            return _unless_simple(a, b, each.result)
+            return _drawn(ctx, a, b, each.result)
     result = ctx.variable(PRODUCT, a.bits, free=True)
     ctx.findings.hashes.append(Hash(term_of(result), PRODUCT, parts))
-    return _unless_simple(a, b, term_of(result))
+    return _drawn(ctx, a, b, term_of(result))
 
 
-def _unless_simple(a: Value, b: Value, product: Term) -> Value:
+def _drawn(ctx: SymbolicContext, a: Value, b: Value, product: Term) -> Value:
+    """A product, where it is of a random number also what it is if one of the factors is 0 or 1: a test can choose
+    that, and then nothing may depend on the number."""
     x, y = term_of(a), term_of(b)
+    randoms = [
+        (ctx.findings.variables[name], low) for name, (low, _) in ctx.findings.free.items() if name.startswith("random")
+    ]
+    if all(each.eq(z3.substitute(each, *randoms)) for each in (x, y)):
+        return value_of(a.bits, product)
     simple = z3.If(x == 1, y, z3.If(y == 1, x, product))
     return value_of(a.bits, z3.If(z3.Or(x == 0, y == 0), z3.BitVecVal(0, a.bits), simple))
 
