@@ -5,14 +5,12 @@ the same would take."""
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from detour.engine.compiler.model import KeyField, TableIr
 from detour.testgen.testcase import Entry, Match
 
-_PLAIN = re.compile(r"[\w$]+(\.[\w$]+|\[\d+\])*")
 _SPREAD = 16
 """how far a range reaches beyond what it is made for"""
 
@@ -29,9 +27,8 @@ class Searched:
 def exact_match(table: TableIr, number: int, value: int) -> Match:
     """A match of one value of a component of the key."""
     field: KeyField = table.key[number]
-    name = field.name if _PLAIN.fullmatch(field.name) else f"{field.header}.{field.field}"
     full = {"lpm": field.bits, "ternary": (1 << field.bits) - 1}.get(field.match_type, value)
-    return Match(name, field.match_type, value, field.bits, full)
+    return Match(field.name, field.match_type, value, field.bits, full)
 
 
 def chosen_entries(

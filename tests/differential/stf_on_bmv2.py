@@ -72,8 +72,9 @@ class Bmv2Stf:
 
 
 def play_all(program: Build, tests: Sequence[Test]) -> list[str]:
-    """Plays tests; what is not as they expect it. A reset leaves handles of multicast nodes counting on, takes constant
-    entries away, and P4Runtime's server does not know of it: then each test has a switch of its own."""
+    """Plays tests; what is not as they expect it. A reset leaves clone sessions, which are deleted, and handles of
+    multicast nodes counting on, takes constant entries away, and P4Runtime's server does not know of it: then each test
+    has a switch of its own."""
     source = json.loads(program.json.read_text())
     tables: list[Any] = [table for pipeline in source["pipelines"] for table in pipeline["tables"]]
     profiles = {table["name"] for table in tables if "action_profile" in table}
@@ -90,6 +91,7 @@ def play_all(program: Build, tests: Sequence[Test]) -> list[str]:
             for test in group:
                 played = switch.over_p4runtime(test, entities) if has_profile(test) else switch.play(test.stf())
                 wrong += [f"{each}\n{test.stf()}" for each in played]
+                switch.play("\n".join(f"mirroring_delete {session.at}" for session in test.of("session")))
                 switch.api.standard.bm_reset_state()
     return wrong
 
