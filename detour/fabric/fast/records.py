@@ -47,7 +47,7 @@ class Flow(NativeRecord):
     seen: Int64  # the same when its partition last compared halves
     before: Float64  # packets in the half that ended then
     rate: Float64  # packets a ps in the long run
-    # scratch: what it has sent in the time looked back on; the connection that stands for those that are alike, and of
+    # scratch: what it has sent in the last half; the connection that stands for those that are alike, and of
     # that what these have sent in each half, how many they are, and what each of them may send at most
     own: Float64
     group: Int64

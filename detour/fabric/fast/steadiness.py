@@ -13,8 +13,8 @@ are longer or have another bottleneck besides, windows need some milliseconds to
 beforehand: there the mean of a long time counts, and not for long.
 
 Senders with a rate (DCQCN) keep unequal shares for milliseconds, and timers change their rates in steps: halves are
-longer, each goes on with its own share, and no longer than a drift that the test has not noticed needs to exceed the
-bound. Connections that spray are alike if they have the same shares of links and share these with as many
+longer, each goes on with its share of the last one, and no longer than a drift that the test has not noticed needs to
+exceed the bound. Connections that spray are alike if they have the same shares of links and share these with as many
 others. If they are not, but differ by chance only, the mean of all counts.
 
 A connection that shares no link is nobody's business but its own: a short time and a narrow bound tell its rate.
@@ -135,15 +135,15 @@ def find_rates(s: State, p: int) -> int:
                 return _UNSTEADY
             # Counts of packets are rounded; a link that seems to be in use all the time is.
             both = f.early + f.late
-            f.rate = (both if both < f.most * f.members - ROUNDING else f.most * f.members) / (f.members * _span(s, p))
+            f.most = both / f.members if both < f.most * f.members - ROUNDING else f.most
         flow = f.next
     flow = part.first
     for _ in range(part.flows):
         f = flow_row(s, flow)
         one = flow_row(s, f.group)
-        f.rate = one.rate
+        f.rate = one.most / _span(s, p)
         if s.paced != 0:
-            f.rate *= f.own * one.members / (one.early + one.late)
+            f.rate *= f.own * one.members / one.late  # shares wander: those of the last half
         flow = f.next
     if s.paced != 0 and part.half == s.half:  # what drifts on by as much has changed by the bound then
         counts_ps = int(part.half * s.every_ps * min(s.error / max(change, _LEAST_CHANGE), _MOST_HALVES))
@@ -177,7 +177,7 @@ def _find_load(s: State, p: int) -> None:
         f = flow_row(s, flow)
         f.early = _sent(s, p, flow, 2 * part.half)
         f.late = _sent(s, p, flow, part.half)
-        f.own = f.early + f.late
+        f.own = f.late
         f.members = 1
         f.most = 1e30
         f.group = flow

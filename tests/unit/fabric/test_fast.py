@@ -458,6 +458,21 @@ def test_connections_that_spray_and_differ_by_chance_have_the_mean(
     assert tables.flows["rate"] * 8_000_000 == pytest.approx(rates)
 
 
+def test_senders_with_a_rate_go_on_with_their_last_shares() -> None:
+    """Shares drift while the sum stays what it is."""
+    tables = _Tables((0,), (0,))
+    tables.links["rate_bps"] = 100_000_000_000
+    tables.state["wire"], tables.state["every_ps"], tables.state["paced"] = 1000, 8_000_000, 1
+    for flow in range(2):
+        _partitions.begin(tables.state, flow)
+    acked = np.zeros(2)
+    for k in range(2 * HALF + 1):
+        tables.looks[k]["acked"], tables.looks[k]["at"], tables.state["look"] = acked, 8_000_000 * k, k
+        acked += (60, 40) if k < HALF else (52, 48)
+    assert _steadiness.find_rates(tables.state, int(tables.flows["part"][0])) > 0
+    assert tables.flows["rate"] * 8_000_000 == pytest.approx([52, 48])
+
+
 # -- what is remembered -------------------------------------------------------------------------------------
 
 
