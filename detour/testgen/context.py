@@ -514,10 +514,8 @@ class SymbolicContext(FunctionContext):
         writes[array.name] = *writes.get(array.name, ()), Write(TRUE, index, value)
 
     def random(self, low: Value, high: Value, call: Json) -> Value:
-        bits = 64 if high.const is None else max(2, high.const.bit_length())  # of which nothing comes above
-        number = self.variable("random", bits, free=True)
-        self.findings.free[str(number.ref)] = term_of(self.f.resize(low, bits)), term_of(self.f.resize(high, bits))
-        value = self.f.resize(number, 64)
+        value = self.variable("random", 64, free=True)
+        self.findings.free[str(value.ref)] = term_of(low), term_of(high)
         self.assume(term_of(self.f.op("and", self.f.compare("ule", low, value), self.f.compare("ule", value, high))))
         return value
 

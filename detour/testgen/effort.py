@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from detour.testgen.state import z3
@@ -19,20 +21,29 @@ class Effort:
 
     def __init__(self, seconds: float = math.inf) -> None:
         self._seconds, self._start = seconds, time.monotonic()
-        self._end = self._start + seconds
+        self._share = 1.0
 
     @property
     def taken(self) -> float:
         """The seconds that have passed."""
         return time.monotonic() - self._start
 
-    def is_over(self, share: float = 1.0) -> bool:
-        """Whether so much of the time has passed."""
-        return self.taken >= share * self._seconds
+    @contextmanager
+    def until(self, share: float) -> Iterator[None]:
+        """What is done inside ends when so much of the time has passed."""
+        before, self._share = self._share, share
+        try:
+            yield
+        finally:
+            self._share = before
 
-    def check(self, solver: Any, *literals: Any, share: float = 1.0, units: int = _UNITS) -> Any:
-        """What z3 says of a solver's terms before so much of the time has passed."""
-        left = share * self._seconds - self.taken
+    def is_over(self) -> bool:
+        """Whether the time for what is done now has passed."""
+        return self.taken >= self._share * self._seconds
+
+    def check(self, solver: Any, *literals: Any, units: int = _UNITS) -> Any:
+        """What z3 says of a solver's terms before the time has passed."""
+        left = self._share * self._seconds - self.taken
         if left <= 0:
             return z3.unknown
         solver.set("rlimit", units)

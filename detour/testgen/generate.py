@@ -47,7 +47,6 @@ _MOST_UNDECIDED = 3
 """ways on which a place may depend on what no test can set, before it is left alone"""
 _PATIENCE, _ENDLESS = 2, 1 << 30
 """how many tests in vain are made on a way before the next one gets its turn"""
-_MOST_VAIN_WAYS = 5
 _MOST_VARIANTS = 20
 """of tests, of one kind"""
 _AGAIN = "the packet again, which finds what it has left in registers"
@@ -182,7 +181,7 @@ def _check_fixed(program: Program, fixed: Mapping[str, int]) -> None:
 class _Generator:
     def __init__(self, program: Program, plan: Plan, progress: Progress) -> None:
         self._program, self._plan, self._progress = program, plan, progress
-        self._effort, self._share = Effort(plan.seconds), _WAYS
+        self._effort = Effort(plan.seconds)
         self._switch = SymbolicSwitch(program.model, plan.fixed, self._effort, rules=plan.rules)
         self._replay = SymbolicSwitch(program.model, {}, self._effort)
         self._tests: list[Test] = []
@@ -223,13 +222,14 @@ class _Generator:
     def run(self) -> Generated:
         with TestSwitch(self._program) as switch, Mutator(self._program, self._plan.seed) as mutator:
             self._engine, self._mutator = switch, mutator
-            self._mutate()
-            complete = self._follow_ways()
-            self._share = _SEARCH
-            paths = self._follow_paths() if self._plan.cover == "paths" else None
-            if self._plan.shows_more:
-                self._vary()
-            self._reach_goals()
+            with self._effort.until(_WAYS):
+                self._mutate()
+                complete = self._follow_ways()
+            with self._effort.until(_SEARCH):
+                paths = self._follow_paths() if self._plan.cover == "paths" else None
+                if self._plan.shows_more:
+                    self._vary()
+                self._reach_goals()
         self._not_followed |= self._switch.parser.cut_short
         return replace(self._result(complete), paths=paths)
 
@@ -246,9 +246,12 @@ class _Generator:
             ways.append((is_new, way))
         self._explore()
         new = [way for is_new, way in ways if is_new]
-        self._follow_ingress(new)
+        for way in new:
+            if self._is_missing and not self._is_over:
+                self._cover(self._about(self._switch.ingress(_again(way))), _PATIENCE)
         complete = self._follow(new, 0, _PATIENCE)
-        self._prove()
+        with self._effort.until(1.0):
+            self._prove()
         complete = complete and self._follow([*new, *(way for is_new, way in ways if not is_new)], 0)
         for passes in _PASSES if self._switch.goes_round and self._is_missing else ():
             self._not_followed.clear()
@@ -257,16 +260,6 @@ class _Generator:
             self._questions.clear()
             complete = complete and self._follow([way for _, way in ways], passes)
         return complete
-
-    def _follow_ingress(self, ways: list[Way]) -> None:
-        """Make tests for ways in ingress alone, where terms are smaller, until some ways bring nothing."""
-        vain = 0
-        for way in ways:
-            if self._is_over or not self._is_missing or vain == _MOST_VAIN_WAYS:
-                return
-            before = len(self._reaching)
-            self._cover(self._about(self._switch.ingress(_again(way))), _PATIENCE)
-            vain = vain + 1 if len(self._reaching) == before else 0
 
     def _follow(self, ways: list[Way], passes: int, patience: int = _ENDLESS) -> bool:
         """Make tests for some ways. `passes`: see `SymbolicSwitch.execution`; `patience`: see `_search`, then ways also
@@ -299,7 +292,7 @@ class _Generator:
 
     @property
     def _is_over(self) -> bool:
-        return self._effort.is_over(self._share) or len(self._tests) >= self._plan.most_tests
+        return self._effort.is_over() or len(self._tests) >= self._plan.most_tests
 
     # -- covering
 

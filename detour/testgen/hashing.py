@@ -15,7 +15,7 @@ from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import Json, parse_hex
 from detour.testgen.context import Hash, SymbolicContext
 from detour.testgen.state import z3
-from detour.testgen.terms import NotModelled, Term, concatenated, folded, term_of, value_of
+from detour.testgen.terms import NotModelled, concatenated, folded, term_of, value_of
 
 
 def _words(data: bytes, size: int) -> list[int]:
@@ -99,23 +99,10 @@ def product(ctx: SymbolicContext, a: Value, b: Value) -> Value:
         if each.algorithm == PRODUCT and all(
             term_of(one).eq(term_of(other)) for (_, one), (_, other) in zip(parts, each.parts, strict=True)
         ):
-            return _drawn(ctx, a, b, each.result)
+            return value_of(a.bits, each.result)
     result = ctx.variable(PRODUCT, a.bits, free=True)
     ctx.findings.hashes.append(Hash(term_of(result), PRODUCT, parts))
-    return _drawn(ctx, a, b, term_of(result))
-
-
-def _drawn(ctx: SymbolicContext, a: Value, b: Value, product: Term) -> Value:
-    """A product, where it is of a random number also what it is if one of the factors is 0 or 1: a test can choose
-    that, and then nothing may depend on the number."""
-    x, y = term_of(a), term_of(b)
-    randoms = [
-        (ctx.findings.variables[name], low) for name, (low, _) in ctx.findings.free.items() if name.startswith("random")
-    ]
-    if all(each.eq(z3.substitute(each, *randoms)) for each in (x, y)):
-        return value_of(a.bits, product)
-    simple = z3.If(x == 1, y, z3.If(y == 1, x, product))
-    return value_of(a.bits, z3.If(z3.Or(x == 0, y == 0), z3.BitVecVal(0, a.bits), simple))
+    return result
 
 
 def _inputs(ctx: SymbolicContext, inputs: Json) -> Iterator[tuple[Value, list[Value]]]:

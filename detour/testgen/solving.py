@@ -46,9 +46,7 @@ class Found:
 TOO_LONG = "the solver took too long"
 _FEW_UNITS = 4_000_000
 """of z3 for what can be given up"""
-_MIXTURES = 2
-_FEW_PLACES = 4
-"""in registers: z3 takes long for wishes about many"""
+_MIXTURES = 12
 _MOST_REFINED = 6
 """how often hashes are computed and another model is looked for"""
 
@@ -102,7 +100,7 @@ class Question:
         places = [vector_of(each.at) for each in registers if each.at.const is None]
         if registers:  # one wish for all: each one that is not fulfilled costs a query
             wishes.append(z3.And(*(vector_of(each.value) == 0 for each in registers)))
-        if 0 < len(places) <= _FEW_PLACES:  # which a slice that begins a bit too early or too late would change
+        if places:  # which a slice that begins a bit too early or too late would change
             wishes.append(z3.And(*(at & at + 1 != 0 for at in places)))
         return wishes
 
@@ -277,8 +275,7 @@ class Question:
     def _check(self, wishes: dict[str, Term]) -> tuple[Any, Any]:
         """Whether there is a packet, and a model with as many wishes as can be fulfilled."""
         while True:
-            quickly = wishes or not self.whole  # another way, or the whole execution, may do
-            answer = self._check_quickly(wishes) if quickly else self._effort.check(self._solver)
+            answer = self._check_quickly(wishes) if wishes else self._effort.check(self._solver)
             if answer == z3.sat:
                 self._granted = wishes
                 return answer, self._solver.model()
