@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A value of the whole process that is another one for a while.
+"""A value, like one of the whole process, that is another one for a while.
 
 A `ContextVar` would not do: threads begin with an empty context, and what a command starts (a server of metrics, a
 pool) has to find the same value as the command.

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
+from detour.base.override import Override
 from detour.testgen.state import z3
 
 _UNITS = 20_000_000
@@ -21,29 +20,21 @@ class Effort:
 
     def __init__(self, seconds: float = math.inf) -> None:
         self._seconds, self._start = seconds, time.monotonic()
-        self._share = 1.0
+        self.share = Override(1.0)
+        """of the time, after which what is done now ends"""
 
     @property
     def taken(self) -> float:
         """The seconds that have passed."""
         return time.monotonic() - self._start
 
-    @contextmanager
-    def until(self, share: float) -> Iterator[None]:
-        """What is done inside ends when so much of the time has passed."""
-        before, self._share = self._share, share
-        try:
-            yield
-        finally:
-            self._share = before
-
     def is_over(self) -> bool:
         """Whether the time for what is done now has passed."""
-        return self.taken >= self._share * self._seconds
+        return self.taken >= self.share.value * self._seconds
 
     def check(self, solver: Any, *literals: Any, units: int = _UNITS) -> Any:
         """What z3 says of a solver's terms before the time has passed."""
-        left = self._share * self._seconds - self.taken
+        left = self.share.value * self._seconds - self.taken
         if left <= 0:
             return z3.unknown
         solver.set("rlimit", units)

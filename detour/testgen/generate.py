@@ -222,10 +222,10 @@ class _Generator:
     def run(self) -> Generated:
         with TestSwitch(self._program) as switch, Mutator(self._program, self._plan.seed) as mutator:
             self._engine, self._mutator = switch, mutator
-            with self._effort.until(_WAYS):
+            with self._effort.share.set_to(_WAYS):
                 self._mutate()
                 complete = self._follow_ways()
-            with self._effort.until(_SEARCH):
+            with self._effort.share.set_to(_SEARCH):
                 paths = self._follow_paths() if self._plan.cover == "paths" else None
                 if self._plan.shows_more:
                     self._vary()
@@ -250,7 +250,7 @@ class _Generator:
             if self._is_missing and not self._is_over:
                 self._cover(self._about(self._switch.ingress(_again(way))), _PATIENCE)
         complete = self._follow(new, 0, _PATIENCE)
-        with self._effort.until(1.0):
+        with self._effort.share.set_to(1.0):
             self._prove()
         complete = complete and self._follow([*new, *(way for is_new, way in ways if not is_new)], 0)
         for passes in _PASSES if self._switch.goes_round and self._is_missing else ():

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from detour.base.errors import DetourError
@@ -131,11 +131,10 @@ class BmDevice:
         running = self.network.state(self.switch)
         if running is None:
             return b""
-        known, program = self._program, running.program
-        if known is None or known.program is not program:
-            known = GivenProgram(json.dumps(program.model.json).encode(), program, running)
-        self._program = replace(known, state=running)
-        return known.text
+        program = running.program
+        if self._program is None or self._program.program is not program:
+            self._program = GivenProgram(json.dumps(program.model.json).encode(), program, running)
+        return self._program.text
 
     @property
     def is_prepared(self) -> bool:

@@ -33,7 +33,7 @@ def write_prefetch(program: CompilationUnit) -> None:
     _write_region(program.module)
     ctx = FunctionContext(program, "i64 @prefetch(ptr noalias align 8 %sw, i64 %reach) nounwind")
     begin = ctx.f.compare("eq", Value(64, "%reach"), const(64, 0))
-    ctx.when(begin, partial(_block, ctx), partial(_rest, ctx, program))
+    ctx.when(begin, partial(_block, ctx), partial(_rest, ctx))
     ctx.f.ret(const(64, 0))
 
 
@@ -43,9 +43,9 @@ def _block(ctx: FunctionContext) -> None:
     _region(ctx, f.at("%sw", 8 * own.trail), const(64, slots.TRAIL_BYTES * slots.TRAIL))
 
 
-def _rest(ctx: FunctionContext, program: CompilationUnit) -> None:
-    f, own = ctx.f, program.slots
-    tables = [(table, own.tables[table.name]) for table in program.model.tables.values() if table.key]
+def _rest(ctx: FunctionContext) -> None:
+    f, own = ctx.f, ctx.program.slots
+    tables = [(table, own.tables[table.name]) for table in ctx.program.model.tables.values() if table.key]
     for table, slot in tables:
         if table.match_type != "exact":
             some = f.compare("ne", ctx.word(slot + slots.GROUP_COUNT), const(64, 0))

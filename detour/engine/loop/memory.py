@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from detour.base import pages
-from detour.base.arrays import zeros
+from detour.base.arrays import CACHE_LINE, zeros
 from detour.base.heap import HeapEntry
 from detour.engine.loop import layout
 from detour.engine.loop.layout import (
@@ -24,7 +24,6 @@ from detour.engine.loop.layout import (
     TAG_BYTES,
 )
 
-_LINE = 64
 _PHV_BYTES = 960
 _LOG_BYTES = 8 << 20
 _LEAST_SLOTS = 4_096
@@ -45,7 +44,7 @@ _TABLES: dict[str, np.dtype] = {
 
 
 def _aligned(size: int) -> int:
-    return (size + _LINE - 1) // _LINE * _LINE
+    return (size + CACHE_LINE - 1) // CACHE_LINE * CACHE_LINE
 
 
 def _doubled(array: np.ndarray) -> np.ndarray:
@@ -135,7 +134,7 @@ class Memory:
         headroom, growth = (TAG_BYTES, SPARE_BYTES) if elided else (HEADROOM, GROWTH_BYTES)
         stride = _aligned(growth + frame_bytes + (not elided) * headroom)
         # A generous pool costs nothing: what is never used is never touched.
-        lines = _aligned(SLOT_BYTES + stride) // _LINE
+        lines = _aligned(SLOT_BYTES + stride) // CACHE_LINE
         self._packets = self._divide_pool(packets, lines)
         self._install("slots", zeros(self._packets * lines, layout.SlotRecord.dtype))
         self.globals["frame_bytes"] = frame_bytes
@@ -172,7 +171,7 @@ class Memory:
         """Make room for PHVs of `size` bytes, as many as slots and one more, which is scratch."""
         old_stride = int(self.g["phv_stride"])
         # An odd number of lines: with 16, the same part of every PHV would fall to the same few sets of a cache.
-        stride = _aligned(size) | _LINE
+        stride = _aligned(size) | CACHE_LINE
         if stride <= old_stride:
             return
         array = zeros(self._packets * stride).reshape(-1, stride)

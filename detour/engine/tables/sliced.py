@@ -23,6 +23,7 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from detour.base.arrays import zeros
 from detour.engine.compiler.slots import (
     BLOCK_HEAD,
     BLOCK_NIBBLES,
@@ -45,7 +46,6 @@ _GROWTH = 2  # as many columns as there are when nibbles are chosen are expected
 _WORTH_A_NIBBLE = 0.1  # columns less
 _STALE = LEAF_COLUMNS // 4  # entries removed from a leaf before its summary is told
 _REMEMBERED = 4096
-_LINE_WORDS = 8
 _RANK_BYTES = 8
 
 _DIGITS = bytes(int(chr(code), 16) if chr(code) in "0123456789abcdef" else 0 for code in range(256))
@@ -101,9 +101,7 @@ class Block:
         its nibbles were chosen"""
         words = columns // WORD_BITS
         matrix = BLOCK_HEAD + BLOCK_NIBBLES * NIBBLE * words
-        raw = np.zeros(matrix + columns * row + _LINE_WORDS - 1, dtype=np.uint64)
-        first = -(raw.ctypes.data // 8) % _LINE_WORDS
-        self.array = raw[first : first + matrix + columns * row]
+        self.array = zeros(matrix + columns * row, np.uint64)
         self.address = self.array.ctypes.data
         self._words, self._flat = words, memoryview(self.array)  # type: ignore[arg-type]
         self._matrix = self.array[BLOCK_HEAD:matrix].reshape(BLOCK_NIBBLES, NIBBLE, words)

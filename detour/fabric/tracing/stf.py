@@ -17,15 +17,16 @@ from typing import NoReturn
 from detour.base.errors import DetourError
 from detour.base.files import read_text
 
+_IDENTIFIER = r"[a-zA-Z_$][a-zA-Z_$0-9]*"
 _TOKEN = re.compile(
     r"\s*(?:"
     r'"(?P<quoted>[^"]+)"'
     r"|(?P<number>0[xX][0-9a-fA-F*]+|0[bB][01*]+|0[oO][0-7*]+|\d+)"
-    r"|(?P<name>[a-zA-Z_$][a-zA-Z_$0-9]*)"
+    rf"|(?P<name>{_IDENTIFIER})"
     r"|(?P<mark>==|!=|<=|>=|[<>:,.\[\]()/=])"
     r")"
 )
-_PLAIN = re.compile(r"[a-zA-Z_$][a-zA-Z_$0-9]*(?:\.[a-zA-Z_$][a-zA-Z_$0-9]*|\[\d+\])*")
+_PLAIN = re.compile(rf"{_IDENTIFIER}(?:\.{_IDENTIFIER}|\[\d+\])*")
 _COMMENT = re.compile(r'("[^"]*")|#.*')  # not within quotes
 _CONDITIONS: dict[str, Callable[[int, int], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import TypeVar
 
 from detour.base.errors import DetourError
@@ -80,12 +81,12 @@ def _field(table: NamedTable, name: str) -> NamedField:
     keys = {field.source_name: field for field in table.key if field.source_name}
     indexed = _ARRAY.sub(r"[\1]", name)
     spellings = list(_spellings(indexed))
-    found = [named[full] for named in (keys, fields) for full in spellings if full in named]
-    found += [
+    exact = (named[full] for named in (keys, fields) for full in spellings if full in named)
+    longer_names = (
         named[full] for named in (fields, keys) for suffix in spellings for full in named if full.endswith(f".{suffix}")
-    ]
-    if found:
-        return found[0]
+    )
+    for found in chain(exact, longer_names):
+        return found
     longer = [full for full in fields if indexed.endswith(f".{full}")]  # hdr.h.a, which the JSON may call h.a
     if len(longer) == 1:
         return fields[longer[0]]

@@ -275,11 +275,19 @@ def placed(ctx: Context, value: Operand) -> Operand:
     return place
 
 
-def _scalars(ctx: Context, operand: Operand, kind: Type, span: Span) -> Iterator[tuple[Operand, Type]]:
+def _parts(
+    ctx: Context, operand: Operand, kind: Type, span: Span, cannot: str = "cannot be used here"
+) -> Iterator[tuple[Operand, Type]]:
+    """Scalars and headers with a place of which a value consists. CompileError: others are in it, which `cannot`."""
     for each, inner in flattened(operand, kind):
         value = placed(ctx, each)
         if isinstance(value, StackPlace | UnionPlace):
-            raise ctx.refuse(span, f"a value of type {inner} cannot be used here", "Give its headers or fields.")
+            raise ctx.refuse(span, f"a value of type {inner} {cannot}", "Give its headers or fields.")
+        yield value, inner
+
+
+def _scalars(ctx: Context, operand: Operand, kind: Type, span: Span) -> Iterator[tuple[Operand, Type]]:
+    for value, inner in _parts(ctx, operand, kind, span):
         if isinstance(value, HeaderPlace):
             for each in value.parts.values():
                 yield from _scalars(ctx, each, each.type, span)
@@ -302,10 +310,7 @@ def _field(ctx: Context, value: Operand, kind: Type, *, copy: bool) -> ir.Field:
 def hash_inputs(ctx: Context, operand: Operand, e: core.Expression) -> list[Value | Json]:
     """Inputs of a hash: fields, and constants in temporaries as p4c has them."""
     inputs: list[Value | Json] = []
-    for each, kind in flattened(operand, e.type):
-        value = placed(ctx, each)
-        if isinstance(value, StackPlace | UnionPlace):
-            raise ctx.refuse(e.span, f"a value of type {kind} cannot be hashed")
+    for value, kind in _parts(ctx, operand, e.type, e.span, "cannot be hashed"):
         is_header = isinstance(value, HeaderPlace)
         inputs.append(value.ref if is_header else _field(ctx, value, kind, copy=False))
     return inputs
