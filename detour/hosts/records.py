@@ -214,7 +214,7 @@ class QueuePair(Sender):
     answers: Int64  # ACKs, CNPs and PTMs of it that wait to be sent
 
     # -- rarely used, `generation` in the responder's last line
-    generation: Int64  # how often the row was used before (`qp_numbers`)
+    generation: Int64  # how often the row was used before (`verbs.device.qp_numbers`)
     send_cq: Int64
     recv_cq: Int64
     in_order: Int64  # the receiver drops what comes early (not `selective`, without reordering)
@@ -382,7 +382,7 @@ class MemoryRegion(NativeRecord):
     length: Int64
     access: Int64
     key: Int64
-    registrations: Int64  # these two are for its keys (`next_key`) and outlive it
+    registrations: Int64  # these two are for its keys (`verbs.device.next_key`) and outlive it
     variation: Int64
 
 

@@ -196,26 +196,6 @@ def set_host(hs: Hosts, host: int, address: str, *, usid: str | int | None = Non
     h["gateway"] = GATEWAY_MAC  # where it sends all frames
 
 
-def qp_numbers(hs: Hosts, rows: Any) -> Any:
-    """Numbers on the wire of rows of the table of QPs: the row in the low bits, its generation above. So a frame of an
-    earlier connection names a QP that is none any more, at either end (docs/transports-reference.md)."""
-    return FIRST_QPN + rows + hs.qp["generation"][rows] * (hs.cfg[0]["qpn_mask"] + 1)
-
-
-def next_key(hs: Hosts, index: int, draw: int) -> int:
-    """Key of the next registration in row `index` of the table of memory regions; `draw` is 0 to 255. 32 bits: the
-    number of registrations, the row, a byte that is random at first. No key comes again before all others of the row
-    have been used, at least 512."""
-    r = hs.mr[index]
-    if r["registrations"] == 0:
-        r["variation"] = draw
-    bits = int(hs.cfg[0]["mr_mask"]).bit_length()
-    count, high = int(r["registrations"]), 24 - bits
-    r["registrations"] += 1
-    low = (int(r["variation"]) + (count >> high)) & 0xFF
-    return (count & ((1 << high) - 1)) << (8 + bits) | index << 8 | low
-
-
 def _check_sizes(n_hosts: int, max_candidates: int, elided: bool, sizes: dict[str, int]) -> None:
     """Raise `DetourError` for the first size that is out of bounds."""
     for name, value in (("n_hosts", n_hosts), ("n_qps", sizes["n_qps"]), ("n_mrs", sizes["n_mrs"])):

@@ -9,7 +9,7 @@ k times the number of switches for the one with k before it (`Topology.links_bet
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -29,7 +29,7 @@ from detour.topo.graph import (
     local_distances,
     offered_distances,
 )
-from detour.topo.topology import Host, Peer, Topology
+from detour.topo.topology import Host, Topology
 
 SwitchPath: TypeAlias = tuple[int, ...]
 """Stops, first the source host's switch, last the destination host's."""
@@ -48,32 +48,11 @@ def parse_stop(topology: Topology, name: str) -> int:
     return topology.switch(name).index
 
 
-def stop_behind(topology: Topology, peer: Peer) -> int:
-    """The stop that a link leads to. `peer`: the switch behind it."""
-    link = topology.links[peer.link]
-    number = topology.links_between(link.a[0], link.b[0]).index(link)
-    return peer.index + number * len(topology.switches)
-
-
 def port_towards(topology: Topology, at: int, stop: int) -> int:
     """The port by which a switch sends to a stop, which a link joins to it."""
     number, switch = divmod(stop, len(topology.switches))
     link = topology.links_between(at, switch)[number]
     return (link.a if link.a[0] == at else link.b)[1]
-
-
-def stops_of(topology: Topology, hops: Iterable[tuple[int, int]]) -> SwitchPath:
-    """The path of a packet that passes these switches, each entered by a port."""
-    stops = []
-    for switch, port in hops:
-        before = topology.switches[switch].peer(port)
-        if before is None or before.kind == "host":
-            stops.append(switch)
-        else:
-            here = topology.switches[before.index].peer(before.port)
-            assert here is not None, "a link has two ends"
-            stops.append(stop_behind(topology, here))
-    return tuple(stops)
 
 
 def directed_links(topology: Topology, path: SwitchPath) -> Iterator[tuple[int, int]]:
@@ -128,7 +107,7 @@ def shortest_paths(topology: Topology, source: int, target: int, failures: Failu
     for port in next_hops(topology, source, target, failures):
         peer = switch.ports[port - 1]
         if peer is not None:
-            stop = stop_behind(topology, peer)
+            stop = topology.stop_at(peer.index, peer.port)
             for rest in shortest_paths(topology, peer.index, target, failures):
                 yield (source, stop, *rest[1:])
 
@@ -155,7 +134,7 @@ def _into(topology: Topology, source: int, via: int, failures: Failures) -> Iter
     for port in live_graph(topology, failures).ports[columns_into(topology, source, via, failures)].tolist():
         peer = topology.switches[source].peer(port)
         assert peer is not None, "a live link has two ends"
-        stop = stop_behind(topology, peer)
+        stop = topology.stop_at(peer.index, peer.port)
         if exits(topology, failures)[source, via]:
             yield source, stop
         else:
@@ -223,7 +202,7 @@ def named_switches(topology: Topology, source: Host, usids: Sequence[int]) -> Sw
             peers = [peer for peer in peers if topology.switches[peer.index].node_id == usid]
         if len(peers) != 1:
             return None
-        path.append(stop_behind(topology, peers[0]))
+        path.append(topology.stop_at(peers[0].index, peers[0].port))
     return None
 
 

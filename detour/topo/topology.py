@@ -230,6 +230,14 @@ class Topology:
         """Return the name of a switch by its device id."""
         return self.switches[device_id - 1].name
 
+    def stop_at(self, switch: int, port: int) -> int:
+        """The stop (`topo.paths`) of a packet that comes to a switch by that port."""
+        before = self.switches[switch].peer(port)
+        if before is None or before.kind == "host":
+            return switch
+        number = self.links_between(before.index, switch).index(self.links[before.link])
+        return switch + number * len(self.switches)
+
     def path_names(self, stops: Iterable[int]) -> list[str]:
         """Return the names of the stops of a path (`topo.paths`): a switch's name, followed by `#2` where the path
         comes there by the second of parallel links."""

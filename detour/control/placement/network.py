@@ -30,7 +30,7 @@ from detour.topo import Topology
 from detour.topo.address import MAX_USIDS
 from detour.topo.failures import NONE, Failures, dead_links, dead_switches
 from detour.topo.graph import FAR, GLOBAL, LOCAL, hops
-from detour.topo.paths import SwitchPath, directed_links, stop_behind, stops_of
+from detour.topo.paths import SwitchPath, directed_links
 
 TIERS = {"leaf-spine": 2, "fat-tree": 3}  # of the Clos families
 
@@ -60,7 +60,7 @@ def wiring_of(topology: Topology) -> DirectedLinks:
             host_links[link.b[0]] = link.index
             continue
         for way, ((a, _), (b, port)) in enumerate(((link.a, link.b), (link.b, link.a))):
-            (stop,) = stops_of(topology, [(b, port)])
+            stop = topology.stop_at(b, port)
             of_link[link.index, way] = len(stops)
             rows[a].append((b, len(stops), GLOBAL if link.kind == "global" else LOCAL))
             stops.append(stop)
@@ -213,7 +213,7 @@ class PlacementNetwork:
                 if id(choice) not in row_of:
                     ports = (each.action["port"] for each in choice.choices)
                     behind = (peer for port in ports if (peer := switch.peer(port)) is not None)
-                    peers = tuple(stop_behind(self.topology, peer) for peer in behind)
+                    peers = tuple(self.topology.stop_at(peer.index, peer.port) for peer in behind)
                     row_of[id(choice)] = rows.setdefault(peers, len(rows))
                 number[switch.index, edge] = row_of[id(choice)]
         widest = max(map(len, rows), default=1)

@@ -14,7 +14,7 @@ from detour.control.routes.hashes import DETOUR_BIT, PATHS, pick_member, pick_vi
 from detour.control.verifier.forwarding import SwitchTables
 from detour.topo import address
 from detour.topo.failures import NONE, Failures, dead_links, dead_switches
-from detour.topo.paths import SwitchPath, stops_of
+from detour.topo.paths import SwitchPath
 from detour.topo.topology import Host, Topology
 
 
@@ -43,7 +43,7 @@ class Trace:
 
     def path(self, topology: Topology) -> SwitchPath:
         """The same as stops (`topo.paths`), which tell parallel links apart."""
-        return stops_of(topology, ((hop.switch, hop.in_port) for hop in self.hops))
+        return tuple(topology.stop_at(hop.switch, hop.in_port) for hop in self.hops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,10 @@ class Tracer:
         topology: Topology,
         failures: Failures = NONE,
     ) -> None:
-        """`entries`: of all switches by device id, or what gives one device's tables, which is called once for every
-        switch that a packet comes to."""
+        """`entries`: of all switches by device id, or what gives one device's tables, which is called for every switch
+        that a packet comes to."""
         self._topology = topology
-        read = entries if callable(entries) else lambda device: SwitchTables(entries.get(device, ()))
-        self._tables = cache(lambda switch: read(topology.switches[switch].device_id))
+        self._tables = entries if callable(entries) else cache(lambda device: SwitchTables(entries.get(device, ())))
         self._dead = dead_links(topology, failures)
         self._down = dead_switches(failures)
 
@@ -96,7 +95,7 @@ class Tracer:
             return Trace((), False, f"{source.name} has lost its link to {self._name(at)}")
         hops: list[Hop] = []
         while True:
-            verdict = _forward(self._tables(at), packet, in_port)
+            verdict = _forward(self._tables(self._topology.switches[at].device_id), packet, in_port)
             hops.append(Hop(at, in_port, verdict.port, verdict.table, verdict.why))
             if verdict.port is None:
                 return Trace(tuple(hops), False, f"ends at {self._name(at)}: {verdict.why}")

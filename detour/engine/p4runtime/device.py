@@ -21,7 +21,6 @@ from detour.engine.p4runtime.limits import Budgets, Limits
 from detour.engine.p4runtime.pipeline import Pipelines
 from detour.engine.p4runtime.session import StreamSession
 from detour.engine.p4runtime.store import EntityStore
-from detour.engine.state import SwitchState
 from detour.engine.target import TargetSwitch
 
 T = TypeVar("T")
@@ -79,17 +78,20 @@ class P4Device:
         target: TargetSwitch,
         loop: asyncio.AbstractEventLoop,
         work: Callable[[Callable[[], Any]], Awaitable[Any]],
+        on_change: Callable[[P4Device], None],
         promote_backup: bool,
         budgets: Budgets | None = None,
         round_robin: RoundRobin | None = None,
     ) -> None:
-        """`work` runs a function in a worker thread; budgets and round robin are shared by the devices of a server."""
+        """`work` runs a function in a worker thread; `on_change` is called at the end of each request that may have
+        changed something; budgets and round robin are shared by the devices of a server."""
         self.id, self.target = device_id, target
         self.writing, self.lock = asyncio.Lock(), asyncio.Lock()
         self.before: EntityStore | None = None
         self._budgets = budgets or Budgets(Limits())
         self.arbiter = Arbiter(device_id, self._drain, promote_backup, self._budgets)
         self.pipelines = Pipelines(target)
+        self._on_change = on_change
         self._loop, self._work, self._round_robin = loop, work, round_robin or RoundRobin(loop)
         self._digester: Digester | None = None
         self._digested: EntityStore | None = None
@@ -108,15 +110,6 @@ class P4Device:
         """The state that Reads see: without Writes that are under way."""
         return self.before or self.pipelines.store
 
-    @property
-    def written(self) -> tuple[SwitchState, int] | None:
-        """What differs from now on if the tables that packets meet have been written since; None while a Write is under
-        way, or where Reads show others."""
-        live = self.pipelines.live
-        if live is None or live is not self.pipelines.store or self.writing.locked():
-            return None
-        return live.state, live.state.changes
-
     def ids(self, role: str, config: RoleConfig) -> Ids:
         """Which objects a role may write and read: as its config says, else as the program's annotations do."""
         return self.pipelines.store.schema.ids_of(role) if config is FULL_ACCESS else config.ids
@@ -130,13 +123,16 @@ class P4Device:
         """Await a request while nobody else has the locks (both, unless some are given). It runs in a task of its own:
         a client that goes away cancels its call, but what has begun is finished. What has not is never begun."""
         begun = False
+        locks = locks or (self.writing, self.lock)
 
         async def locked() -> T:
             nonlocal begun
             async with contextlib.AsyncExitStack() as held:
-                for lock in locks or (self.writing, self.lock):
+                for lock in locks:
                     await held.enter_async_context(lock)
                 begun = True
+                if self.writing in locks:
+                    held.callback(self._on_change, self)
                 return await request()
 
         task = asyncio.ensure_future(locked())
@@ -233,10 +229,16 @@ class P4Device:
 
     # -- idle time-outs
 
+    @property
+    def ages(self) -> bool:
+        """Return whether any entry has an idle time-out."""
+        live = self.pipelines.live
+        return live is not None and any_ageing(live)
+
     async def scan_idle(self) -> None:
         """Notify of entries that are idle for too long."""
         live = self.pipelines.live
-        if live is None or not any_ageing(live):
+        if live is None:
             return
         for message in await self.exclusively(
             lambda: self._work(lambda: idle_notifications(live, self.target.stamp_ns()))

@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -67,6 +68,10 @@ class P4RuntimeServer:
         self._switches: dict[int, int] = {}
         self._made: dict[int, Pipelines] = {}
         self._round_robin: RoundRobin | None = None
+        self._ageing: asyncio.Event | None = None
+        self.table_writes: Counter[int] = Counter()
+        """by device id, how many requests that may have changed what Reads show are over; what a Read shows that begins
+        afterwards is true for as long as the number stays the same"""
         self._service = Service(self._pool("worker"), self._pool("reader"), self._pool("bulk"), self._limits)
 
     # -- what others use
@@ -109,12 +114,6 @@ class P4RuntimeServer:
         """List the streams to a device, each role's primary first."""
         device = self._service.devices.get(device_id)
         return [] if device is None else device.arbiter.clients()
-
-    def tables_written(self, device_id: int) -> object:
-        """A mark of the last write to a device's tables, whoever made it: equal to an earlier one if there was none
-        since. None: not known now."""
-        device = self._service.devices.get(device_id)
-        return None if device is None else device.written
 
     @property
     def port(self) -> int:
@@ -188,7 +187,7 @@ class P4RuntimeServer:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         if self._stops:
             self._stop.set()
-        self._round_robin = RoundRobin(self._loop)
+        self._round_robin, self._ageing = RoundRobin(self._loop), asyncio.Event()
         for device_id in self._switches:
             await self._open(device_id)
         await server.start()
@@ -204,24 +203,43 @@ class P4RuntimeServer:
     async def _open(self, device_id: int) -> None:
         assert self._loop is not None
         target = TargetSwitch(self._network, self._switches[device_id])
-        self._service.devices[device_id] = P4Device(
-            device_id, target, self._loop, self._pool("worker"), self._promote, self._service.budgets, self._round_robin
+        device = self._service.devices[device_id] = P4Device(
+            device_id,
+            target,
+            self._loop,
+            self._pool("worker"),
+            self._changed,
+            self._promote,
+            self._service.budgets,
+            self._round_robin,
         )
         if device_id in self._made:
-            self._service.devices[device_id].pipelines = self._made[device_id]
+            device.pipelines = self._made[device_id]
+        self._changed(device)
 
     async def _close(self, device_id: int) -> None:
         device = self._service.devices.pop(device_id)
         self._service.end_streams(Refused(Code.NOT_FOUND, f"device {device_id} is gone"), device)
         device.close()
 
+    def _changed(self, device: P4Device) -> None:
+        self.table_writes[device.id] += 1
+        if device.ages:
+            assert self._ageing is not None
+            self._ageing.set()
+
     async def _scan_idle(self) -> None:
-        """Look for idle entries; take at most a tenth of the time."""
+        """Look for idle entries while any have a time-out; take at most a tenth of the time."""
+        assert self._ageing is not None
         pause = _IDLE_SCAN_S
         while True:
+            await self._ageing.wait()
             await asyncio.sleep(pause)
             begun = asyncio.get_running_loop().time()
-            for device in list(self._service.devices.values()):
+            ageing = [device for device in self._service.devices.values() if device.ages]
+            if not ageing:
+                self._ageing.clear()
+            for device in ageing:
                 try:
                     await device.scan_idle()
                 except Exception:

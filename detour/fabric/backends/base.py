@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -108,9 +108,9 @@ class Fabric(ABC):
         """List the P4Runtime streams to a switch; None: the switch does not say."""
         return None
 
-    def tables_written(self, device_id: int) -> object:
-        """A mark of the last write to a switch's tables: equal to an earlier one if there was none since. None: the
-        switch does not say."""
+    def table_writes(self) -> Mapping[int, int] | None:
+        """The numbers of writes to the switches' tables by device id, which go on being counted. None: the switches do
+        not say."""
         return None
 
     def linux_hosts(self) -> frozenset[int]:

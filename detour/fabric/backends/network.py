@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,9 +80,9 @@ class NetworkFabric(Fabric):
         server = self.serving.server
         return None if server is None else server.clients(device_id)
 
-    def tables_written(self, device_id: int) -> object:
+    def table_writes(self) -> Mapping[int, int] | None:
         server = self.serving.server
-        return None if server is None else server.tables_written(device_id)
+        return None if server is None else server.table_writes
 
     def details(self) -> BackendDetails:
         where = UNSET if self._serving is None else self._serving.details()

@@ -40,15 +40,15 @@ class ControlPlane:
         controller."""
         self.topology = fabric.topology
         self.policy = fabric.terms.policy
-        self.failures: frozenset[Failure] = frozenset()
         self.changing = threading.RLock()
         self.more: list[Callable[[], Plan]] = []
         """entries that switches are to hold beside the plan for topology, policy and failures"""
         self.entries = 0
         """on all switches"""
-        self._written = fabric.tables_written
-        self._kept: dict[int, tuple[object, SwitchTables]] = {}
-        """tables that packets were followed by, with the mark of the last write before they were read"""
+        self._writes = fabric.table_writes()
+        self._kept: dict[int, tuple[int, SwitchTables]] = {}
+        """tables that packets were followed by, with the number of writes before they were read"""
+        self.set_failures(frozenset())
         self.responder = Responder({s.device_id: s.node_id for s in self.topology.switches})
         self.client = FabricClient(fabric.targets(), fabric.terms.pipeline, on_packet_in=self.responder)
         ports = {
@@ -100,6 +100,11 @@ class ControlPlane:
             if (displaced := client.displaced) is not None
         }
 
+    def set_failures(self, failures: frozenset[Failure]) -> None:
+        """Plan and follow packets with these from now on; `reconcile` writes the tables."""
+        self.failures = failures
+        self._tracer = Tracer(self._tables, self.topology, failures)
+
     # -- tables -----------------------------------------------------------------------------------------
 
     def reconcile(self, device_ids: Collection[int] | None = None) -> Written:
@@ -138,12 +143,14 @@ class ControlPlane:
         """Follow packets by what the switches hold now: the tables of a switch are read when a packet comes there
         first, and again when they have been written since. This control plane changes nothing meanwhile."""
         with self.changing:
-            yield Tracer(self._tables, self.topology, self.failures)
+            if self._writes is None:  # nothing says whether they have been written
+                self._kept.clear()
+            yield self._tracer
 
     def _tables(self, device: int) -> SwitchTables:
-        written, kept = self._written(device), self._kept.get(device)
-        if kept is None or written is None or kept[0] != written:
-            kept = self._kept[device] = written, SwitchTables(self.read([device])[device])
+        writes, kept = self._writes[device] if self._writes is not None else 0, self._kept.get(device)
+        if kept is None or kept[0] != writes:
+            kept = self._kept[device] = writes, SwitchTables(self.read([device])[device])
         return kept[1]
 
     def failure_names(self) -> list[str]:

@@ -64,7 +64,7 @@ class Links:
     def _change(self, failures: frozenset[Failure]) -> results.FailureChange:
         begin, control = time.monotonic(), self._control
         healing = failures < control.failures
-        control.failures = failures
+        control.set_failures(failures)
         # What is dead goes down first, as in life; what comes back is up before anybody sends there.
         self._fabric.apply_failures(failures)
         # Senders that choose their path by themselves can leave dead links before the tables know of them.

@@ -29,11 +29,11 @@ from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.paths import path_scheme
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.records import QP_COUNTERS, CompletionEntry, LanePort, LeasedList, LeasedSet, TaskLane
-from detour.hosts.state import FIRST_QPN, NIL, QPS_RTS, Hosts, qp_numbers
+from detour.hosts.state import FIRST_QPN, NIL, QPS_RTS, Hosts
 from detour.hosts.transport import transport as transport_of
 from detour.hosts.transport.plugin import Transport
 from detour.hosts.verbs import algorithms
-from detour.hosts.verbs.device import CQ, MR, PD, Context, Device
+from detour.hosts.verbs.device import CQ, MR, PD, Context, Device, qp_numbers
 from detour.hosts.verbs.qp import FIXED_PATH, REFUSALS, check_receiver, check_scheme, reset, set_candidates, takes_order
 from detour.hosts.verbs.types import AccessFlag
 
@@ -329,7 +329,7 @@ def post_many(
 
 def drain(device: Device, hosts: Sequence[int] | None = None) -> NDArray[Any]:
     """Take all completions of the flows' queues (of these hosts): rows of `records.Completion`, with `qpn` the number
-    of the QP (`state.qp_numbers` has those of rows), `posted` and `done` in ps. By host, then in order."""
+    of the QP (`device.qp_numbers` has those of rows), `posted` and `done` in ps. By host, then in order."""
     hs = device.hs
     taken = [np.zeros(0, CompletionEntry.dtype)]
     for host in sorted(device.rooms) if hosts is None else hosts:

@@ -13,10 +13,30 @@ from detour.base.errors import DetourError
 from detour.hosts import rdma, state
 from detour.hosts.addresses import to_text
 from detour.hosts.records import HOST_COUNTERS
-from detour.hosts.state import FIRST_QPN, Hosts, next_key
+from detour.hosts.state import FIRST_QPN, Hosts
 from detour.hosts.verbs.types import SGE, WC, AccessFlag, WCOpcode, WCStatus
 
 T = TypeVar("T")
+
+
+def qp_numbers(hs: Hosts, rows: Any) -> Any:
+    """Numbers on the wire of rows of the table of QPs: the row in the low bits, its generation above. So a frame of an
+    earlier connection names a QP that is none any more, at either end (docs/transports-reference.md)."""
+    return FIRST_QPN + rows + hs.qp["generation"][rows] * (hs.cfg[0]["qpn_mask"] + 1)
+
+
+def next_key(hs: Hosts, index: int, draw: int) -> int:
+    """Key of the next registration in row `index` of the table of memory regions; `draw` is 0 to 255. 32 bits: the
+    number of registrations, the row, a byte that is random at first. No key comes again before all others of the row
+    have been used, at least 512."""
+    r = hs.mr[index]
+    if r["registrations"] == 0:
+        r["variation"] = draw
+    bits = int(hs.cfg[0]["mr_mask"]).bit_length()
+    count, high = int(r["registrations"]), 24 - bits
+    r["registrations"] += 1
+    low = (int(r["variation"]) + (count >> high)) & 0xFF
+    return (count & ((1 << high) - 1)) << (8 + bits) | index << 8 | low
 
 
 class Device:

@@ -20,11 +20,11 @@ from detour.hosts.cc.plugin import CongestionAlgorithm
 from detour.hosts.paths import path_scheme
 from detour.hosts.paths.plugin import PathScheme
 from detour.hosts.records import QP_COUNTERS, Candidate, QueuePair
-from detour.hosts.state import MAX_TIME, NIL, Hosts, qp_numbers
+from detour.hosts.state import MAX_TIME, NIL, Hosts
 from detour.hosts.transport import queues, transport
 from detour.hosts.transport.plugin import Transport
 from detour.hosts.verbs import algorithms
-from detour.hosts.verbs.device import CQ, PD, Context, assign
+from detour.hosts.verbs.device import CQ, PD, Context, assign, qp_numbers
 from detour.hosts.verbs.types import SGE, Endpoint, Path, QPState, SendWR
 
 FIXED_PATH = path_scheme("fixed")

@@ -11,9 +11,10 @@ from detour.hosts import rdma
 from detour.hosts.config import HostConfig
 from detour.hosts.decode import decode
 from detour.hosts.endpoint import make_hosts
-from detour.hosts.state import FIRST_QPN, next_key, qp_numbers, set_host
+from detour.hosts.state import FIRST_QPN, set_host
 from detour.hosts.verbs import CQ, PD, QP, Context, Device, Path, QPInitAttr, SendWR
 from detour.hosts.verbs.bulk import connect_many
+from detour.hosts.verbs.device import next_key, qp_numbers
 from tests.native import from_python
 from tests.property.lossy import US, Pair, make_pair
 from tests.unit.hosts.frames import deliver, next_frame

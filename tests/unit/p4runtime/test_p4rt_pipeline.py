@@ -85,19 +85,20 @@ def test_save_and_commit(client: Client, names: Names, network: FakeNetwork) -> 
     assert set_refused(client, None, "COMMIT").code() is grpc.StatusCode.NOT_FOUND
 
 
-def test_the_last_write_is_marked(client: Client, names: Names, server: P4RuntimeServer) -> None:
-    empty = server.tables_written(client.device_id)
+def test_writes_are_counted(client: Client, names: Names, server: P4RuntimeServer) -> None:
+    writes, device = server.table_writes, client.device_id
+    empty = writes[device]
     entry = names.entry("lpm_route", (0xFD00 << 112, 16), action=("forward", 7))
     client.insert(entry)
-    written = server.tables_written(client.device_id)
+    written = writes[device]
     assert client.read(names.entry("lpm_route")) == [entry]
-    assert server.tables_written(client.device_id) == written != empty
-    assert None not in (empty, written)
+    assert writes[device] == written != empty
     client.set_pipeline(config(cookie=5), "VERIFY_AND_SAVE")
-    assert server.tables_written(client.device_id) is None, "Reads show the saved tables, packets meet others"
+    saved = writes[device]
+    assert saved != written, "Reads show the saved tables"
     client.set_pipeline(None, "COMMIT")
-    assert server.tables_written(client.device_id) not in (None, written)
-    assert server.tables_written(1 << 40) is None
+    assert writes[device] not in (written, saved)
+    assert not writes[1 << 40]
 
 
 def change(**fields: bytes) -> p4r.ForwardingPipelineConfig:

@@ -232,7 +232,7 @@ def test_idle_notifications(
     network.now_ps = 65 * 10**11
     assert len(stream.next().idle_timeout_notification.table_entry) == 2
     client.delete(ageing(names, 1, 0))
-    client.modify(ageing(names, 2, 0))
+    client.modify(ageing(names, 2, 0), ageing(names, 3, 10**18))  # scans go on for this one
     network.now_ps = 10**14
     scanned()
     assert stream.silent()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from detour.control.routes.hashes import PATHS, pick_member
 from detour.topo import Topology
-from detour.topo.paths import SwitchPath, next_hops, path_usids, shortest_paths, stop_behind
+from detour.topo.paths import SwitchPath, next_hops, path_usids, shortest_paths
 from detour.topo.topology import Host
 
 SET_PATHS = 32
@@ -55,6 +55,6 @@ def _choices(topology: Topology, path: SwitchPath) -> Iterator[tuple[int, int, i
     for at, following in pairwise(path):
         switch = topology.switches[at]
         ports = next_hops(topology, at, path[-1])
-        peers = [stop_behind(topology, peer) for port in ports if (peer := switch.peer(port)) is not None]
+        peers = [topology.stop_at(peer.index, peer.port) for port in ports if (peer := switch.peer(port)) is not None]
         if len(peers) > 1:
             yield switch.node_id, len(peers), peers.index(following)
