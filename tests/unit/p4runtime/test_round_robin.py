@@ -88,7 +88,7 @@ async def _flooded(turns: int) -> tuple[int, int]:
     async def work(function: Callable[[], Any]) -> Any:
         return function()
 
-    device = _Device(1, _Target(), loop, work, False)  # type: ignore[arg-type]
+    device = _Device(1, _Target(), loop, work, lambda _: None, False)  # type: ignore[arg-type]
     ended = threading.Event()
 
     def flood() -> None:
