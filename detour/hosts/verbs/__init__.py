@@ -17,7 +17,7 @@ Methods that change state run through `Device.call`; with an engine that is `Net
 `Driver.call`, so they may be used from any thread. Polling takes no lock: one thread polls a CQ.
 """
 
-from detour.hosts.verbs.device import CQ, MR, PD, Context, Device
+from detour.hosts.verbs.device import CQ, MR, PD, Context, Device, qp_numbers
 from detour.hosts.verbs.qp import QP, QPInitAttr, random_candidates
 from detour.hosts.verbs.types import (
     SGE,
@@ -35,5 +35,5 @@ from detour.hosts.verbs.types import (
 __all__ = [
     "CQ", "MR", "PD", "QP", "SGE", "WC", "AccessFlag", "Context", "Device", "Endpoint", "Path",
     "QPInitAttr", "QPState", "SendWR", "WCOpcode", "WCStatus", "algorithms", "bulk",
-    "random_candidates",
+    "qp_numbers", "random_candidates",
 ]  # fmt: skip

@@ -45,7 +45,7 @@ from detour.experiments.sim.watching import Watcher, Watchers
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.tracing.live import is_over, packets
 from detour.fabric.tracing.results import TracedPacket
-from detour.hosts.verbs.device import qp_numbers
+from detour.hosts.verbs import qp_numbers
 from detour.topo.address import ipv6_text
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from detour.engine.trace.recorder import Recorder
 from detour.experiments.sim.replay.tracing import Steps
 from detour.experiments.sim.watching import Watcher
 from detour.fabric.backends.virtual.fabric import VirtualFabric
-from detour.hosts.verbs.device import qp_numbers
+from detour.hosts.verbs import qp_numbers
 
 WAITS = Part("waits", __name__)
 
