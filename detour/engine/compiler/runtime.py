@@ -38,6 +38,19 @@ def loop(f: Function, count: Value, body: Callable[[Value], None]) -> None:
     f.enter(end)
 
 
+def each_bit(f: Function, bits: str, body: Callable[[Value], None]) -> None:
+    """Take the bits that are set in a 64-bit variable out of it, the lowest one first: body(number)."""
+    head, inner, end = f.block("bits"), f.block("bit"), f.block("after")
+    f.enter(head)
+    left = f.load(64, bits, 8)
+    f.branch(f.compare("eq", left, const(64, 0)), end, inner)
+    f.enter(inner)
+    f.store(f.op("and", left, f.op("sub", left, const(64, 1))), bits, 8)
+    body(f.trailing_zeros(left))
+    f.jump(head)
+    f.enter(end)
+
+
 @_writer
 def _variable_equal(module: Module) -> None:
     """rt_variable_equal(a, bytes of a, b, bytes of b): equal as big-endian numbers?"""

@@ -16,7 +16,7 @@ _SLOT_SIZE = SlotRecord.dtype.itemsize
 _FRAME_BYTES = 2 * CACHE_LINE
 """Of a frame, what its headers take; where there is little head room its beginning is in the slot's line."""
 _PHV_BYTES = 320
-"""Of fabric.p4's PHV, what packets without a segment routing header use."""
+"""Of fabric.p4's PHV, what packets without a segment routing header use; every PHV is longer (`memory`)."""
 
 
 @inner(forceinline=True)
@@ -136,7 +136,7 @@ def prefetch_egress(g: LoopGlobals, index: int) -> None:
     """A packet leaves its queue soon: the part of its PHV that most packets use, its frame, the slot behind it."""
     slot = slot_at(g.slots, index)
     phv = g.phvs + slot.phv * g.phv_stride
-    prefetch_lines(phv, min(g.phv_stride, _PHV_BYTES))
+    prefetch_lines(phv, _PHV_BYTES)
     prefetch_frame(g, index)
     if slot.next >= 0:
         prefetch_slot(g, int64(slot.next))

@@ -8,6 +8,7 @@ several nodes by turns gain nothing more: so many lines at once are what memory 
 
 from __future__ import annotations
 
+from detour.base.heap import HeapEntry
 from detour.base.jit import inner, int64
 from detour.engine.loop import pool
 from detour.engine.loop.heap import entity_of
@@ -56,6 +57,8 @@ _MOST_PORTS = int64(64)
 
 _MOST_EVENTS = int64(2048)
 """Of a node, how many are looked at: so many items has each of these lists, in the memory of `scratch`."""
+_MOST_AHEAD = int64(128)
+"""Of the node after it."""
 _LINKS, _PORTS, _HOSTS = (int64(which) for which in range(3))
 
 _LATELY = int64(4)
@@ -68,8 +71,9 @@ _SWITCH_HOT = 5 * CACHE_LINE
 _MAP_HOT = 2 * CACHE_LINE
 """The same of a switch, and of its ports by number."""
 
-_ENTITY, _CHANNEL, _PORT, _QUEUE, _NIC, _SWITCH = (
-    each.dtype.itemsize for each in (EntityRecord, ChannelRecord, PortRecord, QueueRecord, NicRecord, SwitchRecord)
+_ENTITY, _CHANNEL, _PORT, _QUEUE, _NIC, _SWITCH, _ENTRY = (
+    each.dtype.itemsize
+    for each in (EntityRecord, ChannelRecord, PortRecord, QueueRecord, NicRecord, SwitchRecord, HeapEntry)
 )
 
 
@@ -181,6 +185,18 @@ def _prefetch_behind(g: LoopGlobals, which: int, count: int, end: int) -> None:
             third = int64(slot_at(g.slots, behind).next)
             if third >= 0:
                 pool.prefetch_slot(g, third)
+
+
+@inner(forceinline=True)
+def _prefetch_third(g: LoopGlobals, hosts: int, end: int) -> None:
+    """Ask for the frames of third packets of hosts that arrive in time: the first one's arrival looks at them."""
+    for place in range(hosts):
+        behind = _second(g, channel_at(g.channels, load32(_item(g, _HOSTS, place))))
+        if behind >= 0 and slot_at(g.slots, behind).time < end:
+            third = int64(slot_at(g.slots, behind).next)
+            if third >= 0 and slot_at(g.slots, third).time < end:
+                pool.prefetch_frame(g, third)
+                pool.prefetch_rest(g, third)
 
 
 @inner(forceinline=True)
@@ -313,6 +329,13 @@ def _prefetch_queued(g: LoopGlobals, count: int, step: int) -> None:
                 pool.prefetch_egress(g, queue.head)
 
 
+@inner(forceinline=True)
+def prefetch_heap(g: LoopGlobals, node: int) -> None:
+    """Ask for the pending events of a node whose turn is next: `prefetch_node` begins with them."""
+    row = node_at(g.nodes, node)
+    prefetch_lines(g.heap + row.first * _ENTRY, min(row.pending, _MOST_AHEAD) * _ENTRY)
+
+
 @inner()
 def prefetch_node(g: LoopGlobals, node: int, end: int) -> None:
     """Ask for what the events of a node before `end` need."""
@@ -324,5 +347,6 @@ def prefetch_node(g: LoopGlobals, node: int, end: int) -> None:
     _prefetch_behind(g, _LINKS, links, end)
     _prefetch_behind(g, _HOSTS, hosts, end)
     _prefetch_states(g, links, hosts, end)
+    _prefetch_third(g, hosts, end)
     _prefetch_queued(g, ports, int64(1))
     _prefetch_answers(g, links, hosts, end)

@@ -30,6 +30,7 @@ from detour.engine.loop.native import (
     call4,
     call5,
     channel_at,
+    highest_bit,
     load32,
     move_bytes,
     phv_at,
@@ -333,9 +334,8 @@ def _send_next(g: LoopGlobals, port: PortRecord, port_index: int) -> bool:
     if _egress(g, port, port_index, priority, slot):
         slot_at(g.slots, slot).port = priority
         _send(g, port, port_index, slot)
-    queue = queue_at(g.queues, port.queues + priority)
-    if queue.packets > 0 and port.busy_until < g.window_end:
-        pool.prefetch_egress(g, queue.head)
+    if port.filled > 0 and port.busy_until < g.window_end:
+        pool.prefetch_egress(g, queue_at(g.queues, port.queues + highest_bit(port.filled)).head)
     return True
 
 

@@ -172,6 +172,8 @@ def _run_nodes(g: LoopGlobals, side: int, end: int, backwards: bool) -> int:
             before, begun = g.events, 0 if g.measured == 0 else wall_ns(g)
             if g.node_count > _FEW_NODES:
                 prefetch.prefetch_node(g, node, end)
+                if k + 1 < behind - begin:
+                    prefetch.prefetch_heap(g, node - 1 if backwards else node + 1)
             while time < end:
                 step(g, node)
                 time = heap.first_time(g, node)

@@ -330,13 +330,14 @@ def test_packets_leave_a_trail_of_what_they_touch_in_tables():
     handle = t.insert(key, "TheIngress.mark_exact", (7,))
     first = own.tables[t.spec.name]
     record = int(switch.state.block[first + RECORDS]) + 8 * spaced(record_words(t.spec)) * (handle + 1)
-    trail = switch.state.block[own.trail :].view(np.uint32)
-    assert len(trail) == TRAIL
+    trail = switch.state.block[own.trail :].view(np.uint32).reshape(-1, 2)
+    pairs = len(trail)
+    assert trail.size == TRAIL
     assert not trail.any()
     look(switch, "lpm_table", random_packet(random.Random(2)))
     assert not trail.any()  # an empty table is not searched
     look(switch, "exact_table", dict(zip((f.field for f in t.spec.key), key, strict=True)))
-    assert trail[record // 64 % TRAIL] == record // 64 // TRAIL % 2**32
+    assert trail[record // 64 % pairs][0] == record // 64 // pairs % 2**32
     base, size = int(switch.state.block[first + HASH_BASE]), 8 * (int(switch.state.block[first + HASH_MASK]) + 1)
     lines = range(base // 64, (base + size * spaced(HASH_HEAD + key_layout(t.spec.key).words)) // 64)
-    assert any(trail[line % TRAIL] == line // TRAIL % 2**32 for line in lines)
+    assert any(trail[line % pairs][0] == line // pairs % 2**32 for line in lines)

@@ -67,7 +67,7 @@ from detour.hosts.config import HostConfig
 from detour.hosts.frames.sizes import DATA_OVERHEAD
 from detour.hosts.paths import path_scheme
 from detour.hosts.paths.plugin import PathScheme
-from detour.hosts.state import Hosts, make_hosts
+from detour.hosts.state import SLOT_FREE, Hosts, make_hosts
 from detour.hosts.verbs import Device
 from detour.hosts.verbs.bulk import Flows, connect_many, lane_column, lease_many, path_packets, post_many
 from detour.topo import Topology
@@ -304,6 +304,8 @@ class VirtualFabric(NetworkFabric):
             self.device, ends[:, 0], ends[:, 1], ports=ports, lists=lists, congestion_control=control, **self._terms
         )
         self._posted_ps = np.zeros(len(ends), np.int64)
+        # Memory for packets in flight is asked for now, not in the midst of a run: zeros become zeros that are there.
+        self.hs.slot["state"][self._flows.sender, 0] = SLOT_FREE
 
     def lease(self, pairs: Int64Array) -> None:
         """Connections for tasks, (n, 2), that have queue pairs only while they carry something (`hosts.leases`), in
