@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from detour.base.dataplane import HIGHEST_PORT
+from detour.base.errors import DetourError
 from detour.engine import phv
 from detour.engine.bmv2api.device import BmDevice
 from detour.engine.bmv2api.runtime import BmRuntime
@@ -25,7 +26,8 @@ _DEVICE, _NAME = 1, "switch"
 _SIZE, _BATCHES = (256, 1 << 14), (1024, 1 << 12)
 """packets and bytes of a frame, of a switch to which frames come one by one, and in batches"""
 _GAP_PS = 10**6
-_TICKS = 64
+_BATCH_TICKS, _TICKS = 64, 1 << 15
+"""after which packets of a batch, and one that comes alone, are said to go round for ever"""
 
 
 class _Switch:
@@ -85,22 +87,26 @@ class TestSwitch(_Switch):
         data = np.frombuffer(b"".join(frames), np.uint8).reshape(len(frames), -1)
         self.network.inject_many((_DEVICE, port), times, data)
         self.network.run(int(times[-1]) + _GAP_PS)
-        self._settle()
+        self._settles(_BATCH_TICKS)
 
-    def _settle(self) -> None:
-        """Wait until no packet is left, and drop what goes round for ever."""
-        for _ in range(_TICKS):
-            if not self.network.loop_stats()["used"]:
-                return
-            self.network.run(self.network.now_ps + self.network.tick_ps)
-        self.network.flush(_DEVICE)
-        self._endless += 1
+    def _settles(self, most: int) -> bool:
+        """Wait until no packet is left; drop what is left after `most` ticks, and say that there was something."""
+        ticks = 1
+        while self.network.loop_stats()["used"]:
+            if ticks > most:
+                self.network.flush(_DEVICE)
+                self._endless += 1
+                return False
+            self.network.run(self.network.now_ps + ticks * self.network.tick_ps)
+            ticks *= 2
+        return True
 
     def trace(self, frame: bytes, port: int) -> TracedPacket:
         self._frames.clear()
         self.network.inject((_DEVICE, port), frame)
         self.network.run(self.network.now_ps + self.network.tick_ps)
-        self._settle()
+        if not self._settles(_TICKS):
+            raise DetourError(f"a packet goes round for more than {_TICKS} us")
         arrived = [Arrived(_NAME, out, None, data) for out, data in self._frames]
         return TracedPacket([], [Ending(1.0, [each]) for each in arrived])
 

@@ -288,6 +288,8 @@ class SymbolicSwitch:
             return False
         if way.passes < most and not self._effort.is_over():
             return True
+        if self.ctx.given is not None:  # then nobody knows what comes out
+            raise NotModelled(_AGAIN[op])
         on, self.f.state = self.f.state, state
         calls = (call for action in self.model.actions for call in action.json["primitives"])
         self.ctx.at = next((call for call in calls if call["op"].startswith(op)), None)

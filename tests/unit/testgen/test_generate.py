@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from detour.base.errors import DetourError
 from detour.engine.compiler.covering import BRANCH
 from detour.engine.compiler.program import Program
 from detour.fabric.tracing.stf import StfAdd, StfCommand, StfExpect, StfPacket, parse_stf
@@ -23,10 +24,12 @@ from detour.testgen.mutation import Mutator
 from detour.testgen.solving import replayed
 from detour.testgen.switch import TestSwitch, differences
 from detour.testgen.switching import SymbolicSwitch
+from detour.testgen.terms import NotModelled
 from detour.testgen.testcase import Packet, Test
 
 KINDS = Path(__file__).parent / "kinds.p4"
 ODD = Path(__file__).parent / "odd.p4"
+ROUNDS = Path(__file__).parent / "rounds.p4"
 CORPUS = Path(__file__).resolve().parents[2] / "programs" / "corpus" / "compiled"
 NOT_FOLLOWED = {"meter_direct", "parser_value_set", "stack_runtime_index"}
 """programs of the corpus with what tests do not set or follow (docs/test-generation.md)"""
@@ -189,6 +192,25 @@ def test_a_replay_with_known_values_expects_what_the_solver_does(name: str) -> N
         for again, packet in zip(replayed(switch, replace(test, packets=bare)).packets, test.packets, strict=True):
             assert again.way == packet.way
             assert sorted(again.expected, key=str) == sorted(packet.expected, key=str)
+
+
+def test_packets_that_go_round_often_come_out_and_those_that_never_do_are_no_tests() -> None:
+    program = load(build(ROUNDS).json, Plan())
+    with TestSwitch(program) as switch:
+        assert not differences(switch.play("packet 0 c8 00\nexpect 1 00 c8 $"))
+        with pytest.raises(DetourError, match="goes round"):
+            switch.play("packet 0 ff 00\nno_packet")
+        assert switch.faults == 1
+    symbolic = SymbolicSwitch(program.model, {}, Effort())
+    (packet,) = replayed(symbolic, Test((Packet(0, b"\x02\x00"),))).packets
+    assert [each.digits for each in packet.expected] == ["0002"]
+    with pytest.raises(NotModelled, match="recirculate"):
+        replayed(symbolic, Test((Packet(0, b"\xc8\x00"),)))
+    generated = generate(build(ROUNDS).json, Plan(seconds=20))
+    assert {each.point.name for each in generated.unknown} == {"node_0", "rounds22 #0 recirculate"}
+    frames = [each.frame for test in generated.tests for each in test.packets]
+    assert max(frame[0] for frame in frames) < 255, "a packet that never comes out"
+    assert any(frame[0] for frame in frames)
 
 
 def test_packets_that_are_changed_at_random_reach_what_an_empty_one_does_not() -> None:
