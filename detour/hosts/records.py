@@ -372,7 +372,7 @@ class CompletionEntry(NativeRecord):
     done: Int64
 
 
-class MemoryRegion(NativeRecord):
+class MemoryRegion(NativeRecord, lines=True):
     """A memory region."""
 
     used: Int64

@@ -23,7 +23,6 @@ from detour.engine.compiler.slots import key_layout, record_words
 _LINE = 64
 _BLOCK_BYTES = 5 * _LINE
 _MOST_GROUPS = 8
-_GROUP_WORDS = 24
 _MOST_FILTER_WORDS = 128
 
 
@@ -45,13 +44,14 @@ def _block(ctx: FunctionContext) -> None:
 
 def _rest(ctx: FunctionContext) -> None:
     f, own = ctx.f, ctx.program.slots
-    tables = [(table, own.tables[table.name]) for table in ctx.program.model.tables.values() if table.key]
+    every = [(table, own.tables[table.name]) for table in ctx.program.model.tables.values()]
+    tables = [(table, slot) for table, slot in every if table.key]
     for table, slot in tables:
         if table.match_type != "exact":
-            some = f.compare("ne", ctx.word(slot + slots.GROUP_COUNT), const(64, 0))
-            ctx.when(some, partial(_region, ctx, ctx.slot(slot + slots.GROUPS), const(64, 8 * _GROUP_WORDS)))
-    for table, slot in tables:
-        _region(ctx, ctx.slot(slot + slots.RECORDS), const(64, 8 * record_words(table)))
+            _region(ctx, ctx.slot(slot + slots.GROUPS), f.op("mul", _groups(ctx, slot), const(64, _row_bytes(table))))
+    for table, slot in every:
+        if table.key or record_words(table) > 1:  # else it has one action, without parameters
+            _region(ctx, ctx.slot(slot + slots.RECORDS), const(64, 8 * record_words(table)))
     for first in own.counters.values():
         used = f.compare("ne", ctx.word(first + slots.COUNTER_USED), const(64, 0))
         ctx.when(used, partial(_region, ctx, ctx.slot(first), Value(64, "%reach")))
@@ -64,12 +64,15 @@ def _rest(ctx: FunctionContext) -> None:
 
 
 def _write_region(module: Module) -> None:
-    """fetch_region(base, bytes)."""
+    """fetch_region(base, bytes): all lines of it, wherever in one it begins."""
     f = module.function("internal void @fetch_region(ptr %base, i64 %bytes) noinline nounwind")
-    lines = f.lshr(f.op("add", Value(64, "%bytes"), const(64, _LINE - 1)), 6)
+    begin = Value(64, f.value("ptrtoint ptr %base to i64"))
+    before = f.op("and", begin, const(64, _LINE - 1))
+    lines = f.lshr(f.op("add", f.op("add", before, Value(64, "%bytes")), const(64, _LINE - 1)), 6)
 
     def ask(i: Value) -> None:
-        f.line(f"call void @llvm.prefetch.p0(ptr {f.at('%base', f.shl(i, 6))}, i32 1, i32 3, i32 1)")
+        line = f.at("%base", f.op("sub", f.shl(i, 6), before))
+        f.line(f"call void @llvm.prefetch.p0(ptr {line}, i32 1, i32 3, i32 1)")
 
     loop(f, lines, ask)
     f.ret()
@@ -79,20 +82,28 @@ def _region(ctx: FunctionContext, base: str, size: Value) -> None:
     ctx.f.call_void("fetch_region", [base, size])
 
 
+def _groups(ctx: FunctionContext, slot: int) -> Value:
+    """How many groups or blocks of a table are asked for."""
+    f, count = ctx.f, ctx.word(slot + slots.GROUP_COUNT)
+    return f.select(f.compare("ult", count, const(64, _MOST_GROUPS)), count, const(64, _MOST_GROUPS))
+
+
+def _row_bytes(table: TableIr) -> int:
+    """Bytes of the row of a group or block."""
+    return 8 * (slots.GROUP_HEAD + key_layout(table.key).words * (table.match_type == "lpm"))
+
+
 def _filters(ctx: FunctionContext, table: TableIr, slot: int) -> None:
     """The rows of an LPM table's groups, and the filters in front of their slots."""
     f = ctx.f
-    words = key_layout(table.key).words
     rows = ctx.slot(slot + slots.GROUPS)
-    count = ctx.word(slot + slots.GROUP_COUNT)
-    few = f.select(f.compare("ult", count, const(64, _MOST_GROUPS)), count, const(64, _MOST_GROUPS))
 
     def ask(i: Value) -> None:
-        row = f.at(rows, f.op("mul", i, const(64, 8 * (slots.GROUP_HEAD + words))))
+        row = f.at(rows, f.op("mul", i, const(64, _row_bytes(table))))
         mask = f.load(64, f.at(row, 8), 8)
         _filter(ctx, row, mask)
 
-    loop(f, few, ask)
+    loop(f, _groups(ctx, slot), ask)
 
 
 def _first_block(ctx: FunctionContext, table: TableIr, slot: int) -> None:

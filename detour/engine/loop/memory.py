@@ -233,7 +233,10 @@ class Memory:
 
     def add_port_map(self) -> None:
         """The ports of one more switch, none of them attached."""
-        self._port_map = np.concatenate([self._port_map, np.full(PORTS_PER_SWITCH, -1, np.int32)])
+        grown = zeros(len(self._port_map) + PORTS_PER_SWITCH, np.dtype(np.int32))
+        grown[: len(self._port_map)] = self._port_map
+        grown[len(self._port_map) :] = -1
+        self._port_map = grown
         self.g["port_map"] = self._port_map.ctypes.data
 
     def port_index(self, switch: int, number: int) -> int:

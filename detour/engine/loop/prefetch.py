@@ -67,7 +67,7 @@ _LATELY = int64(4)
 _HOT = 2 * CACHE_LINE
 """Of a row of ports, channels or interfaces, what most packets touch."""
 
-_SWITCH_HOT = 5 * CACHE_LINE
+_SWITCH_HOT = 6 * CACHE_LINE
 _MAP_HOT = 2 * CACHE_LINE
 """The same of a switch, and of its ports by number."""
 
