@@ -23,6 +23,7 @@ from detour.engine.loop.layout import (
     EntityRecord,
     LoopGlobals,
     NicRecord,
+    NodeRecord,
     PortRecord,
     QueueRecord,
     SwitchRecord,
@@ -59,7 +60,7 @@ _MOST_EVENTS = int64(2048)
 """Of a node, how many are looked at: so many items has each of these lists, in the memory of `scratch`."""
 _MOST_AHEAD = int64(128)
 """Of the node after it."""
-_LINKS, _PORTS, _HOSTS = (int64(which) for which in range(3))
+_LINKS, _PORTS, _HOSTS, _SENDERS = (int64(which) for which in range(4))
 
 _LATELY = int64(4)
 """Windows within which a port has sent something of which that is likely."""
@@ -71,9 +72,9 @@ _SWITCH_HOT = 6 * CACHE_LINE
 _MAP_HOT = 2 * CACHE_LINE
 """The same of a switch, and of its ports by number."""
 
-_ENTITY, _CHANNEL, _PORT, _QUEUE, _NIC, _SWITCH, _ENTRY = (
+_ENTITY, _CHANNEL, _PORT, _QUEUE, _NIC, _SWITCH, _NODE, _ENTRY = (
     each.dtype.itemsize
-    for each in (EntityRecord, ChannelRecord, PortRecord, QueueRecord, NicRecord, SwitchRecord, HeapEntry)
+    for each in (EntityRecord, ChannelRecord, PortRecord, QueueRecord, NicRecord, SwitchRecord, NodeRecord, HeapEntry)
 )
 
 
@@ -240,17 +241,20 @@ def _prefetch_states(g: LoopGlobals, links: int, hosts: int, end: int) -> None:
 
 
 @inner(forceinline=True)
-def _prefetch_answers(g: LoopGlobals, links: int, hosts: int, end: int) -> None:
-    """Ask for the lines with which switches' ports send, or with which a QP handles its packet."""
+def _prefetch_answers(g: LoopGlobals, links: int, hosts: int, end: int) -> int:
+    """Ask for the lines with which switches' ports send, or with which a QP handles its packet; return how many ports
+    are listed that may send."""
+    senders = int64(0)
     for place in range(links):
         channel = channel_at(g.channels, load32(_item(g, _LINKS, place)))
-        _prefetch_outputs(g, port_at(g.ports, channel.index).switch, end)
+        senders = _prefetch_outputs(g, port_at(g.ports, channel.index).switch, end, senders)
     for place in range(hosts):
         channel = channel_at(g.channels, load32(_item(g, _HOSTS, place)))
         _prefetch_host(g, channel, channel.head, int64(1))
         behind = _second(g, channel)
         if behind >= 0 and slot_at(g.slots, behind).time < end:
             _prefetch_host(g, channel, behind, int64(0))
+    return senders
 
 
 @inner(forceinline=True)
@@ -297,11 +301,12 @@ def _prefetch_switch(g: LoopGlobals, index: int, end: int) -> None:
 
 
 @inner(forceinline=True)
-def _prefetch_outputs(g: LoopGlobals, index: int, end: int) -> None:
-    """Queues, channels and events of those ports of a switch that have sent something lately, once in a window."""
+def _prefetch_outputs(g: LoopGlobals, index: int, end: int, senders: int) -> int:
+    """Queues, channels and events of those ports of a switch that have sent something lately, once in a window. Add
+    them to the list of `senders`."""
     switch = switch_at(g.switches, index)
     if switch.ports_prefetched == end:
-        return
+        return senders
     switch.ports_prefetched = end
     if switch.ready != 0:
         call2(switch.prefetch, switch.state, min(switch.numbers * _COUNTED, _REACH))
@@ -314,6 +319,34 @@ def _prefetch_outputs(g: LoopGlobals, index: int, end: int) -> None:
                 _prefetch_queues(g, port.queues, port.used)
                 prefetch_lines(g.channels + port.channel * _CHANNEL, _HOT)
                 prefetch(g.entities + port.entity * _ENTITY)
+                store32(_item(g, _SENDERS, senders), at)
+                senders = min(senders + 1, _MOST_EVENTS - 1)
+    return senders
+
+
+@inner(forceinline=True)
+def _prefetch_tails(g: LoopGlobals, senders: int) -> None:
+    """What packets of ports are linked to: the last ones of queues and channels; or an empty channel's receiver."""
+    for place in range(senders):
+        port = port_at(g.ports, load32(_item(g, _SENDERS, place)))
+        channel = channel_at(g.channels, port.channel)
+        if channel.mailbox == 0 and channel.count > 0:
+            pool.prefetch_slot(g, channel.tail)
+        elif channel.mailbox == 0:
+            prefetch(g.nodes + int64(entity_at(g.entities, channel.entity).node) * _NODE)
+        if port.filled > 0:
+            pool.prefetch_slot(g, queue_at(g.queues, port.queues + highest_bit(port.filled)).tail)
+
+
+@inner(forceinline=True)
+def _prefetch_pending(g: LoopGlobals, senders: int) -> None:
+    """Where the receivers of empty channels will have their events."""
+    for place in range(senders):
+        channel = channel_at(g.channels, port_at(g.ports, load32(_item(g, _SENDERS, place))).channel)
+        if channel.mailbox == 0 and channel.count == 0:
+            row = node_at(g.nodes, int64(entity_at(g.entities, channel.entity).node))
+            prefetch(g.heap + (row.first + row.pending) * _ENTRY)
+            prefetch(g.heap + (row.first + (row.pending >> 2)) * _ENTRY)
 
 
 @inner(forceinline=True)
@@ -349,4 +382,6 @@ def prefetch_node(g: LoopGlobals, node: int, end: int) -> None:
     _prefetch_states(g, links, hosts, end)
     _prefetch_third(g, hosts, end)
     _prefetch_queued(g, ports, int64(1))
-    _prefetch_answers(g, links, hosts, end)
+    senders = _prefetch_answers(g, links, hosts, end)
+    _prefetch_tails(g, senders)
+    _prefetch_pending(g, senders)
