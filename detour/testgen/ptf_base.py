@@ -53,13 +53,17 @@ def codes(error: Any) -> set[int]:
 
 def schema_of(p4info: p4i.P4Info) -> fy.P4Schema:
     """The program for finsy. It looks fields of keys up by what is behind the last dot, too, and refuses tables in
-    which two are alike there: these have `_` in place of dots."""
+    which two are alike there: these have `_` in place of dots. Nor does it know enums and errors in digests."""
     own = p4i.P4Info()
     own.CopyFrom(p4info)
     for table in own.tables:
         if len({field.name.rpartition(".")[2] for field in table.match_fields}) < len(table.match_fields):
             for field in table.match_fields:
                 field.name = field.name.replace(".", "_")
+    members = [member.type_spec for struct in own.type_info.structs.values() for member in struct.members]
+    for spec in (*members, *(digest.type_spec for digest in own.digests)):
+        if spec.WhichOneof("type_spec") in ("enum", "error"):
+            spec.bitstring.bit.bitwidth = 32
     return fy.P4Schema(own)
 
 

@@ -23,6 +23,7 @@ USED = [
     (PARSER, argparse.HelpFormatter, "_format_action"),
     (CLIENT, importlib.import_module("finsy.p4client"), "_DEFAULT_RPC_TIMEOUT"),
     (CLIENT, importlib.import_module("finsy.p4schema"), "_make_alias"),
+    (CLIENT, importlib.import_module("finsy.p4schema"), "_parse_type_spec"),
 ]
 
 

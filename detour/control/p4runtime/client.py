@@ -20,7 +20,7 @@ import finsy
 import finsy.p4client
 import finsy.p4schema
 from finsy.p4schema import P4SchemaCache
-from finsy.proto import p4r
+from finsy.proto import p4r, p4t
 
 from detour.base.errors import DetourError
 from detour.control.entries import Entity, Plan, Stored
@@ -247,6 +247,23 @@ class SwitchClient:
             await handler(self, packet.payload, packet.metadata)
 
 
+def _let_finsy_take_more() -> None:
+    """Let finsy take two kinds of programs that it refuses: with fields of a key that are alike behind the last dot, by
+    which it finds them, too; and with enums or errors in digests, which nothing here decodes."""
+    schema: Any = finsy.p4schema
+    schema._make_alias = str
+    schema._parse_type_spec = _type_of
+
+
+_known_type = finsy.p4schema._parse_type_spec  # pyright: ignore[reportPrivateUsage]
+
+
+def _type_of(spec: p4t.P4DataTypeSpec, types: Any) -> Any:
+    if spec.WhichOneof("type_spec") in ("enum", "error"):
+        spec = p4t.P4DataTypeSpec(bitstring=p4t.P4BitstringLikeTypeSpec(bit=p4t.P4BitTypeSpec(bitwidth=32)))
+    return _known_type(spec, types)
+
+
 class FabricClient:
     """All switches of a fabric. An asynchronous context manager: open inside, closed after."""
 
@@ -259,8 +276,7 @@ class FabricClient:
         # finsy takes the message as well as the file, which it would parse for each switch.
         info = cast(Any, read_p4info(pipeline.p4info))
         options = finsy.SwitchOptions(p4info=info, p4blob=pipeline.blob, initial_election_id=election_id)
-        # It finds fields of keys by what is behind the last dot, too, and refuses tables in which two are alike there.
-        finsy.p4schema._make_alias = str  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+        _let_finsy_take_more()
         try:
             with P4SchemaCache():
                 self.switches = {t.device_id: SwitchClient(t, options, on_packet_in) for t in targets}

@@ -69,14 +69,18 @@ def test_everything_written_is_read_back(targets):
 
 
 def test_programs_that_finsy_does_not_take(tmp_path: Path) -> None:
-    """It looks fields up by what is behind the last dot, too; that two are alike there is no reason to refuse a
-    program."""
+    """Fields that are alike behind the last dot, and errors in digests, are no reason to refuse a program."""
     fabric, target = PipelineConfig.fabric(), SwitchTarget("s0", 1, "127.0.0.1:1")
     info = read_p4info(fabric.p4info)
     table = info.tables.add(size=1)
     table.preamble.id, table.preamble.name = 0x02FFFFFF, "mine"
     for number, name in enumerate(("hdr.ipv6.$valid$", "hdr.udp.$valid$"), 1):
         table.match_fields.add(id=number, name=name, bitwidth=1, match_type=2)
+    member = info.type_info.structs["seen_t"].members.add(name="why")
+    member.type_spec.error.SetInParent()
+    digest = info.digests.add()
+    digest.preamble.id, digest.preamble.name = 0x17FFFFFF, "seen"
+    digest.type_spec.struct.name = "seen_t"
     pipeline = PipelineConfig(tmp_path / "mine.p4info.txtpb", fabric.blob)
     pipeline.p4info.write_text(str(info))
     assert FabricClient([target], pipeline).switches[1].codec
