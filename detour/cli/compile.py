@@ -57,7 +57,7 @@ def _compile(options: argparse.Namespace) -> int:
         options.arch,
         options.include,
         macros(options.defines),
-        p4info=True,
+        p4info=options.output is None or options.p4info is not None or options.entries is not None,
         entries=options.entries is not None,
     )
     sort_warnings(result, options.warnings)

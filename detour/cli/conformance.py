@@ -54,7 +54,7 @@ def _conformance(options: argparse.Namespace) -> int:
     if options.config is not None and options.config.suffix == ".p4" and options.p4info is None:
         from detour.p4.build import build
 
-        made = build(options.config)
+        made = build(options.config, p4info=True)
         options.p4info, options.config = made.p4info, made.json
     p4info, given = options.p4info, options.config
     if (p4info is None) != (given is None):

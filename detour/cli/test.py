@@ -61,10 +61,14 @@ def _fixed(text: str) -> tuple[str, int]:
     return name, number
 
 
-def _built(program: Path) -> Build:
+def _built(program: Path, p4info: bool = False) -> Build:
     from detour.p4.build import Build, build
 
-    return build(program) if program.suffix == ".p4" else Build(program, program.with_suffix(".p4info.txtpb"))
+    return (
+        build(program, p4info=p4info)
+        if program.suffix == ".p4"
+        else Build(program, program.with_suffix(".p4info.txtpb"))
+    )
 
 
 def _test(options: argparse.Namespace) -> int:
@@ -86,7 +90,7 @@ def _test(options: argparse.Namespace) -> int:
     plan = Plan(options.cover, seconds=options.seconds, seed=options.seed, fixed=dict(options.fix), packets=packets,
                 **more)  # fmt: skip
     with shown_progress(options.json) as progress:
-        built = _built(options.program)
+        built = _built(options.program, options.format in ("ptf", "protobuf"))
         plan = replace(plan, p4info=built.p4info if built.p4info.is_file() else None)
         if options.check:
             return _check(options, built, plan, progress)

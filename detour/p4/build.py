@@ -23,7 +23,7 @@ from detour.base.errors import DetourError
 from detour.base.files import write_file
 from detour.base.progress import Progress, silent
 from detour.base.secure_dir import make_folders
-from detour.p4.compile import compiled
+from detour.p4.compile import compile_file, compiled
 from detour.p4.messages import CompileError, Messages
 from detour.p4.preprocess import Preprocessor
 
@@ -36,7 +36,7 @@ _PATIENCE_S = 300
 
 @dataclass(frozen=True)
 class Build:
-    """The files of a compiled program."""
+    """The files of a compiled program. The P4Info is not there if it cannot be made of the program (`build`)."""
 
     json: Path
     p4info: Path
@@ -48,11 +48,15 @@ def build(
     include: Iterable[Path] = (),
     defines: Mapping[str, str] | None = None,
     progress: Progress = silent,
+    *,
+    p4info: bool = False,
 ) -> Build:
     """Compile a program, unless that has been done.
 
     Args:
         compiler: one of `COMPILERS`.
+        p4info: whether it must be there. P4_14 programs that p4c has translated have actions with equal names, which
+            JSON may have, and P4Info may not.
 
     Raises:
         DetourError: the file cannot be read, or p4c is wanted and is not there.
@@ -61,12 +65,12 @@ def build(
     folders = list(include)
     folder = _folder(_digest(source, compiler, folders, defines or {}))
     done = Build(folder / f"{source.stem}.json", folder / f"{source.stem}.p4info.txtpb")
-    if not (done.json.is_file() and done.p4info.is_file()):
+    if not (done.json.is_file() and (done.p4info.is_file() or not p4info)):
         progress(f"compiling {source.name}")
         if compiler == "p4c":
             run_p4c(source, done, folders, defines or {})
         else:
-            write(source, done, folders, defines)
+            write(source, done, folders, defines, p4info=p4info)
     return done
 
 
@@ -76,13 +80,18 @@ def write(
     include: Iterable[Path] = (),
     defines: Mapping[str, str] | None = None,
     name: str | None = None,
+    *,
+    p4info: bool = True,
 ) -> None:
-    """Compile a program with our compiler to the files of `to`. `name`: see `compile_file`. Raises `Refused`."""
-    result = compiled(source, None, include, defines=defines, name=name)
-    from detour.p4.p4info import as_text
+    """Compile a program with our compiler to the files of `to`. `name`: see `compile_file`; `p4info`: see `build`.
+    Raises `Refused`."""
+    result = compile_file(source, None, include, defines, name=name)
+    if result.errors:
+        result = compiled(source, None, include, defines=defines, name=name, p4info=p4info)
+    if result.p4info is not None:
+        from detour.p4.p4info import as_text
 
-    assert result.p4info is not None  # there are no errors
-    write_file(to.p4info, as_text(result.p4info))
+        write_file(to.p4info, as_text(result.p4info))
     write_file(to.json, result.text)
 
 

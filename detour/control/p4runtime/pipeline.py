@@ -40,7 +40,7 @@ class PipelineConfig:
         if text.endswith(".p4"):
             from detour.p4.build import build
 
-            made = build(Path(text))
+            made = build(Path(text), p4info=True)
             return PipelineConfig(made.p4info, made.json)
         parts = [part.strip() for part in text.split(",")]
         if len(parts) != 2 or not all(parts):

@@ -87,7 +87,7 @@ def _files(program: LabProgram, compiler: str, progress: Progress) -> ProgramFil
     """A program's files, compiled if its source is there."""
     if program.source is not None and program.source.is_file():
         made = build(program.source, compiler, progress=progress)
-        return ProgramFiles(made.json, made.p4info)
+        return ProgramFiles(made.json, made.p4info if made.p4info.is_file() else None)
     if program.json is not None:
         return ProgramFiles(program.json, program.p4info or p4info_beside(program.json))
     raise DetourError(f"{program.where}: neither the program's P4 nor its JSON exists")

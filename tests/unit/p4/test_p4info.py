@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from finsy.proto import p4i, p4r
 
+from detour import cli
+from detour.engine.compiler.program import Program
 from detour.p4 import compile
-from detour.p4.compile import compile_file
+from detour.p4.build import build
+from detour.p4.compile import Refused, compile_file
 from detour.p4.p4info import as_text
 from detour.p4.p4info.names import aliases, hashed
 from tests.differential.p4c_corpus import reference
@@ -164,6 +167,23 @@ def test_names_that_clash_are_refused(tmp_path: Path) -> None:
     (tmp_path / "clash.p4").write_text(f"{HEAD}{control}\nV1Switch(P(), V(), I(), E(), V(), D()) main;\n")
     errors = compile_file(tmp_path / "clash.p4").errors
     assert [error.text for error in errors] == ["two actions have the control-plane name I.a"]
+
+
+def test_programs_whose_names_clash_have_json_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As P4_14 programs that p4c has translated."""
+    table = "table t { actions = { nop; } key = { h.h.a: exact; } } apply { t.apply(); }"
+    body = f'{{ @name(".nop") action nop() {{ }} {table} }}'
+    controls = [f"control {name}(inout hdr_t h, inout meta_t m, inout standard_metadata_t s) {body}" for name in "XY"]
+    source, output = tmp_path / "clash.p4", str(tmp_path / "clash.json")
+    source.write_text(f"{HEAD}{' '.join(controls)}\nV1Switch(P(), V(), X(), Y(), V(), D()) main;\n")
+    made = build(source)
+    assert not made.p4info.exists()
+    assert list(Program.from_json(made.json).model.tables) == ["X.t", "Y.t"]
+    with pytest.raises(Refused, match="two actions have the control-plane name nop"):
+        build(source, p4info=True)
+    assert cli.main(["compile", str(source), "-o", output]) == 0
+    assert cli.main(["compile", str(source)]) == cli.main(["compile", str(source), "-o", output, "--p4info", "x"]) == 2
+    assert "control-plane name" in capsys.readouterr().err
 
 
 def test_aliases_are_the_shortest_suffixes() -> None:
