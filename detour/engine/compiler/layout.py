@@ -27,6 +27,7 @@ from detour.engine.compiler.model import FieldSpec, Header, HeaderType, Json, Mo
 
 TEMPORARY = 1 << 24
 """Where offsets of what is not in the PHV begin."""
+STANDARD = "standard_metadata"
 SCALARS = "scalars"
 """p4c's name of the header that holds local variables."""
 _TAG_BYTES = 8
@@ -105,7 +106,11 @@ class Layout:
         self.trace = self.drop_flag + 1  # 24 bits: number of the trace that traced code writes of this packet, 0 = none
         self.base: dict[str, int] = {}
         self.metadata = _align(self.drop_flag + 4, 8)
-        metadata = [h for h in order if h.metadata and h.name != "standard_metadata"]
+        metadata = [h for h in order if h.metadata and h.name != STANDARD]
+        standard = model.headers.get(STANDARD)
+        if standard is not None and (fields := tuple(filter(_is_unknown, standard.type.fields))):
+            self._shapes[standard.type.name] = HeaderLayout(fields)
+            metadata.append(standard)
         self.headers = self._place_all(metadata, self.metadata)
         self.scratch = self._place_all(headers, self.headers)
         self.size = _align(self.scratch + max((s.size for s in self._shapes.values()), default=0), 64)
@@ -124,8 +129,7 @@ class Layout:
         return self._shapes[kind.name]
 
     def place(self, header: Header, spec: FieldSpec) -> FieldPlace:
-        if header.name == "standard_metadata":
-            # Padding that p4c adds is not a field of ours: nobody reads it.
+        if header.name == STANDARD and not _is_unknown(spec):
             offset, size = phv.STANDARD_FIELDS.get(spec.name, (self.scratch, container(spec.bits)))
             return FieldPlace(offset, size, spec.bits)
         base, shape = self.base[header.name], self.shape(header.type)
@@ -134,6 +138,11 @@ class Layout:
                 base, shape = TEMPORARY, frame
         length = base + shape.lengths[spec.name] if spec.variable else -1
         return FieldPlace(base + shape.offsets[spec.name], shape.sizes[spec.name], spec.bits + spec.signed, length)
+
+
+def _is_unknown(field: FieldSpec) -> bool:
+    """Whether a field of standard_metadata is none that the switch sets, nor padding, which nobody reads."""
+    return field.name not in phv.STANDARD_FIELDS and not field.name.startswith("_padding")
 
 
 # -- temporaries

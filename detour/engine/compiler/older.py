@@ -2,24 +2,22 @@
 """BMv2 JSON of older compilers in the form of version 2.24, which the rest of the compiler reads.
 
 BMv2 reads every version 2 and documents without a version. `P4Objects.cpp` gives what is missing or null a default;
-the same defaults are filled in here. What only P4_14's programs have is refused by name.
+the same defaults are filled in here.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from detour.engine import phv
+from detour.engine.compiler.layout import STANDARD
 from detour.engine.compiler.model import Json, refuse
 
 _PROFILE_SIZE = 1 << 16
 """Members of a profile that is declared by its table, which names no number; BMv2 has no limit."""
-_P4_14 = {
-    "intrinsic_metadata": "mcast_grp egress_rid priority ingress_global_timestamp egress_global_timestamp",
-    "queueing_metadata": "enq_timestamp enq_qdepth deq_timedelta deq_qdepth qid",
-}
-"""Headers of P4_14, and the fields of them that simple_switch sets or acts upon."""
+_P4_14 = {"intrinsic_metadata", "queueing_metadata"}
+"""headers of P4_14 for what is in standard_metadata now"""
 
 
 def in_present_form(document: Json) -> Json:
@@ -27,8 +25,7 @@ def in_present_form(document: Json) -> Json:
     `check_shape` refuses them."""
     if not isinstance(document, dict):
         return document
-    _refuse_p4_14(document)
-    document = _filled(document, actions=[], deparsers=[], checksums=[], calculations=[])
+    document = _filled(_standard(document), actions=[], deparsers=[], checksums=[], calculations=[])
     _each(document, "header_types", lambda kind: _filled(kind, fields=[]))
     _each(document, "headers", lambda header: _filled(header, metadata=False))
     _each(document, "parsers", _parser)
@@ -121,11 +118,39 @@ def _checksum(document: Json, checksum: Json) -> Json:
     return {**checksum, "type": "generic", "calculation": name}
 
 
-def _refuse_p4_14(document: Json) -> None:
-    """Refuse a program that has such a field; P4_16's programs have them in standard_metadata, with aliases."""
-    named, aliases = json.dumps(document), json.dumps(document.get("field_aliases"))
-    for header, fields in _P4_14.items():
-        for field in fields.split():
-            name = f"{header}.{field}"
-            if json.dumps([header, field]) in named and f'"{name}"' not in aliases:
-                raise refuse(f"it uses '{name}', which is P4_14's; P4_16 has it in standard_metadata")
+def _standard(document: Json) -> Json:
+    """A copy in which the fields that P4_14 has in two headers of their own, and simple_switch sets or acts upon, are
+    those of standard_metadata, as in P4_16; where `field_aliases` says that they are already, nothing is done."""
+    try:
+        types = {each["name"]: each for each in document["header_types"]}
+        kinds = {each["name"]: types[each["header_type"]] for each in document["headers"]}
+        there = {field for field, *_ in kinds[STANDARD]["fields"]}
+        moved = {
+            (header, field): min(bits, 8 * phv.STANDARD_FIELDS[field][1])
+            for header in _P4_14 & kinds.keys()
+            for field, bits, *_ in kinds[header]["fields"]
+            if field in phv.STANDARD_FIELDS
+        }
+        for alias, _ in document.get("field_aliases") or ():
+            moved.pop(tuple(alias.split(".", 1)), None)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return document  # `check_shape` refuses it
+    if not moved:
+        return document
+    more = [[field, bits, False] for (_, field), bits in sorted(moved.items()) if field not in there]
+    kind = kinds[STANDARD]["name"]
+    types[kind] = {**types[kind], "fields": [*types[kind]["fields"], *more]}
+    return {**_renamed(document, moved), "header_types": list(types.values())}
+
+
+def _renamed(part: Json, fields: Mapping[tuple[str, str], int]) -> Json:
+    """A copy in which these fields are those of standard_metadata; keys of tables keep their names."""
+    if isinstance(part, list):
+        is_one = len(part) == 2 and isinstance(part[0], str) and isinstance(part[1], str) and tuple(part) in fields
+        return [STANDARD, part[1]] if is_one else [_renamed(each, fields) for each in part]
+    if not isinstance(part, dict):
+        return part
+    copy = {key: _renamed(each, fields) for key, each in part.items()}
+    if "match_type" in part and copy.get("target") != part.get("target") and not part.get("name"):
+        copy["name"] = ".".join(part["target"])
+    return copy

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from detour.base.errors import DetourError
 from detour.engine.compiler.load import load
 from detour.engine.compiler.model import Model
 from detour.engine.compiler.program import Program
+from detour.testgen.switch import TestSwitch, differences
 from tests.unit.trace.logged import COMPILED
 
 from .bitstring import split
@@ -95,14 +96,41 @@ def test_a_value_set_is_compared_under_its_mask() -> None:
     assert hits == [1, 1, 0]
 
 
-@pytest.mark.parametrize("field", [("intrinsic_metadata", "mcast_grp"), ("queueing_metadata", "deq_timedelta")])
-def test_fields_of_p4_14_are_refused_by_name(field: tuple[str, str]) -> None:
-    text = json.dumps(_corpus("clone_and_multicast")).replace(
-        '"standard_metadata", "mcast_grp"', json.dumps(field)[1:-1]
+def test_fields_of_p4_14s_headers_are_those_of_standard_metadata() -> None:
+    """As the first compilers to JSON wrote them. A field of standard_metadata that the switch does not know keeps what
+    the program writes."""
+    source = _corpus("clone_and_multicast")
+    text = json.dumps(source)
+    for field in ("mcast_grp", "egress_rid"):
+        text = text.replace(f'"standard_metadata", "{field}"', f'"intrinsic_metadata", "{field}"')
+    source = json.loads(text.replace('["scalars", "meta_t.mark"]', '["standard_metadata", "clone_spec"]'))
+    for kind in source["header_types"]:
+        if kind["name"] == "standard_metadata":
+            kind["fields"] = [f for f in kind["fields"] if f[0] not in ("mcast_grp", "egress_rid")]
+            kind["fields"].append(["clone_spec", 32, False])
+    fields = [["mcast_grp", 4, False], ["egress_rid", 16, False], ["mcast_hash", 16, False]]
+    source["header_types"].append({"name": "intrinsic_metadata_t", "id": 99, "fields": fields})
+    header = {"name": "intrinsic_metadata", "id": 99, "header_type": "intrinsic_metadata_t", "metadata": True}
+    source["headers"].append({**header, "pi_omit": True})
+    source["field_aliases"] = []
+    play = Path(__file__).resolve().parents[2] / "programs" / "stf" / "clone_and_multicast.stf"
+    with TestSwitch(Program(source)) as switch:
+        run = switch.play(play.read_text())
+    assert len(run.packets) > 2
+    assert not differences(run)
+
+
+def test_keys_keep_the_names_of_p4_14() -> None:
+    source = _corpus("table_exact")
+    table = next(t for p in source["pipelines"] for t in p["tables"] if t["key"])
+    table["key"][0] |= {"target": ["intrinsic_metadata", "mcast_grp"], "name": None}
+    source["header_types"].append({"name": "intrinsic_metadata_t", "id": 99, "fields": [["mcast_grp", 16, False]]})
+    source["headers"].append(
+        {"name": "intrinsic_metadata", "id": 99, "header_type": "intrinsic_metadata_t", "metadata": True}
     )
-    source = {**json.loads(text), "field_aliases": []}
-    with pytest.raises(DetourError, match=rf"'{'.'.join(field)}', which is P4_14's"):
-        load(source)
+    source["field_aliases"] = []
+    field = load(source).tables[table["name"]].key[0]
+    assert (field.name, field.header) == ("intrinsic_metadata.mcast_grp", "standard_metadata")
     # As p4c writes it of P4_16: another name of standard_metadata's field.
-    aliases = [[".".join(field), ["standard_metadata", "mcast_grp"]]]
-    load(source | {"field_aliases": aliases})
+    source["field_aliases"] = [["intrinsic_metadata.mcast_grp", ["standard_metadata", "mcast_grp"]]]
+    assert load(source).tables[table["name"]].key[0].header == "intrinsic_metadata"
