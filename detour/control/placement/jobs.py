@@ -160,6 +160,8 @@ def flows_of(document: Any, topology: Topology) -> FlowSet:
     """The flows of a parsed job file. Raises `DetourError`: what is wrong, and in which job."""
     jobs = document.get("jobs") if isinstance(document, dict) else document
     if isinstance(document, dict) and (extra := set(document) - {"jobs"}):
+        if {"schema", "nodes"} <= extra:
+            raise DetourError("this is an execution trace of PyTorch; chakra_converter makes a Chakra trace of it")
         raise DetourError(f"{_listed(extra)}: the only other key is `jobs`")
     if not isinstance(jobs, list) or not jobs:
         raise DetourError("there is no list `jobs` with at least one job")

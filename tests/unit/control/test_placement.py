@@ -439,6 +439,7 @@ def test_the_command_on_damaged_networks_and_with_bytes(tmp_path, run_json):
         ("jobs: []", "no list `jobs`"),
         ("jobs: [3]", "job number 1 is not a mapping"),
         ("{jobs: [{collective: tree, hosts: all}], more: 1}", "unknown key `more`"),
+        ("{schema: 1.0.2-chakra.0.0.4, nodes: []}", "an execution trace of PyTorch; chakra_converter makes"),
         ("jobs: [{collective: gossip, hosts: all}]", "there is no collective 'gossip'; allowed: ring-all-reduce"),
         ("jobs: [{collective: [tree], hosts: all}]", "there is no collective"),
         ("jobs: [{collective: tree}]", "job job0: tree needs `hosts`"),
