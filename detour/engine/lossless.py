@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -101,6 +102,7 @@ class _Buffers:
         self.packets = column("queues", "packets").tolist()
         self.in_paused = column("queues", "in_paused").tolist()
         self.head = column("queues", "head").tolist()
+        self.charged = (column("queues", "in_bytes") + column("queues", "in_headroom")).tolist()
         self.slots = memory.table("slots")
         kind, index = column("channels", "kind").tolist(), column("channels", "index").tolist()
         self.far = [
@@ -117,11 +119,11 @@ class _Buffers:
                 if self.paused[port] >> priority & 1 and self.packets[queue] and self.in_paused[account]:
                     yield port, priority, account
 
-    def accounts_in(self, queue: int) -> set[int]:
-        """Accounts that the packets of a queue are charged to."""
-        charged, slot = set(), self.head[queue]
+    def accounts_in(self, queue: int) -> Counter[int]:
+        """Bytes of a queue by the account that they are charged to."""
+        charged, slot = Counter[int](), self.head[queue]
         for _ in range(self.packets[queue]):
-            charged.add(int(self.slots[slot]["origin"]))
+            charged[int(self.slots[slot]["origin"])] += int(self.slots[slot]["wire"])
             slot = int(self.slots[slot]["next"])
         return charged
 
@@ -159,10 +161,18 @@ def _stuck(memory: Memory) -> tuple[dict[int, tuple[int, int]], dict[int, list[i
     fabric = _Buffers(memory)
     stuck = {fabric.first[port] + priority: (port, priority, account) for port, priority, account in fabric.held()}
     waits_in: dict[int, set[int]] = {}
+    waiting = Counter[int]()
     for queue, packets in enumerate(fabric.packets):
-        for account in fabric.accounts_in(queue) if packets and stuck else ():
+        for account, size in fabric.accounts_in(queue).items() if packets and stuck else ():
             waits_in.setdefault(account, set()).add(queue)
-    while free := [queue for queue, (_, _, a) in stuck.items() if not waits_in.get(a, set()) <= stuck.keys()]:
+            waiting[account] += size
+    # Frames that are out of the network for a while (`engine.loop.suspension`) wait in no queue, and come back.
+    absent = {account for _, _, account in stuck.values() if fabric.charged[account] > waiting[account]}
+
+    def moves(account: int) -> bool:
+        return account in absent or not waits_in.get(account, set()) <= stuck.keys()
+
+    while free := [queue for queue, (_, _, account) in stuck.items() if moves(account)]:
         for queue in free:
             del stuck[queue]
     waits_for = {queue: sorted(waits_in.get(account, ())) for queue, (_, _, account) in stuck.items()}
@@ -175,6 +185,8 @@ def unmoved(wiring: Wiring, before: Int64Array | None) -> tuple[bool, Int64Array
     memory = wiring.memory
     paused = memory.column("ports", "paused")
     ports = np.flatnonzero(paused)  # few, and only their queues are looked at
+    if not len(ports):
+        return False, ports
     masks = paused[ports].astype(np.int64)[:, None] >> np.arange(PFC_CLASSES) & 1
     row, priority = np.nonzero(masks)
     queues = memory.column("ports", "queues")[ports[row]] + priority

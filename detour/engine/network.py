@@ -517,6 +517,13 @@ class Network:
         """Return whether no event is pending."""
         return not self._memory.column("nodes", "pending")[: int(self._memory.g["node_count"])].any()
 
+    @property
+    def quiet_until_ps(self) -> int:
+        """Virtual time: when the next event is due, or `look_at` looks; nothing changes before."""
+        nodes = self._memory.table("nodes")[: int(self._memory.g["node_count"])]
+        first = self._memory.table("heap")["time"][nodes["first"][nodes["pending"] > 0]]
+        return min(int(first.min(initial=MAX_TIME)), self._runner.look_ps)
+
     def _take_logs(self) -> None:
         """Empty the loop's logs; called between slices."""
         g = self._memory.g

@@ -14,8 +14,18 @@ from detour.base.memory import load16be, load32be
 from detour.base.pointers import record_by_address
 from detour.base.structs import Int64, NativeRecord
 from detour.engine.loop import channels, heap, pool, queues, switch
-from detour.engine.loop.layout import TO_HOST, TO_PORT, LoopGlobals
-from detour.engine.loop.native import channel_at, global_at, load8, nic_at, phv_at, port_at, queue_at, slot_at
+from detour.engine.loop.layout import TO_HOST, TO_PORT, LoopGlobals, SwitchRecord
+from detour.engine.loop.native import (
+    channel_at,
+    global_at,
+    load8,
+    nic_at,
+    phv_at,
+    port_at,
+    queue_at,
+    slot_at,
+    switch_at,
+)
 from detour.hosts.frames.sizes import ETHERNET, IPV6, UDP
 
 
@@ -103,6 +113,29 @@ def time_left(g: LoopGlobals, port: int, nic: int) -> int:
     if port >= 0:
         return max(port_at(g.ports, port).busy_until - g.now, 0)
     return max(nic_at(g.nics, nic).busy_until - g.now, 0)
+
+
+@inner()
+def waiting(g: LoopGlobals, port: int) -> int:
+    """Return how many packets wait at a port."""
+    return port_at(g.ports, port).waiting
+
+
+@inner()
+def lossless_behind(g: LoopGlobals, index: int) -> int:
+    """Return the switch to which a channel leads, if it pauses what comes by it when its memory is short (PFC); -1: it
+    does not."""
+    channel = channel_at(g.channels, index)
+    if channel.kind != TO_PORT:
+        return _NOBODY
+    switch = port_at(g.ports, channel.index).switch
+    return switch if switch_at(g.switches, switch).lossless != 0 else _NOBODY
+
+
+@inner()
+def switch_of(g: LoopGlobals, index: int) -> SwitchRecord:
+    """A switch and its memory (`engine.loop.buffers`)."""
+    return switch_at(g.switches, index)
 
 
 @inner()

@@ -11,11 +11,13 @@ from detour.base.jit import inner, int64
 from detour.base.memory import store8
 from detour.engine.loop import suspension as frames
 from detour.engine.loop.layout import LoopGlobals
+from detour.fabric.fast import fluid
 from detour.fabric.fast.records import (
     ASLEEP,
     AWAKE,
     NONE,
     Flow,
+    Partition,
     State,
     flow_row,
     hop_row,
@@ -41,15 +43,17 @@ def observe(s: State, hs: Handle, flow: int) -> None:
 
 
 @inner
-def gained(s: State, f: Flow, begun: int) -> int:
+def gained(s: State, part: Partition, f: Flow) -> int:
     """Return how many packets a suspended sender has sent since its jump began."""
-    return int((frames.loop_at(s.loop).now - begun) * f.rate)
+    return int((frames.loop_at(s.loop).now - part.begun_ps) * f.rate) if part.fluid_ps < 0 else int(f.gained)
 
 
 @inner
 def suspend(s: State, p: int, jump_ps: int) -> None:
     """Suspend a partition, unless not all is found that its connections have in flight."""
     hs, g, part = hosts_at(s.hosts, 0), frames.loop_at(s.loop), part_row(s, p)
+    if part.fluid_ps >= 0:
+        fluid.begin(s, g, p)
     data, answers, flow = 0, 0, part.first
     for _ in range(part.flows):
         f = flow_row(s, flow)
@@ -72,6 +76,7 @@ def suspend(s: State, p: int, jump_ps: int) -> None:
         f.queued = r.st_rx_delay_sum / received
         f.samples = r.st_rx_delay_samples / received
         f.counted = 0
+        f.loads = f.rate if part.fluid_ps < 0 else f.rate * (s.answer + s.overhead) / s.answer
         flow = f.next
     flow = part.first
     for _ in range(part.flows):
@@ -122,7 +127,7 @@ def _load(s: State, g: LoopGlobals, p: int, sign: int) -> None:
         for k in range(f.data_hops, f.hops):
             hop = hop_row(s, f.first_hop + k)
             link = link_row(s, hop.channel)
-            link.load_bps += sign * int(hop.share * f.rate * s.answer * 8e12)
+            link.load_bps += sign * int(hop.share * f.loads * s.answer * 8e12)
             frames.set_rate(g, hop.channel, link.rate_bps - link.load_bps)
         flow = f.next
 
@@ -131,6 +136,9 @@ def _load(s: State, g: LoopGlobals, p: int, sign: int) -> None:
 def wake(s: State, p: int) -> None:
     """A partition goes on, having sent what it would have."""
     hs, g, part = hosts_at(s.hosts, 0), frames.loop_at(s.loop), part_row(s, p)
+    if part.fluid_ps >= 0:
+        fluid.advance(s, p, g.now)
+        fluid.end(s, p)
     _load(s, g, p, _MINUS)
     count(s, p)
     elapsed, flow, answered = g.now - part.begun_ps, part.first, part.answers.count > 0
@@ -141,8 +149,11 @@ def wake(s: State, p: int) -> None:
     flow = part.first
     for _ in range(part.flows):
         f = flow_row(s, flow)
-        packets = gained(s, f, part.begun_ps)
-        hosts.resume(hs, f.sender, f.window, packets, elapsed, s.control_times, s.path_times)
+        packets, times = gained(s, part, f), s.control_times
+        if part.fluid_ps >= 0:
+            qp_row(hs, f.sender).pace_next = f.pace_next
+            times = s.no_times  # its algorithm has been told of the time that has passed
+        hosts.resume(hs, f.sender, f.window, packets, elapsed, times, s.path_times)
         hosts.credit(hs, f.sender, f.receiver, packets, int(f.marks * packets), int(f.queued * packets),
                      int(f.samples * packets))  # fmt: skip
         s.skipped += packets
@@ -163,6 +174,25 @@ def wake(s: State, p: int) -> None:
 
 
 @inner
+def go_on(s: State, p: int) -> bool:
+    """Find the rates of a suspended partition until now, if they change; False: it is to wake."""
+    g, part = frames.loop_at(s.loop), part_row(s, p)
+    now = g.now
+    if part.fluid_ps < 0:
+        return False
+    fluid.advance(s, p, now)
+    _load(s, g, p, _MINUS)
+    flow = part.first
+    for _ in range(part.flows):
+        f = flow_row(s, flow)
+        f.loads = f.gained / (now - part.begun_ps) * (s.answer + s.overhead) / s.answer
+        flow = f.next
+    _load(s, g, p, _PLUS)
+    part.until_ps = now + fluid.looks_left(s, p) * s.every_ps
+    return part.until_ps > now
+
+
+@inner
 def _occupy(s: State, g: LoopGlobals, f: Flow) -> None:
     """Ports and NICs of a connection are in use for as long as they were."""
     for k in range(f.hops):
@@ -174,9 +204,11 @@ def _occupy(s: State, g: LoopGlobals, f: Flow) -> None:
 def count(s: State, p: int) -> None:
     """Links count what the connections of a suspended partition have sent since they last did."""
     g, part, flow = frames.loop_at(s.loop), part_row(s, p), part_row(s, p).first
+    if part.fluid_ps >= 0:
+        fluid.advance(s, p, g.now)
     for _ in range(part.flows):
         f = flow_row(s, flow)
-        packets = gained(s, f, part.begun_ps)
+        packets = gained(s, part, f)
         for k in range(f.hops):
             size = s.wire if k < f.data_hops else s.answer
             hop = hop_row(s, f.first_hop + k)

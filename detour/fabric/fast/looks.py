@@ -6,7 +6,7 @@ from __future__ import annotations
 from detour.base.jit import inner
 from detour.base.native import Part
 from detour.engine.loop.suspension import loop_at
-from detour.fabric.fast import jumps, memory, partitions, steadiness
+from detour.fabric.fast import fluid, jumps, memory, partitions, steadiness
 from detour.fabric.fast.records import ASLEEP, AWAKE, FREE, NONE, State, flow_row, part_row, state_at
 from detour.hosts import suspension
 from detour.hosts.rows import host_row, qp_row
@@ -49,7 +49,7 @@ def act(state: int) -> int:
     now = loop_at(s.loop).now
     for p in range(s.most):
         part = part_row(s, p)
-        if part.state == ASLEEP and part.until_ps <= now:
+        if part.state == ASLEEP and part.until_ps <= now and not jumps.go_on(s, p):
             jumps.wake(s, p)
     for flow in range(s.count):
         f = flow_row(s, flow)
@@ -72,6 +72,8 @@ def _try(s: State, p: int) -> None:
     part = part_row(s, p)
     if flow_row(s, part.first).hops == 0 or part.refused >= _ATTEMPTS:
         return
+    if s.flows_on != 0 and _flow(s, p):
+        return
     most = memory.recall(s, p)
     looked = memory.TEST
     if most < _WORTH * s.every_ps:
@@ -91,9 +93,29 @@ def _try(s: State, p: int) -> None:
     looks = int(jump / s.every_ps)
     if looks >= _WORTH:
         memory.spend(s, p, looks * s.every_ps)
+        part.fluid_ps = NONE
         jumps.suspend(s, p, looks * s.every_ps)
     else:
         part.since += looked
+
+
+@inner
+def _flow(s: State, p: int) -> bool:
+    """Suspend a partition of senders whose own rates limit them, if that is worth it."""
+    hs, part, flow = hosts_at(s.hosts, 0), part_row(s, p), part_row(s, p).first
+    if s.error < fluid.BOUND or part.flows == 1 or not fluid.is_settled(s, hs, p):
+        return False
+    for _ in range(part.flows):
+        f = flow_row(s, flow)
+        f.spare = suspension.unsent(hs, f.sender) - qp_row(hs, f.sender).inflight - _GUARD
+        f.gained = 0.0
+        flow = f.next
+    looks = fluid.looks_left(s, p)
+    if looks < _WORTH:
+        return False
+    part.fluid_ps = 0
+    jumps.suspend(s, p, looks * s.every_ps)
+    return True
 
 
 @inner

@@ -17,6 +17,8 @@ FREE, AWAKE, ASLEEP = 0, 1, 2
 """states of a partition; a row of the table is free, or in use"""
 MEMORIES = 8
 """partitions that a connection remembers"""
+DEPTH = 256
+"""steps for which a link's queue is known (`fluid`)"""
 HALF, SLOW_HALF, LINE_HALF = 8, 80, 3
 """looks in a half of the time looked back on; where senders have a rate, which timers change; of one that shares no
 link"""
@@ -59,6 +61,13 @@ class Flow(NativeRecord):
     # while it is suspended: its window, packets that links have counted so far, and, a packet, marks, ticks in queues,
     # and samples of these
     window: Float64
+    # of one whose rate changes meanwhile (`fluid`): packets so far, how many there may be, the time of the next one
+    gained: Float64
+    sent: Float64  # in a step, and what waits of it in the network
+    flying: Float64
+    spare: Int64
+    pace_next: Int64
+    loads: Float64  # packets a ps whose answers are missing
     counted: Int64
     marks: Float64
     queued: Float64
@@ -74,6 +83,7 @@ class Hop(NativeRecord):
     nic: Int64
     left: Int64
     share: Float64
+    queue: Float64  # packets of the connection that wait there (`fluid`)
 
 
 class Link(NativeRecord):
@@ -81,12 +91,46 @@ class Link(NativeRecord):
     suspended. The others are scratch: what its connections send, and how many of them there are."""
 
     part: Int64
+    delay_ps: Int64
     rate_bps: Int64
     load_bps: Int64
     used_bps: Float64
     users: Float64
     group: Int64
     mark: Int64  # the others are of this partition now if it is the state's
+    # as a fluid (`fluid`), packets and ps: what waits at `step`, how long, what part of it passes; what waits in the
+    # switch behind it of that which came by it, how much of this in shared memory, and whether it is paused by that,
+    # a bit for each step
+    step: Int64
+    queue: Float64
+    waits: Float64
+    passes: Float64
+    held: Float64
+    fresh: Float64  # of that, what came in this step
+    room: Int64  # the switch, if it pauses anybody; else -1
+    shared: Float64
+    frozen: Float64  # the same when the jump began
+    pauses: Int64
+    # of a NIC: what it sends in a step, what of it is left, what a connection may have of it, what all together have,
+    # and how many would have more
+    most: Float64
+    turn: Float64
+    wanted: Float64
+    behind: Float64
+    left: Float64
+
+
+class Queue(NativeRecord):
+    """What waits at a link at a step (`fluid`); step k in row k modulo `DEPTH`."""
+
+    packets: Float64
+
+
+class Room(NativeRecord):
+    """A switch. `more`: what suspended partitions have of its shared memory, packets, beside what they had when their
+    jumps began (`fluid`)."""
+
+    more: Float64
 
 
 class Look(NativeRecord):
@@ -126,6 +170,7 @@ class Partition(NativeRecord):
     compared: Int64  # the look at which halves were last compared; -1: none
     halves: Int64  # how many there were
     begun_ps: Int64  # of the jump
+    fluid_ps: Int64  # until when its rates have been found, where they change; -1: they do not
     until_ps: Int64
     frames: Chain
     answers: Chain
@@ -142,6 +187,8 @@ class State(NativeRecord):
     parts: Int64
     looks: Int64
     memories: Int64
+    queues: Int64
+    rooms: Int64
     count: Int64  # of connections
     most: Int64  # rows of partitions that were ever used
     awake: Int64  # how many are
@@ -150,6 +197,7 @@ class State(NativeRecord):
     look: Int64
     half: Int64  # looks in a half, unless a connection is alone
     paced: Int64  # senders have a rate, and timers that change it
+    flows_on: Int64  # rates change in jumps (`fluid`)
     depth: Int64  # looks that are kept, look k in row k modulo that
     every_ps: Int64
     mark: Int64  # the last one that was given to links
@@ -158,9 +206,14 @@ class State(NativeRecord):
     answer: Int64  # bytes of one
     error: Float64
     skipped: Int64  # packets
+    mark_from: Float64  # packets that wait: marks begin, always come, and a packet's probability by each between
+    mark_all: Float64
+    mark_slope: Float64
+    rng: Int64
     frames: FrameTable
     kept: AnswerTable
     control_times: TimeFields
+    no_times: TimeFields
     path_times: TimeFields
 
 
@@ -170,4 +223,6 @@ hop_row = row_of_table(State, Hop, "hops")
 link_row = row_of_table(State, Link, "links")
 part_row = row_of_table(State, Partition, "parts")
 look_row = row_of_table(State, Look, "looks")
+queue_row = row_of_table(State, Queue, "queues")
+room_row = row_of_table(State, Room, "rooms")
 memory_row = row_of_table(State, Memory, "memories")

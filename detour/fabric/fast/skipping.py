@@ -16,6 +16,7 @@ import numpy as np
 
 from detour.base.arrays import Int64Array
 from detour.base.errors import DetourError
+from detour.control.policy import RedMarking, StepMarking
 from detour.engine.loop.suspension import TakenFrame
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import Scheme
@@ -24,6 +25,7 @@ from detour.fabric.fast.execution import Execution
 from detour.fabric.fast.flow_paths import FlowPaths
 from detour.fabric.fast.records import (
     ASLEEP,
+    DEPTH,
     HALF,
     MEMORIES,
     NONE,
@@ -34,6 +36,8 @@ from detour.fabric.fast.records import (
     Look,
     Memory,
     Partition,
+    Queue,
+    Room,
     State,
 )
 from detour.fabric.traffic.placed_tasks import PlacedTasks
@@ -41,13 +45,13 @@ from detour.hosts.cc import algorithm
 from detour.hosts.frames.sizes import AETH, BTH, DATA_OVERHEAD, ETHERNET, ICRC, IPV6, SACK, UDP
 from detour.hosts.paths import path_scheme
 from detour.hosts.plugins import Plugin
-from detour.hosts.state import FIRST_QPN
+from detour.hosts.state import FIRST_QPN, MAX_TIME
 from detour.hosts.suspension import KeptAnswer
 from detour.topo import Topology
 
 LOOK_PS = 8_000_000
 """time between two looks"""
-_NO_LINKS = -2
+_NO_LINKS, _SEED = -2, 1 << 40
 _FRAMES, _ANSWERS = 64, 32
 """room for frames of a connection beside those of a window, and for answers that wait"""
 _ACK_BYTES = ETHERNET + IPV6 + UDP + BTH + AETH + SACK + ICRC
@@ -68,6 +72,26 @@ def check_skippable(topology: Topology, scheme: Scheme) -> None:
         raise DetourError(f"steady phases are skipped with {wanted}; scheme {scheme.name} is another one")
     if topology.planes > 1:
         raise DetourError(f"steady phases are skipped where hosts have one port; {topology.spec} has planes")
+
+
+def _is_fluid(fabric: VirtualFabric) -> bool:
+    """Return whether queues may count as fluids: of one class, and never in a circle of pauses, as packets go up first
+    and then down (a deadlock comes from details)."""
+    up_and_down = any(switch.tier > 0 for switch in fabric.topology.switches)
+    return fabric.scheme.channels == 1 and (up_and_down or not fabric.scheme.pfc)
+
+
+def _marking(scheme: Scheme) -> tuple[float, float, float]:
+    """Packets that wait at a port: where marks begin, where every packet has one, and a packet's probability by each
+    between."""
+    match scheme.ecn:
+        case StepMarking(k):
+            return (most := k.packets(scheme.packet_bytes)), most, 0.0
+        case RedMarking(kmin, kmax, pmax):
+            low, high = kmin.packets(scheme.packet_bytes), kmax.packets(scheme.packet_bytes)
+            return low, high, pmax / (high - low)
+        case _:
+            return MAX_TIME, MAX_TIME, 0.0
 
 
 def _unused(table: np.ndarray) -> tuple[int, int, int, int]:
@@ -109,6 +133,12 @@ class Skipper(Execution):
         state["depth"] = 4 * state["half"]
         self._enter("looks", np.zeros(int(state["depth"]) * count, Look.dtype))
         self._enter("memories", np.zeros(MEMORIES * count, Memory.dtype))
+        state["flows_on"] = state["paced"] and _is_fluid(fabric)
+        if state["flows_on"]:
+            self._enter("queues", np.zeros(DEPTH * len(fabric.network.link_rates()), Queue.dtype))
+            self._enter("rooms", np.zeros(len(fabric.topology.switches), Room.dtype))
+        state["mark_from"], state["mark_all"], state["mark_slope"] = _marking(fabric.scheme)
+        state["rng"] = _SEED
         self._hops, self._used = self._enter("hops", np.zeros(16 * count, Hop.dtype)), 0
         self._links = self._enter("links", np.zeros(len(fabric.network.link_rates()), Link.dtype))
         marks = self._tables["marks"] = np.zeros(len(hs.qp), np.uint8)
@@ -160,6 +190,7 @@ class Skipper(Execution):
         looks.dissolve_all(self._address)
         self._used = 0
         self._links["rate_bps"] = self._fabric.network.link_rates()
+        self._links["delay_ps"] = self._fabric.network.link_delays()
         self._links["part"] = NONE
 
     def count(self) -> None:

@@ -7,7 +7,7 @@ from detour.base import plugins
 from detour.hosts.cc.plugin import CongestionAlgorithm
 
 # pyright: reportUnsupportedDunderAll=false
-__all__ = ["built_in", "dcqcn"]
+__all__ = ["built_in", "control", "dcqcn"]
 
 CC_REGISTRY = plugins.PluginRegistry(
     "congestion_control",

@@ -103,7 +103,13 @@ def test_whatever_pauses_is_watched_and_nothing_else(scheme: Scheme, monkeypatch
     with VirtualFabric(parse_topology("d1"), scheme) as fabric:
         fabric.run(3 * WATCH_PS)
         fabric.clock.wait(fabric.now_ps + 2 * WATCH_PS)
-    assert times == ([WATCH_PS * number for number in range(1, 6)] if scheme.pfc else [])
+        idle = list(times)
+        fabric.connect([(0, 70)])
+        fabric.send(1_000_000)  # 80 us at 100 Gb/s
+        fabric.run(8 * WATCH_PS)
+    # Where nothing is paused and no event is due nothing has changed, so nobody looks until the end of a run.
+    assert [time // WATCH_PS for time in idle] == ([1, 4] if scheme.pfc else [])
+    assert [time // WATCH_PS for time in times] == ([1, 4, 6, 7, 8] if scheme.pfc else [])
 
 
 @pytest.mark.parametrize("name", REFERENCES)

@@ -126,6 +126,7 @@ def test_collectives_take_as_long_as_in_full(workload: str, total: float, flow: 
         ("SprayLERP", "all-to-all:bytes=2e8", "fat-tree:k=4", 0.6),  # connections differ by chance
         ("PathSet", "all-to-all:bytes=2e8", "fat-tree:k=4", 0.3),
         ("RoCEv2+PFC", "all-to-all:bytes=4e8", "leaf-spine:leaves=4,spines=4,hosts=4", 0.5),  # links are often paused
+        ("RoCEv2+PFC", "permutation:bytes=1e8", "leaf-spine:leaves=2,spines=1,hosts=4", 0.9),  # three share a link
         ("ShortestPath", "ring:bytes=2e8,ranks=8,shuffle=1", "d1", 0.5),
     ],
 )

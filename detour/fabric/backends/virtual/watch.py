@@ -3,8 +3,8 @@
 whom.
 
 A deadlock does not end by itself, so one look in a while misses none. Every `WATCH_PS` the watcher asks which paused
-queues have sent nothing since the last look, which is cheap; only where there are some it searches. Looking changes
-nothing in the fabric.
+queues have sent nothing since the last look, which is cheap; only where there are some it searches. If none is paused
+it looks again after the next event. Looking changes nothing in the fabric.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ class DeadlockWatch:
         while self.deadlock is None and self._next_ps <= until_ps:
             self._run(self._next_ps)
             self._look()
-            self._next_ps = self._network.now_ps + WATCH_PS
+            now_ps, quiet_ps = self._network.now_ps, 0
+            if self._seen is not None and not len(self._seen):
+                quiet_ps = max(min(self._network.quiet_until_ps, until_ps) - now_ps, 0)
+            self._next_ps = now_ps + (quiet_ps // WATCH_PS + 1) * WATCH_PS
         self._run(until_ps)
 
     def _look(self) -> None:
