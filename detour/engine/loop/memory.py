@@ -183,9 +183,9 @@ class Memory:
         self.globals["phv_stride"] = stride
 
     def expect(self, packets: int) -> None:
-        """So many packets will be under way at once: their memory is asked for now, not in the midst of a run."""
-        share = packets // len(self.globals)
-        for name in ("slots", "phvs"):
+        """So many packets will be under way at once, half of them in switches: their memory is asked for now, not in
+        the midst of a run."""
+        for name, share in (("slots", packets // len(self.globals)), ("phvs", packets // len(self.globals) // 2)):
             memory = self._tables[name].view(np.uint8)
             size = len(memory) // self._packets
             for begin in self._pool_begins:
