@@ -40,8 +40,9 @@ def anything(ctx: SymbolicContext, preserved: bool, all_headers: bool = False) -
             if header.name != "standard_metadata":
                 names = _kept(ctx.model, header.name) if preserved else set[str]()
                 _fields(ctx, header.name, names | (set() if all_headers else parser.assigned(header.name)))
-        elif header.name in extracted:
-            ctx.f.store(ctx.variable(f"{header.name}.$valid$", 1), f"{header.name}.$valid$")
+        else:
+            if header.name in extracted:
+                ctx.f.store(ctx.variable(f"{header.name}.$valid$", 1), f"{header.name}.$valid$")
             _fields(ctx, header.name, {s.name for s in header.type.fields})
     for name in (*ctx.model.stacks, *ctx.model.union_stacks):
         ctx.set_next(ctx.stack(name), ctx.variable(f"{name}.next", 32))

@@ -397,12 +397,21 @@ class SymbolicContext(FunctionContext):
         pass
 
     @_reads_chosen
-    def load_field(self, ref: HeaderRef, spec: FieldSpec) -> Value:
+    def stored_field(self, ref: HeaderRef, spec: FieldSpec) -> Value:
+        """A field as memory has it, which of an invalid header means nothing."""
         if spec.variable:
             raise NotModelled(f"{ref.header.name}.{spec.name} has a variable length")
         if standard := _standard(ref, spec):
             return self.f.resize(self.fixed(*standard), spec.bits)
         return self.f.load(spec.bits + spec.signed, f"{ref.header.name}.{spec.name}")
+
+    @_reads_chosen
+    def load_field(self, ref: HeaderRef, spec: FieldSpec) -> Value:
+        """A field as the program reads it. Where a test is followed, that of an invalid header may have any value, each
+        time another one; elsewhere it has that of memory, as z3 is slow otherwise."""
+        value = self.stored_field(ref, spec)
+        there = TRUE if self.given is None else folded(self.is_valid(ref))
+        return value if there.const else self.f.select(there, value, self.variable("undefined", value.bits, free=True))
 
     @_writes_chosen
     def store_field(self, ref: HeaderRef, spec: FieldSpec, value: Value) -> None:
@@ -448,7 +457,7 @@ class SymbolicContext(FunctionContext):
                 value = self.variable_field(ref, spec)
                 values += [value] if value is not None else []
             else:
-                values.append(self.f.resize(self.load_field(ref, spec), spec.bits))
+                values.append(self.f.resize(self.stored_field(ref, spec), spec.bits))
         return values
 
     @_writes_chosen
@@ -465,7 +474,7 @@ class SymbolicContext(FunctionContext):
                 self.variable_bits(of, spec)
                 self.copy_variable(to, spec, of, spec)
             else:
-                self.store_field(to, spec, self.load_field(of, spec))
+                self.store_field(to, spec, self.stored_field(of, spec))
 
     def swap_headers(self, a: Header, b: Header) -> None:
         for spec in a.type.fields:

@@ -50,6 +50,7 @@ _PATIENCE, _ENDLESS = 2, 1 << 30
 _MOST_VARIANTS = 20
 """of tests, of one kind"""
 _AGAIN = "the packet again, which finds what it has left in registers"
+_UNDEFINED = "what becomes of packets there"
 _SEED_BYTES = 64
 _PRINTED = re.compile(
     r"(?:#.*\n|\n|(?:pkg_info|tables|actions|action_profiles|(?:direct_)?(?:counters|meters)|value_sets|registers|"
@@ -58,8 +59,9 @@ _PRINTED = re.compile(
 """lines of P4Info as compilers print it"""
 _DEMANDS = "_restriction", "refers_to", "OPTIONAL", "_ONLY"
 """words without one of which P4Info demands nothing of entries"""
-_WAYS, _SEARCH = 0.5, 0.8
-"""of the time, until when ways are followed, and tests are made at all: the rest is for proofs"""
+_WAYS, _PROOFS, _SEARCH, _AGAIN_WAYS = 0.5, 0.6, 0.8, 0.9
+"""of the time, until when ways are followed, first proofs looked for, tests show more, and ways are followed once more:
+the rest is for proofs"""
 Key = tuple[Any, ...]
 
 
@@ -187,8 +189,8 @@ class _Generator:
         self._tests: list[Test] = []
         self._seeds = [] if plan.fixed else [Test((Packet(1, bytes(_SEED_BYTES)),))]
         """tests whose packets have not been changed at random yet"""
-        self._crossroads: list[Test] = []
-        """tests whose paths have not been left for other places yet"""
+        self._crossroads: list[tuple[Any, ...]] = []
+        """paths of tests that have not been left for other places yet"""
         self._ways: dict[Key, Way] = {}
         self._paths = set[Key]()
         """those that tests were seen to take"""
@@ -230,6 +232,9 @@ class _Generator:
                 if self._plan.shows_more:
                     self._vary()
                 self._reach_goals()
+            with self._effort.share.set_to(_AGAIN_WAYS):
+                if not complete:  # what is still missing then is unknown
+                    self._follow(list(self._ways.values()), 0)
         self._not_followed |= self._switch.parser.cut_short
         return replace(self._result(complete), paths=paths)
 
@@ -250,7 +255,7 @@ class _Generator:
             if self._is_missing and not self._is_over:
                 self._cover(self._about(self._switch.ingress(_again(way))), _PATIENCE)
         complete = self._follow(new, 0, _PATIENCE)
-        with self._effort.share.set_to(1.0):
+        with self._effort.share.set_to(_PROOFS):
             self._prove()
         complete = complete and self._follow([*new, *(way for is_new, way in ways if not is_new)], 0)
         for passes in _PASSES if self._switch.goes_round and self._is_missing else ():
@@ -338,37 +343,33 @@ class _Generator:
         """Make tests that leave the paths of others for places that are missing: along one path terms are small, and
         z3 is quick."""
         while self._crossroads and not self._is_over and self._is_missing:
-            try:
-                (run,) = self._replay.replay(self._crossroads.pop())
-            except (Undecided, NotModelled):
-                continue
-            way = self._ways.get(run.path[0])
-            if way is not None and run.path not in self._paths:
-                self._paths.add(run.path)
-                self._search(self._question(self._switch.along(_again(way), run.path[1:])))
+            path = self._crossroads.pop()
+            way = self._ways.get(path[0])
+            if way is not None and path not in self._paths:
+                self._paths.add(path)
+                self._search(self._question(self._switch.along(_again(way), path[1:])))
                 self._mutate()
 
     def _mutate(self) -> None:
         """Look for more by changing the packets of new tests at random."""
         while self._seeds and not self._is_over and self._is_missing:
             for candidate in self._mutator.like(self._seeds.pop(), self._missing):
-                test = self._with_results(candidate)
-                if test is not None and not self._play(test) and self._is_over:
+                self._confirm(candidate)
+                if self._is_over:
                     break
 
     def _with_results(self, test: Test) -> Test | None:
-        """A test with what must come out; None: nobody knows that."""
+        """A test with what must come out; None: nobody knows that. All tests get it here, along their own path: only
+        there fields of invalid headers may have any value."""
         try:
             return replayed(self._replay, test)
         except (Undecided, NotModelled):
             return None
 
-    def _confirmed(self, question: Question, test: Test) -> Test | None:
-        """A test out of an answer, with what must come out; a packet may also hit what its entries refer to."""
-        rules = self._switch.ctx.rules
-        if question.whole and (rules is None or not rules.refer):
-            return test
-        return self._with_results(test) or (test if question.whole else None)
+    def _confirm(self, test: Test, title: str = "") -> str:
+        """Play a test with what must come out. Return why it is thrown away, if so."""
+        whole = self._with_results(test)
+        return _UNDEFINED if whole is None else self._play(whole, title)
 
     def _missing(self) -> BoolArray:
         """Which sites are still to be reached."""
@@ -388,7 +389,7 @@ class _Generator:
                     if self._is_over:
                         raise Undecided("the time is over")
                     found += 1
-                    covered += test is not None and self._play(test) == ""
+                    covered += test is not None and self._confirm(test) == ""
             except Undecided:
                 whole = False
             paths.covered += covered
@@ -433,7 +434,7 @@ class _Generator:
                 found = self._showing(question, goal, if_it_matters)
                 if found is None:
                     refuted[key] += 1
-                elif found.test and not self._play(self._confirmed(question, found.test) or found.test, goal.title):
+                elif found.test and not self._confirm(found.test, goal.title):
                     shown.add(key)
                 else:
                     tried[key] += 1
@@ -447,16 +448,15 @@ class _Generator:
     def _try(self, question: Question, found: Found, points: list[Point]) -> None:
         """Play a test that was found for points, or note why there is none."""
         test = found.test
-        if test is not None:
-            test = self._confirmed(question, test)
-        wrong = self._play(test, points[0].title) if test is not None else found.reason
+        wrong = self._confirm(test, points[0].title) if test is not None else found.reason
         for point, depends in zip(points, found.goals.values(), strict=True):
             why = wrong or depends or "packets that should come there do not on the engine"
-            if point.key in self._reaching or (test is None and not question.whole and why != TOO_LONG):
+            unknown = why in (found.reason, depends, _UNDEFINED) and why != TOO_LONG
+            if point.key in self._reaching or (why in (found.reason, _UNDEFINED) and unknown and not question.whole):
                 continue
-            if why in (found.reason, depends) and why != TOO_LONG:
+            if unknown:
                 self._undecided[point.key] += 1
-                why = f"{why} depends on time, random numbers or a hash"
+                why = f"{why} depends on time, random numbers, a hash or invalid headers"
             self._open.setdefault(point.key, why)
 
     def _play(self, test: Test, title: str = "") -> str:
@@ -478,7 +478,7 @@ class _Generator:
                 test.covers += [] if point.title in test.covers else [point.title]
         self._tests.append(test)
         self._seeds += [] if self._plan.fixed else [test]
-        self._crossroads += [test] if len(test.packets) == 1 else []
+        self._crossroads += [test.path] if test.path else []
         return ""
 
     # -- the result
@@ -508,7 +508,7 @@ class _Generator:
         self._prover = self._prover or Question(self._any_packet(), self._effort, self._plan.seed, proves=True)
         sites = {key: [site for site, p in self._points.items() if p.key == key] for key in missed}
         waiting, proofs = _proofs(self._prover, sites)
-        self._asked.update(missed)
+        self._asked.update(() if self._effort.is_over() else missed)
         self._proofs |= proofs
         for key in waiting:
             self._undecided[key] = _MOST_UNDECIDED

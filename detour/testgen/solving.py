@@ -129,7 +129,7 @@ class Question:
 
     def _core(self) -> set[str]:
         """The names of the literals that contradict each other."""
-        return {literal.decl().name() for literal in self._solver.unsat_core()}
+        return _names(self._solver.unsat_core())
 
     def _literal(self, conditions: Conditions) -> Term:
         """A literal that implies all conditions; kept, as goals are looked for again and again."""
@@ -275,11 +275,15 @@ class Question:
     def _check(self, wishes: dict[str, Term]) -> tuple[Any, Any]:
         """Whether there is a packet, and a model with as many wishes as can be fulfilled."""
         while True:
-            answer = self._check_quickly(wishes) if wishes else self._effort.check(self._solver)
+            solver, answer = self._solver, self._check_quickly(wishes)
+            if answer == z3.unknown:  # from scratch and with bits for words it mostly takes 2 s
+                solver = z3.SolverFor("QF_BV")
+                solver.add(*self._solver.assertions())
+                answer = self._effort.check(solver, *wishes.values())
             if answer == z3.sat:
                 self._granted = wishes
-                return answer, self._solver.model()
-            core = self._core() if answer == z3.unsat else set(wishes)
+                return answer, solver.model()
+            core = _names(solver.unsat_core()) if answer == z3.unsat else set(wishes)
             core = core - self._settled.keys() or core  # other wishes are given up first
             fulfilled = {name: wish for name, wish in wishes.items() if name not in core}
             if len(fulfilled) == len(wishes):
@@ -352,10 +356,15 @@ def _computed(each: Hash, model: Any) -> bool:
 
 
 def replayed(switch: SymbolicSwitch, test: Test) -> Test:
-    """A test with the ways through the parser and the outputs that follow from the rest of it. Raises Undecided: they
-    depend on what nobody knows, or NotModelled: something in it is not followed."""
-    packets = zip(test.packets, switch.replay(test), strict=True)
-    return replace(test, packets=tuple(Answer(run, z3.Model(), None).outcome(packet) for packet, run in packets))
+    """A test with its path, the ways through the parser and the outputs that follow from the rest of it. Raises
+    Undecided: they depend on what nobody knows, or NotModelled: something in it is not followed."""
+    runs = switch.replay(test)
+    packets = tuple(Answer(r, z3.Model(), None).outcome(p) for p, r in zip(test.packets, runs, strict=True))
+    return replace(test, packets=packets, path=runs[0].path if len(runs) == 1 else ())
+
+
+def _names(literals: Iterable[Term]) -> set[str]:
+    return {literal.decl().name() for literal in literals}
 
 
 def _all(conditions: Conditions) -> Term:

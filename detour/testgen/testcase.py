@@ -134,7 +134,8 @@ SETTINGS = ("register", "meter", "member", "group", "session")
 
 @dataclass
 class Test:
-    """`packets` are sent one after the other. `covers`: places that it was made for."""
+    """`packets` are sent one after the other. `covers`: places that it was made for; `path`: of the only packet, see
+    `Execution.path`."""
 
     __test__ = False
 
@@ -143,6 +144,7 @@ class Test:
     defaults: list[Default] = field(default_factory=list)
     settings: list[Setting] = field(default_factory=list)
     covers: list[str] = field(default_factory=list)
+    path: tuple[Any, ...] = ()
 
     def value_of(self, of: str, name: str, at: int | None) -> int | None:
         """The value of a setting; `at` None: wherever it is."""

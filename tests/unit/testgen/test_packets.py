@@ -170,6 +170,21 @@ def test_places_that_only_packets_in_queues_reach_say_so(tmp_path: Path) -> None
     assert reasons.count("packets come there only after others that wait in queues") == 2
 
 
+def test_bits_of_invalid_headers_are_not_compared_and_decide_nothing(tmp_path: Path) -> None:
+    text = KINDS.read_text()
+    start, headers = "            random(m.draw, 0, 255);", "struct headers { h_t h; "
+    assert text.count(headers) == text.count(start) == 1
+    text = text.replace(headers, headers + "h_t other; ")
+    decides = "if (hdr.other.c == 0) { to(2); } else { to(3); }"
+    made = {}
+    for name, reads in (("copies", "hdr.h.b = hdr.other.b;"), ("decides", decides)):
+        (tmp_path / f"{name}.p4").write_text(text.replace(start, reads + start))
+        made[name] = generate(build(tmp_path / f"{name}.p4").json, Plan(cover="statements"))
+    digits = [e.digits for test in made["copies"].tests for packet in test.packets for e in packet.expected]
+    assert any(each[4:8] == "****" for each in digits)
+    assert any("invalid headers" in each.reason for each in made["decides"].unknown)
+
+
 def test_checksums_of_constants_and_fields(tmp_path: Path) -> None:
     text = KINDS.read_text()
     assert text.count("{ hdr.h.kind, hdr.h.a, hdr.h.b,") == 2
