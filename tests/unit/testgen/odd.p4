@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metadata that the parser writes, loops in actions, names that STF quotes, keys whose names end alike,
-// an error in a digest.
+// Metadata that the parser writes, loops in actions, names that STF quotes, keys whose names end alike.
 #include <core.p4>
 #include <v1model.p4>
 
 header head_t { bit<8> count; bit<8> sum; bit<16> rest; }
 struct headers_t { head_t h; }
-struct seen_t { error why; bit<8> z; }
 struct inner_t { bit<8> z; }
 struct meta_t { inner_t inner; bit<8> z; }
 
@@ -52,7 +50,6 @@ control I(inout headers_t hdr, inout meta_t m, inout standard_metadata_t std) {
         m.inner.z = hdr.h.sum;
         m.z = 3;
         steps.apply();
-        digest<seen_t>(1, { std.parser_error, z });
         std.egress_spec = std.ingress_port;
     }
 }

@@ -95,6 +95,19 @@ def test_a_p4info_that_finsy_does_not_take(tmp_path: Path, capsys: pytest.Captur
     assert "odd.p4info.txtpb: finsy, which encodes entries, does not" in capsys.readouterr().err.splitlines()[-1]
 
 
+def test_an_error_in_a_digest_is_nothing_that_finsy_need_know(tmp_path: Path) -> None:
+    """PI, and so BMv2, does not take such a P4Info at all."""
+    text = ODD.read_text().replace("struct inner_t", "struct seen_t { error why; bit<8> z; }\nstruct inner_t")
+    text = text.replace(
+        "        steps.apply();\n", "        steps.apply();\n        digest<seen_t>(1, { std.parser_error, z });\n"
+    )
+    (tmp_path / "digest.p4").write_text(text)
+    assert "error" in build(tmp_path / "digest.p4").p4info.read_text()
+    arguments = ["test", str(tmp_path / "digest.p4"), "--tests", "3", "--out", str(tmp_path / "out")]
+    assert cli.main([*arguments, "--format", "ptf"]) == 0
+    assert (tmp_path / "out" / "test_digest.py").is_file()
+
+
 def test_a_form_needs_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["test", str(KINDS), "--format", "ptf"]) == 2
     assert capsys.readouterr().err == "detour: --format ptf is for the tests that --out DIR writes\n"
