@@ -64,11 +64,9 @@ def _fixed(text: str) -> tuple[str, int]:
 def _built(program: Path, p4info: bool = False) -> Build:
     from detour.p4.build import Build, build
 
-    return (
-        build(program, p4info=p4info)
-        if program.suffix == ".p4"
-        else Build(program, program.with_suffix(".p4info.txtpb"))
-    )
+    if program.suffix == ".p4":
+        return build(program, p4info=p4info)
+    return Build(program, program.with_suffix(".p4info.txtpb"))
 
 
 def _test(options: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ from detour.base.errors import DetourError
 from detour.base.files import write_file
 from detour.base.progress import Progress, silent
 from detour.base.secure_dir import make_folders
-from detour.p4.compile import compile_file, compiled
+from detour.p4.compile import Refused, compiled
 from detour.p4.messages import CompileError, Messages
 from detour.p4.preprocess import Preprocessor
 
@@ -85,9 +85,12 @@ def write(
 ) -> None:
     """Compile a program with our compiler to the files of `to`. `name`: see `compile_file`; `p4info`: see `build`.
     Raises `Refused`."""
-    result = compile_file(source, None, include, defines, name=name)
-    if result.errors:
-        result = compiled(source, None, include, defines=defines, name=name, p4info=p4info)
+    try:
+        result = compiled(source, None, include, defines=defines, name=name)
+    except Refused:
+        if p4info:
+            raise
+        result = compiled(source, None, include, defines=defines, name=name, p4info=False)
     if result.p4info is not None:
         from detour.p4.p4info import as_text
 

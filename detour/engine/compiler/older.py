@@ -146,7 +146,7 @@ def _standard(document: Json) -> Json:
 def _renamed(part: Json, fields: Mapping[tuple[str, str], int]) -> Json:
     """A copy in which these fields are those of standard_metadata; keys of tables keep their names."""
     if isinstance(part, list):
-        is_one = len(part) == 2 and isinstance(part[0], str) and isinstance(part[1], str) and tuple(part) in fields
+        is_one = len(part) == 2 and all(isinstance(each, str) for each in part) and tuple(part) in fields
         return [STANDARD, part[1]] if is_one else [_renamed(each, fields) for each in part]
     if not isinstance(part, dict):
         return part
