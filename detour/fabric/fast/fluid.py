@@ -20,12 +20,12 @@ from detour.fabric.fast.records import (
     Link,
     Queue,
     State,
+    buffer_row,
     flow_row,
     hop_row,
     link_row,
     part_row,
     queue_row,
-    room_row,
 )
 from detour.fabric.fast.steadiness import row_ago
 from detour.hosts import draws
@@ -125,7 +125,7 @@ def _begin_link(s: State, g: LoopGlobals, hop: Hop, link: Link) -> None:
     link.queue = float(frames.waiting(g, hop.port)) if hop.port >= 0 else 0.0
     link.shared = link.wanted = link.turn = link.behind = link.left = 0.0
     link.most = 1.0
-    link.room = frames.lossless_behind(g, hop.channel)
+    link.buffer = frames.lossless_behind(g, hop.channel)
     link.frozen = 0.0
     for ago in range(DEPTH):
         _queue(s, hop.channel, ago).packets = link.queue
@@ -139,9 +139,9 @@ def end(s: State, p: int) -> None:
         f = flow_row(s, flow)
         for k in range(f.data_hops):
             link = link_row(s, hop_row(s, f.first_hop + k).channel)
-            if link.room >= 0:
-                room_row(s, link.room).more -= link.shared - link.frozen
-                link.room = NONE
+            if link.buffer >= 0:
+                buffer_row(s, link.buffer).added -= link.shared - link.frozen
+                link.buffer = NONE
         flow = f.next
 
 
@@ -232,7 +232,7 @@ def _serve(s: State, hop: Hop, link: Link, step: int) -> None:
             link.turn = min(max(turn, _LEAST_TURN), most)
         link.wanted = link.behind = 0.0
         link.left = link.most = most
-    if link.room >= 0:
+    if link.buffer >= 0:
         _share(s, link)
     link.fresh = 0.0
     late = min(2 * link.delay_ps // STEP_PS, _MOST_LAG)
@@ -245,19 +245,19 @@ def _serve(s: State, hop: Hop, link: Link, step: int) -> None:
 @inner
 def _shared(s: State, g: LoopGlobals, link: Link) -> float:
     """Return what a link has of the memory that all share in the switch behind it, packets."""
-    if link.room < 0:
+    if link.buffer < 0:
         return 0.0
-    return max(link.held - link.fresh - frames.switch_of(g, link.room).reserve / s.wire, 0.0)
+    return max(link.held - link.fresh - frames.switch_of(g, link.buffer).reserve / s.wire, 0.0)
 
 
 @inner
 def _share(s: State, link: Link) -> None:
     """A link takes its part of the memory of the switch behind it, which pauses it, or not any more."""
     g = frames.loop_at(s.loop)
-    room, switch, shared = room_row(s, link.room), frames.switch_of(g, link.room), _shared(s, g, link)
-    room.more += shared - link.shared
+    buffer, switch, shared = buffer_row(s, link.buffer), frames.switch_of(g, link.buffer), _shared(s, g, link)
+    buffer.added += shared - link.shared
     link.shared = shared
-    free = (switch.shared_bytes - switch.shared_used) / s.wire - room.more
+    free = (switch.shared_bytes - switch.shared_used) / s.wire - buffer.added
     most, paused = free * 0.5**switch.xoff_shift, link.pauses & 1
     if shared > 0 and shared >= most:
         paused = 1

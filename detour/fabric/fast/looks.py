@@ -72,7 +72,7 @@ def _try(s: State, p: int) -> None:
     part = part_row(s, p)
     if flow_row(s, part.first).hops == 0 or part.refused >= _ATTEMPTS:
         return
-    if s.flows_on != 0 and _flow(s, p):
+    if s.fluid != 0 and _suspend_fluid(s, p):
         return
     most = memory.recall(s, p)
     looked = memory.TEST
@@ -100,7 +100,7 @@ def _try(s: State, p: int) -> None:
 
 
 @inner
-def _flow(s: State, p: int) -> bool:
+def _suspend_fluid(s: State, p: int) -> bool:
     """Suspend a partition of senders whose own rates limit them, if that is worth it."""
     hs, part, flow = hosts_at(s.hosts, 0), part_row(s, p), part_row(s, p).first
     if s.error < fluid.BOUND or part.flows == 1 or not fluid.is_settled(s, hs, p):

@@ -107,7 +107,7 @@ class Link(NativeRecord):
     passes: Float64
     held: Float64
     fresh: Float64  # of that, what came in this step
-    room: Int64  # the switch, if it pauses anybody; else -1
+    buffer: Int64  # of the switch, if that pauses anybody; else -1
     shared: Float64
     frozen: Float64  # the same when the jump began
     pauses: Int64
@@ -126,11 +126,11 @@ class Queue(NativeRecord):
     packets: Float64
 
 
-class Room(NativeRecord):
-    """A switch. `more`: what suspended partitions have of its shared memory, packets, beside what they had when their
+class SharedBuffer(NativeRecord):
+    """The memory of a switch. `added`: what suspended partitions have of it, packets, beside what they had when their
     jumps began (`fluid`)."""
 
-    more: Float64
+    added: Float64
 
 
 class Look(NativeRecord):
@@ -188,7 +188,7 @@ class State(NativeRecord):
     looks: Int64
     memories: Int64
     queues: Int64
-    rooms: Int64
+    buffers: Int64
     count: Int64  # of connections
     most: Int64  # rows of partitions that were ever used
     awake: Int64  # how many are
@@ -197,7 +197,7 @@ class State(NativeRecord):
     look: Int64
     half: Int64  # looks in a half, unless a connection is alone
     paced: Int64  # senders have a rate, and timers that change it
-    flows_on: Int64  # rates change in jumps (`fluid`)
+    fluid: Int64  # rates change in jumps (`fluid`)
     depth: Int64  # looks that are kept, look k in row k modulo that
     every_ps: Int64
     mark: Int64  # the last one that was given to links
@@ -224,5 +224,5 @@ link_row = row_of_table(State, Link, "links")
 part_row = row_of_table(State, Partition, "parts")
 look_row = row_of_table(State, Look, "looks")
 queue_row = row_of_table(State, Queue, "queues")
-room_row = row_of_table(State, Room, "rooms")
+buffer_row = row_of_table(State, SharedBuffer, "buffers")
 memory_row = row_of_table(State, Memory, "memories")

@@ -37,7 +37,7 @@ from detour.fabric.fast.records import (
     Memory,
     Partition,
     Queue,
-    Room,
+    SharedBuffer,
     State,
 )
 from detour.fabric.traffic.placed_tasks import PlacedTasks
@@ -133,10 +133,10 @@ class Skipper(Execution):
         state["depth"] = 4 * state["half"]
         self._enter("looks", np.zeros(int(state["depth"]) * count, Look.dtype))
         self._enter("memories", np.zeros(MEMORIES * count, Memory.dtype))
-        state["flows_on"] = state["paced"] and _is_fluid(fabric)
-        if state["flows_on"]:
+        state["fluid"] = state["paced"] and _is_fluid(fabric)
+        if state["fluid"]:
             self._enter("queues", np.zeros(DEPTH * len(fabric.network.link_rates()), Queue.dtype))
-            self._enter("rooms", np.zeros(len(fabric.topology.switches), Room.dtype))
+            self._enter("buffers", np.zeros(len(fabric.topology.switches), SharedBuffer.dtype))
         state["mark_from"], state["mark_all"], state["mark_slope"] = _marking(fabric.scheme)
         state["rng"] = _SEED
         self._hops, self._used = self._enter("hops", np.zeros(16 * count, Hop.dtype)), 0
