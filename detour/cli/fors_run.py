@@ -70,7 +70,7 @@ def _add_run_options(parser: Parser) -> None:
 
 
 def add_server_options(parser: Parser, servers: str) -> None:
-    """Which servers there are, and which of them take part; `servers`: the help for their number."""
+    """Add the options for the servers that there are and those that take part; `servers`: the help for their number."""
     parser.option("--servers", servers, "N", whole)
     parser.option("--population", "number of servers of each leaf (not with --servers)", "N,...")
     parser.option("--group", "participating servers, like 0-3,8 (default: all)", "LIST")

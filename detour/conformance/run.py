@@ -275,7 +275,7 @@ def _highest_election(link: RpcLink, address: str, device_id: int) -> int:
 
 
 def _devices(link: RpcLink) -> str:
-    """Which device ids a server has, of those that are tried."""
+    """The device ids that a server has, of those that are tried."""
     known = [device_id for device_id in _TRIED if _answer_of_device(link, device_id) != Canonical.NOT_FOUND]
     if not known:
         return "; name the switch's own id (its --device-id; detour switch and BMv2 take 0 without) by --device-id"

@@ -210,7 +210,7 @@ class QueueRule:
 
 @dataclass(frozen=True)
 class Mechanism:
-    """When minimal rules hold, and what notifications do (section III).
+    """The condition for minimal rules, and the effect of notifications (section III).
 
     `source`: messages of the switch's own congestion points count as well, for the port that the victim left by;
     `alone`: they are not compared, and count if the victim is for another group.

@@ -39,9 +39,9 @@ class FlowReport:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """When a flow is congested. `delay_ps`: what its packets wait longer than usual. `hold_ps`: time after a move in
-    which it is not moved again; its reports still speak of packets that took the old path. `penalty_ps`: time for
-    which a path that it left is not taken again."""
+    """The limits beyond which a flow is congested. `delay_ps`: what its packets wait longer than usual. `hold_ps`:
+    time after a move in which it is not moved again; its reports still speak of packets that took the old path.
+    `penalty_ps`: time for which a path that it left is not taken again."""
 
     ecn_share: float = 0.1
     delay_ps: float = 5e6

@@ -493,7 +493,7 @@ class Network:
 
     @property
     def next_event_ps(self) -> int:
-        """When the next event is due, `MAX_TIME` if there is none."""
+        """The time of the next event, `MAX_TIME` if there is none."""
         memory = self._memory
         nodes = memory.table("nodes")[: int(memory.g["node_count"])]
         times = memory.table("heap")["time"][nodes["first"][nodes["pending"] > 0]]
@@ -816,7 +816,7 @@ class Network:
         return None if self._capture is None or self._capture.error is None else str(self._capture.error)
 
     def _epoch_ns(self) -> int:
-        """When loop time was 0, ns since 1970; 0 in virtual time."""
+        """The moment at which loop time was 0, ns since 1970; 0 in virtual time."""
         return 0 if self._virtual else time.time_ns() - self.now_ps // 1000
 
     @_between_slices

@@ -71,7 +71,7 @@ class SwitchState:
 
     @property
     def changes(self) -> int:
-        """How often tables and action profiles were written; what was read of them is true as long as it stays."""
+        """The number of writes to tables and action profiles; what was read of them is true as long as it stays."""
         written = (*self.tables.values(), *self.action_profiles.values())
         return sum(each.changes for each in written)
 

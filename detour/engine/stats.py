@@ -43,7 +43,7 @@ def port_stats(memory: Memory) -> dict[str, np.ndarray]:
 
 
 class PortTraffic:
-    """What `port_stats` says of bytes, for who asks often: ports, once attached, stay where they are."""
+    """The bytes of `port_stats`, for callers that ask often: ports, once attached, stay where they are."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a run is steady, and what makes a comparison fair: one rule for all experiments.
+"""Tests for steady runs, and the terms of a fair comparison: one rule for all experiments.
 
 "The throughput is measured when all connections are active and congestion control is stable" (non-shortest-path paper,
 section IV). All schemes run for the same virtual time. Of a run there is a series of rates, one an interval, and

@@ -29,7 +29,7 @@ def transmit(hs: Hosts, host: int, buf: Any, offset: int, now: int) -> int:
 
 
 def deadline(hs: Hosts, host: int) -> int:
-    """When `expire` wants to be called, ps; `MAX_TIME`: never."""
+    """The time at which `expire` wants to be called, ps; `MAX_TIME`: never."""
     return rdma.deadline(hs.listing, host)
 
 

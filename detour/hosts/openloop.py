@@ -110,7 +110,7 @@ def _target(h: RdmaHost, source: OpenLoopSource, host: int) -> int:
 
 @inner
 def due(hs: Handle, host: int) -> int:
-    """When the next packet is generated, if that is not over already; ps, `MAX_TIME`: never."""
+    """The time at which the next packet is generated, if that is not over already; ps, `MAX_TIME`: never."""
     time = source_row(hs, host).next_ps
     return time if time > host_row(hs, host).now else MAX_TIME
 

@@ -230,7 +230,7 @@ def _control(hs: Handle, frame: int, h: RdmaHost, m: ControlMessage) -> int:
 
 @RDMA.entry
 def deadline(state: int, host: int) -> int:
-    """When `expire` wants to be called, ps; `MAX_TIME`: never."""
+    """The time at which `expire` wants to be called, ps; `MAX_TIME`: never."""
     return _deadline(hosts_at(state, 0), host)
 
 

@@ -50,7 +50,7 @@ class AnswerTable(NativeRecord):
 
 
 class TimeFields(NativeRecord):
-    """Where a plugin's row has times: the address of so many offsets."""
+    """The places of times in a plugin's row: the address of so many offsets."""
 
     offsets: Int64
     count: Int64

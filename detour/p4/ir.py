@@ -148,12 +148,12 @@ class End:
 
 @dataclass(slots=True)
 class Goto(End):
-    """To the only target."""
+    """A jump to the only target."""
 
 
 @dataclass(slots=True)
 class Branch(End):
-    """To the first target if the condition holds, else to the second."""
+    """A jump to the first target if the condition holds, else to the second."""
 
     condition: Value = field(kw_only=True)
 

@@ -34,7 +34,7 @@ _CHUNK_ROWS = 500_000  # paths that a thread computes at a time at most
 
 @dataclass(frozen=True)
 class PathPolicy:
-    """Which paths: the `k` shortest with at most `priorities` - 1 down-ups (0 priorities: any path, KSP).
+    """The choice of paths: the `k` shortest with at most `priorities` - 1 down-ups (0 priorities: any path, KSP).
 
     `ties`: among equal lengths, "diverse" or "plain". `disjoint`: only paths that share no link (FC)."""
 

@@ -97,7 +97,7 @@ _MORE = 3  # numbers of phases beyond the bound that the solver is asked for; it
 
 
 class _SpinePaths(NamedTuple):
-    """Which flows of which leaves go over which spine: rows sorted by source and target leaf."""
+    """The spines over which flows of leaves go: rows sorted by source and target leaf."""
 
     phases: int
     source: np.ndarray  # (flows,) leaves

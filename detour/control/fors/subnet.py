@@ -171,8 +171,8 @@ class _Routes:
         return None if chosen is None else self.fabric.leaves + 1 + chosen
 
     def to_switch(self, kind: str, number: int, to: str, other: int) -> int | None:
-        """To a switch's own LID, which management needs: up and then down, where that leads there; between spines down
-        and up."""
+        """The route to a switch's own LID, which management needs: up and then down, where that leads there; between
+        spines down and up."""
         if (kind, number) == (to, other):
             return 0
         if to == "leaf":

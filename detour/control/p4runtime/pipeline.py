@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which P4 program switches run: the files that are made of it. Loads no gRPC."""
+"""The P4 program that switches run: the files that are made of it. Loads no gRPC."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which flows the switches watch (detour/p4src/include/flows.p4), and what their counters say.
+"""The flows that switches watch (detour/p4src/include/flows.p4), and their counters.
 
 A watched flow has a label, which its sender writes into the flow label of every packet, and at each switch that watches
 it a slot, the index of its counters there. Pure bookkeeping: entries out, numbers in; the caller talks to switches.

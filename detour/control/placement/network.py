@@ -172,7 +172,7 @@ class PlacementNetwork:
         return np.isin(self.wiring.host_links, list(dead)) | np.isin(self.edge_of, list(down))
 
     def unreachable(self, source: Int32Array, target: Int32Array) -> IndexArray:
-        """Which of the pairs of hosts have no path between them."""
+        """The pairs of hosts that have no path between them."""
         graph = self.graph
         far = graph.distance[graph.row_of[self.edge_of[target]], self.edge_of[source]] >= FAR
         return np.flatnonzero(far | self.lost_hosts[source] | self.lost_hosts[target])

@@ -56,7 +56,7 @@ def pick_via(path: int, source: int, destination: int, groups: int) -> int:
 
 
 def pick_member(path: int, node_id: int, size: int) -> int:
-    """Which member of an action set of that size a switch takes (mix in valiant.p4, then the selector's crc16)."""
+    """The member of an action set of that size that a switch takes (mix in valiant.p4, then the selector's crc16)."""
     spread = path * (node_id * 0x9E3779B1 | 1) * (path + node_id) & 0xFFFFFFFF
     return crc16(spread.to_bytes(4, "big")) % size
 

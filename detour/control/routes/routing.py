@@ -134,7 +134,7 @@ def plan_own_hosts(topology: Topology, failures: Failures, switch: Switch) -> It
 
 
 def plan_locators(topology: Topology, routes: NextHops) -> Iterator[TableEntry]:
-    """To the uN of every reachable switch. The switch's own is not a route: `local_sid` has it."""
+    """The routes to the uN of every reachable switch. The switch's own is not a route: `local_sid` has it."""
     numbers: dict[int, int] = {}
     actions: list[ActionSet] = []
     by_node: list[int | None] = [None] * (len(topology.switches) + 1)

@@ -119,7 +119,7 @@ class Replicas:
         self.write(group)
 
     def set_lag(self, lag: int, ports: tuple[int, ...]) -> None:
-        """Which ports a LAG has; copies to it go out of one of them."""
+        """Set the ports of a LAG; copies to it go out of one of them."""
         self.lags[lag] = ports
         for group, handles in self.groups.items():
             if any(lag in self.nodes[handle].lags for handle in handles):

@@ -12,7 +12,7 @@ from detour.engine.bmv2api.wire import I16, I32, I64, ServiceError, Struct
 
 
 class MatchType(IntEnum):
-    """Which member of a `MatchParam` is set."""
+    """The member of a `MatchParam` that is set."""
 
     EXACT, LPM, TERNARY, VALID, RANGE = range(5)
 

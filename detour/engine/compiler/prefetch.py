@@ -83,7 +83,7 @@ def _region(ctx: FunctionContext, base: str, size: Value) -> None:
 
 
 def _groups(ctx: FunctionContext, slot: int) -> Value:
-    """How many groups or blocks of a table are asked for."""
+    """The number of groups or blocks of a table that are asked for."""
     f, count = ctx.f, ctx.word(slot + slots.GROUP_COUNT)
     return f.select(f.compare("ult", count, const(64, _MOST_GROUPS)), count, const(64, _MOST_GROUPS))
 

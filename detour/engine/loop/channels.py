@@ -133,7 +133,7 @@ def _lateness(channel: ChannelRecord) -> int:
 
 @inner(forceinline=True)
 def _jittered(g: LoopGlobals, channel: ChannelRecord, size: int, arrival: int) -> int:
-    """When a frame arrives on a channel with jitter: behind its time by a draw, evenly spread, but in order."""
+    """The arrival time of a frame on a channel with jitter: behind its time by a draw, evenly spread, but in order."""
     # Of 32 random bits 24 count: with a jitter of 100 ms and more the product has room in 63 bits.
     arrival += ((_draw(channel) >> 8) * (channel.jitter * size >> JITTER_SHIFT)) >> 24
     return max(arrival, slot_at(g.slots, channel.tail).time) if channel.count > 0 and channel.late_ps == 0 else arrival

@@ -86,7 +86,7 @@ def cancel(g: LoopGlobals, entity: int) -> None:
 
 @inner(forceinline=True)
 def pending_time(g: LoopGlobals, entity: int) -> int:
-    """When the entity's event is due, `MAX_TIME` if it has none."""
+    """The time of the entity's event, `MAX_TIME` if it has none."""
     who = entity_at(g.entities, entity)
     if who.position < 0:
         return MAX_TIME

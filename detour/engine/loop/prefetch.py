@@ -326,7 +326,7 @@ def _prefetch_outputs(g: LoopGlobals, index: int, end: int, senders: int) -> int
 
 @inner(forceinline=True)
 def _prefetch_tails(g: LoopGlobals, senders: int) -> None:
-    """What packets of ports are linked to: the last ones of queues and channels; or an empty channel's receiver."""
+    """Prefetch what packets of ports are linked to: the last of queues and channels, or an empty channel's receiver."""
     for place in range(senders):
         port = port_at(g.ports, load32(_item(g, _SENDERS, place)))
         channel = channel_at(g.channels, port.channel)
@@ -340,7 +340,7 @@ def _prefetch_tails(g: LoopGlobals, senders: int) -> None:
 
 @inner(forceinline=True)
 def _prefetch_pending(g: LoopGlobals, senders: int) -> None:
-    """Where the receivers of empty channels will have their events."""
+    """Prefetch where the receivers of empty channels will have their events."""
     for place in range(senders):
         channel = channel_at(g.channels, port_at(g.ports, load32(_item(g, _SENDERS, place))).channel)
         if channel.mailbox == 0 and channel.count == 0:

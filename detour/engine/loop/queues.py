@@ -157,7 +157,7 @@ def _keep_departures(g: LoopGlobals, slot_index: int) -> None:
 
 @inner()
 def _departure(g: LoopGlobals, queue: QueueRecord, wire: int) -> int:
-    """When a packet that is enqueued now may leave at the earliest, by the queue's rates."""
+    """The earliest time at which a packet that is enqueued now may leave, by the queue's rates."""
     time = max(g.now, queue.last_ps + queue.interval_ps) if queue.interval_ps != 0 else g.now
     if queue.rate_bps != 0:
         time = max(time, queue.last_ps + queue.last_bytes * _PS_PER_SECOND_OF_BITS // queue.rate_bps)
@@ -229,7 +229,7 @@ def _next_in_round(g: LoopGlobals, port: PortRecord, ready: int) -> int:
 
 @inner()
 def next_ready(g: LoopGlobals, port_index: int) -> int:
-    """When the first packet may leave that its queue's rate holds back (`MAX_TIME`: there is none)."""
+    """The time when the first packet may leave that its queue's rate holds back (`MAX_TIME`: there is none)."""
     port = port_at(g.ports, port_index)
     time = MAX_TIME
     candidates = port.filled & ~port.paused if port.managed != 0 else 0

@@ -330,7 +330,7 @@ def readable(g: LoopGlobals) -> int:
 
 @inner()
 def ready_index(g: LoopGlobals, number: int) -> int:
-    """Which socket is the `number`-th readable one; -1 is Python's wake-up call, which is thereby answered."""
+    """The index of the `number`-th readable socket; -1 is Python's wake-up call, which is thereby answered."""
     index = load64(g.system + AT_EPOLL_EVENTS + number * _EPOLL_EVENT_SIZE + _EPOLL_DATA)
     if index < 0:
         read(g.wake_fd, g.system + AT_COUNTER, 8)

@@ -111,7 +111,7 @@ class P4Device:
         return self.before or self.pipelines.store
 
     def ids(self, role: str, config: RoleConfig) -> Ids:
-        """Which objects a role may write and read: as its config says, else as the program's annotations do."""
+        """The objects that a role may write and read: as its config says, else as the program's annotations do."""
         return self.pipelines.store.schema.ids_of(role) if config is FULL_ACCESS else config.ids
 
     def sees(self, role: str, config: RoleConfig, id_: int) -> bool:

@@ -458,7 +458,7 @@ def _events_of(action: ActionIr, steps: deque[RecordedEvent]) -> list[Event]:
 
 
 def _executed(primitives: Sequence[Json], events: Sequence[Event]) -> list[tuple[SourcePlace | None, Event | None]]:
-    """Which primitives of an action with jumps have run, with their events. Traces do not record jumps: of all ways
+    """The primitives of an action with jumps that have run, with their events. Traces do not record jumps: of all ways
     through the action the first one that explains the events counts, and without one the events alone."""
     dead: set[tuple[int, int]] = set()
     ways: list[tuple[int, int, tuple[Any, ...]]] = [(0, 0, ())]  # next primitive, next event, what has run: a chain

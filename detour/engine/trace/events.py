@@ -312,7 +312,7 @@ class _Choice(EventForm):
 
 
 class _Plain(EventForm):
-    """Whose facts are a function of what is known when compiling and of the values."""
+    """An event whose facts are a function of what is known when compiling and of the values."""
 
     def __init__(self, reader: FormReader, kind: str, facts: Callable[[Facts, Facts], Facts]) -> None:
         super().__init__(reader, kind)

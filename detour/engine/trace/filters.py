@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which packets are traced: a text such as `dst h71 and udp and not port 3`, or `dropped or waited > 10us`.
+"""The choice of packets to trace: a text such as `dst h71 and udp and not port 3`, or `dropped or waited > 10us`.
 
 | written | holds for packets |
 |---|---|

@@ -207,7 +207,7 @@ def latency_us(frame: bytes, source: str, sinks: Set[str], count: int) -> float:
 
 
 def _arrival(sink: socket.socket, names: Set[str], begin: int) -> int:
-    """When the first frame after `begin` came in by one of these interfaces, in ns."""
+    """The arrival time of the first frame after `begin` at one of these interfaces, in ns."""
     while True:
         _, extra, _, where = sink.recvmsg(1, 64)
         seconds, ns = struct.unpack("qq", extra[0][2])

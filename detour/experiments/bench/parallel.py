@@ -97,7 +97,7 @@ class ParallelLoad:
         return not self.fabric.unfinished()
 
     def run(self) -> float:
-        """To the end; returns the wall time in seconds."""
+        """Run to the end; return the wall time in seconds."""
         begin = time.perf_counter()
         while not self.over:
             self.fabric.run(self.fabric.now_ps + _STEP_PS)

@@ -62,7 +62,7 @@ def permutation(network: Expander, rng: np.random.Generator) -> list[HostPair]:
 
 
 def adversarial(network: Expander, rng: np.random.Generator) -> list[HostPair]:
-    """To the hosts of half of the switches each, hosts of other switches that are two links away and all by the same
+    """Flows to the hosts of half of the switches each, from other switches that are two links away and all by the same
     neighbour: where, as in a Slim Fly, that is the only shortest path they share its link (Spritz, "adversarial")."""
     receivers = [[host.index for host in hosts] for hosts in network.topology.hosts_of]
     free = [list(hosts) for hosts in receivers]

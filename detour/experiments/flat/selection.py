@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which runs make up the comparison: networks at three equalities, matrices, failures, ways to choose paths."""
+"""The runs that make up the comparison: networks at three equalities, matrices, failures, ways to choose paths."""
 
 from __future__ import annotations
 

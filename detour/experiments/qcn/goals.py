@@ -39,7 +39,7 @@ def of_curves(results: Sequence[QcnResult], *, small: bool) -> list[QcnGoal]:
     mine = [one for one in results if one.routing == JUDGED]
 
     def ratios(name: str, pattern: str, value: Callable[[QcnResult], float]) -> list[float]:
-        """To another routing's, at every load that both were measured at."""
+        """The ratios to another routing's, at every load that both were measured at."""
         runs = [one for one in mine if one.pattern == pattern and (name, pattern, one.load) in of]
         return [value(one) / value(of[name, pattern, one.load]) for one in runs]
 

@@ -71,18 +71,18 @@ class RecoveryWatch(Watcher):
             self.look()
 
     def _cause(self, since_ps: int) -> int:
-        """When the event was after which a silence began."""
+        """The time of the event after which a silence began."""
         return max((at for at in self._times if at <= since_ps), default=self._times[0])
 
     def _counts(self, since: np.ndarray) -> np.ndarray:
-        """Which silences began before their event was over."""
+        """The silences that began before their event was over."""
         times, ends = np.array(self._times), np.array(self._ends)
         event = np.maximum(np.searchsorted(times, since, side="right") - 1, 0)
         return (since >= times[event]) & (since <= ends[event])
 
 
 def _over_ps(event: TimedFailure, events: Sequence[TimedFailure], reroute_after_ps: int | None) -> int:
-    """When an event is over for connections that begin to send: its link is back, or routes lead around it."""
+    """The end of an event for connections that begin to send: its link is back, or routes lead around it."""
     back = [one.at_ps for one in events if one.failure == event.failure and one.change == "up" and one > event]
     if reroute_after_ps is not None:
         back.append(event.at_ps + reroute_after_ps)

@@ -86,7 +86,7 @@ class Sampler:
         self.look()
 
     def _directions(self, stats: dict[str, np.ndarray]) -> None:
-        """Which element of which column counts a direction of a link."""
+        """The element of a column that counts each direction of a link."""
         ends = zip(stats["device_id"].tolist(), stats["port"].tolist(), strict=True)
         place = {end: row for row, end in enumerate(ends)}
         topology = self._fabric.topology
@@ -381,7 +381,7 @@ class TimedFaults:
 
     @property
     def due_ps(self) -> int:
-        """When something happens next."""
+        """The time of what happens next."""
         return self._waiting[0][0] if self._waiting else self._never
 
     def act(self) -> None:

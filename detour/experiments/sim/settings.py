@@ -105,7 +105,7 @@ class SimSettings:
 
     @property
     def until_ps(self) -> int:
-        """When the run ends at the latest."""
+        """The latest end of the run."""
         return MAX_TIME if self.duration_ps is None else self.duration_ps
 
 

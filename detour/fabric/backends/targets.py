@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which target a fabric runs on. Modules of a target are imported only if it is used: both are large."""
+"""The target on which a fabric runs. Modules of a target are imported only if it is used: both are large."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def choose(target: str) -> str:
 
 
 def explained(target: str) -> str:
-    """Which switches `choose` takes and why; where BMv2 was found, how to run on the engine."""
+    """The switches that `choose` takes and why; where BMv2 was found, how to run on the engine."""
     from detour.fabric.backends.bmv2.switch import missing
 
     name, reason = choose(target), missing()

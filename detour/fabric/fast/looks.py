@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens at a look, between two slices of the loop: who has become busy or idle is noted, jumps end and begin."""
+"""A look, between two slices of the loop: who has become busy or idle is noted, jumps end and begin."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _suspend_fluid(s: State, p: int) -> bool:
 
 @inner
 def _next(s: State, now: int) -> int:
-    """When to look next: at a multiple of the time between looks."""
+    """The time of the next look: at a multiple of the time between looks."""
     if s.awake > 0:
         return now + s.every_ps
     hs, due = hosts_at(s.hosts, 0), MAX_TIME // 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of connections, links and partitions while steady phases are skipped, as native code has it.
+"""Records of connections, links and partitions for steady phases that are skipped, as native code has them.
 
 A *look* is a moment between two slices of the loop; they are `every_ps` apart while something may change.
 """
@@ -121,7 +121,7 @@ class Link(NativeRecord):
 
 
 class Queue(NativeRecord):
-    """What waits at a link at a step (`fluid`); step k in row k modulo `DEPTH`."""
+    """The bytes that wait at a link at a step (`fluid`); step k in row k modulo `DEPTH`."""
 
     packets: Float64
 
@@ -144,8 +144,8 @@ class Look(NativeRecord):
 
 
 class Memory(NativeRecord):
-    """What a connection had in a steady partition: its rate, packets a ps, and packets in flight; and for how long the
-    rate counts from now on."""
+    """The state that a connection had in a steady partition: its rate, packets a ps, and packets in flight; and for
+    how long the rate counts from now on."""
 
     key: Int64  # of the partition; 0: nothing is remembered
     times: Int64  # how often it was found; the others are means of these

@@ -157,7 +157,7 @@ class Skipper(Execution):
         return table
 
     def _times(self, name: str, plugin: Plugin) -> tuple[int, int]:
-        """Where the rows of a plugin have times, as `TimeFields`."""
+        """The places of times in the rows of a plugin, as `TimeFields`."""
         fields = plugin.row.fields or {}
         offsets = np.array([at for one, (_, at, *_) in fields.items() if one in (plugin.times or ())], np.int64)
         self._tables[f"times of {name}"] = offsets

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which partitions are steady, and the rates of their connections in the long run.
+"""The test for steady partitions, and the rates of their connections in the long run.
 
 The last looks are two halves. A partition is steady if what it has sent and what it has in flight differ by no more
 than a bound from one to the other, every connection has sent in both, and nothing was lost or sent again. A half takes

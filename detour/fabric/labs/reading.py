@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which format a folder holds a lab in, and the lab."""
+"""The format in which a folder holds a lab, and the lab."""
 
 from __future__ import annotations
 

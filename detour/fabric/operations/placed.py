@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fabric has placed. Finding paths takes much to load, so this is loaded with the first placement."""
+"""The placed paths of a fabric. Finding paths takes much to load, so this is loaded with the first placement."""
 
 from __future__ import annotations
 

@@ -186,5 +186,5 @@ class Reactions:
         return act
 
     def next_ps(self, now_ps: int) -> int:
-        """When somebody acts next, later than now."""
+        """The time at which somebody acts next, later than now."""
         return int(self._due[self._due > now_ps].min(initial=MAX_TIME))

@@ -127,7 +127,7 @@ class OutageController:
 
     @property
     def due_ps(self) -> int:
-        """When it wants to act."""
+        """The time at which it wants to act."""
         return min(self._look_ps, self._probe_ps, self._tell_ps, self._plan_ps)
 
     def act(self, exchange: PhasedExchange) -> None:

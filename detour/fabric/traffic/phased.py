@@ -101,7 +101,7 @@ class Actor(Protocol):
 
     @property
     def due_ps(self) -> int:
-        """When it wants to act next."""
+        """The time at which it wants to act next."""
         ...
 
     def act(self, exchange: PhasedExchange) -> None:
@@ -110,7 +110,7 @@ class Actor(Protocol):
 
 @dataclass
 class PhaseTimes:
-    """When phases began and ended, ps; `data_ps`: when the last message was acknowledged. One element a phase."""
+    """Begin and end of phases, ps; `data_ps`: when the last message was acknowledged. One element a phase."""
 
     start_ps: list[int] = field(default_factory=list)
     data_ps: list[int] = field(default_factory=list)
@@ -231,8 +231,8 @@ class PhasedExchange:
         return bool(self._queue)
 
     def _advance(self) -> None:
-        """To the next poll, or to when somebody wants to act. While nobody can be done with a message yet hosts poll
-        less often: what they could hear of is only that others have nothing to send."""
+        """Run to the next poll, or to when somebody wants to act. While nobody can be done with a message yet hosts
+        poll less often: what they could hear of is only that others have nothing to send."""
         now, step = self.fabric.now_ps, self.pace.poll_ps
         if now + 5 * step < self._coarse_until and not self._awaited:
             step *= 5

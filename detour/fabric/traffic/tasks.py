@@ -163,7 +163,7 @@ class TaskRun:
         return np.repeat(ends, pairs.lanes, axis=0)
 
     def index(self, source: int, destination: int, number: int) -> int:
-        """Which one of `connections` is that of two hosts with this number. Raises DetourError if there is none."""
+        """The index in `connections` of that of two hosts with this number. Raises DetourError if there is none."""
         pair = np.flatnonzero((self._pairs.source == source) & (self._pairs.destination == destination))
         if not len(pair) or not 0 <= number < self._pairs.lanes[pair[0]]:
             a, b = (self.fabric.topology.hosts[host].name for host in (source, destination))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a UDP flow sends and how much: constant rate, Poisson, on and off; sizes fixed or drawn."""
+"""Times and sizes of what a UDP flow sends: constant rate, Poisson, on and off; sizes fixed or drawn."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which socket a packet is for: a hash table a host, by protocol, local port, and the remote address and port.
+"""The socket of a packet: a hash table a host, by protocol, local port, and the remote address and port.
 
 Sockets that take packets from everybody are entered with remote address and port 0.
 """

@@ -242,7 +242,7 @@ def _put_discovery(
 
 @inner()
 def _solicit(g: StackGlobals, host: int, n: NeighbourRecord) -> None:
-    """To the solicited-node address ff02::1:ffxx:xxxx."""
+    """Send a solicitation to the solicited-node address ff02::1:ffxx:xxxx."""
     low = n.lo & 0xFFFFFF
     d_lo = (int64(1) << 32) | 0xFF000000 | low
     mac = int64(0x3333FF000000) | low

@@ -165,7 +165,7 @@ def transmit(state: int, host: int, frame: int, room: int, now: int) -> int:
 
 @IP.entry
 def deadline(state: int, host: int) -> int:
-    """When `expire` wants to be called, ps; `MAX_TIME`: never."""
+    """The time at which `expire` wants to be called, ps; `MAX_TIME`: never."""
     g = globals_at(state, 0)
     return timers.first_due(g, host, host_row(g, host))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When sockets want to be called, and which of them may send now (`hosts.scheduling`)."""
+"""Timers of sockets, and the sockets that may send now (`hosts.scheduling`)."""
 
 from __future__ import annotations
 

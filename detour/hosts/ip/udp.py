@@ -76,7 +76,7 @@ def _wander(g: StackGlobals, h: IpHostRecord, f: UdpFlowRecord, gap: int) -> int
 
 @inner()
 def _advance(g: StackGlobals, h: IpHostRecord, f: UdpFlowRecord) -> None:
-    """When the packet after this one is due. What the division leaves over is not lost."""
+    """The time at which the packet after this one is due. What the division leaves over is not lost."""
     bits = f.size * _PS_BITS + f.rest
     gap = bits // f.rate_bps
     if f.mode == layout.CONSTANT:

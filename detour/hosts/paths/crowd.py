@@ -94,7 +94,7 @@ def on_short_way(hs: Handle, q: QueuePair) -> None:
 
 @inner
 def groups_begun(hs: Handle, q: QueuePair, now: int) -> int:
-    """To how many groups connections of the host have begun to send of late."""
+    """The number of groups to which connections of the host have begun to send of late."""
     groups = 0
     for place in range(REGIONS):
         r = region_row(hs, q.host, place)

@@ -51,7 +51,7 @@ def _dead_after(cfg: Config, q: QueuePair) -> int:
 
 @inner
 def deadline(hs: Handle, i: int, q: QueuePair) -> int:
-    """When to ask, or to give the path up."""
+    """The time to ask, or to give the path up."""
     cfg = cfg_row(hs)
     if not _watches(cfg, q):
         return MAX_TIME

@@ -160,7 +160,7 @@ def _look_sooner(hs: Handle, i: int, q: QueuePair, when: int) -> None:
 
 @inner
 def deadline(q: QueuePair) -> int:
-    """When to look for silent paths: a bound, made exact when it passes."""
+    """The time to look for silent paths: a bound, made exact when it passes."""
     return q.blackhole_due if q.inflight > 0 else MAX_TIME
 
 

@@ -193,7 +193,7 @@ def on_ack(hs: Handle, i: int, now: int) -> None:
 
 @inner
 def deadline(hs: Handle, i: int, q: QueuePair) -> int:
-    """When QP `i` wants `on_deadline` to be called."""
+    """The time at which QP `i` wants `on_deadline` to be called."""
     when = _deadline_of_timers(hs, i, q)
     if q.pace_next and not q.active and can_send(hs, q):
         when = min(when, q.pace_next)
@@ -226,8 +226,9 @@ def _loss_deadline(hs: Handle, i: int, q: QueuePair) -> int:
 
 @inner
 def _next_probe(cfg: Config, q: QueuePair, quiet: int) -> int:
-    """When the tail is probed if nothing comes back, as since `quiet`. A probe may be lost too: each waits for twice
-    as long as the one before (RFC 9002, 6.2.1), and anew after a timeout. Hosts of papers send one (RFC 8985, 7)."""
+    """The time at which the tail is probed if nothing comes back, as since `quiet`. A probe may be lost too: each
+    waits for twice as long as the one before (RFC 9002, 6.2.1), and anew after a timeout. Hosts of papers send one
+    (RFC 8985, 7)."""
     if not q.selective or q.tail_probe == PROBE_DUE or not rtt.is_known(q):
         return MAX_TIME
     if q.tail_probe == PROBE_NONE:

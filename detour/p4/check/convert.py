@@ -220,7 +220,7 @@ def _castable(source: Type, target: Type) -> bool:
 
 
 def _castable_new(source: Type, target: Type) -> bool:
-    """To or from a type declared by `type`: one step to the type under it, or several where that is such a one too."""
+    """Casts to or from a type declared by `type`: one step to the type under it, or several where that is one too."""
     if isinstance(target, NewType) and source == target.base:
         return True
     if isinstance(source, NewType) and source.base == target:

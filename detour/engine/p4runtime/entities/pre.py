@@ -113,7 +113,7 @@ def install(store: EntityStore, message: p4r.MulticastGroupEntry | p4r.CloneSess
 
 
 def install_all(store: EntityStore) -> None:
-    """When a store goes live: the engine gets what it has and nothing else."""
+    """Give the engine what the store has and nothing else, when the store goes live."""
     store.target.clear_replication()
     for message in (*store.groups.values(), *store.sessions.values()):
         install(store, message)

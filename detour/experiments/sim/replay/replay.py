@@ -153,7 +153,7 @@ class Replay:
         return run_workload(plan.topology, plan.workload, plan.settings, watcher=Watchers(watchers))
 
     def _window(self, counters: Counters[T]) -> Window[T] | None:
-        """When a counter grows for the first time, as closely as tracing needs it."""
+        """The time at which a counter grows first, as closely as tracing needs it."""
         self._progress("running again to find when it was")
         window: Window[T] | None = None
         while window is None or window.length_ps > _CLOSE_PS:

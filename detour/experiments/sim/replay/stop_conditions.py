@@ -199,7 +199,7 @@ def _settled(visits: Chain, now_ps: int, tick_ps: int) -> bool:
 
 
 def _left_at(visit: Visit, port: int) -> int | None:
-    """When a packet left by a port, in ticks; None: it did not."""
+    """The time at which a packet left by a port, in ticks; None: it did not."""
     if not any(isinstance(leaf.outcome, Output) and leaf.outcome.port == port for _, leaf in visit.tree.leaves()):
         return None
     for event in visit.tree.all_events():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When something is counted for the first time in a run: watchers that stop it then. And the longest wait in a queue
+"""Watchers that stop a run when something is counted for the first time. And the longest wait in a queue
 of a whole run: every packet is traced, and of what is recorded only the waits are read, by native code."""
 
 from __future__ import annotations

@@ -389,7 +389,7 @@ class VirtualFabric(NetworkFabric):
 
     @property
     def last_done_ps(self) -> int:
-        """When the last of the messages that are done was acknowledged, 0 if none is."""
+        """The time at which the last message that is done was acknowledged, 0 if none is."""
         return int(self._done_ps().max(initial=0))
 
     def _done_ps(self) -> np.ndarray:
