@@ -41,7 +41,7 @@ def check(source: Path, plan: Plan, progress: Progress = silent) -> Checked:
     """Look for mistakes of a program in a file of BMv2 JSON. Raises DetourError: see `generate`."""
     fresh_context()
     program, effort = load(source, plan), Effort(plan.seconds)
-    symbolic = SymbolicSwitch(program.model, plan.fixed, effort, rules=plan.rules)
+    symbolic = SymbolicSwitch(program.model, plan.fixed, effort, rules=plan.rules(program.model.tables))
     mistakes: dict[tuple[str, str], Mistake] = {}
     whole = True
     with TestSwitch(program) as switch:

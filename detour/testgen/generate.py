@@ -35,6 +35,7 @@ from detour.testgen.terms import NotModelled, Term
 from detour.testgen.testcase import Packet, Test
 
 if TYPE_CHECKING:
+    from detour.engine.compiler.model import TableIr
     from detour.testgen.rules import EntryRules
 
 _ALL = STATEMENT, BRANCH, TABLE_OUTCOME
@@ -80,9 +81,9 @@ class Plan:
     p4info: Path | None = None
     packets: int = 2
 
-    @property
-    def rules(self) -> EntryRules | None:
-        """What P4Info demands of entries; None: nothing. Raises DetourError: see `EntryRules`."""
+    def rules(self, tables: Mapping[str, TableIr]) -> EntryRules | None:
+        """The demands of P4Info on entries of the program's tables; None: there are none. Raises DetourError: see
+        `EntryRules`."""
         if self.p4info is None:
             return None
         text = read_text(self.p4info)
@@ -91,7 +92,7 @@ class Plan:
             return None
         from detour.testgen.rules import EntryRules  # parses it, for which it needs a tenth of a second
 
-        return EntryRules(self.p4info)
+        return EntryRules(self.p4info, tables)
 
     @property
     def shows_more(self) -> bool:
@@ -184,7 +185,7 @@ class _Generator:
     def __init__(self, program: Program, plan: Plan, progress: Progress) -> None:
         self._program, self._plan, self._progress = program, plan, progress
         self._effort = Effort(plan.seconds)
-        self._switch = SymbolicSwitch(program.model, plan.fixed, self._effort, rules=plan.rules)
+        self._switch = SymbolicSwitch(program.model, plan.fixed, self._effort, rules=plan.rules(program.model.tables))
         self._replay = SymbolicSwitch(program.model, {}, self._effort)
         self._tests: list[Test] = []
         self._seeds = [] if plan.fixed else [Test((Packet(1, bytes(_SEED_BYTES)),))]
@@ -216,7 +217,7 @@ class _Generator:
         self._asked = set[Key]()
         """whether there is a proof"""
         self._writes_registers = "register_write" in operations(program.model)
-        tables = [table for pipeline in program.model.pipelines.values() for table in pipeline.tables.values()]
+        tables = program.model.tables.values()
         self._selecting = {table.name for table in tables if table.profile is not None and table.profile.selector}
         self._prover: Question | None = None
         """about any packet whatever"""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,13 +52,14 @@ class _Reference(NamedTuple):
 class EntryRules:
     """The demands of one program."""
 
-    def __init__(self, p4info: Path) -> None:
-        """Raise DetourError: the file cannot be read, or is something else."""
+    def __init__(self, p4info: Path, tables: Mapping[str, TableIr]) -> None:
+        """`tables`: all of the program. Raises DetourError: the file cannot be read, or is something else."""
         info = read_p4info(p4info)
         try:
             self._plain, self._terms = Restrictions(info), Restrictions(info, _TERMS)
         except Refused as error:
             raise DetourError(f"{p4info}: {error}") from None
+        self._program = tables
         self._tables = {table.preamble.name: table for table in info.tables}
         self._actions = {action.preamble.name: action for action in info.actions}
         names = {action.preamble.id: action.preamble.name for action in info.actions}
@@ -76,7 +77,7 @@ class EntryRules:
                 for part in parts
                 for text in annotations.arguments(part.annotations, "refers_to")
                 for table, field in [annotations.names(text)]
-                if table in full
+                if full.get(table) in tables
             ]
             for name, parts in (
                 *((name, table.match_fields) for name, table in self._tables.items()),
@@ -127,14 +128,14 @@ class EntryRules:
         """Whether entries may refer to others."""
         return any(self._references.values())
 
-    def with_targets(self, entries: list[Entry], tables: dict[str, TableIr]) -> list[Entry]:
+    def with_targets(self, entries: list[Entry]) -> list[Entry]:
         """Entries behind those to which they refer, which are added where they are missing."""
         result: dict[Entry, None] = {}
 
         def place(entry: Entry, users: tuple[Entry, ...]) -> None:
             if entry in result or entry in users:
                 return
-            for target, fields in self._targets(entry, tables):
+            for target, fields in self._targets(entry):
                 alike = (e for e in (*result, *entries) if _is_target(e, target, fields))
                 place(next(alike, target), (*users, entry))
             result[entry] = None
@@ -143,7 +144,7 @@ class EntryRules:
             place(entry, ())
         return list(result)
 
-    def _targets(self, entry: Entry, tables: dict[str, TableIr]) -> Iterator[tuple[Entry, list[int]]]:
+    def _targets(self, entry: Entry) -> Iterator[tuple[Entry, list[int]]]:
         """An entry for each that this one refers to, and which fields of its key that is about."""
         if entry.table not in self._tables or entry.action not in self._actions:
             return
@@ -153,7 +154,7 @@ class EntryRules:
         for reference in (*self._references[entry.table], *self._references[entry.action]):
             wanted.setdefault(reference.table, {})[reference.field] = values[reference.source]
         for name, fields in wanted.items():
-            table = tables[name]
+            table = self._program[name]
             named = [field.name for field in self._tables[name].match_fields]
             key = tuple(
                 exact_match(table, at, fields[each]) if each in fields else anything_of(exact_match(table, at, 0))

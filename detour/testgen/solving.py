@@ -523,8 +523,7 @@ class Answer:
         rules = self._execution.rules
         allow = rules.allow if rules else lambda entry: True
         entries = chosen_entries(searched, others, self._choose, allow, self._tight)
-        tables = {lookup.table.name: lookup.table for lookup in self._findings.lookups}
-        return rules.with_targets(entries, tables) if rules else entries, list(dict.fromkeys(defaults))
+        return rules.with_targets(entries) if rules else entries, list(dict.fromkeys(defaults))
 
     def _call(self, lookup: Lookup, hit: bool, number: int) -> tuple[str, tuple[tuple[str, int], ...]]:
         actions = lookup.table.actions if hit else lookup.defaults

@@ -8,6 +8,7 @@ may write overlaps with it. Otherwise it is a copy, made before the body, and co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from detour.p4 import core, elaborate, ir
 from detour.p4.ir import Block, Const, Truth, Value
@@ -44,27 +45,27 @@ def bind(
     """Evaluate the arguments from left to right and bind the parameters."""
     last = last_effect(arguments)
     inputs: list[tuple[core.Variable, Operand]] = []
-    outputs: list[tuple[core.Variable, Place, Callable[[Value], None] | None]] = []
+    outputs: list[_Output] = []
     for number, (parameter, argument) in enumerate(zip(parameters, arguments, strict=True)):
         if isinstance(parameter.type, ExternType | BlockType):
             if argument is not None:
                 ctx.bindings[parameter] = object_of(ctx, argument)
         elif parameter.is_output:
-            outputs.append((parameter, *_output(ctx, parameter, argument)))
+            outputs.append(_output(ctx, parameter, argument, number < last))
         elif argument is not None:
             operand = ctx.evaluate(argument)
             inputs.append((parameter, saved(ctx, operand, argument) if number < last else operand))
-    places = [place for _, place, _ in outputs]
+    places = [output.place for output in outputs]
     used: frozenset[Path] = frozenset()
     changed = used
     if action is not None and (inputs or outputs):
         used, changed = _ACCESSES.of(action)
     _bind_inputs(ctx, inputs, [*places, *(_follow(place, names) for place, names in _outside(ctx, changed))])
     paths = [(*place.path, *names) for place, names in _outside(ctx, used)] if outputs else []
-    for number, (parameter, place, write_slice) in enumerate(outputs):
+    for number, output in enumerate(outputs):
         others = [*(other.path for at, other in enumerate(places) if at != number), *paths]
-        is_aliased = any(paths_overlap(place.path, path) for path in others)
-        _bind_output(ctx, parameter, place, is_aliased, frame, write_slice)
+        is_aliased = any(paths_overlap(output.place.path, path) for path in others)
+        _bind_output(ctx, output, is_aliased, frame)
 
 
 def object_of(ctx: Context, argument: core.Expression) -> Operand | elaborate.Block:
@@ -75,17 +76,36 @@ def object_of(ctx: Context, argument: core.Expression) -> Operand | elaborate.Bl
     return value if isinstance(value, elaborate.Block) else NOTHING
 
 
-def _output(
-    ctx: Context, parameter: core.Variable, argument: core.Expression | None
-) -> tuple[Place, Callable[[Value], None] | None]:
-    """The place of an `out` or `inout` argument; a temporary for nothing, or a slice, written at the end."""
+class _Output(NamedTuple):
+    """An `out` or `inout` argument. `copy`: of its value, made where arguments that follow may change it; `write`: of a
+    slice, whose place is a temporary."""
+
+    parameter: core.Variable
+    place: Place
+    copy: Place | None = None
+    write: Callable[[Value], None] | None = None
+
+
+def _output(ctx: Context, parameter: core.Variable, argument: core.Expression | None, may_change: bool) -> _Output:
+    """The place of an argument; a temporary for nothing, or a slice. `may_change`: arguments that follow have side
+    effects."""
     if argument is not None and not isinstance(argument, core.Slice):
-        return frozen(ctx, ctx.locate(argument)), None
+        place = frozen(ctx, ctx.locate(argument))
+        copy = _copy(ctx, parameter, place) if may_change and parameter.direction == "inout" else None
+        return _Output(parameter, place, copy)
     write = slice_writer(ctx, argument) if argument is not None else None
     place = ctx.temporary(parameter.type, parameter.name)
     if argument is not None and parameter.direction == "inout":
         assign(ctx, place, ctx.evaluate(argument))
-    return place, write
+    return _Output(parameter, place, write=write)
+
+
+def _copy(ctx: Context, parameter: core.Variable, place: Place) -> Place:
+    """A temporary with what an argument contains; an `out` parameter begins without a value."""
+    copy = ctx.temporary(parameter.type, parameter.name)
+    if parameter.direction == "inout":
+        assign(ctx, copy, ctx.contents(place))
+    return copy
 
 
 def _bind_inputs(ctx: Context, inputs: list[tuple[core.Variable, Operand]], written: list[Place]) -> None:
@@ -123,23 +143,16 @@ def _follow(place: Place, names: Path) -> Place:
     return place
 
 
-def _bind_output(
-    ctx: Context,
-    parameter: core.Variable,
-    place: Place,
-    is_aliased: bool,
-    frame: Frame,
-    write_slice: Callable[[Value], None] | None,
-) -> None:
-    own = ctx.temporary(parameter.type, parameter.name) if is_aliased else place
-    ctx.bindings[parameter] = own
+def _bind_output(ctx: Context, output: _Output, is_aliased: bool, frame: Frame) -> None:
+    parameter, place, copy, write = output
+    if is_aliased and copy is None:
+        copy = _copy(ctx, parameter, place)
+    own = ctx.bindings[parameter] = copy or place
     if parameter.direction == "out":
         invalidate(ctx, own)
-    elif is_aliased:
-        assign(ctx, own, ctx.contents(place))
-    if write_slice is not None:
-        frame.copy_out.append(lambda: write_slice(ctx.scalar(place)))
-    elif is_aliased:
+    if write is not None:
+        frame.copy_out.append(lambda: write(ctx.scalar(place)))
+    elif copy is not None:
         frame.copy_out.append(lambda: assign(ctx, place, own))
 
 

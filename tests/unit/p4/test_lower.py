@@ -155,6 +155,19 @@ def test_operands_are_evaluated_from_left_to_right(compiled: Compiler) -> None:
     ]
 
 
+def test_an_argument_has_its_value_from_before_those_that_follow(compiled: Compiler) -> None:
+    """Section 6.8: `f(a, g(a))` leaves in `a` what `f` makes of the value that it had before `g`."""
+    top = "bit<8> g(inout bit<8> n) { n = 3; return 1; } void f(inout bit<8> n, in bit<8> by) { n = n + by; }"
+    calls = _statements(compiled("f(hdr.h.a, g(hdr.h.a));", top=top))
+    assert calls == [
+        "assign(scalars.n, h.a)",
+        "assign(h.a, 0x03)",
+        "assign(scalars.retval, 0x01)",
+        "assign(scalars.n, ((scalars.n + 0x01) & 0xff))",
+        "assign(h.a, scalars.n)",
+    ]
+
+
 @pytest.mark.parametrize(("arguments", "copies"), [("hdr.h.a, hdr.h.b", 0), ("hdr.h.a, hdr.h.a", 2)])
 def test_arguments_that_overlap_are_copied(arguments: str, copies: int, compiled: Compiler) -> None:
     top = "void both(inout bit<8> one, inout bit<8> two) { one = 1; two = 2; }"

@@ -128,9 +128,18 @@ def test_actions_are_where_they_may_be(tmp_path: Path) -> None:
     told, alone = (generate(built.json, Plan(p4info=p4info)).tests for p4info in (built.p4info, None))
     for tests, actions in ((told, {"I.set_hop"}), (alone, {"I.set_hop", "NoAction"})):
         assert {e.action for test in tests for e in test.entries if e.table == "I.routes"} == actions
-    rules = EntryRules(built.p4info)
+    rules = EntryRules(built.p4info, load(built.json, Plan()).model.tables)
     assert z3.is_false(rules.of_call("I.rules", False, "I.mark", [const(8, 1)]))
     assert not z3.is_false(rules.of_call("I.rules", True, "I.mark", [const(8, 1)]))
+
+
+def test_an_entry_refers_to_a_table_to_which_its_packet_does_not_come(tmp_path: Path) -> None:
+    text = RULES.read_text().replace("hops.apply();", "if (hdr.h.kind == 3) { hops.apply(); }")
+    (tmp_path / "apart.p4").write_text(text)
+    built = build(tmp_path / "apart.p4")
+    tests = generate(built.json, Plan(p4info=built.p4info)).tests
+    actions = [{entry.action for entry in test.entries} for test in tests if test.packets[0].frame[0] != 3]
+    assert any("I.set_hop" in some for some in actions)
 
 
 def test_entries_beside_those_that_are_hit_match_nothing() -> None:
