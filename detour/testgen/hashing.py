@@ -72,14 +72,18 @@ Parts = list[tuple[Value, Value]]
 """of a hash's input: whether each is there, and its value"""
 
 
-def hashed(ctx: SymbolicContext, algorithm: str, inputs: Json) -> Value:
-    """The hash of a calculation's input, 64 bits: a term for checksums, a variable for all others."""
+def hashed(ctx: SymbolicContext, algorithm: str, inputs: Json, of_selector: bool = False) -> Value:
+    """The hash of a calculation's input, 64 bits: a term for checksums, a variable for all others. Fields of invalid
+    headers are left out, as by the engine; but compilers may copy them first, so where a test is followed nobody knows
+    the hash. `of_selector`: fields that choose a member of an action profile are never copied."""
     parts: Parts = []
     with suppress(NotModelled):
         parts = [(there, value) for there, values in _inputs(ctx, inputs) for value in values]
     if ctx.given is not None and parts and algorithm in ALGORITHMS:
         known = [(folded(there), folded(value)) for there, value in parts]
-        if all(each.const is not None for part in known for each in part):
+        if not of_selector and any(there.const == 0 for there, _ in known):
+            parts = []
+        elif all(each.const is not None for part in known for each in part):
             return const(_BITS, hash_of(algorithm, (value for there, value in known if there.const)))
     if parts and algorithm in ("csum16", "cksum16") and (total := _internet_checksum(ctx, parts)) is not None:
         return total

@@ -239,7 +239,7 @@ class Outcomes:
         profile, f = self.table.profile, self.f
         if count == 1 or profile is None or profile.selector is None:
             return 0
-        number = f.resize(hashed(self.ctx, profile.selector.algorithm, profile.selector.inputs), 32)
+        number = f.resize(hashed(self.ctx, profile.selector.algorithm, profile.selector.inputs, of_selector=True), 32)
         member = folded(f.raw("urem", number, const(32, count))).const
         if member is None:
             raise NotModelled("the member of a group that a packet gets")

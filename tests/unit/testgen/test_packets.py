@@ -176,13 +176,16 @@ def test_bits_of_invalid_headers_are_not_compared_and_decide_nothing(tmp_path: P
     assert text.count(headers) == text.count(start) == 1
     text = text.replace(headers, headers + "h_t other; ")
     decides = "if (hdr.other.c == 0) { to(2); } else { to(3); }"
+    hashes = "hash(m.draw, HashAlgorithm.crc16, 8w0, { hdr.other.c }, 8w255);"
+    hashed = hashes + decides.replace("hdr.other.c", "m.draw")
     made = {}
-    for name, reads in (("copies", "hdr.h.b = hdr.other.b;"), ("decides", decides)):
+    for name, reads in (("copies", "hdr.h.b = hdr.other.b;"), ("decides", decides), ("hashed", hashed)):
         (tmp_path / f"{name}.p4").write_text(text.replace(start, reads + start))
         made[name] = generate(build(tmp_path / f"{name}.p4").json, Plan(cover="statements"))
     digits = [e.digits for test in made["copies"].tests for packet in test.packets for e in packet.expected]
     assert any(each[4:8] == "****" for each in digits)
-    assert any("invalid headers" in each.reason for each in made["decides"].unknown)
+    for name in ("decides", "hashed"):
+        assert any("invalid headers" in each.reason for each in made[name].unknown), name
 
 
 def test_checksums_of_constants_and_fields(tmp_path: Path) -> None:
