@@ -6,8 +6,9 @@ one that a jump has just ended. If what it sends and has in flight is, in two sh
 found steady, and that was twice, its rates are what they were: means of all times that they were found.
 
 The mean of a long time counts for a multiple of that (`steadiness`), in all jumps together; found again, it counts for
-as much more. Nothing is remembered of senders with a rate (DCQCN): their shares depend on which of them began when, and
-rings went wrong by up to 8 %.
+as much more, or for ever if connections differ by chance: looking at them for longer makes it more exact, not other.
+Nothing is remembered of senders with a rate (DCQCN): their shares depend on which of them began when, and rings went
+wrong by up to 8 %.
 """
 
 from __future__ import annotations
@@ -109,6 +110,7 @@ def keep(s: State, p: int, counts_ps: int) -> None:
     part, flow = part_row(s, p), part_row(s, p).first
     _find(s, p)
     again = part.known != 0 and _has_rates(s, p)
+    lasts = counts_ps == MAX_TIME or (part.by_chance != 0 and again)
     for _ in range(part.flows):
         f = flow_row(s, flow)
         if f.memory == NONE:
@@ -120,7 +122,7 @@ def keep(s: State, p: int, counts_ps: int) -> None:
         m.rate = m.rate + (f.rate - m.rate) / m.times if again else f.rate
         f.rate = m.rate
         m.flying = (row_ago(s, flow, 0).flying - row_ago(s, flow, 2 * part.half).flying) / (2 * part.half)
-        m.left_ps = counts_ps * m.times if counts_ps < MAX_TIME else MAX_TIME
+        m.left_ps = MAX_TIME if lasts else counts_ps * m.times
         flow = f.next
     part.known = 1
 

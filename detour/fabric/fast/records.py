@@ -169,6 +169,7 @@ class Partition(NativeRecord):
     means: Int64  # how often they were
     compared: Int64  # the look at which halves were last compared; -1: none
     halves: Int64  # how many there were
+    by_chance: Int64  # its connections spray and differ by chance only
     begun_ps: Int64  # of the jump
     fluid_ps: Int64  # until when its rates have been found, where they change; -1: they do not
     until_ps: Int64

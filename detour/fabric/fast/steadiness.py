@@ -45,8 +45,9 @@ _MEAN, _SETTLED, _MOST_MEANS = 256, 2, 8
 count at most, in its own length"""
 _SAME = 0.1
 """of what connections that spray share with others: difference that counts as none, as they draw their paths"""
-_APART, _COMMON = 64, 0.3
-"""of connections that spray: looks in a half, and the correlation of two halves up to which they differ by chance"""
+_APART, _LASTING = 128, 0.75
+"""of connections that spray: looks in a half; and up to what part of the bound on rates differences that last from one
+half to the next are chance"""
 _UNSTEADY = -1
 _PS_PER_SECOND_OF_BITS = 8e12
 
@@ -279,7 +280,8 @@ def _are_alike(s: State, one: int, other: int) -> bool:
 def _find_means(s: State, p: int) -> int:
     """Find the mean of a long time, if there is one by now; return for how long it counts, -1: there is none."""
     part = part_row(s, p)
-    if flow_row(s, part.first).sprays != 0 and _differ_by_chance(s, p):
+    part.by_chance = 1 if flow_row(s, part.first).sprays != 0 and _differ_by_chance(s, p) else 0
+    if part.by_chance != 0:
         return _MOST_MEANS * 2 * _APART * s.every_ps
     looks = s.look - part.noted
     if part.noted != NONE and looks < _MEAN:
@@ -303,7 +305,7 @@ def _find_means(s: State, p: int) -> int:
 @inner
 def _differ_by_chance(s: State, p: int) -> bool:
     """Find the rates of connections that spray, if they differ by chance: what tells each from the mean of all in one
-    half of some 0.5 ms is little of what does in the next. As much of that as both have in common is kept."""
+    half of some ms is not what does in the next, but for less than the bound. Each has the mean of all."""
     part = part_row(s, p)
     if part.compared != NONE and s.look - part.compared < _APART:
         return False
@@ -324,20 +326,11 @@ def _differ_by_chance(s: State, p: int) -> bool:
         return False
     early /= part.flows
     late /= part.flows
-    common, differ = 0.0, 1.0
+    lasting = 0.0
     flow = part.first
     for _ in range(part.flows):
         f = flow_row(s, flow)
-        common += (f.early - early) * (f.late - late)
-        differ += ((f.early - early) ** 2 + (f.late - late) ** 2) / 2
+        lasting += (f.early - early) * (f.late - late) / part.flows
+        f.rate = (early + late) / (2 * _APART * s.every_ps)
         flow = f.next
-    keeps = max(common, 0.0) / differ
-    if keeps > _COMMON:
-        return False
-    keeps = 2 * keeps / (1 + keeps)
-    flow = part.first
-    for _ in range(part.flows):
-        f = flow_row(s, flow)
-        f.rate = (early + late + keeps * (f.early + f.late - early - late)) / (2 * _APART * s.every_ps)
-        flow = f.next
-    return True
+    return lasting <= (_LASTING * s.error * (early + late) / 2) ** 2

@@ -435,7 +435,7 @@ def test_means_of_a_long_time_count_where_connections_are_not_alike() -> None:
     assert tables.flows["rate"] * 8_000_000 == pytest.approx([60, 40])
 
 
-@pytest.mark.parametrize(("swap", "first", "rates"), [(True, 2 * 64, (50, 50)), (False, 2 * 256, (54, 46))])
+@pytest.mark.parametrize(("swap", "first", "rates"), [(True, 2 * 128, (50, 50)), (False, 2 * 256, (54, 46))])
 def test_connections_that_spray_and_differ_by_chance_have_the_mean(
     swap: bool, first: int, rates: tuple[int, int]
 ) -> None:
@@ -454,9 +454,10 @@ def test_connections_that_spray_and_differ_by_chance_have_the_mean(
         if k >= begin:
             assert counts == -1
             counts = int(_steadiness.find_rates(tables.state, part))
-        acked += (46, 54) if swap and (k - begin) // 64 % 2 else (54, 46)
+        acked += (46, 54) if swap and (k - begin) // 128 % 2 else (54, 46)
     assert counts == 8 * first // (1 if swap else 2) * 8_000_000
     assert tables.flows["rate"] * 8_000_000 == pytest.approx(rates)
+    assert tables.parts["by_chance"][part] == swap
 
 
 def test_senders_with_a_rate_go_on_with_their_last_shares() -> None:
@@ -563,6 +564,18 @@ def test_rates_of_a_long_time_count_for_a_multiple_of_it() -> None:
     assert _recall(tables) == -1  # found once only
     _keep(tables, 11, 11)
     assert _recall(tables) == MAX_TIME
+
+
+@pytest.mark.parametrize(("again", "counts_ps"), [(12, MAX_TIME), (14, -1)])
+def test_means_of_connections_that_differ_by_chance_count_for_good_when_found_twice(again: int, counts_ps: int) -> None:
+    """Another sum has been found once."""
+    tables = _remembering((0,), (0,), counts_ps=_BEFORE_PS)
+    tables.run_to(2 * HALF + 4, 12)
+    assert _recall(tables) == 2 * _BEFORE_PS
+    tables.parts["by_chance"] = 1
+    _keep(tables, again, again, counts_ps=_BEFORE_PS)
+    tables.run_to(2 * HALF + 8, again)
+    assert _recall(tables) == counts_ps
 
 
 def test_as_many_partitions_are_remembered_as_there_is_room_for() -> None:
