@@ -52,6 +52,17 @@ def _row_of(kind: type[_Row], table: str) -> Callable[[Handle, int, int], _Row]:
     return _native(entry_of if table in BY_ENTRY else row_of)
 
 
+def _row_of_either(kind: type[_Row], table: str) -> Callable[[Handle, int, int], _Row]:
+    """The same of a table that is laid out by QP or by entry (`state.BY_ENTRY`), depending on its size."""
+    row, length, step = _row(kind, table), offsets(Handle)[f"{table}_length"], offsets(Handle)[f"{table}_step"]
+
+    def row_of(hs: Handle, i: int, k: int) -> _Row:
+        at = record_address(hs)
+        return row(hs, i * load64(at + length) + k * load64(at + step))
+
+    return _native(row_of)
+
+
 cfg_row = _only(records.Config, "cfg")
 frame_row = _only(records.ReceivedFrame, "frame")
 host_row = _row(records.RdmaHost, "host")
@@ -73,7 +84,7 @@ event_row = _row(HeapEntry, "events")
 slot_row = _row_of(records.PsnSlot, "slot")
 arrival_row = _row_of(records.Arrival, "arrival")
 wqe_row = _row_of(records.WorkRequest, "wqe")
-candidate_row = _row_of(records.Candidate, "candidate")
+candidate_row = _row_of_either(records.Candidate, "candidate")
 # of a host: groups, classes of lateness, entries of its rings, places in its heap
 region_row = _row_of(records.Region, "region")
 late_row = _row_of(records.Late, "late")

@@ -59,7 +59,7 @@ BY_ENTRY = ("wqe", "cqe", "ctl", "ptm", "heap")
 """rings, and heaps with room for all QPs at every host, of which few entries are ever used: the first ones of all are
 side by side, so that they take few pages"""
 _MANY_CANDIDATES = 64
-"""from here on little of each connection's is touched where connections have one path"""
+"""From here on candidates are by entry, too: where connections have one path, only the first ones are touched."""
 
 
 def _apart(columns: int, itemsize: int) -> int:
@@ -78,12 +78,11 @@ def _apart(columns: int, itemsize: int) -> int:
 def _table(name: str, shape: tuple[int, ...]) -> np.ndarray:
     """A zeroed table."""
     dtype = DTYPES[name]
-    if name in BY_ENTRY:
+    if name in BY_ENTRY or (name == "candidate" and shape[1] > _MANY_CANDIDATES):
         return _scattered((shape[1], _apart(shape[0], dtype.itemsize)), dtype)[:, : shape[0]].T
-    make = _scattered if name == "candidate" and shape[1] > _MANY_CANDIDATES else zeros
     if len(shape) == 1:
-        return make(shape, dtype)
-    return make((shape[0], _apart(shape[1], dtype.itemsize)), dtype)[:, : shape[1]]
+        return zeros(shape, dtype)
+    return zeros((shape[0], _apart(shape[1], dtype.itemsize)), dtype)[:, : shape[1]]
 
 
 def _scattered(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -141,9 +140,9 @@ DTYPES = {name: row_type(kind) for name, kind in get_annotations(HostTables, eva
 
 class Handle(NativeRecord):
     """The native form of `Hosts`: the tables' addresses, then how many rows each QP, host or queue has of them, or each
-    entry of those that are `BY_ENTRY`."""
+    entry of those that are `BY_ENTRY`; of candidates, how many rows behind one the next QP's is, and the QP's next."""
 
-    dtype = np.dtype([(name, np.int64) for name in (*DTYPES, *(f"{name}_length" for name in DTYPES))])
+    dtype = np.dtype([(name, np.int64) for name in (*DTYPES, *(f"{name}_length" for name in DTYPES), "candidate_step")])
 
 
 hosts_at = record_by_address(Handle)
@@ -164,6 +163,8 @@ class Hosts(HostTables):
             table = _table(name, shapes[name])
             self.native[f"{name}_length"] = max(table.strides) // table.itemsize
             self._enter(name, table)
+        for field, stride in zip(("candidate_length", "candidate_step"), self.candidate.strides, strict=True):
+            self.native[field] = stride // self.candidate.itemsize
 
     def _enter(self, name: str, table: np.ndarray) -> None:
         setattr(self, name, table)

@@ -162,6 +162,25 @@ def test_the_first_entries_of_all_rings_take_few_pages() -> None:
         assert table[-1, 0:1].ctypes.data - first == (len(table) - 1) * table.itemsize, name
 
 
+def test_so_do_the_first_of_many_candidates() -> None:
+    for most, by_entry in ((64, False), (65, True)):
+        table = fabric(64, 64, max_candidates=most).hs.candidate
+        assert (table.strides[0] == table.itemsize) is by_entry
+
+
+def test_candidates_are_the_same_however_they_are_laid_out() -> None:
+    tables = []
+    for most in (64, 65):
+        device = fabric(4, 6, max_candidates=most)
+        flows = connect_many(device, [0, 0, 1, 1, 2, 2], [3, 3, 3, 2, 0, 1], shortest=2, non_shortest=6, choice="spray")
+        post_many(flows, 60_000)
+        run(device, 500)
+        assert (counters(device.hs, flows.receiver)["rx_delivered"] == 60_000).all()
+        tables.append(device.hs.candidate[:, :8].copy())
+    assert (tables[0] == tables[1]).all()
+    assert (tables[0]["packets"] > 0).sum() > 6, "several of most flows' are used"
+
+
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(DetourError, match="elide_payload"):
         connect_many(Device(make_hosts(2, 2)), [0], [1])
