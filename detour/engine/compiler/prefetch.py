@@ -38,7 +38,7 @@ def write_prefetch(program: CompilationUnit) -> None:
 
 def _block(ctx: FunctionContext) -> None:
     f, own = ctx.f, ctx.program.slots
-    _region(ctx, f.at("%sw", 8 * slots.FIRST_SLOT), const(64, 8 * (own.used - slots.FIRST_SLOT)))
+    _region(ctx, "%sw", const(64, 8 * own.used))
     _region(ctx, f.at("%sw", 8 * own.trail), const(64, slots.TRAIL_BYTES * slots.TRAIL))
 
 

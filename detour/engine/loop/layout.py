@@ -190,6 +190,7 @@ class NodeRecord(NativeRecord, lines=True):
     """A heap of its own: `pending` entries of the table `heap` from `first` on, whose `who` is a `heap.tie`."""
 
     first: Int64; pending: Int64; side: Int64
+    switch: Int64  # one of it, -1: there is none
     events: Int64; cost_ns: Int64  # executed so far in windows, and the time that took if it is measured
 
 

@@ -119,6 +119,9 @@ class Memory:
         position = np.arange(len(events)) - starts[node_of]
         heap[nodes["first"][node_of] + position] = events
         entities["position"][whose] = position
+        ports = entities[entities["kind"] == layout.ON_PORT]
+        nodes["switch"] = -1
+        nodes["switch"][ports["node"]] = self._tables["ports"]["switch"][ports["index"]]
         nodes["side"] = self._side if len(self._side) == len(sizes) else 0
         self.g["sides"] = 1 + nodes["side"].max()
         self.g["node_count"] = self.g["end_0"] = self.g["end_1"] = len(sizes)

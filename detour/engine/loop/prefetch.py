@@ -363,15 +363,21 @@ def _prefetch_queued(g: LoopGlobals, count: int, step: int) -> None:
 
 
 @inner(forceinline=True)
-def prefetch_heap(g: LoopGlobals, node: int) -> None:
-    """Ask for the pending events of a node whose turn is next: `prefetch_node` begins with them."""
+def prefetch_next_node(g: LoopGlobals, node: int) -> None:
+    """Ask for the pending events and the switch of a node whose turn is next: `prefetch_node` begins with them."""
     row = node_at(g.nodes, node)
     prefetch_lines(g.heap + row.first * _ENTRY, min(row.pending, _MOST_AHEAD) * _ENTRY)
+    if row.switch >= 0:
+        prefetch_lines(g.switches + row.switch * _SWITCH, _SWITCH_HOT)
+        prefetch_lines(_port_map(g, row.switch), _MAP_HOT)
 
 
 @inner()
 def prefetch_node(g: LoopGlobals, node: int, end: int) -> None:
     """Ask for what the events of a node before `end` need."""
+    switch = node_at(g.nodes, node).switch
+    if switch >= 0:
+        _prefetch_switch(g, switch, end)
     channels, ports = _by_entity(g, _due(g, node, end))
     links, hosts = _by_channel(g, channels)
     _prefetch_ends(g, links, hosts, ports)

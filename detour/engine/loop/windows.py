@@ -173,7 +173,7 @@ def _run_nodes(g: LoopGlobals, side: int, end: int, backwards: bool) -> int:
             if g.node_count > _FEW_NODES:
                 prefetch.prefetch_node(g, node, end)
                 if k + 1 < behind - begin:
-                    prefetch.prefetch_heap(g, node - 1 if backwards else node + 1)
+                    prefetch.prefetch_next_node(g, node - 1 if backwards else node + 1)
             while time < end:
                 step(g, node)
                 time = heap.first_time(g, node)

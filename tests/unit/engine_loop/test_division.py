@@ -96,6 +96,20 @@ def test_whoever_watches_events_sees_them_in_order():
         assert pair.done()
 
 
+def test_every_node_knows_one_of_its_switches():
+    with Network(Virtual()) as net:
+        program = CrossProgram()
+        for device_id, domain in enumerate((7, -1, 7), start=1):
+            net.add_switch(device_id, domain=domain)
+            net.set_pipeline(device_id, program, ScriptState())
+        net.connect((1, 2), (2, 1), GBIT, US)
+        net.connect((2, 2), (3, 1), GBIT, US)
+        net.run(US)
+        of_switch = division.divide(net._wiring).of_switch
+        switches = net._memory.column("nodes", "switch")[: _nodes(net)]
+        assert of_switch[switches].tolist() == [0, 1]
+
+
 @pytest.mark.parametrize(("domains", "delays", "expected"), [
     ((-1, -1, -1), (2, 3), (3, 2)), ((7, 7, -1), (2, 3), (2, 3)),
     ((7, 7, 7), (2, 3), (1, 0)), ((-1, -1, -1), (0, 3), (3, 0)),
