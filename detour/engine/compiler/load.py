@@ -375,7 +375,7 @@ def _is_gone(node: Any, gone: set[tuple[str, str]]) -> bool:
 
 def _is_set(node: Any, op: str, gone: set[tuple[str, str]]) -> bool:
     """Return whether it assigns to such a field; `set` is the parser's."""
-    return isinstance(node, dict) and node.get("op") == op and _is_gone(node["parameters"][0], gone)
+    return isinstance(node, dict) and node.get("op") == op and any(_is_gone(e, gone) for e in node["parameters"][:1])
 
 
 # -- what must hold of a program before code is made of it

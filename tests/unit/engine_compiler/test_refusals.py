@@ -66,6 +66,14 @@ CASES: dict[str, tuple[str, Callable[[Json], Any], str]] = {
         "header",
     ),
     "list instead of object": ("matching", lambda p: p.update(headers=[[1]]), "malformed"),
+    "assignment to nothing, beside a field of 0 bits": (
+        "numbers",
+        lambda p: (
+            p["header_types"][0]["fields"].append(["empty", 0, False]),
+            p["actions"][0]["primitives"].append({"op": "assign", "parameters": []}),
+        ),
+        "takes 2 arguments",
+    ),
     "missing state": ("parsing", lambda p: _states(p)[0]["transitions"][0].update(next_state="gone"), "'gone'"),
     "too many arguments": (
         "numbers",
