@@ -6,7 +6,7 @@ from __future__ import annotations
 from detour.base.jit import inner
 from detour.base.native import Part
 from detour.engine.loop.suspension import loop_at
-from detour.fabric.fast import fluid, jumps, memory, partitions, steadiness
+from detour.fabric.fast import carried, fluid, jumps, memory, partitions, steadiness
 from detour.fabric.fast.records import ASLEEP, AWAKE, FREE, NONE, State, flow_row, part_row, state_at
 from detour.hosts import suspension
 from detour.hosts.rows import host_row, qp_row
@@ -76,6 +76,10 @@ def _try(s: State, p: int) -> None:
         return
     most = memory.recall(s, p)
     looked = memory.TEST
+    is_carried = False
+    if most < _WORTH * s.every_ps:
+        most = carried.take(s, p)
+        is_carried = most >= _WORTH * s.every_ps
     if most < _WORTH * s.every_ps:
         if not steadiness.is_steady(s, p):
             return
@@ -92,7 +96,8 @@ def _try(s: State, p: int) -> None:
         flow = f.next
     looks = int(jump / s.every_ps)
     if looks >= _WORTH:
-        memory.spend(s, p, looks * s.every_ps)
+        if not is_carried:
+            memory.spend(s, p, looks * s.every_ps)
         part.fluid_ps = NONE
         jumps.suspend(s, p, looks * s.every_ps)
     else:
@@ -163,3 +168,4 @@ def dissolve_all(state: int) -> None:
         f.first_hop = NONE
         f.busy = 0
         memory.forget(s, flow)
+        carried.forget(s, flow)

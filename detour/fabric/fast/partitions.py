@@ -26,8 +26,8 @@ def begin(s: State, flow: int) -> None:
             else:
                 _absorb(s, other, f.part)
     part = part_row(s, f.part)
-    part.since = s.look
-    part.refused = part.means = part.key = 0
+    part.since = part.formed = s.look
+    part.refused = part.means = part.key = part.placed = 0
     part.noted = part.compared = NONE
 
 

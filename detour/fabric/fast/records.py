@@ -17,6 +17,8 @@ FREE, AWAKE, ASLEEP = 0, 1, 2
 """states of a partition; a row of the table is free, or in use"""
 MEMORIES = 8
 """partitions that a connection remembers"""
+CONTEXTS = 64
+"""rows of contexts that a connection has (`carried`)"""
 DEPTH = 256
 """steps for which a link's queue is known (`fluid`)"""
 HALF, SLOW_HALF, LINE_HALF = 8, 80, 3
@@ -48,6 +50,10 @@ class Flow(NativeRecord):
     noted: Int64  # packets that were acknowledged when its partition last noted them
     seen: Int64  # the same when its partition last compared halves
     before: Float64  # packets in the half that ended then
+    differs: Int64  # it sprays and differs from others, and not by chance
+    learnt: Int64  # packets that it sent in its first looks (`carried`), and how many these are
+    looks: Int64
+    context: Int64  # row of what it has learnt of those that share its links now
     rate: Float64  # packets a ps in the long run
     # scratch: what it has sent in the last half; the connection that stands for those that are alike, and of
     # that what these have sent in each half, how many they are, and what each of them may send at most
@@ -97,6 +103,7 @@ class Link(NativeRecord):
     used_bps: Float64
     users: Float64
     group: Int64
+    crowd: Int64  # their keys combined
     mark: Int64  # the others are of this partition now if it is the state's
     # as a fluid (`fluid`), packets and ps: what waits at `step`, how long, what part of it passes; what waits in the
     # switch behind it of that which came by it, how much of this in shared memory, and whether it is paused by that,
@@ -154,6 +161,14 @@ class Memory(NativeRecord):
     left_ps: Int64
 
 
+class Context(NativeRecord):
+    """What a connection sent while the same others were on its links: packets, in how many looks."""
+
+    key: Int64  # of those on each of its links; 0: none
+    packets: Int64
+    looks: Int64
+
+
 class Partition(NativeRecord):
     """Busy connections that share links."""
 
@@ -169,6 +184,8 @@ class Partition(NativeRecord):
     means: Int64  # how often they were
     compared: Int64  # the look at which halves were last compared; -1: none
     halves: Int64  # how many there were
+    formed: Int64  # the look at which it became what it is
+    placed: Int64  # its connections know their contexts
     by_chance: Int64  # its connections spray and differ by chance only
     begun_ps: Int64  # of the jump
     fluid_ps: Int64  # until when its rates have been found, where they change; -1: they do not
@@ -188,6 +205,7 @@ class State(NativeRecord):
     parts: Int64
     looks: Int64
     memories: Int64
+    contexts: Int64
     queues: Int64
     buffers: Int64
     count: Int64  # of connections
@@ -226,4 +244,5 @@ part_row = row_of_table(State, Partition, "parts")
 look_row = row_of_table(State, Look, "looks")
 queue_row = row_of_table(State, Queue, "queues")
 buffer_row = row_of_table(State, SharedBuffer, "buffers")
+context_row = row_of_table(State, Context, "contexts")
 memory_row = row_of_table(State, Memory, "memories")

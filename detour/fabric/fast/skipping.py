@@ -25,11 +25,13 @@ from detour.fabric.fast.execution import Execution
 from detour.fabric.fast.flow_paths import FlowPaths
 from detour.fabric.fast.records import (
     ASLEEP,
+    CONTEXTS,
     DEPTH,
     HALF,
     MEMORIES,
     NONE,
     SLOW_HALF,
+    Context,
     Flow,
     Hop,
     Link,
@@ -133,6 +135,7 @@ class Skipper(Execution):
         state["depth"] = 4 * state["half"]
         self._enter("looks", np.zeros(int(state["depth"]) * count, Look.dtype))
         self._enter("memories", np.zeros(MEMORIES * count, Memory.dtype))
+        self._enter("contexts", np.zeros(CONTEXTS * count, Context.dtype))
         state["fluid"] = state["paced"] and _is_fluid(fabric)
         if state["fluid"]:
             self._enter("queues", np.zeros(DEPTH * len(fabric.network.link_rates()), Queue.dtype))

@@ -23,6 +23,7 @@ A connection that shares no link is nobody's business but its own: a short time 
 from __future__ import annotations
 
 from detour.base.jit import inner
+from detour.fabric.fast import carried
 from detour.fabric.fast.records import LINE_HALF, NONE, Look, State, flow_row, hop_row, link_row, look_row, part_row
 from detour.hosts.state import MAX_TIME
 
@@ -45,9 +46,9 @@ _MEAN, _SETTLED, _MOST_MEANS = 256, 2, 8
 count at most, in its own length"""
 _SAME = 0.1
 """of what connections that spray share with others: difference that counts as none, as they draw their paths"""
-_APART, _LASTING = 128, 0.75
-"""of connections that spray: looks in a half; and up to what part of the bound on rates differences that last from one
-half to the next are chance"""
+_APART, _LASTING, _DIFFERENT = 128, 0.75, 2.0
+"""of connections that spray: looks in a half; up to what part of the bound on rates differences that last from one half
+to the next are chance; and from which on they are none for sure"""
 _UNSTEADY = -1
 _PS_PER_SECOND_OF_BITS = 8e12
 
@@ -333,4 +334,6 @@ def _differ_by_chance(s: State, p: int) -> bool:
         lasting += (f.early - early) * (f.late - late) / part.flows
         f.rate = (early + late) / (2 * _APART * s.every_ps)
         flow = f.next
-    return lasting <= (_LASTING * s.error * (early + late) / 2) ** 2
+    mean = (early + late) / 2
+    carried.tell(s, p, lasting > (_DIFFERENT * s.error * mean) ** 2)
+    return lasting <= (_LASTING * s.error * mean) ** 2

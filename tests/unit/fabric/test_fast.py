@@ -19,12 +19,14 @@ from detour.experiments.sim.run import SimRun, run_workload
 from detour.experiments.sim.settings import SimOptions
 from detour.fabric.backends.virtual.fabric import VirtualFabric
 from detour.fabric.backends.virtual.scheme import ROCE_WITH_PFC, RunSettings, Scheme, scheme
-from detour.fabric.fast import looks, memory, partitions, steadiness
+from detour.fabric.fast import carried, looks, memory, partitions, steadiness
 from detour.fabric.fast.records import (
     AWAKE,
+    CONTEXTS,
     HALF,
     MEMORIES,
     NONE,
+    Context,
     Flow,
     Hop,
     Link,
@@ -303,6 +305,7 @@ def test_planes_are_refused() -> None:
 
 
 _partitions, _steadiness, _memory = FromPython(partitions), FromPython(steadiness), FromPython(memory)
+_carried = FromPython(carried)
 
 
 _KEPT = 4 * HALF
@@ -317,6 +320,7 @@ class _Tables:
             "flows": np.zeros(count, Flow.dtype), "hops": np.zeros(len(hops), Hop.dtype),
             "links": np.zeros(1 + max(hops), Link.dtype), "parts": np.zeros(count, Partition.dtype),
             "looks": np.zeros(_KEPT * count, Look.dtype), "memories": np.zeros(MEMORIES * count, Memory.dtype),
+            "contexts": np.zeros(CONTEXTS * count, Context.dtype),
         }  # fmt: skip
         self.links = self._kept["links"]
         self.flows, self.parts = self._kept["flows"], self._kept["parts"]
@@ -598,6 +602,59 @@ def test_as_many_partitions_are_remembered_as_there_is_room_for() -> None:
     _form_again(tables, 0, 2)
     tables.run_to(int(tables.state["look"]) + 2 * HALF, 12)
     assert _recall(tables) == -1
+
+
+def _carry(tables: _Tables, looks: int, sent: float) -> int:
+    """What the partition of the first connection may count on after some looks."""
+    counts = -1
+    for _ in range(looks):
+        tables.run_to(int(tables.state["look"]) + 1, sent)
+        counts = int(_carried.take(tables.state, int(tables.flows["part"][0])))
+    return counts
+
+
+def _learnt(differs: int = 1) -> _Tables:
+    """Three connections on a link that spray, and have sent 100 packets a look for 12 ms; then two of them do."""
+    tables = _Tables((0,), (0,), (0,))
+    tables.state["every_ps"], tables.flows["sprays"], tables.flows["differs"] = 8_000_000, 1, differs
+    _form_again(tables, 0, 1, 2)
+    assert _carry(tables, 1539, 100) == -1
+    assert (_carry(tables, 1, 100) == MAX_TIME) == bool(differs)
+    _form_again(tables, 0, 1)
+    return tables
+
+
+def test_connections_that_differ_carry_the_rates_that_they_had_with_the_same_others() -> None:
+    """With fewer others they send 50 packets more, which takes 16 looks to be known: it is far from the mean."""
+    tables = _learnt()
+    assert _carry(tables, 4 + 15, 150) == -1
+    assert _carry(tables, 1, 150) == MAX_TIME
+    assert tables.flows["rate"][:2] * 8e6 == pytest.approx([150, 150])
+    _form_again(tables, 2, 1, 0)
+    assert _carry(tables, 4, 100) == -1  # too early
+    assert _carry(tables, 1, 100) == MAX_TIME
+    assert tables.flows["rate"] * 8e6 == pytest.approx([100, 100, 100])
+    tables.looks["trouble"][tables.state["look"] % _KEPT, 1] = 1
+    assert int(_carried.take(tables.state, int(tables.flows["part"][0]))) == -1
+
+
+def test_what_connections_know_little_of_is_averaged_with_their_mean_if_it_is_near() -> None:
+    """Four looks count as much as they are beside sixteen of the mean."""
+    tables = _learnt()
+    assert _carry(tables, 4 + 3, 109) == -1
+    assert _carry(tables, 1, 109) == MAX_TIME
+    assert tables.flows["rate"][:2] * 8e6 == pytest.approx(2 * [(436 + 1600) / 20])
+
+
+def test_connections_that_do_not_differ_or_whose_links_change_carry_nothing() -> None:
+    assert _carry(_learnt(differs=0), 40, 100) == -1
+    tables = _learnt()
+    FromPython(looks).dissolve_all(tables.address)
+    tables.flows["first_hop"] = np.arange(3)
+    assert not tables.flows["differs"].any()
+    tables.flows["differs"] = 1
+    _form_again(tables, 0, 1, 2)
+    assert _carry(tables, 40, 100) == -1
 
 
 def test_nothing_is_remembered_of_senders_with_a_rate() -> None:
