@@ -68,7 +68,10 @@ def tell(s: State, p: int, differ: bool) -> None:
 def forget(s: State, flow: int) -> None:
     """A connection has learnt nothing: its links, or what they carry, are others now."""
     f = flow_row(s, flow)
-    f.differs = f.learnt = f.looks = 0
+    f.differs = 0
+    if f.looks == 0:
+        return  # its rows have not been touched, so they take no memory yet
+    f.learnt = f.looks = 0
     for k in range(flow * CONTEXTS, (flow + 1) * CONTEXTS):
         context_row(s, k).key = 0
 
@@ -136,7 +139,7 @@ def _goes_on(s: State, flow: int) -> bool:
 def _has_rate(s: State, f: Flow) -> bool:
     """Return whether a connection has learnt its rate, which it has then."""
     c = context_row(s, f.context)
-    if f.differs == 0 or f.looks < _LEARNT or c.looks < _LEAST:
+    if f.differs == 0 or f.looks < _LEARNT or c.looks < _LEAST or c.packets == 0:
         return False
     mean = f.learnt / f.looks
     is_near = abs(c.packets - mean * c.looks) <= _NEAR * mean * c.looks
