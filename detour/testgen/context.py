@@ -123,6 +123,8 @@ class Findings:
     free: dict[str, tuple[Term, Term]] = field(default_factory=dict)
     """the least and the greatest value of each variable that no test can set: time, random numbers, hashes"""
     hashes: list[Hash] = field(default_factory=list)
+    sums: bool = False
+    """whether there are checksums, which z3 finds hard in bits"""
     faults: list[Fault] = field(default_factory=list)
     not_followed: set[str] = field(default_factory=set)
     """what tests could do and these do not: without it nothing is proven"""
@@ -265,8 +267,9 @@ class SymbolicContext(FunctionContext):
         if value is None:
             value = self.variable(f"{of} {name}", bits)
             for other in earlier:
-                same = term_of(self.f.compare("eq", other.at, at))
-                self.always(z3.Implies(same, term_of(self.f.compare("eq", other.value, value))))
+                same = self.f.compare("eq", other.at, at)
+                if same.const != 0:
+                    self.always(z3.Implies(term_of(same), term_of(self.f.compare("eq", other.value, value))))
         self.findings.settings.append(Setting(of, name, self.f.state.conditions, at, value))
         return value
 
@@ -523,9 +526,11 @@ class SymbolicContext(FunctionContext):
         writes[array.name] = *writes.get(array.name, ()), Write(TRUE, index, value)
 
     def random(self, low: Value, high: Value, call: Json) -> Value:
-        value = self.variable("random", 64, free=True)
-        self.findings.free[str(value.ref)] = term_of(low), term_of(high)
-        self.assume(term_of(self.f.op("and", self.f.compare("ule", low, value), self.f.compare("ule", value, high))))
+        f, bits = self.f, 64 if high.const is None else max(high.const.bit_length(), 2)
+        drawn = self.variable("random", bits, free=True)  # no wider than it can be: a shift may leave nothing of it
+        value = f.resize(drawn, 64)
+        self.findings.free[str(drawn.ref)] = term_of(f.resize(low, bits)), term_of(f.resize(high, bits))
+        self.assume(term_of(f.op("and", f.compare("ule", low, value), f.compare("ule", value, high))))
         return value
 
     # -- validity and stacks

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 from typing import Any
 
 from detour.base.override import Override
@@ -40,4 +41,6 @@ class Effort:
         solver.set("rlimit", units)
         if left < math.inf:
             solver.set("timeout", math.ceil(1000 * left))
-        return solver.check(*literals)
+        with suppress(z3.Z3Exception):  # where it ends before a term is in a form that it can go on with
+            return solver.check(*literals)
+        return z3.unknown

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _ALL = STATEMENT, BRANCH, TABLE_OUTCOME
 _KINDS = {"statements": (STATEMENT,), "branches": _ALL, "paths": _ALL}
 _PASSES = 1, MOST_PASSES
-"""how often packets may start over, if places are missing of those that do not"""
+"""how often packets may start over, and be copied, if places are missing of those that do not, or once"""
 _MOST_TRIES, _MOST_REFUTED = 3, 30
 """ways on which something is looked for beside coverage: where packets show it, and where none can"""
 _MOST_UNDECIDED = 3
@@ -60,7 +60,7 @@ _PRINTED = re.compile(
 """lines of P4Info as compilers print it"""
 _DEMANDS = "_restriction", "refers_to", "OPTIONAL", "_ONLY"
 """words without one of which P4Info demands nothing of entries"""
-_WAYS, _PROOFS, _SEARCH, _AGAIN_WAYS = 0.5, 0.6, 0.8, 0.9
+_WAYS, _PROOFS, _SEARCH, _AGAIN_WAYS = 0.7, 0.75, 0.85, 0.92
 """of the time, until when ways are followed, first proofs looked for, tests show more, and ways are followed once more:
 the rest is for proofs"""
 Key = tuple[Any, ...]
@@ -251,15 +251,19 @@ class _Generator:
                 self._cover(self._about(self._switch.parsed(_again(way))))
             ways.append((is_new, way))
         self._explore()
-        new = [way for is_new, way in ways if is_new]
-        for way in new:
-            if self._is_missing and not self._is_over:
-                self._cover(self._about(self._switch.ingress(_again(way))), _PATIENCE)
-        complete = self._follow(new, 0, _PATIENCE)
+        complete = True
+        for some in _by_novelty([way for is_new, way in ways if is_new]):
+            for way in some:
+                if self._is_missing and not self._is_over:
+                    self._cover(self._about(self._switch.ingress(_again(way))), _PATIENCE)
+            complete = complete and self._follow(some, 0, _PATIENCE)
         with self._effort.share.set_to(_PROOFS):
             self._prove()
-        complete = complete and self._follow([*new, *(way for is_new, way in ways if not is_new)], 0)
-        for passes in _PASSES if self._switch.goes_round and self._is_missing else ():
+        complete = complete and self._follow(list(self._ways.values()), 0)
+        for passes in _PASSES:
+            if not self._switch.is_cut_short or not self._is_missing:
+                break
+            self._switch.is_cut_short = False
             self._not_followed.clear()
             self._refuted.clear()
             self._later.append([])
@@ -327,7 +331,8 @@ class _Generator:
         """Make tests of the places of an execution, at most so many in vain. Return those that no packet reaches this
         way."""
         goals = [(site, each) for site, ways in question.findings.reached.items() for each in ways]
-        most_vain = _MOST_UNDECIDED if patience < _ENDLESS else _ENDLESS
+        question.is_patient = patience == _ENDLESS
+        most_vain = _ENDLESS if question.is_patient else _MOST_UNDECIDED
         while (goals := [g for g in goals if self._is_open(g[0], most_vain)]) and not self._is_over and patience:
             found = question.any_of([conditions for _, conditions in goals])
             if found is None:
@@ -551,6 +556,16 @@ class _Generator:
 def _again(way: Way) -> Way:
     """The way, to go on from its end once more."""
     return way.branch(way.state.copy())
+
+
+def _by_novelty(ways: list[Way]) -> tuple[list[Way], list[Way]]:
+    """Ways with headers that none before has, first those that have the most; and all others."""
+    novel, others, seen = list[Way](), list(ways), set[str]()
+    while others and (best := max(others, key=lambda way: len(way.headers - seen))).headers - seen:
+        others.remove(best)
+        novel.append(best)
+        seen |= best.headers
+    return novel, others
 
 
 def _proofs(question: Question, places: dict[Key, list[SiteKey]]) -> tuple[set[Key], dict[Key, str]]:

@@ -15,7 +15,7 @@ from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import Json, parse_hex
 from detour.testgen.context import Hash, SymbolicContext
 from detour.testgen.state import z3
-from detour.testgen.terms import NotModelled, concatenated, folded, term_of, value_of
+from detour.testgen.terms import NotModelled, concatenated, folded, term_of, value_of, vector_of
 
 
 def _words(data: bytes, size: int) -> list[int]:
@@ -97,7 +97,25 @@ def hashed(ctx: SymbolicContext, algorithm: str, inputs: Json, of_selector: bool
 
 def product(ctx: SymbolicContext, a: Value, b: Value) -> Value:
     """The product of two values: a variable, like a hash, as z3 finds terms of products hard. It is the same each time
-    for the same values."""
+    for the same values. That of a random number by 0 or 1 is what it is: a test that chooses the factor may settle what
+    follows from it."""
+    if _is_random(ctx, b):
+        a, b = b, a
+    result = _unknown_product(ctx, a, b)
+    if not _is_random(ctx, a):
+        return result
+    zero, one = (ctx.f.compare("eq", b, const(b.bits, number)) for number in (0, 1))
+    return ctx.f.select(zero, const(a.bits, 0), ctx.f.select(one, a, result))
+
+
+def _is_random(ctx: SymbolicContext, value: Value) -> bool:
+    term = vector_of(value)
+    while term.num_args() == 1:
+        term = term.arg(0)
+    return term.decl().name() in ctx.findings.free
+
+
+def _unknown_product(ctx: SymbolicContext, a: Value, b: Value) -> Value:
     parts = [(TRUE, a), (TRUE, b)]
     for each in ctx.findings.hashes:
         if each.algorithm == PRODUCT and all(
@@ -131,7 +149,7 @@ def _inputs(ctx: SymbolicContext, inputs: Json) -> Iterator[tuple[Value, list[Va
 def _internet_checksum(ctx: SymbolicContext, parts: Parts) -> Value | None:
     """The checksum of RFC 1071, 64 bits; None: places of parts depend on conditions in another way than by whole words
     of 16 bits."""
-    total, f = const(32, 0), ctx.f
+    total, f, ctx.findings.sums = const(32, 0), ctx.f, True
     runs: list[tuple[Value, list[Value]]] = []
     for there, value in parts:
         if runs and term_of(runs[-1][0]).eq(term_of(there)):

@@ -64,6 +64,12 @@ class Way:
         """What tells this way from others of packets that come in."""
         return self.names, self.error, self.at
 
+    @property
+    def headers(self) -> frozenset[str]:
+        """The headers that are there at its end."""
+        memory = self.state.memory.items()
+        return frozenset(name for name, value in memory if name.endswith("$valid$") and value.const != 0)
+
     def ends(self, error: str) -> Way:
         return replace(self, error=error)
 

@@ -46,6 +46,8 @@ class Found:
 TOO_LONG = "the solver took too long"
 _FEW_UNITS = 4_000_000
 """of z3 for what can be given up"""
+_MOST_UNKNOWN = 3
+"""answers that z3 does not know, before goals have to wait"""
 _MIXTURES = 12
 _MOST_REFINED = 6
 """how often hashes are computed and another model is looked for"""
@@ -67,12 +69,14 @@ class Question:
         packet does not match. `proves`: places are to be proven unreachable, for which bits are better than words."""
         self._near_misses, self.whole, self._effort = near_misses, execution.whole, effort
         self._execution, self.findings = execution, execution.findings
-        self._solver = z3.SolverFor("QF_BV") if proves else z3.Solver()
+        self._solver = z3.Solver() if self.findings.sums and not proves else z3.SolverFor("QF_BV")
         self._solver.set("random_seed", seed)
         self._random = random.Random(seed)
         self._literals: dict[Conditions, Term] = {}
         self._settled: dict[str, Term] = {}
         self._later: list[Term] = []
+        self.is_patient = True
+        """whether hard queries are worth while"""
         self._granted: dict[str, Term] = {}
         """the wishes that the last model fulfils"""
         self._solver.add(*(a.term for n, a in enumerate(self.findings.assumptions) if n != left_out))
@@ -151,7 +155,7 @@ class Question:
         """A test that reaches one of the goals, or why there is none; None: no packet reaches any. `expects`: with
         what comes out. `tight`: entries match nothing but the packet."""
         possible = [number for number, each in enumerate(goals) if not any(c.is_false for c in each)]
-        waiting, more = [possible], list(more)
+        waiting, more, unknown = [possible], list(more), 0
         while waiting:
             some, found = waiting.pop(), None
             wishes = self._wishes
@@ -163,8 +167,11 @@ class Question:
                     found = self._found(model, {n: goals[n] for n in some}, expects and self.whole, tight)
             if found is not None and found.goals:
                 return found
+            unknown += found is None and answer != z3.unsat
             if found is None and answer != z3.unsat and len(some) == 1:
                 return Found({some[0]: ""}, reason=TOO_LONG)
+            if unknown == _MOST_UNKNOWN and not self.is_patient:
+                return Found({}, reason=TOO_LONG)
             waiting += [some] if found is not None else _halves(some) if answer != z3.unsat else []
         return None
 
@@ -184,7 +191,8 @@ class Question:
         holding = [n for n, hold in _hold(answer.model if answer else model, goals).items() if hold]
         if answer is None or test is None:
             again = open_term is not None and self._wish_settled(open_term, open_term)
-            return Found({} if again else dict.fromkeys(holding or list(goals)[:1], ""), reason=reason)
+            some = holding[: None if answer else 1] or list(goals)[:1]  # which goal is to blame for a hash nobody knows
+            return Found({} if again else dict.fromkeys(some, ""), reason=reason)
         known = _hold(answer.known, {n: goals[n] for n in holding})
         fails = [n for n in holding if not known[n] and not self._wish_settled(_all(goals[n]), z3.BoolVal(True))]
         return Found(
@@ -276,7 +284,7 @@ class Question:
         """Whether there is a packet, and a model with as many wishes as can be fulfilled."""
         while True:
             solver, answer = self._solver, self._check_quickly(wishes)
-            if answer == z3.unknown:  # from scratch and with bits for words it mostly takes 2 s
+            if answer == z3.unknown and self.is_patient:  # from scratch it takes longer, but more is simplified
                 solver = z3.SolverFor("QF_BV")
                 solver.add(*self._solver.assertions())
                 answer = self._effort.check(solver, *wishes.values())
@@ -302,20 +310,22 @@ class Question:
         raise Undecided("a hash")
 
     def _refined(self, model: Any, wrong: list[Hash]) -> Any:
-        """A model for another one with hashes of which some were wrong: their inputs stay, where that is possible."""
+        """A model for another one with hashes of which some were wrong: their inputs stay, where that is possible; of a
+        product's factors the first one, and the product by what each is now becomes a term."""
         for each in wrong:
             inputs, value = _inputs(each, model)
-            self._solver.add(z3.Implies(z3.And(*inputs), each.result == value))
-        pins = self._marked("input", (z3.And(*_inputs(each, model)[0]) for each in self.findings.hashes))
-        by_name = dict(zip(pins, self.findings.hashes, strict=True))
-        literals = self._granted | pins
+            if each.algorithm == PRODUCT:
+                (_, a), (_, b) = each.parts
+                for known, by, other in (inputs[1], a, b), (inputs[3], b, a):
+                    factor = model.eval(vector_of(by), model_completion=True)
+                    self._solver.add(z3.Implies(known, each.result == factor * vector_of(other)))
+            else:
+                self._solver.add(z3.Implies(z3.And(*inputs), each.result == value))
+        stay = (_inputs(each, model)[0][: 2 if each.algorithm == PRODUCT else None] for each in self.findings.hashes)
+        literals = self._granted | self._marked("input", (z3.And(*terms) for terms in stay))
         while (answer := self._check_quickly(literals)) == z3.unsat and (core := self._core()):
             for name in core:
                 del literals[name]
-                each = by_name.get(name)
-                if each is not None and each.algorithm == PRODUCT:
-                    (_, a), (_, b) = each.parts
-                    self._solver.add(each.result == term_of(a) * term_of(b))
         if answer != z3.sat:
             raise Undecided("a hash")
         return self._solver.model()

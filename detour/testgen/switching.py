@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MOST_WAYS = 400
 MOST_PASSES = 3
 """how often a packet may be copied or start over"""
-_FEW_UNITS = 1_000_000
+_FEW_UNITS = 300_000
 """of z3 for whether packets are copied or start over, which is followed if z3 does not know"""
 _MOST_REPLAYED = 16
 """the same, where all values are known"""
@@ -117,8 +117,10 @@ class SymbolicSwitch:
         self.parser, self._effort = Parser(self.ctx, effort), effort
         self.goes_round = not operations(model).isdisjoint(("resubmit", "recirculate"))
         self._ingress, self._egress = (Pipeline(self.ctx, model.pipelines[name]) for name in ("ingress", "egress"))
-        self._most_passes = 0
-        self.reads_depth = "_qdepth" in str(model.json["actions"]) + str(model.json["pipelines"])
+        self._most_passes, self.is_cut_short = 0, False
+        """how often packets may start over; whether there were some that do so more often, or copies of copies"""
+        read = str(model.json["actions"]) + str(model.json["pipelines"])
+        self.reads_waiting = any(f"'{name}'" in read for name in ("enq_qdepth", "deq_qdepth", "deq_timedelta"))
 
     def ways(self) -> Iterator[Way]:
         """All ways through the parser of a packet that comes in."""
@@ -129,9 +131,7 @@ class SymbolicSwitch:
         way beside the values of fields."""
         seen = set[tuple[frozenset[str], str]]()
         for way in self.ways():
-            memory = way.state.memory.items()
-            valid = frozenset(name for name, value in memory if name.endswith("$valid$") and value.const != 0)
-            shape = frozenset() if way.error else valid, way.error
+            shape = way.headers, way.error
             yield way, shape not in seen
             seen.add(shape)
 
@@ -267,7 +267,7 @@ class SymbolicSwitch:
         """Follow a clone: of the packet as it was parsed, or as it is. Execution goes on with the packet itself."""
         ctx, on = self.ctx, self.f.state
         before, _ = ctx.followed(on.fork(*either(self._is_set(phv.CLONE_SESSION)), ["clone", "no clone"]))
-        if not ctx.proves and self._may_go_on(way, before, "clone_"):
+        if not ctx.proves and self._may_go_on(way, before, "clone_", max(1, self._most_passes)):
             session, fields = ctx.fixed(phv.CLONE_SESSION), ctx.fixed(phv.CLONE_FIELDS)
             self.f.state = State(before.conditions, dict((parsed or before).memory), dict(before.writes), paths=0)
             with ctx.giving_up():
@@ -279,7 +279,7 @@ class SymbolicSwitch:
         self.f.state = on
         ctx.set_fixed(phv.CLONE_SESSION, const(32, 0))
 
-    def _may_go_on(self, way: Way, state: State, op: str, most: int = MOST_PASSES) -> bool:
+    def _may_go_on(self, way: Way, state: State, op: str, most: int) -> bool:
         """Whether packets come to a state in which they are copied or start over, and not too often. `op`: by which
         primitive."""
         if self.ctx.guide is not None:
@@ -290,6 +290,7 @@ class SymbolicSwitch:
             return True
         if self.ctx.given is not None:  # then nobody knows what comes out
             raise NotModelled(_AGAIN[op])
+        self.is_cut_short = True
         on, self.f.state = self.f.state, state
         calls = (call for action in self.model.actions for call in action.json["primitives"])
         self.ctx.at = next((call for call in calls if call["op"].startswith(op)), None)
@@ -336,10 +337,13 @@ class SymbolicSwitch:
     def _run_egress(self, result: Execution, way: Way, port: Value) -> None:
         ctx, f = self.ctx, self.f
         for place, name, bits in _TIMES:
-            ctx.set_fixed(place, ctx.variable(name, bits, free=True))
+            value = ctx.variable(name, bits, free=True)
+            ctx.set_fixed(place, value)
+            if name == WAITS and not ctx.proves and ctx.given is None:  # what holds for any time holds for none, too
+                ctx.always(term_of(value) == 0)
         for place in (phv.ENQ_QDEPTH, phv.DEQ_QDEPTH):  # 0 for a packet that comes alone
             ctx.set_fixed(place, ctx.variable(WAITS, 32) if ctx.proves else const(32, 0))
-        if self.reads_depth and not ctx.proves:
+        if self.reads_waiting and not ctx.proves:
             ctx.findings.not_followed.add("packets that wait in queues")
         ctx.set_fixed(phv.EGRESS_PORT, port)
         ctx.set_fixed(phv.EXITED, const(32, 0))

@@ -120,7 +120,8 @@ class SymbolicFunction(Function):
         return value_of(a.bits, FOLD[name](term_of(a), term_of(b)))
 
     def raw(self, name: str, a: Value, b: Value) -> Value:
-        return folded(from_vector(a.bits, _RAW[name](vector_of(a), vector_of(b))))
+        value = from_vector(a.bits, _RAW[name](vector_of(a), vector_of(b)))
+        return folded(value) if a.const is not None else value
 
     def resize(self, a: Value, bits: int, signed: bool = False) -> Value:
         if bits == a.bits or a.const is not None:
