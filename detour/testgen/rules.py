@@ -20,7 +20,7 @@ from detour.engine.p4runtime.restrictions import Logic, Restrictions, Values
 from detour.testgen.entries import anything_of, exact_match
 from detour.testgen.state import z3
 from detour.testgen.terms import Term, vector_of
-from detour.testgen.testcase import Entry
+from detour.testgen.testcase import Default, Entry
 
 _KIND = p4i.MatchField
 _PRIORITY = 1
@@ -128,30 +128,37 @@ class EntryRules:
         """Whether entries may refer to others."""
         return any(self._references.values())
 
-    def with_targets(self, entries: list[Entry]) -> list[Entry]:
-        """Entries behind those to which they refer, which are added where they are missing."""
+    def with_targets(self, entries: list[Entry], defaults: list[Default]) -> list[Entry]:
+        """Entries behind those to which they, or default actions, refer, which are added where they are missing."""
         result: dict[Entry, None] = {}
 
         def place(entry: Entry, users: tuple[Entry, ...]) -> None:
-            if entry in result or entry in users:
-                return
-            for target, fields in self._targets(entry):
-                alike = (e for e in (*result, *entries) if _is_target(e, target, fields))
-                place(next(alike, target), (*users, entry))
-            result[entry] = None
+            if entry not in result and entry not in users:
+                place_targets(entry, (*users, entry))
+                result[entry] = None
 
+        def place_targets(call: Entry | Default, users: tuple[Entry, ...] = ()) -> None:
+            for target, fields in self._targets(call):
+                alike = (e for e in (*result, *entries) if _is_target(e, target, fields))
+                place(next(alike, target), users)
+
+        for each in defaults:
+            place_targets(each)
         for entry in entries:
             place(entry, ())
         return list(result)
 
-    def _targets(self, entry: Entry) -> Iterator[tuple[Entry, list[int]]]:
-        """An entry for each that this one refers to, and which fields of its key that is about."""
-        if entry.table not in self._tables or entry.action not in self._actions:
+    def _targets(self, call: Entry | Default) -> Iterator[tuple[Entry, list[int]]]:
+        """An entry for each that an entry or default action refers to, and which fields of its key that is about."""
+        if call.table not in self._tables or call.action not in self._actions:
             return
-        names = [field.name for field in self._tables[entry.table].match_fields]
-        values = {name: match.value for name, match in zip(names, entry.key, strict=True)} | dict(entry.arguments)
+        values, references = dict(call.arguments), list(self._references[call.action])
+        if isinstance(call, Entry):
+            names = [field.name for field in self._tables[call.table].match_fields]
+            values |= {name: match.value for name, match in zip(names, call.key, strict=True)}
+            references += self._references[call.table]
         wanted: dict[str, dict[str, int]] = {}
-        for reference in (*self._references[entry.table], *self._references[entry.action]):
+        for reference in references:
             wanted.setdefault(reference.table, {})[reference.field] = values[reference.source]
         for name, fields in wanted.items():
             table = self._program[name]

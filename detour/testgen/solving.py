@@ -533,7 +533,8 @@ class Answer:
         rules = self._execution.rules
         allow = rules.allow if rules else lambda entry: True
         entries = chosen_entries(searched, others, self._choose, allow, self._tight)
-        return rules.with_targets(entries) if rules else entries, list(dict.fromkeys(defaults))
+        defaults = list(dict.fromkeys(defaults))
+        return rules.with_targets(entries, defaults) if rules else entries, defaults
 
     def _call(self, lookup: Lookup, hit: bool, number: int) -> tuple[str, tuple[tuple[str, int], ...]]:
         actions = lookup.table.actions if hit else lookup.defaults
