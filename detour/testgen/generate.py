@@ -60,9 +60,9 @@ _PRINTED = re.compile(
 """lines of P4Info as compilers print it"""
 _DEMANDS = "_restriction", "refers_to", "OPTIONAL", "_ONLY"
 """words without one of which P4Info demands nothing of entries"""
-_WAYS, _PROOFS, _SEARCH, _AGAIN_WAYS = 0.7, 0.75, 0.85, 0.92
-"""of the time, until when ways are followed, first proofs looked for, tests show more, and ways are followed once more:
-the rest is for proofs"""
+_NEW, _WAYS, _PROOFS, _SEARCH, _AGAIN_WAYS = 0.7, 0.5, 0.75, 0.85, 0.92
+"""of the time, until when ways with other headers are followed with little patience, all ways with much, first proofs
+looked for, tests show more, and ways are followed once more: the rest is for proofs"""
 Key = tuple[Any, ...]
 
 
@@ -225,7 +225,7 @@ class _Generator:
     def run(self) -> Generated:
         with TestSwitch(self._program) as switch, Mutator(self._program, self._plan.seed) as mutator:
             self._engine, self._mutator = switch, mutator
-            with self._effort.share.set_to(_WAYS):
+            with self._effort.share.set_to(_NEW):
                 self._mutate()
                 complete = self._follow_ways()
             with self._effort.share.set_to(_SEARCH):
@@ -259,7 +259,12 @@ class _Generator:
             complete = complete and self._follow(some, 0, _PATIENCE)
         with self._effort.share.set_to(_PROOFS):
             self._prove()
-        complete = complete and self._follow(list(self._ways.values()), 0)
+        with self._effort.share.set_to(_WAYS):
+            return complete and self._follow_patiently([way for _, way in ways])
+
+    def _follow_patiently(self, ways: list[Way]) -> bool:
+        """Make tests for ways with all that there is, and then for packets that start over more often."""
+        complete = self._follow(ways, 0)
         for passes in _PASSES:
             if not self._switch.is_cut_short or not self._is_missing:
                 break
@@ -268,7 +273,7 @@ class _Generator:
             self._refuted.clear()
             self._later.append([])
             self._questions.clear()
-            complete = complete and self._follow([way for _, way in ways], passes)
+            complete = complete and self._follow(ways, passes)
         return complete
 
     def _follow(self, ways: list[Way], passes: int, patience: int = _ENDLESS) -> bool:
@@ -448,6 +453,7 @@ class _Generator:
     def _showing(self, question: Question, goal: Goal, if_it_matters: bool) -> Found | None:
         """A test of something that tests should show, or why there is none; None: no packet does. `if_it_matters`: the
         packet comes out as another one without it."""
+        question.use_words()
         terms = [goal.term, *([question.matters(goal.otherwise)] if if_it_matters else [])]
         return question.any_of([goal.conditions], terms, tight=goal.is_hit and if_it_matters)
 
