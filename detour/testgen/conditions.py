@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is noted of expressions: reads of fields of invalid headers, whose value P4 leaves undefined; and what tests
+"""Notes on expressions: reads of fields of invalid headers, whose value P4 leaves undefined; and what tests
 should show of a condition beside both outcomes: each part of it true and false where it decides, and the two sides of a
 comparison equal and one apart. Where possible, the packet would come out as another one if the condition, or the search
 in a table, had the other outcome."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a symbolic execution has in common: headers as values, variables, places that were reached, and what is assumed.
+"""The state of a symbolic execution: headers as values, variables, places that were reached, and assumptions.
 
 `SymbolicContext` is the compiler's `FunctionContext` with fields in the memory of a `State`.
 """
@@ -56,7 +56,7 @@ Replaced = tuple[tuple[Term, Term], ...]
 
 
 class Fault(NamedTuple):
-    """What an execution must not do, where in the source, and when it does. `assumption`: the number of the assumption
+    """A fault of an execution, its place in the source, and its conditions. `assumption`: the number of the assumption
     that it does not, as it would end; -1: it goes on."""
 
     what: str
@@ -102,9 +102,9 @@ class Lookup(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What a test sets beforehand where these conditions hold. `of`: "register", "meter", "member" of a value set, or
-    what the switch copies for: "group", "session". `at`: an index, a number, or the member; `value`: of a register, a
-    meter's colour, whether it is a member, or copy and port."""
+    """A value that a test sets beforehand where these conditions hold. `of`: "register", "meter", "member" of a value
+    set, or what the switch copies for: "group", "session". `at`: an index, a number, or the member; `value`: of a
+    register, a meter's colour, whether it is a member, or copy and port."""
 
     of: str
     name: str
@@ -115,7 +115,7 @@ class Setting(NamedTuple):
 
 @dataclass
 class Findings:
-    """What an execution came across: the conditions for reaching places, variables, hashes, faults."""
+    """The findings of an execution: the conditions for reaching places, variables, hashes, faults."""
 
     reached: dict[SiteKey, list[Conditions]] = field(default_factory=dict)
     assumptions: list[Assumption] = field(default_factory=list)
@@ -239,7 +239,7 @@ class SymbolicContext(FunctionContext):
         """whether the next assignment is mark_to_drop's"""
 
     def reach(self, site: SiteKey, conditions: Conditions) -> None:
-        """Under these conditions a place is reached."""
+        """Note that a place is reached under these conditions."""
         self.findings.reached.setdefault(site, []).append(conditions)
 
     # -- variables
@@ -259,7 +259,7 @@ class SymbolicContext(FunctionContext):
         return from_vector(bits, term)
 
     def setting(self, of: str, name: str, at: Value, bits: int) -> Value:
-        """What a test sets: the same each time that something is used."""
+        """A value that a test sets: the same each time that it is used."""
         if self.given is not None:
             return self._given_setting(self.given, of, name, folded(at), bits)
         earlier = [each for each in self.findings.settings if (each.of, each.name) == (of, name)]
@@ -274,7 +274,7 @@ class SymbolicContext(FunctionContext):
         return value
 
     def _given_setting(self, test: Test, of: str, name: str, at: Value, bits: int) -> Value:
-        """What a test has set; only of a register this may be at a place that nobody knows."""
+        """The value that a test has set; only of a register this may be at a place that nobody knows."""
         if at.const is not None:
             return const(bits, test.value_of(of, name, None if at.bits == 1 else at.const) or 0)
         if of != "register":
@@ -287,7 +287,7 @@ class SymbolicContext(FunctionContext):
         return value
 
     def assume(self, term: Term, reason: str = "") -> None:
-        """Where execution is, something holds."""
+        """Assume that something holds where execution is."""
         if self.given is not None and z3.is_false(z3.simplify(term)):
             raise NotModelled(reason or "an execution that ends for a fault")
         conditions = self.f.state.conditions
@@ -295,7 +295,7 @@ class SymbolicContext(FunctionContext):
         self.findings.assumptions.append(Assumption(whole, reason))
 
     def always(self, term: Term) -> None:
-        """Something holds wherever execution is."""
+        """Assume that something holds wherever execution is."""
         self.findings.assumptions.append(Assumption(term, ""))
 
     def rule(self, lookup: Lookup, with_entries: bool) -> Lookup:
@@ -580,7 +580,7 @@ class SymbolicContext(FunctionContext):
 
 
 def _standard(ref: HeaderRef, spec: FieldSpec) -> tuple[int, int] | None:
-    """Where a field of standard metadata is in the fixed part of the PHV, and its bits there; None: it is another."""
+    """The offset of a standard metadata field in the fixed part of the PHV, and its bits there; None: it is another."""
     if ref.header.name != "standard_metadata" or spec.name not in phv.STANDARD_FIELDS:
         return None
     offset, size = phv.STANDARD_FIELDS[spec.name]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What generating may take: seconds by the clock, and for each query to z3 a number of z3's own units, which are the
+"""The limits of generating: seconds by the clock, and for each query to z3 a number of z3's own units, which are the
 same on every machine."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Effort:
         return self.taken >= self.share.value * self._seconds
 
     def check(self, solver: Any, *literals: Any, units: int = _UNITS) -> Any:
-        """What z3 says of a solver's terms before the time has passed."""
+        """z3's answer for a solver's terms before the time has passed."""
         left = self.share.value * self._seconds - self.taken
         if left <= 0:
             return z3.unknown

@@ -68,9 +68,9 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is wanted. `fixed`: values of fields of packets, by the header's and the field's names. `only`: the places
-    to reach, by their keys; None: all, and what tests should show beside. `p4info`: with what entries must obey.
-    `packets`: the most in a test."""
+    """The tests that are wanted. `fixed`: values of fields of packets, by the header's and the field's names. `only`:
+    the places to reach, by their keys; None: all, and what tests should show beside. `p4info`: with what entries must
+    obey. `packets`: the most in a test."""
 
     cover: str = "branches"
     most_tests: int = 10_000
@@ -114,7 +114,7 @@ class Uncovered:
 
 @dataclass
 class Paths:
-    """How many paths through the program tests take, no packet can take (proven), and what is left."""
+    """The numbers of paths through the program that tests take, that no packet can take (proven), and that are left."""
 
     covered: int = 0
     impossible: int = 0
@@ -383,7 +383,7 @@ class _Generator:
         return _UNDEFINED if whole is None else self._play(whole, title)
 
     def _missing(self) -> BoolArray:
-        """Which sites are still to be reached."""
+        """The sites that are still to be reached."""
         return np.array([self._is_open((s.kind, s.name, s.outcome)) for s in self._program.coverage_sites], bool)
 
     def _follow_paths(self) -> Paths:

@@ -61,7 +61,7 @@ class Way:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells this way from others of packets that come in."""
+        """A key that tells this way from others of packets that come in."""
         return self.names, self.error, self.at
 
     @property
@@ -170,7 +170,7 @@ class Parser:
     # -- states
 
     def _run_state(self, way: Way, name: str) -> list[tuple[Way, str | None]]:
-        """What comes of a way in a state: ways with the next state, or that end."""
+        """Run a state on a way: ways with the next state, or that end."""
         if name not in self._states or way.names.count(name) > _MOST_VISITS:
             self.cut_short.add(f"state {name} comes back more than {_MOST_VISITS} times")
             return []

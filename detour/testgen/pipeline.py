@@ -143,7 +143,7 @@ class Pipeline:
         store(self.ctx, ref, find_field(ref.header, array.target[1]), self.ctx.meter(array, TRUE))
 
     def _after(self, table: TableIr, action: ActionIr | None, hit: bool) -> str | None:
-        """Where the pipeline goes on after an action of the table, or none."""
+        """The node at which the pipeline goes on after an action of the table, or none."""
         to, otherwise = table.json["next_tables"], table.json.get("base_default_next")
         if "__HIT__" in to or "__MISS__" in to:
             return to.get("__HIT__" if hit else "__MISS__")
@@ -166,7 +166,7 @@ class Outcome:
 
 
 class Outcomes:
-    """What a table may come to: by its constant entries, or by what a test writes."""
+    """The outcomes of a table: by its constant entries, or by what a test writes."""
 
     def __init__(self, ctx: SymbolicContext, table: TableIr) -> None:
         self.ctx, self.f, self.table = ctx, ctx.f, table
@@ -250,7 +250,7 @@ class Outcomes:
         return ActionCall(action, tuple(value for _, value in call.arguments))
 
     def _constant_entries(self, key: list[Value], entries: Iterable[ConstEntry]) -> tuple[list[Outcome], Value]:
-        """What entries come to, and whether none matches. Of those that do, the one with the longest prefix or the
+        """The outcomes of entries, and whether none matches. Of those that do, the one with the longest prefix or the
         highest priority wins, of these the first."""
         none, f = TRUE, self.f
         outcomes = []
@@ -328,7 +328,7 @@ class Outcomes:
         )))  # fmt: skip
 
     def _chosen(self, lookup: Lookup) -> list[Outcome]:
-        """What entries come to that a test writes."""
+        """The outcomes of entries that a test writes."""
         if z3.is_false(lookup.hit):
             return [Outcome(False, True, action, []) for action in self._entry_actions()]
         return [
@@ -337,7 +337,7 @@ class Outcomes:
         ]
 
     def _misses(self, lookup: Lookup, missed: Term) -> list[Outcome]:
-        """What default actions come to; the first one is declared."""
+        """The outcomes of default actions; the first one is declared."""
         only = len(lookup.defaults) == 1
         return [
             Outcome(

@@ -120,7 +120,7 @@ class Switch:
 
 
 class GeneratedTest(unittest.TestCase):
-    """What the tests have in common. `program`: P4Info and BMv2 JSON, beside this file."""
+    """The base of all tests. `program`: P4Info and BMv2 JSON, beside this file."""
 
     program = ""
     _switch: Switch | None = None

@@ -67,7 +67,7 @@ def followed(source: Path, folder: Path) -> Iterator[tuple[str, list[StfPlayed],
 
 
 def _played(switch: TestSwitch, text: str, path: Path) -> list[str]:
-    """What is not as a test expects it; a statement that the program has no names for is one such thing."""
+    """The differences from what a test expects; a statement that the program has no names for is one such thing."""
     try:
         return differences(switch.play(text, path))
     except DetourError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program demands of entries: `@entry_restriction` and `@action_restriction` (p4-constraints), `@refers_to`."""
+"""A program's demands on entries: `@entry_restriction` and `@action_restriction` (p4-constraints), `@refers_to`."""
 
 from __future__ import annotations
 
@@ -91,14 +91,14 @@ class EntryRules:
         return there is not None and any(text.startswith("@entry_restriction") for text in there.preamble.annotations)
 
     def of_key(self, table: str, key: list[Value], wide: tuple[Term, ...]) -> Term:
-        """That an entry of exactly this key may be, but for the fields that match everything (`wide`)."""
+        """The condition that an entry of exactly this key may be, but for the fields that match everything (`wide`)."""
         values: Values = {"::priority": (_PRIORITY,)}
         for field, value, anything in zip(self._tables[table].match_fields, key, wide, strict=True):
             values[field.name] = _parts(field, vector_of(value), anything)
         return z3.And(*self._terms.terms(self._tables[table].preamble.id, values))
 
     def of_call(self, table: str, is_hit: bool, action: str, arguments: list[Value]) -> Term:
-        """That an entry with this action may be, or that as a default action."""
+        """The condition that an entry with this action may be, or that as a default action."""
         if (table, is_hit, action) in self._never:
             return z3.BoolVal(False)
         if action not in self._actions:

@@ -26,7 +26,7 @@ _APART = 4
 
 
 class Undecided(Exception):
-    """What becomes of a packet depends on something that a test cannot set; on what, and the term that does."""
+    """An outcome that depends on something which a test cannot set: on what, and the term that does."""
 
     def __init__(self, what: str, term: Term = None) -> None:
         super().__init__(what)
@@ -189,7 +189,7 @@ class Question:
         return self._marked("width", [w if not tight and self._random.getrandbits(1) else z3.Not(w) for w in widths])
 
     def _found(self, model: Any, goals: dict[int, Conditions], expects: bool, tight: bool) -> Found:
-        """What to say of a model in which one of the goals holds."""
+        """The result of a model in which one of the goals holds."""
         test, reason, open_term, answer = None, "", None, None
         try:
             answer = self._answer(model, tight)
@@ -239,8 +239,8 @@ class Question:
         return tuple(c.text for name, c in zip(marks, conditions, strict=True) if name in core and c.text)
 
     def matters(self, otherwise: Replaced) -> Term:
-        """That other packets come out if something is replaced in terms: the decision, and what follows from it in
-        tables that are searched later, whose entries are for what they are searched for without it."""
+        """The condition that other packets come out if something is replaced in terms: the decision, and what follows
+        from it in tables that are searched later, whose entries are for what they are searched for without it."""
         if not otherwise or self._sent is None:
             return z3.BoolVal(False)
         replaced = list(otherwise)
@@ -351,7 +351,7 @@ class Question:
 
 
 def _inputs(each: Hash, model: Any) -> tuple[list[Term], int]:
-    """That the input of a hash is what it is in a model, and the hash of that."""
+    """Terms that say that the input of a hash is what it is in a model, and the hash of that."""
     known: list[Term] = []
     values: list[Value] = []
     for there, value in each.parts:
@@ -405,7 +405,7 @@ def _hold(model: Any, goals: dict[int, Conditions]) -> dict[int, bool]:
 
 
 def _halves(some: list[int]) -> list[list[int]]:
-    """What to look for if that was too much at once."""
+    """The two halves, to look for if all was too much at once."""
     half = len(some) // 2
     return [some[half:], some[:half]] if half else []
 
@@ -518,7 +518,7 @@ class Answer:
         return list(dict.fromkeys(settings))
 
     def _entries_with(self, meter: str, entries: list[Entry]) -> int:
-        """How many entries have a direct meter; their handles are counted from zero."""
+        """The number of entries with a direct meter; their handles are counted from zero."""
         table = next(each.table.name for each in self._findings.lookups if each.table.direct_meter == meter)
         return sum(each.table == table for each in entries)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where symbolic execution is: the conditions for coming there, and the memory; forks, and states that join again.
+"""The place of a symbolic execution: the conditions for coming there, and memory; forks, and states that join again.
 
 Where the branches of a fork meet, memory becomes one, with a choice by the branches' conditions for what differs: the
 work grows with the program, not with the number of its paths.

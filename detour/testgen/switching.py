@@ -87,7 +87,7 @@ class Execution:
         self.ends += [] if state.dead else [state]
 
     def registers(self) -> dict[str, tuple[Write, ...]]:
-        """What was written to registers. Raises NotModelled: it depends on what nobody knows."""
+        """The writes to registers. Raises NotModelled: it depends on what nobody knows."""
         written = [
             [(name, *map(term_of, write)) for name, writes in state.writes.items() for write in writes]
             for state in self.ends
@@ -136,21 +136,21 @@ class SymbolicSwitch:
             seen.add(shape)
 
     def execution(self, way: Way, passes: int = MOST_PASSES) -> Execution:
-        """What becomes of packets that come a way through the parser. `passes`: how often they may start over."""
+        """Execute packets that come a way through the parser. `passes`: how often they may start over."""
         result = self._begun(way)
         self._most_passes = passes
         self._run(result, way)
         return result
 
     def parsed(self, way: Way) -> Execution:
-        """What the parser makes of packets that come a way through it."""
+        """Execute the parser alone for packets that come a way through it."""
         result = replace(self._begun(way), whole=False)
         self.parser.finish(way)
         return result
 
     def along(self, way: Way, branches: Iterable[Any]) -> Execution:
-        """What packets come to on one path, and the places to which they can leave it. `branches`: that it takes behind
-        the parser."""
+        """Execute one path: what packets come to on it, and the places to which they can leave it. `branches`: that it
+        takes behind the parser."""
         ctx, self._most_passes = self.ctx, 0
         result = replace(self._begun(way), whole=False)
         ctx.guide, ctx.notes = iter(branches), False
@@ -160,7 +160,7 @@ class SymbolicSwitch:
         return replace(result, outputs=[])
 
     def ingress(self, way: Way) -> Execution:
-        """What packets that come a way through the parser come to in ingress."""
+        """Execute ingress alone for packets that come a way through the parser."""
         result = replace(self._begun(way), whole=False)
         self.parser.finish(way)
         self._run_ingress()
@@ -201,7 +201,7 @@ class SymbolicSwitch:
         return result
 
     def replay(self, test: Test) -> list[Execution]:
-        """What becomes of each packet of a test. Raises NotModelled: something in it is not followed."""
+        """Execute each packet of a test. Raises NotModelled: something in it is not followed."""
         ctx, runs = self.ctx, list[Execution]()
         ctx.given, ctx.notes, ctx.f.product = test, False, None
         for packet in test.packets:

@@ -51,9 +51,9 @@ RATES = ("", "1:0 1:1000000", "1:0 1:0")
 
 @dataclass(frozen=True)
 class Setting:
-    """What is set beforehand. `of`: "register", "meter", "member" of a value set, or what the switch copies for, a
-    multicast "group" or a clone "session". `at`: an index, a number, or the member; `value`: of a register, a meter's
-    colour, a port, or for a group the copy's number in front of the 9 bits of the port."""
+    """A value that is set beforehand. `of`: "register", "meter", "member" of a value set, or what the switch copies
+    for, a multicast "group" or a clone "session". `at`: an index, a number, or the member; `value`: of a register, a
+    meter's colour, a port, or for a group the copy's number in front of the 9 bits of the port."""
 
     of: str
     name: str
