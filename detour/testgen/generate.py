@@ -63,6 +63,8 @@ _DEMANDS = "_restriction", "refers_to", "OPTIONAL", "_ONLY"
 _NEW, _WAYS, _PROOFS, _SEARCH, _AGAIN_WAYS = 0.7, 0.5, 0.75, 0.85, 0.92
 """of the time, until when ways with other headers are followed with little patience, all ways with much, first proofs
 looked for, tests show more, and ways are followed once more: the rest is for proofs"""
+_ALL_PROVEN = 0.98
+"""of the time, until when tests show more where nothing is missing"""
 Key = tuple[Any, ...]
 
 
@@ -195,8 +197,8 @@ class _Generator:
         self._ways: dict[Key, Way] = {}
         self._paths = set[Key]()
         """those that tests were seen to take"""
-        self._questions: dict[Key, Question] = {}
-        """what packets reach, by their ways"""
+        self._rounds: list[dict[Key, Question]] = [{}]
+        """what packets reach, by their ways; in each round they start over more often"""
         self._points: dict[SiteKey, Point] = {}
         self._sites = [Point.of(site, 0) for site in program.coverage_sites]
         for site, point in zip(program.coverage_sites, self._sites, strict=True):
@@ -211,8 +213,6 @@ class _Generator:
         self._undecided: Counter[Key] = Counter()
         self._vain: Counter[Key] = Counter()
         """tests that were made for places and do not reach them"""
-        self._later: list[list[tuple[Question, Goal]]] = [[]]
-        """goals of packets that start over more and more often"""
         self._proofs: dict[Key, str] = {}
         self._asked = set[Key]()
         """whether there is a proof"""
@@ -228,7 +228,7 @@ class _Generator:
             with self._effort.share.set_to(_NEW):
                 self._mutate()
                 complete = self._follow_ways()
-            with self._effort.share.set_to(_SEARCH):
+            with self._effort.share.set_to(_SEARCH if self._is_missing else _ALL_PROVEN):
                 paths = self._follow_paths() if self._plan.cover == "paths" else None
                 if self._plan.shows_more:
                     self._vary()
@@ -271,24 +271,22 @@ class _Generator:
             self._switch.is_cut_short = False
             self._not_followed.clear()
             self._refuted.clear()
-            self._later.append([])
-            self._questions.clear()
+            self._rounds.append({})
             complete = complete and self._follow(ways, passes)
         return complete
 
     def _follow(self, ways: list[Way], passes: int, patience: int = _ENDLESS) -> bool:
         """Make tests for some ways. `passes`: see `SymbolicSwitch.execution`; `patience`: see `_search`, then ways also
         count for what tests should show. False: some were not followed."""
-        shows_more = patience < _ENDLESS and self._plan.shows_more
+        shows_more, questions = patience < _ENDLESS and self._plan.shows_more, self._rounds[-1]
         for way in ways:
             if self._is_over:
                 return False
             if not self._is_missing and not shows_more:
                 break
-            if way.key not in self._questions:
-                question = self._questions[way.key] = self._about(self._switch.execution(_again(way), passes))
-                self._later[-1] += [(question, goal) for goal in question.findings.goals]
-            self._cover(self._questions[way.key], patience)
+            if way.key not in questions:
+                questions[way.key] = self._about(self._switch.execution(_again(way), passes))
+            self._cover(questions[way.key], patience)
         return True
 
     @property
@@ -434,9 +432,9 @@ class _Generator:
     def _reach_goals(self) -> None:
         """Make tests of what conditions should show, once there is nothing left to cover."""
         shown: set[Key] = set()
-        for later, if_it_matters in product(self._later, (True, False)):
+        for questions, if_it_matters in product(self._rounds, (True, False)):
             tried, refuted = Counter[Key](), Counter[Key]()
-            for question, goal in later:
+            for question, goal in self._goals(questions):
                 if self._is_over:
                     return
                 key = goal.key
@@ -449,6 +447,12 @@ class _Generator:
                     shown.add(key)
                 else:
                     tried[key] += 1
+
+    def _goals(self, questions: Mapping[Key, Question]) -> Iterator[tuple[Question, Goal]]:
+        """All that tests should show, first on ways of packets that are long enough, as others show little."""
+        for key, _ in sorted(self._ways.items(), key=lambda item: item[1].error != ""):
+            for goal in questions[key].findings.goals if key in questions else ():
+                yield questions[key], goal
 
     def _showing(self, question: Question, goal: Goal, if_it_matters: bool) -> Found | None:
         """A test of something that tests should show, or why there is none; None: no packet does. `if_it_matters`: the
