@@ -162,7 +162,7 @@ class Memory(NativeRecord):
 
 
 class Context(NativeRecord):
-    """What a connection sent while the same others were on its links: packets, in how many looks."""
+    """The packets that a connection sent while the same others were on its links, and in how many looks."""
 
     key: Int64  # of those on each of its links; 0: none
     packets: Int64
