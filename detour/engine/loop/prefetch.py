@@ -213,8 +213,7 @@ def _prefetch_arrival(g: LoopGlobals, links: int, hosts: int) -> None:
         _prefetch_queues(g, port.queues, port.used)
         prefetch(g.entities + port.entity * _ENTITY)
         if place == 0:
-            prefetch_lines(g.switches + port.switch * _SWITCH, _SWITCH_HOT)
-            prefetch_lines(_port_map(g, port.switch), _MAP_HOT)
+            _prefetch_record(g, port.switch)
     for place in range(hosts):
         channel = channel_at(g.channels, load32(_item(g, _HOSTS, place)))
         behind = _second(g, channel)
@@ -284,6 +283,13 @@ def prefetch_arrivals(g: LoopGlobals, channel: ChannelRecord) -> None:
 def _port_map(g: LoopGlobals, switch: int) -> int:
     """Return where the list of a switch's ports by number begins."""
     return g.port_map + 4 * PORTS_PER_SWITCH * switch
+
+
+@inner(forceinline=True)
+def _prefetch_record(g: LoopGlobals, switch: int) -> None:
+    """Ask for what `_prefetch_switch` begins with: the record of a switch, and its ports by number."""
+    prefetch_lines(g.switches + switch * _SWITCH, _SWITCH_HOT)
+    prefetch_lines(_port_map(g, switch), _MAP_HOT)
 
 
 @inner(forceinline=True)
@@ -368,8 +374,7 @@ def prefetch_next_node(g: LoopGlobals, node: int) -> None:
     row = node_at(g.nodes, node)
     prefetch_lines(g.heap + row.first * _ENTRY, min(row.pending, _MOST_AHEAD) * _ENTRY)
     if row.switch >= 0:
-        prefetch_lines(g.switches + row.switch * _SWITCH, _SWITCH_HOT)
-        prefetch_lines(_port_map(g, row.switch), _MAP_HOT)
+        _prefetch_record(g, row.switch)
 
 
 @inner()

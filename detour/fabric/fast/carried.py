@@ -19,8 +19,8 @@ from detour.fabric.fast.records import (
     flow_row,
     hop_row,
     link_row,
-    look_row,
     part_row,
+    row_ago,
 )
 from detour.hosts.state import MAX_TIME
 
@@ -114,15 +114,12 @@ def _learn(s: State, p: int) -> None:
     for _ in range(part_row(s, p).flows):
         f = flow_row(s, flow)
         c = context_row(s, f.context)
-        now, before = (
-            look_row(s, s.look % s.depth * s.count + flow),
-            look_row(s, (s.look - 1) % s.depth * s.count + flow),
-        )
+        sent = row_ago(s, flow, 0).acked - row_ago(s, flow, 1).acked
         if f.looks < _LEARNT or c.looks < _ENOUGH:
-            c.packets += now.acked - before.acked
+            c.packets += sent
             c.looks += 1
         if f.looks < _LEARNT:
-            f.learnt += now.acked - before.acked
+            f.learnt += sent
             f.looks += 1
         flow = f.next
 
@@ -130,8 +127,7 @@ def _learn(s: State, p: int) -> None:
 @inner
 def _goes_on(s: State, flow: int) -> bool:
     """Return whether a connection sends, and loses nothing."""
-    now = look_row(s, s.look % s.depth * s.count + flow)
-    begin = look_row(s, (s.look - _TEST) % s.depth * s.count + flow)
+    begin, now = row_ago(s, flow, _TEST), row_ago(s, flow, 0)
     return now.acked != begin.acked and now.trouble == begin.trouble
 
 

@@ -26,8 +26,8 @@ from detour.fabric.fast.records import (
     link_row,
     part_row,
     queue_row,
+    row_ago,
 )
-from detour.fabric.fast.steadiness import row_ago
 from detour.hosts import draws
 from detour.hosts.cc import control
 from detour.hosts.rows import cfg_row, qp_row

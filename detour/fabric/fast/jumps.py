@@ -22,8 +22,8 @@ from detour.fabric.fast.records import (
     flow_row,
     hop_row,
     link_row,
-    look_row,
     part_row,
+    row_ago,
 )
 from detour.hosts import suspension as hosts
 from detour.hosts.rows import qp_row
@@ -35,10 +35,10 @@ _PLUS, _MINUS = int64(1), int64(-1)
 @inner
 def observe(s: State, hs: Handle, flow: int) -> None:
     """Note what a connection has at this look."""
-    q, now = qp_row(hs, flow_row(s, flow).sender), look_row(s, s.look % s.depth * s.count + flow)
+    q, now = qp_row(hs, flow_row(s, flow).sender), row_ago(s, flow, 0)
     now.acked = q.snd_una
     now.at = q.last_progress
-    now.flying = look_row(s, (s.look - 1) % s.depth * s.count + flow).flying + q.inflight
+    now.flying = row_ago(s, flow, 1).flying + q.inflight
     now.trouble = q.st_lost + q.st_rtos + q.st_retransmitted + q.st_tail_probes
 
 

@@ -14,8 +14,8 @@ wrong by up to 8 %.
 from __future__ import annotations
 
 from detour.base.jit import inner
-from detour.fabric.fast.records import MEMORIES, NONE, State, flow_row, memory_row, part_row
-from detour.fabric.fast.steadiness import FLYING, ROUNDING, row_ago
+from detour.fabric.fast.records import MEMORIES, NONE, State, flow_row, memory_row, part_row, row_ago
+from detour.fabric.fast.steadiness import FLYING, ROUNDING
 from detour.hosts.state import MAX_TIME
 
 TEST = 2

@@ -7,6 +7,7 @@ A *look* is a moment between two slices of the loop; they are `every_ps` apart w
 from __future__ import annotations
 
 from detour.base.chain import Chain
+from detour.base.jit import inner
 from detour.base.pointers import record_by_address, row_of_table
 from detour.base.structs import Float64, Int64, NativeRecord
 from detour.engine.loop.suspension import FrameTable
@@ -246,3 +247,9 @@ queue_row = row_of_table(State, Queue, "queues")
 buffer_row = row_of_table(State, SharedBuffer, "buffers")
 context_row = row_of_table(State, Context, "contexts")
 memory_row = row_of_table(State, Memory, "memories")
+
+
+@inner(forceinline=True)
+def row_ago(s: State, flow: int, ago: int) -> Look:
+    """A connection some looks ago."""
+    return look_row(s, (s.look - ago) % s.depth * s.count + flow)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from detour.base.jit import inner
 from detour.fabric.fast import carried
-from detour.fabric.fast.records import LINE_HALF, NONE, Look, State, flow_row, hop_row, link_row, look_row, part_row
+from detour.fabric.fast.records import LINE_HALF, NONE, State, flow_row, hop_row, link_row, part_row, row_ago
 from detour.hosts.state import MAX_TIME
 
 FLYING = 5.0
@@ -51,12 +51,6 @@ _APART, _LASTING, _DIFFERENT = 128, 0.75, 2.0
 to the next are chance; and from which on they are none for sure"""
 _UNSTEADY = -1
 _PS_PER_SECOND_OF_BITS = 8e12
-
-
-@inner(forceinline=True)
-def row_ago(s: State, flow: int, ago: int) -> Look:
-    """A connection some looks ago."""
-    return look_row(s, (s.look - ago) % s.depth * s.count + flow)
 
 
 @inner
@@ -294,7 +288,7 @@ def _find_means(s: State, p: int) -> int:
     flow = part.first
     for _ in range(part.flows):
         f = flow_row(s, flow)
-        acked = look_row(s, s.look % s.depth * s.count + flow).acked
+        acked = row_ago(s, flow, 0).acked
         f.rate = (acked - f.noted) / (max(looks, 1) * s.every_ps)
         counts = counts and acked > f.noted
         f.noted = acked
@@ -315,7 +309,7 @@ def _differ_by_chance(s: State, p: int) -> bool:
     flow = part.first
     for _ in range(part.flows):
         f = flow_row(s, flow)
-        acked = look_row(s, s.look % s.depth * s.count + flow).acked
+        acked = row_ago(s, flow, 0).acked
         f.early = f.before
         f.late = f.before = (acked - f.seen) * (_APART / max(s.look - part.compared, 1))
         f.seen = acked

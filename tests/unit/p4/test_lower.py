@@ -144,28 +144,38 @@ def test_parts_of_an_aggregate_that_the_target_changes_are_saved(compiled: Compi
     ]
 
 
-def test_operands_are_evaluated_from_left_to_right(compiled: Compiler) -> None:
-    top = "bit<8> next(inout bit<8> n) { n = n + 1; return n; }"
-    calls = _statements(compiled("hdr.h.a = m.x + next(m.x);", top=top))
-    assert calls == [
-        "assign(scalars.tmp, scalars.meta_t.x)",
-        "assign(scalars.meta_t.x, ((scalars.meta_t.x + 0x01) & 0xff))",
-        "assign(scalars.retval, scalars.meta_t.x)",
-        "assign(h.a, ((scalars.tmp + scalars.retval) & 0xff))",
-    ]
-
-
-def test_an_argument_has_its_value_from_before_those_that_follow(compiled: Compiler) -> None:
+@pytest.mark.parametrize(
+    ("body", "top", "expected"),
+    [
+        (
+            "hdr.h.a = m.x + next(m.x);",
+            "bit<8> next(inout bit<8> n) { n = n + 1; return n; }",
+            [
+                "assign(scalars.tmp, scalars.meta_t.x)",
+                "assign(scalars.meta_t.x, ((scalars.meta_t.x + 0x01) & 0xff))",
+                "assign(scalars.retval, scalars.meta_t.x)",
+                "assign(h.a, ((scalars.tmp + scalars.retval) & 0xff))",
+            ],
+        ),
+        (
+            "f(hdr.h.a, g(hdr.h.a));",
+            "bit<8> g(inout bit<8> n) { n = 3; return 1; } void f(inout bit<8> n, in bit<8> by) { n = n + by; }",
+            [
+                "assign(scalars.n, h.a)",
+                "assign(h.a, 0x03)",
+                "assign(scalars.retval, 0x01)",
+                "assign(scalars.n, ((scalars.n + 0x01) & 0xff))",
+                "assign(h.a, scalars.n)",
+            ],
+        ),
+    ],
+    ids=["operands", "inout argument"],
+)
+def test_operands_and_arguments_are_evaluated_from_left_to_right(
+    body: str, top: str, expected: list[str], compiled: Compiler
+) -> None:
     """Section 6.8: `f(a, g(a))` leaves in `a` what `f` makes of the value that it had before `g`."""
-    top = "bit<8> g(inout bit<8> n) { n = 3; return 1; } void f(inout bit<8> n, in bit<8> by) { n = n + by; }"
-    calls = _statements(compiled("f(hdr.h.a, g(hdr.h.a));", top=top))
-    assert calls == [
-        "assign(scalars.n, h.a)",
-        "assign(h.a, 0x03)",
-        "assign(scalars.retval, 0x01)",
-        "assign(scalars.n, ((scalars.n + 0x01) & 0xff))",
-        "assign(h.a, scalars.n)",
-    ]
+    assert _statements(compiled(body, top=top)) == expected
 
 
 @pytest.mark.parametrize(("arguments", "copies"), [("hdr.h.a, hdr.h.b", 0), ("hdr.h.a, hdr.h.a", 2)])
