@@ -8,7 +8,7 @@ advances that are computed are followed for each value that they can have.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -45,7 +45,7 @@ class Way:
     """A way through the parser, or as far as it has come. `at`: bytes that were consumed, of `least` that must be
     there; `most`: the longest packet that comes this way. `port`: by which the packet came in, whatever the program
     writes to its metadata. `passes`: how often the packet had been copied or parsed before; then its ways share what is
-    found."""
+    found. `taken`: the branches at its forks, values that decided, and, negative, how many bytes would be enough."""
 
     state: State
     findings: Findings
@@ -58,11 +58,12 @@ class Way:
     most: int = MOST_BYTES
     error: str = ""
     passes: int = 0
+    taken: tuple[int, ...] = ()
 
     @property
     def key(self) -> tuple[Any, ...]:
         """A key that tells this way from others of packets that come in."""
-        return self.names, self.error, self.at
+        return self.names, self.error, self.at, self.taken
 
     @property
     def headers(self) -> frozenset[str]:
@@ -73,10 +74,14 @@ class Way:
     def ends(self, error: str) -> Way:
         return replace(self, error=error)
 
-    def branch(self, state: State) -> Way:
+    def branch(self, state: State, taken: int | None = None) -> Way:
         """The way on in another state, which goes on apart from this one."""
         findings = self.findings if self.passes else self.findings.copy()
-        return replace(self, state=state, findings=findings, packet=self.packet.copy())
+        on = replace(self, state=state, findings=findings, packet=self.packet.copy())
+        return on if taken is None else on.takes(taken)
+
+    def takes(self, branch: int) -> Way:
+        return replace(self, taken=(*self.taken, branch))
 
 
 class Parser:
@@ -217,12 +222,15 @@ class Parser:
                 return self._advance(way, args[0])
         raise NotModelled(f"the parser operation {op['op']}")
 
-    def _fork(self, way: Way, conditions: list[Any], texts: list[str]) -> list[Way | None]:
-        """The way, once for each condition that a packet can fulfil."""
+    def _fork(
+        self, way: Way, conditions: list[Any], texts: list[str], labels: Sequence[int] | None = None
+    ) -> list[Way | None]:
+        """The way, once for each condition that a packet can fulfil. `labels`: what `Way.taken` calls the branches."""
         ways: list[Way | None] = []
-        for state in way.state.fork(*conditions, texts):
+        labels = range(len(conditions)) if labels is None else labels
+        for state, label in zip(way.state.fork(*conditions, texts), labels, strict=True):
             dead = state.dead or not self.possible(state, way.findings, **(_LATER if way.passes else {}))
-            ways.append(None if dead else way.branch(state))
+            ways.append(None if dead else way.branch(state, label))
         return ways
 
     def possible(self, state: State, findings: Findings, **limits: int) -> bool:
@@ -242,7 +250,8 @@ class Parser:
         needed = way.at + count
         short = []
         if way.least < needed:
-            short = [replace(way.branch(way.state.copy()), most=min(way.most, needed - 1)).ends("PacketTooShort")]
+            less = way.branch(way.state.copy(), -needed)
+            short = [replace(less, most=min(way.most, needed - 1)).ends("PacketTooShort")]
         if needed > way.most:
             return None, short
         return replace(way, least=max(way.least, needed)), short
@@ -323,7 +332,7 @@ class Parser:
         """The way for each value that something can have there, at most `most`."""
         value = folded(value)
         if value.const is not None:
-            return [(way, value.const)]
+            return [(way.takes(value.const), value.const)]
         numbers: list[int] = []
         with self._solver:
             self._add(way.state, way.findings)
@@ -338,7 +347,7 @@ class Parser:
                 self.cut_short.add(f"the solver took too long for {what}")
         numbers.sort()
         terms = [term_of(value) == number for number in numbers]
-        ways = self._fork(way, terms, [f"{what} is {number}" for number in numbers])
+        ways = self._fork(way, terms, [f"{what} is {number}" for number in numbers], numbers)
         return [(one, number) for one, number in zip(ways, numbers, strict=True) if one is not None]
 
     def _fill(self, way: Way, ref: HeaderRef, variable_bits: int) -> Way:

@@ -32,6 +32,30 @@ _PATHS = """
         if (hdr.h.sum == 7) { hdr.h.sum = 3; }
 """
 
+_LENGTHS = """
+#include <core.p4>
+#include <v1model.p4>
+header len_t { bit<4> n; bit<4> pad; bit<32> x; bit<32> y; }
+header opt_t { varbit<256> data; }
+struct headers { len_t len; opt_t opt; }
+struct meta { }
+parser P(packet_in p, out headers h, inout meta m, inout standard_metadata_t s) {
+    state start { p.extract(h.len); p.extract(h.opt, (bit<32>)(h.len.n & 7) << 3); transition accept; }
+}
+control V(inout headers h, inout meta m) { apply { } }
+control I(inout headers h, inout meta m, inout standard_metadata_t s) {
+    apply {
+        s.egress_spec = 1;
+        if (s.parser_error == error.PacketTooShort && h.len.n == 6 && h.len.x * 3 + h.len.y == 0x12345678) {
+            h.len.y = 5;
+        }
+    }
+}
+control E(inout headers h, inout meta m, inout standard_metadata_t s) { apply { } }
+control D(packet_out p, in headers h) { apply { p.emit(h); } }
+V1Switch(P(), V(), I(), E(), V(), D()) main;
+"""
+
 
 @pytest.fixture
 def branching(tmp_path: Path) -> Path:
@@ -186,6 +210,13 @@ def test_bits_of_invalid_headers_are_not_compared_and_decide_nothing(tmp_path: P
     assert any(each[4:8] == "****" for each in digits)
     for name in ("decides", "hashed"):
         assert any("invalid headers" in each.reason for each in made[name].unknown), name
+
+
+def test_ways_that_differ_in_a_length_alone_are_each_followed(tmp_path: Path) -> None:
+    """Only packets that are too short for 6 bytes set `y`; others that are too short come through the same states."""
+    (tmp_path / "lengths.p4").write_text(_LENGTHS)
+    generated = generate(build(tmp_path / "lengths.p4").json, Plan())
+    assert not [*generated.unreachable, *generated.unknown]
 
 
 def test_checksums_of_constants_and_fields(tmp_path: Path) -> None:
