@@ -4,6 +4,7 @@
 import io
 import os
 import pty
+import select
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from detour.cli.shell_completion import SHELLS
 from detour.fabric.operations.registry import OPERATIONS
 from detour.topo import parse_topology
 from tests.unit.cli.test_command_line import ANSWERS
+from tests.waiting import PATIENCE_S
 
 
 class FakeSession:
@@ -98,20 +100,24 @@ def test_a_terminal(end):
     def read_until(what: bytes) -> None:
         nonlocal seen
         while what not in seen:
+            assert select.select([ours], [], [], PATIENCE_S)[0], (what, seen)
             seen += os.read(ours, 4096)
         seen = seen.split(what, 1)[1]
 
+    def answered(line: bytes, answer: bytes) -> None:
+        """Type a line and wait for the prompt that follows its answer: a prompt before it may be the last one's, drawn
+        again, and a control character typed between two prompts is the terminal's, not theirs."""
+        os.write(ours, line)
+        read_until(answer)
+        read_until(b"detour>")
+
     read_until(b"detour>")
-    os.write(ours, b"fail s0-s1\r")
-    read_until(b"is down")
-    read_until(b"detour>")
-    os.write(ours, b"fly\r")
-    read_until(b"there is no command")
-    read_until(b"detour>")
+    answered(b"fail s0-s1\r", b"is down")
+    answered(b"fly\r", b"there is no command")
     os.write(ours, b"\x03")  # on an empty line: nothing ends
-    read_until(b"detour>")
+    answered(b"fly\r", b"there is no command")
     os.write(ours, b"heal s0-s\x03")
-    read_until(b"detour>")
+    answered(b"fly\r", b"there is no command")
     os.write(ours, end)
     read_until(b"left")
     assert process.wait(10) == 0
