@@ -15,9 +15,10 @@ from detour.base.jit import inner, int64
 from detour.base.memory import load8, load64, move_bytes, store64
 from detour.base.pointers import record_address, record_by_address
 from detour.base.structs import Int64, NativeRecord
-from detour.hosts import nic, timers
+from detour.hosts import event_queue, nic, timers
 from detour.hosts.records import ControlMessage, QueuePair, WorkRequest
 from detour.hosts.rows import (
+    arrival_row,
     candidate_row,
     cfg_row,
     ctl_row,
@@ -28,8 +29,8 @@ from detour.hosts.rows import (
     slot_row,
     wqe_row,
 )
-from detour.hosts.state import MAX_TIME, NIL, Handle
-from detour.hosts.transport import sender
+from detour.hosts.state import MAX_TIME, NIL, WQE_IMM, Handle
+from detour.hosts.transport import flight, progress, sender
 
 _CTL_BYTES = ControlMessage.dtype.itemsize
 _IN_ORDER = int64(0)
@@ -75,6 +76,29 @@ def _current(hs: Handle, i: int, q: QueuePair) -> WorkRequest:
 
 
 @inner
+def can_finish(hs: Handle, i: int, j: int) -> bool:
+    """Return whether a sender that is busy has one message in flight, of which QP `j` has not all, and that tells the
+    receiver's user nothing at its end."""
+    q = qp_row(hs, i)
+    is_plain = _current(hs, i, q).flags & WQE_IMM == 0
+    return is_plain and q.sq_nxt == q.sq_una and undelivered(hs, i, j) > 0
+
+
+@inner
+def undelivered(hs: Handle, i: int, j: int) -> int:
+    """Return how many packets of the message that a sender sends have not come to QP `j`."""
+    q, r = qp_row(hs, i), qp_row(hs, j)
+    w = _current(hs, i, q)
+    return w.first + w.packets - r.rcv_nxt - r.rcv_early
+
+
+@inner
+def posted(hs: Handle, i: int) -> int:
+    """Return when the message that a sender sends was posted, ps."""
+    return _current(hs, i, qp_row(hs, i)).posted
+
+
+@inner
 def suspend(hs: Handle, i: int) -> float:
     """Suspend a sender and returns its window."""
     q = qp_row(hs, i)
@@ -117,6 +141,60 @@ def put_answers(hs: Handle, kept: AnswerTable, chain: Chain) -> None:
 
 
 @inner
+def drop_answers(hs: Handle, kept: AnswerTable, chain: Chain) -> None:
+    """End those of QPs with a mark."""
+    for _ in range(chain.count):
+        row = _take_first(kept.table, chain)
+        if load8(kept.marks + row.qp) != 0:
+            qp_row(hs, row.qp).answers -= 1
+            continue
+        # Its row is free until another one is appended, which is the same one then: it goes from one end to the other.
+        _append(kept.table, chain)
+
+
+@inner
+def land(hs: Handle, i: int, j: int) -> None:
+    """All that a suspended sender has in flight to QP `j` has arrived and is acknowledged; its frames are gone."""
+    q, r, cfg = qp_row(hs, i), qp_row(hs, j), cfg_row(hs)
+    w, mask = _current(hs, i, q), cfg_row(hs).window - 1
+    packets, end = q.snd_nxt - r.rcv_nxt - r.rcv_early, min((q.snd_nxt - w.first) * cfg.payload, w.length)
+    fresh = end - r.rcv_length - r.rcv_held
+    if not cfg.elide_payload:
+        begin = (q.snd_una - w.first) * cfg.payload
+        move_in_memory(hs, w.remote + begin, w.local + begin, end - begin)
+    for seq in range(q.snd_una, q.snd_nxt):
+        flight.take(hs, i, q, seq & mask)
+    if r.rcv_early > 0:
+        for seq in range(r.rcv_nxt, r.rcv_top):
+            arrival_row(hs, j, seq & mask).flags = 0
+    r.st_rx_packets += packets
+    r.st_rx_bytes += fresh
+    r.st_rx_delivered += end - r.rcv_length
+    host_row(hs, r.host).rx_payload += fresh
+    late_row(hs, r.host, _IN_ORDER).packets += packets
+    r.rcv_nxt = r.rcv_top = q.snd_nxt
+    r.rcv_length = end
+    r.rcv_early = r.rcv_held = r.rcv_nak = 0
+    progress.slide(hs, i, q)
+
+
+@inner
+def finish(hs: Handle, i: int, j: int, when: int) -> None:
+    """The last packet that is left of a suspended sender's message (`skip`) has arrived as well, at `when`."""
+    q, r = qp_row(hs, i), qp_row(hs, j)
+    w = _current(hs, i, q)
+    unsent = w.first + w.packets - q.snd_nxt
+    q.st_packets += unsent
+    q.snd_nxt += unsent
+    host_row(hs, q.host).now = max(host_row(hs, q.host).now, when)
+    if r.tasks_of:
+        event_queue.delivered(hs, r, when)
+    land(hs, i, j)
+    r.rcv_msn = (r.rcv_msn + 1) & 0xFFFFFF
+    r.rcv_length = 0
+
+
+@inner
 def resume(
     hs: Handle, i: int, window: float, packets: int, elapsed: int, control: TimeFields, paths: TimeFields
 ) -> None:
@@ -127,15 +205,21 @@ def resume(
     _shift_fields(q.cc_row, control, elapsed)
     if q.path_row != 0:
         _shift_fields(q.path_row, paths, elapsed)
-    if packets > 0:
-        _cut(hs, i, q, packets)
-        _share(hs, i, q, packets)
+    skip(hs, i, packets)
     q.cwnd = window
     when = sender.deadline(hs, i, q)
     if when < MAX_TIME:
         timers.advance(hs, i, q, when)
     if sender.can_send(hs, q):
         nic.activate(hs, i, q)
+
+
+@inner
+def skip(hs: Handle, i: int, packets: int) -> None:
+    """A suspended sender has sent so many packets of its message."""
+    if packets > 0:
+        _cut(hs, i, qp_row(hs, i), packets)
+        _share(hs, i, qp_row(hs, i), packets)
 
 
 @inner

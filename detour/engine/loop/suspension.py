@@ -13,7 +13,7 @@ from detour.base.jit import inner, int64
 from detour.base.memory import load16be, load32be
 from detour.base.pointers import record_by_address
 from detour.base.structs import Int64, NativeRecord
-from detour.engine.loop import channels, heap, pool, queues, switch
+from detour.engine.loop import buffers, channels, heap, pool, queues, switch
 from detour.engine.loop.layout import TO_HOST, TO_PORT, LoopGlobals, SwitchRecord
 from detour.engine.loop.native import (
     channel_at,
@@ -199,6 +199,29 @@ def take_out_of_port(g: LoopGlobals, index: int, frames: FrameTable, chain: Chai
                 _note(frames, chain, slot, index, int64(priority), int64(0))
             else:
                 queues.append(g, index, priority, slot)
+
+
+@inner()
+def drop(address: int, frames: FrameTable, chain: Chain) -> None:
+    """End the frames to QPs with a mark; the others keep their order. `address`: of the loop's globals."""
+    g = global_at(address, int64(0))
+    for _ in range(chain.count):
+        row = _take_first(frames.table, chain)
+        slot, place, priority, left = row.slot, row.place, row.priority, row.left
+        number = _destination(pool.address(g, slot))
+        if load8(frames.marks + ((number - frames.first_qpn) & frames.qpn_mask)) == 0:
+            _note(frames, chain, slot, place, priority, left)
+            continue
+        if priority != _ON_CHANNEL:
+            owner = switch_at(g.switches, port_at(g.ports, place).switch)
+            if owner.buffer_bytes != 0:
+                buffers.release(g, owner, slot_at(g.slots, slot))
+            # Each worker has PHVs of its own, and nobody gives others some of them.
+            worker, phv = int64(0), slot_at(g.slots, slot).phv
+            while phv >= global_at(address, worker).phvs_end:
+                worker += 1
+            pool.give_back_phv(global_at(address, worker), slot)
+        pool.give_back(g, slot)
 
 
 @inner()

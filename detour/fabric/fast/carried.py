@@ -31,6 +31,8 @@ _LEARNT = 1536
 _LEAST, _ENOUGH = 4, 16
 """looks from which on a context's mean counts if it is near that of the first time, and if it is not"""
 _NEAR = 0.1
+_WAYS = 8
+"""rows in which a context may be"""
 _KEY = (1 << 62) - 1
 _UNKNOWN = -1
 
@@ -49,10 +51,30 @@ def take(s: State, p: int) -> int:
     if s.look - part.since < _TEST:
         return _UNKNOWN
     for _ in range(part.flows):
-        if not _goes_on(s, flow) or not _has_rate(s, flow_row(s, flow)):
+        if not _goes_on(s, flow):
             return _UNKNOWN
         flow = flow_row(s, flow).next
-    return MAX_TIME
+    return MAX_TIME if have_rates(s, p) else _UNKNOWN
+
+
+@inner
+def have_rates(s: State, p: int) -> bool:
+    """Return whether all connections of a partition have learnt their rates; those that have, have them then."""
+    _find_contexts(s, p)
+    know, flow = True, part_row(s, p).first
+    for _ in range(part_row(s, p).flows):
+        know = _has_rate(s, flow_row(s, flow)) and know
+        flow = flow_row(s, flow).next
+    return know
+
+
+@inner
+def take_mean(f: Flow, every_ps: int) -> bool:
+    """Give a connection the mean rate of its first time, if that is over."""
+    if f.differs == 0 or f.looks < _LEARNT:
+        return False
+    f.rate = f.learnt / (f.looks * every_ps)
+    return True
 
 
 @inner
@@ -99,12 +121,25 @@ def _find_contexts(s: State, p: int) -> None:
         key = 0
         for k in range(f.data_hops):
             key = (key * 31 + link_row(s, hop_row(s, f.first_hop + k).channel).crowd) & _KEY
-        f.context = flow * CONTEXTS + key % CONTEXTS
-        c = context_row(s, f.context)
-        if c.key != key:
-            c.key = key
-            c.packets = c.looks = 0
+        f.context = _row_of(s, flow * CONTEXTS, key)
         flow = f.next
+
+
+@inner
+def _row_of(s: State, first: int, key: int) -> int:
+    """Return the row of a context among those of a connection: another one, of which least is known, is forgotten if
+    it has none. Most contexts are there for a moment, and few come again and again."""
+    least = first + key % CONTEXTS
+    for k in range(_WAYS):
+        row = first + (key + k) % CONTEXTS
+        if context_row(s, row).key == key:
+            return row
+        if context_row(s, row).looks < context_row(s, least).looks:
+            least = row
+    c = context_row(s, least)
+    c.key = key
+    c.packets = c.looks = 0
+    return least
 
 
 @inner

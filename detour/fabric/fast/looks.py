@@ -6,7 +6,7 @@ from __future__ import annotations
 from detour.base.jit import inner
 from detour.base.native import Part
 from detour.engine.loop.suspension import loop_at
-from detour.fabric.fast import carried, fluid, jumps, memory, partitions, steadiness
+from detour.fabric.fast import carried, ends, fluid, jumps, memory, partitions, steadiness
 from detour.fabric.fast.records import ASLEEP, AWAKE, FREE, NONE, State, flow_row, part_row, state_at
 from detour.hosts import suspension
 from detour.hosts.rows import host_row, qp_row
@@ -49,16 +49,23 @@ def act(state: int) -> int:
     now = loop_at(s.loop).now
     for p in range(s.most):
         part = part_row(s, p)
-        if part.state == ASLEEP and part.until_ps <= now and not jumps.go_on(s, p):
+        if part.state != ASLEEP or part.until_ps > now:
+            continue
+        if part.covers != 0:
+            ends.act(s, p)
+        elif not jumps.go_on(s, p):
             jumps.wake(s, p)
     for flow in range(s.count):
         f = flow_row(s, flow)
         if f.changed != 0:
             f.changed = 0
-            if f.busy != 0:
-                partitions.begin(s, flow)
-            else:
+            if f.busy == 0:
                 partitions.end(s, flow)
+            elif not ends.join(s, flow):
+                partitions.begin(s, flow)
+    for p in range(s.most):
+        if part_row(s, p).state == ASLEEP and part_row(s, p).covers != 0:
+            ends.check(s, p)
     for p in range(s.most):
         if part_row(s, p).state == AWAKE:
             _try(s, p)
@@ -80,6 +87,9 @@ def _try(s: State, p: int) -> None:
     if most < _WORTH * s.every_ps:
         most = carried.take(s, p)
         is_carried = most >= _WORTH * s.every_ps
+        if is_carried and s.covers != 0:
+            ends.begin(s, p)
+            return
     if most < _WORTH * s.every_ps:
         if not steadiness.is_steady(s, p):
             return

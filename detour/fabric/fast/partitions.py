@@ -34,11 +34,16 @@ def begin(s: State, flow: int) -> None:
 @inner
 def end(s: State, flow: int) -> None:
     """A connection has nothing to send any more; its partition is awake."""
-    one = flow_row(s, flow).part
-    one = dissolve(s, one)
+    form_again(s, flow_row(s, flow).part, flow)
+
+
+@inner
+def form_again(s: State, p: int, without: int) -> None:
+    """The connections of a partition, which is awake, become partitions anew, but for one (-1: all)."""
+    one = dissolve(s, p)
     while one != NONE:
         following = flow_row(s, one).next
-        if one != flow:
+        if one != without:
             begin(s, one)
         one = following
 

@@ -68,8 +68,11 @@ class Flow(NativeRecord):
     # while it is suspended: its window, packets that links have counted so far, and, a packet, marks, ticks in queues,
     # and samples of these
     window: Float64
-    # of one whose rate changes meanwhile (`fluid`): packets so far, how many there may be, the time of the next one
+    begun_ps: Int64  # since when
+    # of one whose rate changes meanwhile (`fluid`), or whose messages end (`ends`): packets so far that its host has
+    # not counted, how many there may be, the time of the next one
     gained: Float64
+    left: Float64  # of its message, packets that have not arrived (`ends`)
     sent: Float64  # in a step, and what waits of it in the network
     flying: Float64
     spare: Int64
@@ -190,6 +193,9 @@ class Partition(NativeRecord):
     by_chance: Int64  # its connections spray and differ by chance only
     begun_ps: Int64  # of the jump
     fluid_ps: Int64  # until when its rates have been found, where they change; -1: they do not
+    covers: Int64  # messages end while it is suspended (`ends`)
+    check_ps: Int64  # when all must know their rates; 0: they do
+    moved_ps: Int64  # until when what its connections have sent has been counted then
     until_ps: Int64
     frames: Chain
     answers: Chain
@@ -218,6 +224,7 @@ class State(NativeRecord):
     half: Int64  # looks in a half, unless a connection is alone
     paced: Int64  # senders have a rate, and timers that change it
     fluid: Int64  # rates change in jumps (`fluid`)
+    covers: Int64  # messages may end in jumps (`ends`): no switch has pauses, so that frames may vanish
     depth: Int64  # looks that are kept, look k in row k modulo that
     every_ps: Int64
     mark: Int64  # the last one that was given to links

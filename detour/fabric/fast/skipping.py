@@ -137,6 +137,7 @@ class Skipper(Execution):
         self._enter("memories", np.zeros(MEMORIES * count, Memory.dtype))
         self._enter("contexts", np.zeros(CONTEXTS * count, Context.dtype))
         state["fluid"] = state["paced"] and _is_fluid(fabric)
+        state["covers"] = not state["paced"] and not fabric.scheme.pfc
         if state["fluid"]:
             self._enter("queues", np.zeros(DEPTH * len(fabric.network.link_rates()), Queue.dtype))
             self._enter("buffers", np.zeros(len(fabric.topology.switches), SharedBuffer.dtype))
