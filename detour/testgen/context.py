@@ -44,10 +44,12 @@ class OffTrack(Exception):
 
 
 class Assumption(NamedTuple):
-    """A term that has to hold; `reason`: what symbolic execution does not follow, "" if there is no such thing."""
+    """A term that has to hold; `reason`: what symbolic execution does not follow, "" if there is no such thing.
+    `is_replayed`: a test need not obey it, as its packets are followed further once they are known."""
 
     term: Term
     reason: str
+    is_replayed: bool = False
 
 
 Conditions = tuple[Condition, ...]
@@ -133,6 +135,11 @@ class Findings:
     goals: list[Goal] = field(default_factory=list)
     decisions: list[Conditions] = field(default_factory=list)
     """of branches of conditions and tables"""
+
+    @property
+    def followed(self) -> list[Term]:
+        """The conditions that all that becomes of packets was followed here."""
+        return [each.term for each in self.assumptions if each.is_replayed]
 
     def copy(self) -> Findings:
         """For another way on; what is found there is not found here."""
@@ -286,13 +293,13 @@ class SymbolicContext(FunctionContext):
                 value = self.f.select(here, const(bits, each.value), value)
         return value
 
-    def assume(self, term: Term, reason: str = "") -> None:
-        """Assume that something holds where execution is."""
+    def assume(self, term: Term, reason: str = "", is_replayed: bool = False) -> None:
+        """Assume that something holds where execution is. `is_replayed`: see `Assumption`."""
         if self.given is not None and z3.is_false(z3.simplify(term)):
             raise NotModelled(reason or "an execution that ends for a fault")
         conditions = self.f.state.conditions
         whole = z3.Implies(conjunction(c.term for c in conditions), term) if conditions else term
-        self.findings.assumptions.append(Assumption(whole, reason))
+        self.findings.assumptions.append(Assumption(whole, reason, is_replayed))
 
     def always(self, term: Term) -> None:
         """Assume that something holds wherever execution is."""
@@ -345,12 +352,13 @@ class SymbolicContext(FunctionContext):
                 state.dead = state is not way
         return states
 
-    def give_up(self, reason: str) -> None:
-        """Tests do not come here, and nothing is known of what follows. Raises NotModelled if one does."""
+    def give_up(self, reason: str, is_replayed: bool = False) -> None:
+        """Tests do not come here (`is_replayed`: see `Assumption`), and nothing is known of what follows. Raises
+        NotModelled if one does."""
         if self.proves:
             self.findings.not_followed.add(reason)
         elif not self.f.state.dead:
-            self.assume(z3.BoolVal(False), reason)
+            self.assume(z3.BoolVal(False), reason, is_replayed)
 
     @contextmanager
     def giving_up(self) -> Iterator[None]:

@@ -241,7 +241,8 @@ class Parser:
 
     def _add(self, state: State, findings: Findings) -> None:
         """Give the solver the conditions of a state."""
-        self._solver.add(*(c.term for c in state.conditions), *(a.term for a in findings.assumptions))
+        needed = (each.term for each in findings.assumptions if not each.is_replayed)
+        self._solver.add(*(c.term for c in state.conditions), *needed)
 
     # -- taking bytes
 

@@ -80,7 +80,8 @@ class Question:
         """whether hard queries are worth while"""
         self._granted: dict[str, Term] = {}
         """the wishes that the last model fulfils"""
-        self._solver.add(*(a.term for n, a in enumerate(self.findings.assumptions) if n != left_out))
+        needed = (a for n, a in enumerate(self.findings.assumptions) if n != left_out)
+        self._solver.add(*(a.term for a in needed if not a.is_replayed))
 
     def use_words(self) -> None:
         """Let z3 think about words rather than bits from now on: quicker where one thing is asked at a time."""
@@ -97,7 +98,8 @@ class Question:
         """Wishes that make tests short and easy to read."""
         execution = self._execution
         sent = [_all(output.conditions) for output in execution.outputs]
-        wishes = [z3.Or(*sent)] if sent else []
+        wishes = [conjunction(self.findings.followed)] if self.findings.followed else []
+        wishes += [z3.Or(*sent)] if sent else []
         ports = [term_of(output.port) for output in execution.outputs[:_APART]]
         wishes += [a != b for number, a in enumerate(ports) for b in ports[:number]]
         wishes.append(z3.ULT(term_of(execution.port) - 1, _FEW_PORTS))  # 0 is what much of metadata begins with
@@ -273,6 +275,7 @@ class Question:
         """A test for each path that packets can take; None: its result is not known. Raises Undecided at the end if z3
         took too long to say that there is no other one."""
         wishes = self._wishes
+        self._solver.add(*self.findings.followed)
         decisions = [conjunction(c.term for c in conditions) for conditions in self.findings.decisions]
         while True:
             with self._apart():
@@ -480,7 +483,8 @@ class Answer:
     def test(self, expects: bool) -> Test:
         entries, defaults = self._tables()
         packet = Packet(self.number(self._execution.port), self._frame(), way=self._execution.names)
-        packet = self.outcome(packet) if expects else packet
+        if expects and all(self.decided(Value(1, term), "whether it starts over") for term in self._findings.followed):
+            packet = self.outcome(packet)
         return Test((packet,), entries, defaults, self._settings(entries))
 
     def outcome(self, packet: Packet) -> Packet:

@@ -295,7 +295,8 @@ class SymbolicSwitch:
         calls = (call for action in self.model.actions for call in action.json["primitives"])
         self.ctx.at = next((call for call in calls if call["op"].startswith(op)), None)
         self.ctx.note_fault(f"endless loop: {_AGAIN[op]}", TRUE, stops=True)
-        self.ctx.give_up(f"{_AGAIN[op]} are not followed" + (f" more than {most} times" if most else ""))
+        often = f" more than {most} times" if most else ""
+        self.ctx.give_up(f"{_AGAIN[op]} are not followed{often}", is_replayed=True)
         self.f.state = on
         return False
 

@@ -21,7 +21,7 @@ from detour.p4.build import build
 from detour.testgen.effort import Effort
 from detour.testgen.generate import Generated, Plan, generate, load
 from detour.testgen.mutation import Mutator
-from detour.testgen.solving import replayed
+from detour.testgen.solving import Question, replayed
 from detour.testgen.switch import TestSwitch, differences
 from detour.testgen.switching import SymbolicSwitch
 from detour.testgen.terms import NotModelled
@@ -211,6 +211,20 @@ def test_packets_that_go_round_often_come_out_and_those_that_never_do_are_no_tes
     frames = [each.frame for test in generated.tests for each in test.packets]
     assert max(frame[0] for frame in frames) < 255, "a packet that never comes out"
     assert any(frame[0] for frame in frames)
+
+
+def test_places_that_only_packets_which_start_over_reach_need_no_second_round() -> None:
+    switch = SymbolicSwitch(load(build(ROUNDS).json, Plan()).model, {}, Effort())
+    way = next(way for way in switch.ways() if not way.error)
+    question = Question(switch.execution(way, passes=0), Effort(), seed=0)
+    for name in ("rounds22 #0 recirculate", "rounds24 #0 assign"):
+        (conditions,) = question.findings.reached["statement", name, ""]
+        found = question.any_of([conditions])
+        assert found.test.packets[0].frame[0] > 0
+        assert not found.test.packets[0].expected, "what comes out is for the replay to say"
+    ends = question.any_of([()])  # packets that do not start over are preferred, and their outcome is known at once
+    assert ends.test.packets[0].frame[0] == 0
+    assert [each.digits[:2] for each in ends.test.packets[0].expected] == ["00"]
 
 
 def test_packets_that_are_changed_at_random_reach_what_an_empty_one_does_not() -> None:
