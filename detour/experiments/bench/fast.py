@@ -80,6 +80,8 @@ CASES = (
     Case("ring:bytes=1.6e9,shuffle=2", _FAT_TREE, "SprayLERP", tuned=True),
     Case("ring:bytes=1.6e9,shuffle=4", _FAT_TREE, "SprayLERP"),
     Case("ring:bytes=8e8,shuffle=2", _FAT_TREE, "PathSet", tuned=True),
+    Case("ring:bytes=1.6e9,shuffle=7", _FAT_TREE, "PathSet"),
+    Case("ring:bytes=1.6e9,shuffle=3", _LEAF_SPINE, "PathSet"),
     Case("all-to-all:bytes=8e8,shuffle=1", _FAT_TREE, "SprayLERP", tuned=True),
     Case("all-to-all:bytes=8e8,shuffle=4", _FAT_TREE, "SprayLERP"),
     Case("all-to-all:bytes=4e8", _FEW_SPINES, "SprayLERP"),

@@ -61,11 +61,11 @@ def take(s: State, p: int) -> int:
 def have_rates(s: State, p: int) -> bool:
     """Return whether all connections of a partition have learnt their rates; those that have, have them then."""
     _find_contexts(s, p)
-    know, flow = True, part_row(s, p).first
+    known, flow = True, part_row(s, p).first
     for _ in range(part_row(s, p).flows):
-        know = _has_rate(s, flow_row(s, flow)) and know
+        known = _has_rate(s, flow_row(s, flow)) and known
         flow = flow_row(s, flow).next
-    return know
+    return known
 
 
 @inner

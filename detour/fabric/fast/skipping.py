@@ -6,8 +6,9 @@
 
 Busy connections whose data share a link are a *partition*. When its rates and what it has in flight are steady
 (`steadiness`) it is suspended: its frames leave the network, its senders stand still, and everybody else goes on. It
-comes back before a message of it would end, or at the next look after another connection begins to send over its links.
-Then each sender has sent as many packets as its rate (`steadiness.find_rates`) says, and everything else is as it was.
+comes back before a message of it would end, or at the next look after another connection begins to send over its links
+(but see `ends`). Then each sender has sent as many packets as its rate (`steadiness.find_rates`) says, and everything
+else is as it was.
 """
 
 from __future__ import annotations
