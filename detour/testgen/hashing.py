@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial, reduce
 
-from detour.engine.compiler.hashes import remainder
+from detour.control.routes.hashes import crc16
 from detour.engine.compiler.ir import TRUE, Value, const
 from detour.engine.compiler.load import find_field
 from detour.engine.compiler.model import Json, parse_hex
@@ -34,15 +34,11 @@ def _xor(data: bytes, size: int) -> int:
     return reduce(lambda a, b: a ^ b, _words(data, size), 0)
 
 
-def _crc16(data: bytes) -> int:
-    return reduce(lambda crc, byte: remainder(crc ^ byte, 0xA001), data, 0)
-
-
 ALGORITHMS: dict[str, tuple[int, Callable[[bytes], int]]] = {
     "crc32": (32, zlib.crc32),
     "crc32_custom": (32, zlib.crc32),
-    "crc16": (16, _crc16),
-    "crc16_custom": (16, _crc16),
+    "crc16": (16, crc16),
+    "crc16_custom": (16, crc16),
     "crcCCITT": (16, lambda data: binascii.crc_hqx(data, 0xFFFF)),
     "csum16": (16, _checksum),
     "cksum16": (16, _checksum),

@@ -106,4 +106,4 @@ class Mutator:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._switch.close()
+        self._switch.network.stop()

@@ -12,8 +12,10 @@ from detour.base.files import read_text
 from detour.engine.compiler.covering import COLLECTOR, Collector
 from detour.engine.compiler.program import Program
 from detour.engine.coverage.document import ProgramCoverage, document_of
-from detour.fabric.tracing.stf_player import StfPlayed
-from detour.testgen.switch import TestSwitch, TracingSwitch, differences
+from detour.fabric.tracing.program import TracedSwitch
+from detour.fabric.tracing.stf import parse_stf
+from detour.fabric.tracing.stf_player import StfPlayed, play_stf
+from detour.testgen.switch import TestSwitch, differences
 from detour.testgen.testcase import Test
 
 _MOST_BYTES = 256
@@ -36,7 +38,7 @@ def rerun(source: Path, folder: Path, name: str) -> tuple[int, list[Difference]]
     files = _files(folder)
     program = Program.from_json(source)
     found: list[Difference] = []
-    with TestSwitch(program) as switch, TracingSwitch(program) as tracing:
+    with TestSwitch(program) as switch, TracedSwitch(program) as tracing:
         for file in files:
             text = read_text(file)
             wrong = _played(switch, text, file)
@@ -58,7 +60,7 @@ def followed(source: Path, folder: Path) -> Iterator[tuple[str, list[StfPlayed],
     files = _files(folder)
     with COLLECTOR.set_to(collector := Collector()):
         program = Program.from_json(source)
-    with TestSwitch(program) as switch, TracingSwitch(Program.from_json(source)) as tracing:
+    with TestSwitch(program) as switch, TracedSwitch(Program.from_json(source)) as tracing:
         for file in files:
             text = read_text(file)
             _played(switch, text, file)
@@ -74,10 +76,11 @@ def _played(switch: TestSwitch, text: str, path: Path) -> list[str]:
         return [str(error)]
 
 
-def _traces(switch: TracingSwitch, stf: str) -> list[StfPlayed]:
+def _traces(switch: TracedSwitch, stf: str) -> list[StfPlayed]:
     """The traces of a test's packets; none if the program does not take the test."""
     try:
-        return switch.play(stf).packets
+        switch.reset()
+        return play_stf(Path("test.stf"), parse_stf(stf), switch).packets
     except DetourError:
         return []
 
@@ -94,7 +97,7 @@ def compare(sources: tuple[Path, Path], names: tuple[str, str], tests: Iterable[
             stf = small.stf(expect=False)
             shown = {}
             for name, program in zip(names, programs, strict=True):
-                with TracingSwitch(program) as tracing:
+                with TracedSwitch(program) as tracing:
                     shown[name] = _traces(tracing, stf)
             texts = [f"{name}: {_outcome(s, small)[1]}" for name, s in zip(names, (one, two), strict=True)]
             return Difference(f"test {number}", texts, stf, shown)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -18,7 +18,7 @@ from detour.engine.clock import Virtual
 from detour.engine.compiler.program import Program
 from detour.engine.network import Network
 from detour.engine.state import DEFAULT_TICK_PS, SwitchState
-from detour.fabric.tracing.results import Arrived, Ending, TracedPacket, traced_alone
+from detour.fabric.tracing.results import Arrived, Ending, TracedPacket
 from detour.fabric.tracing.stf import parse_stf
 from detour.fabric.tracing.stf_player import StfRun, play_stf
 
@@ -30,51 +30,28 @@ _BATCH_TICKS, _TICKS = 64, 1 << 15
 """after which packets of a batch, and one that comes alone, are said to go round for ever"""
 
 
-class _Switch:
-    """A switch with a program, on which STF is played; see `StfSwitch`. A context manager."""
-
-    def __init__(self, program: Program, network: Network, close: Callable[[], None]) -> None:
-        self.program, self.network, self.close = program, network, close
-        self.api = BmRuntime(BmDevice(network, _DEVICE))
-
-    def set_pipeline(self) -> None:
-        """Start without entries."""
-        self.network.set_pipeline(_DEVICE, self.program, SwitchState(self.program, 0))
-
-    def play(self, text: str, path: Path = Path("test.stf")) -> StfRun:
-        """Play a test on a switch without entries. Raises DetourError: see `play_stf`."""
-        self.set_pipeline()
-        self.network.clear_replication(_DEVICE)
-        return play_stf(path, parse_stf(text), self)
-
-    def trace(self, frame: bytes, port: int) -> TracedPacket:
-        raise NotImplementedError
-
-    def wait(self, duration_ps: int) -> None:
-        self.network.run(self.network.now_ps + duration_ps)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-
-class TestSwitch(_Switch):
-    """Plays STF at full speed."""
+class TestSwitch:
+    """Plays STF at full speed; see `StfSwitch`. A context manager."""
 
     __test__ = False
 
     def __init__(self, program: Program, sinks: bool = True) -> None:
         """`program`: compiled with coverage. `sinks`: what comes out is of interest."""
         size = _SIZE if sinks else _BATCHES
-        network = Network(Virtual(divide=False), DEFAULT_TICK_PS, 0, packets=size[0], frame_bytes=size[1])
-        super().__init__(program, network, network.stop)
-        network.add_switch(_DEVICE, _NAME, priorities=8, cpu_port=0, drop_port=phv.DROP_PORT)
+        self.program = program
+        self.network = Network(Virtual(divide=False), DEFAULT_TICK_PS, 0, packets=size[0], frame_bytes=size[1])
+        self.network.add_switch(_DEVICE, _NAME, priorities=8, cpu_port=0, drop_port=phv.DROP_PORT)
+        self.api = BmRuntime(BmDevice(self.network, _DEVICE))
         self._frames: list[tuple[int, bytes]] = []
         self._endless = 0
         for port in range(HIGHEST_PORT + 1) if sinks else ():
-            network.attach_sink((_DEVICE, port), lambda frame, time_ps, port=port: self._note(port, frame))
+            self.network.attach_sink((_DEVICE, port), lambda frame, time_ps, port=port: self._note(port, frame))
+
+    def play(self, text: str, path: Path = Path("test.stf")) -> StfRun:
+        """Play a test on the switch without entries. Raises DetourError: see `play_stf`."""
+        self.network.set_pipeline(_DEVICE, self.program, SwitchState(self.program, 0))
+        self.network.clear_replication(_DEVICE)
+        return play_stf(path, parse_stf(text), self)
 
     def _note(self, port: int, frame: bytes) -> None:
         self._frames.append((port, bytes(frame)))
@@ -115,25 +92,14 @@ class TestSwitch(_Switch):
         """Packets that ended because the program did what simple_switch aborts for, or that went round for ever."""
         return int(self.network.switch_stats()["faults"].sum()) + self._endless
 
-
-class TracingSwitch(_Switch):
-    """Plays STF and leaves traces."""
-
-    def __init__(self, program: Program) -> None:
-        from detour.engine.trace.network import TraceNetwork
-
-        self._traces = TraceNetwork()
-        super().__init__(program, self._traces.network, self._traces.close)
-        self._traces.add_switch(_DEVICE, range(HIGHEST_PORT + 1), name=_NAME, cpu_port=0)
-
-    def set_pipeline(self) -> None:
-        self._traces.set_pipeline(_DEVICE, self.program, SwitchState(self.program, 0))
-
-    def trace(self, frame: bytes, port: int) -> TracedPacket:
-        return traced_alone(_NAME, port, self._traces.visit(_DEVICE, port, frame).tree)
-
     def wait(self, duration_ps: int) -> None:
-        self._traces.wait(duration_ps)
+        self.network.run(self.network.now_ps + duration_ps)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.network.stop()
 
 
 def differences(run: StfRun) -> list[str]:

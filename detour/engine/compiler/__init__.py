@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from detour.engine.compiler.program import Program
 
 __all__ = [
-    "Program", "actions", "calculations", "context", "covering", "deparser", "expressions", "hashes", "ir", "layout",
+    "Program", "actions", "calculations", "context", "covering", "deparser", "expressions", "ir", "layout",
     "load", "lookup", "model", "older", "parser", "portable", "primitives", "program", "slots", "traced_steps",
     "tracing", "values",
 ]  # fmt: skip

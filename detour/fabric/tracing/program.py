@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Self
 
 from finsy.proto import p4r
 from google.protobuf import text_format
@@ -20,6 +21,7 @@ from detour.engine.compiler.program import Program
 from detour.engine.network import Network
 from detour.engine.p4runtime import Compiled, Pipelines, Refused, TargetSwitch, schema
 from detour.engine.p4runtime.write import write
+from detour.engine.state import SwitchState
 from detour.engine.trace.choices import expand
 from detour.engine.trace.network import TraceNetwork
 from detour.engine.trace.tree import TraceTree
@@ -29,30 +31,19 @@ _DEVICE = 1
 _NAME = "switch"
 
 
-class TracedProgram:
+class TracedSwitch:
     """One switch that runs a program, with all ports. A context manager."""
 
-    def __init__(self, files: PipelineConfig, *, cpu_port: int = phv.CPU_PORT) -> None:
-        """`cpu_port` 0: none. Raises DetourError: a file cannot be read, or the engine cannot run the program."""
-        self.p4info = read_p4info(files.p4info)
-        self.program = Program.from_json(files.blob)
+    def __init__(self, program: Program, *, cpu_port: int = 0) -> None:
+        """`cpu_port` 0: none."""
+        self.program = program
         self._switch = TraceNetwork()
         self._switch.add_switch(_DEVICE, range(HIGHEST_PORT + 1), name=_NAME, cpu_port=cpu_port)
-        self._pipelines = Pipelines(TargetSwitch(self._switch.network, _DEVICE))
-        message = p4r.ForwardingPipelineConfig(p4info=self.p4info)
-        try:
-            info = schema.build(self.p4info, self.program.model)
-        except Refused as error:
-            raise DetourError(f"{files.p4info} and {files.blob} do not belong together: {error}") from None
-        action = p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT
-        self._pipelines.set(action, Compiled(message, info, self.program), None)
 
-    def write(self, updates: list[p4r.Update], where: list[str]) -> None:
-        """Write entries. `where`: what errors call each. Raises DetourError: one of them does not fit the program, or
-        another one. The switch is of no use then: the others may have been written."""
-        for error, place in zip(write(self._pipelines.store, updates), where, strict=True):
-            if error is not None:
-                raise DetourError(f"{place}: {error}")
+    def reset(self) -> None:
+        """Start without entries and groups."""
+        self._switch.set_pipeline(_DEVICE, self.program, SwitchState(self.program, 0))
+        self.network.clear_replication(_DEVICE)
 
     def trace(self, frame: bytes, port: int, *, all_ways: bool = False) -> TracedPacket:
         """Trace a frame that comes in by a port. Raises DetourError: there is no such port, or there are too many
@@ -80,11 +71,35 @@ class TracedProgram:
         """Let time pass."""
         self._switch.wait(duration_ps)
 
-    def __enter__(self) -> TracedProgram:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+class TracedProgram(TracedSwitch):
+    """A switch to which entries are written over P4Runtime."""
+
+    def __init__(self, files: PipelineConfig, *, cpu_port: int = phv.CPU_PORT) -> None:
+        """`cpu_port` 0: none. Raises DetourError: a file cannot be read, or the engine cannot run the program."""
+        self.p4info = read_p4info(files.p4info)
+        super().__init__(Program.from_json(files.blob), cpu_port=cpu_port)
+        self._pipelines = Pipelines(TargetSwitch(self._switch.network, _DEVICE))
+        message = p4r.ForwardingPipelineConfig(p4info=self.p4info)
+        try:
+            info = schema.build(self.p4info, self.program.model)
+        except Refused as error:
+            raise DetourError(f"{files.p4info} and {files.blob} do not belong together: {error}") from None
+        action = p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT
+        self._pipelines.set(action, Compiled(message, info, self.program), None)
+
+    def write(self, updates: list[p4r.Update], where: list[str]) -> None:
+        """Write entries. `where`: what errors call each. Raises DetourError: one of them does not fit the program, or
+        another one. The switch is of no use then: the others may have been written."""
+        for error, place in zip(write(self._pipelines.store, updates), where, strict=True):
+            if error is not None:
+                raise DetourError(f"{place}: {error}")
 
 
 def read_write_request(path: Path) -> tuple[list[p4r.Update], list[str]]:
