@@ -248,14 +248,14 @@ class _Generator:
                 return False
             self._ways[way.key] = way
             if any(map(self._is_open, way.findings.reached)):
-                self._cover(self._about(self._switch.parsed(_again(way))))
+                self._cover(self._about(self._switch.beginning(_again(way), ingress=False)))
             ways.append((is_new, way))
         self._explore()
         complete = True
         for some in _by_novelty([way for is_new, way in ways if is_new]):
             for way in some:
                 if self._is_missing and not self._is_over:
-                    self._cover(self._about(self._switch.ingress(_again(way))), _PATIENCE)
+                    self._cover(self._about(self._switch.beginning(_again(way), ingress=True)), _PATIENCE)
             complete = complete and self._follow(some, 0, _PATIENCE)
         with self._effort.share.set_to(_PROOFS):
             self._prove()

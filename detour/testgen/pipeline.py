@@ -106,7 +106,7 @@ class Pipeline:
     def _table(self, table: TableIr) -> None:
         if table.is_statement:
             assert table.default is not None
-            self._run(table.default.action, [], self._after(table, table.default.action, False))
+            self._run(table.default.action, [], table.next_node(table.default.action, False))
             return
         ctx = self.ctx
         start = self.f.state
@@ -129,25 +129,19 @@ class Pipeline:
             self.f.state = state
             if outcome.hit and table.direct_meter:
                 self._colour(table, table.direct_meter)
-            if outcome.action is not None:
-                if outcome.hit:
-                    note_hit(ctx, table, outcome.text, start.conditions, outcome.term, outcomes.key, outcomes.missed)
-                self._run(outcome.action, outcome.arguments, self._after(table, outcome.action, outcome.hit))
-            else:
-                self._goes_to(self._after(table, None, outcome.hit))
+            to = table.next_node(outcome.action, outcome.hit)
+            if outcome.action is None:
+                self._goes_to(to)
+                continue
+            if outcome.hit:
+                note_hit(ctx, table, outcome.text, start.conditions, outcome.term, outcomes.key, outcomes.missed)
+            self._run(outcome.action, outcome.arguments, to)
 
     def _colour(self, table: TableIr, meter: str) -> None:
         array = self.ctx.model.meters[meter]
         assert array.target is not None
         ref = self.ctx.header(array.target[0])
         store(self.ctx, ref, find_field(ref.header, array.target[1]), self.ctx.meter(array, TRUE))
-
-    def _after(self, table: TableIr, action: ActionIr | None, hit: bool) -> str | None:
-        """The node at which the pipeline goes on after an action of the table, or none."""
-        to, otherwise = table.json["next_tables"], table.json.get("base_default_next")
-        if "__HIT__" in to or "__MISS__" in to:
-            return to.get("__HIT__" if hit else "__MISS__")
-        return to.get(action.name, otherwise) if action else otherwise
 
 
 class Outcome:

@@ -142,10 +142,12 @@ class SymbolicSwitch:
         self._run(result, way)
         return result
 
-    def parsed(self, way: Way) -> Execution:
-        """Execute the parser alone for packets that come a way through it."""
+    def beginning(self, way: Way, ingress: bool) -> Execution:
+        """Execute the parser, and perhaps ingress, alone for packets that come a way through the parser."""
         result = replace(self._begun(way), whole=False)
         self.parser.finish(way)
+        if ingress:
+            self._run_ingress()
         return result
 
     def along(self, way: Way, branches: Iterable[Any]) -> Execution:
@@ -158,13 +160,6 @@ class SymbolicSwitch:
             self._run(result, way)
         ctx.guide, ctx.notes = None, True
         return replace(result, outputs=[])
-
-    def ingress(self, way: Way) -> Execution:
-        """Execute ingress alone for packets that come a way through the parser."""
-        result = replace(self._begun(way), whole=False)
-        self.parser.finish(way)
-        self._run_ingress()
-        return result
 
     def _begun(self, way: Way) -> Execution:
         self.parser.enter(way)

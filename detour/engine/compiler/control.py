@@ -176,11 +176,7 @@ class _Graph:
 
     def _followers(self, table: TableIr, action: ActionIr | None) -> tuple[str, str]:
         """Return where the pipeline goes after an action of the table, or none: on a hit and on a miss."""
-        to, otherwise = table.json["next_tables"], table.json.get("base_default_next")
-        if "__HIT__" in to or "__MISS__" in to:
-            return self.label(to.get("__HIT__")), self.label(to.get("__MISS__"))
-        following = self.label(to.get(action.name, otherwise) if action else otherwise)
-        return following, following
+        return self.label(table.next_node(action, hit=True)), self.label(table.next_node(action, hit=False))
 
     def _dispatch(self, table: TableIr, number: Value, arguments: str, hit: Value) -> None:
         """Run the action with that number; none (an indirect table's missing default) goes on at once."""

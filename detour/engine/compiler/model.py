@@ -259,6 +259,13 @@ class TableIr:
         them."""
         return (*self.actions, *(self.profile.actions.values() if self.profile else ()))
 
+    def next_node(self, action: ActionIr | None, hit: bool) -> str | None:
+        """The node at which the pipeline goes on after an action of the table, or after none; None: its end."""
+        to, otherwise = self.json["next_tables"], self.json.get("base_default_next")
+        if "__HIT__" in to or "__MISS__" in to:
+            return to.get("__HIT__" if hit else "__MISS__")
+        return to.get(action.name, otherwise) if action else otherwise
+
     @property
     def param_words(self) -> int:
         """Words of action data that an entry of this table needs at most."""

@@ -291,14 +291,14 @@ class PacketLines:
                 steps.popleft()  # the choice of a member, a direct meter
             if not steps or steps[0].kind != "action":  # a miss, and no action for it
                 yield _debug("Action entry is NULL")
-                return _next_node(table, None, hit), False
+                return table.next_node(None, hit), False
             event = steps.popleft()
             # A name means one action within a table; others may have actions of the same name.
             action = next(each for each in table.actions if each.name == event.facts["action"])
             values = tuple(event.facts["parameters"].values())
         if table is not None:
             yield _debug(f"Action entry is {_entry_of(action.name, values)}")
-            following = _next_node(table, action, hit)
+            following = table.next_node(action, hit)
         events = _events_of(action, steps)
         yield from self._performed(action, events)
         return following, any(event.facts.get("extern") == "exit" for event in events)
@@ -438,14 +438,6 @@ def _taken(waiting: list[RecordedEvent], kind: str, parameters: Json) -> Recorde
 
 def _advances(event: RecordedEvent) -> bool:
     return event.kind == "extern_call" and event.facts["extern"] == "advance"
-
-
-def _next_node(table: TableIr, action: ActionIr | None, hit: bool) -> str | None:
-    to = table.json["next_tables"]
-    if "__HIT__" in to or "__MISS__" in to:
-        return to.get("__HIT__" if hit else "__MISS__")
-    otherwise = table.json.get("base_default_next")
-    return otherwise if action is None else to.get(action.name, otherwise)
 
 
 def _events_of(action: ActionIr, steps: deque[RecordedEvent]) -> list[Event]:
