@@ -43,6 +43,7 @@ class Flow(NativeRecord):
     hops: Int64
     delay_ps: Int64  # of all links, there and back; of one that sprays, of its longest path
     sprays: Int64  # its packets take several paths; its links are those of all of them
+    weighted: Int64  # they have weights
     part: Int64
     next: Int64  # of its partition; -1: it is the last one
     key: Int64  # a random number; those of a partition's connections combined tell it from others

@@ -226,4 +226,5 @@ class Skipper(Execution):
         row["first_hop"], row["data_hops"], row["hops"] = self._used, path.data_hops, len(path.hops)
         row["delay_ps"], row["nic"] = path.delay_ps, path.hops["nic"][0]
         row["sprays"] = self._fabric.hs.qp["sprays"][row["sender"]]
+        row["weighted"] = path_scheme(self._fabric.scheme.paths) is path_scheme("pathset")
         self._used = end

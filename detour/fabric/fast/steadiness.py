@@ -44,8 +44,9 @@ _FULL, _FILLED = 0.93, 0.97
 _MEAN, _SETTLED, _MOST_MEANS = 256, 2, 8
 """of connections that are not alike: looks in a mean, how many of these pass before one counts, and for how long it may
 count at most, in its own length"""
-_SAME = 0.1
-"""of what connections that spray share with others: difference that counts as none, as they draw their paths"""
+_SAME, _SAME_WEIGHTED = 0.1, 0.01
+"""of what connections that spray share with others: difference that counts as none, as they draw their paths; of those
+whose paths have weights, which are unlike as soon as others use them more"""
 _APART, _LASTING, _DIFFERENT = 128, 0.75, 2.0
 """of connections that spray: looks in a half; up to what part of the bound on rates differences that last from one half
 to the next are chance; and from which on they are none for sure"""
@@ -238,14 +239,14 @@ def _find_twin(s: State, p: int, flow: int) -> int:
     """Return the first connection of a partition that has the same shares of links as one that sprays, and shares them
     with as many others; they may be other links."""
     f = flow_row(s, flow)
-    f.load = 0.0
+    f.load, same = 0.0, _SAME_WEIGHTED if f.weighted != 0 else _SAME
     for k in range(f.data_hops):
         hop = hop_row(s, f.first_hop + k)
         f.load += hop.share * link_row(s, hop.channel).users
     other = part_row(s, p).first
     while other != flow:
         g = flow_row(s, other)
-        alike = g.sprays != 0 and g.delay_ps == f.delay_ps and abs(g.load - f.load) < _SAME * f.load
+        alike = g.sprays != 0 and g.delay_ps == f.delay_ps and abs(g.load - f.load) < same * f.load
         if alike and g.group == other:
             return other
         other = g.next

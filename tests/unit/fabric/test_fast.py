@@ -66,11 +66,11 @@ def _finish(run: SimRun) -> np.ndarray:
     "chosen", [scheme(LERP), scheme("SprayLERP"), scheme("PathSet"), ROCE_WITH_PFC], ids=lambda one: one.name
 )
 def test_data_arrive_byte_for_byte(chosen: Scheme) -> None:
-    """Two senders share a link. What is reported as delivered is there at any time."""
+    """Two senders share links. What is reported as delivered is there at any time."""
     size, rng = 12_000_000, np.random.default_rng(1)
     ends = np.array([(0, 4), (1, 5)])
     settings = RunSettings(payload=True, jitter_ps=-1)
-    topology = parse_topology(f"leaf-spine:leaves=2,spines={1 + chosen.name.endswith('Set')},hosts=4")
+    topology = parse_topology(f"leaf-spine:leaves=2,spines={1 + 3 * chosen.name.endswith('Set')},hosts=4")
     with VirtualFabric(topology, chosen.with_mtu(4096), settings, queue_pairs=4) as fabric:
         hs = fabric.hs
         hs.cfg[0]["elide_payload"] = 1  # connections of many at once are made so; here their packets carry theirs
@@ -462,6 +462,22 @@ def test_connections_that_spray_and_differ_by_chance_have_the_mean(
     assert counts == 8 * first // (1 if swap else 2) * 8_000_000
     assert tables.flows["rate"] * 8_000_000 == pytest.approx(rates)
     assert tables.parts["by_chance"][part] == swap
+
+
+@pytest.mark.parametrize(("weighted", "counts_ps"), [(0, MAX_TIME), (1, -1)])
+def test_connections_whose_paths_have_weights_are_seldom_alike(weighted: int, counts_ps: int) -> None:
+    """Two share a link; 3 % is between what they have of links."""
+    tables = _Tables((0, 2), (1, 2))
+    tables.flows["sprays"], tables.flows["weighted"] = 1, weighted
+    tables._kept["hops"]["share"][2] = 1.05
+    tables.links["rate_bps"] = 100_000_000_000
+    tables.state["wire"], tables.state["every_ps"] = 1000, 8_000_000
+    for flow in range(2):
+        _partitions.begin(tables.state, flow)
+    for k in range(2 * HALF + 1):
+        tables.looks[k]["acked"], tables.looks[k]["at"] = (52 * k, 48 * k), 8_000_000 * k
+        tables.state["look"] = k
+    assert _steadiness.find_rates(tables.state, int(tables.flows["part"][0])) == counts_ps
 
 
 def test_senders_with_a_rate_go_on_with_their_last_shares() -> None:
