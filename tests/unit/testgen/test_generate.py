@@ -18,6 +18,7 @@ from detour.engine.compiler.covering import BRANCH
 from detour.engine.compiler.program import Program
 from detour.fabric.tracing.stf import StfAdd, StfCommand, StfExpect, StfPacket, parse_stf
 from detour.p4.build import build
+from detour.testgen.context import Conditions
 from detour.testgen.effort import Effort
 from detour.testgen.generate import Generated, Plan, generate, load
 from detour.testgen.mutation import Mutator
@@ -217,14 +218,19 @@ def test_places_that_only_packets_which_start_over_reach_need_no_second_round() 
     switch = SymbolicSwitch(load(build(ROUNDS).json, Plan()).model, {}, Effort())
     way = next(way for way in switch.ways() if not way.error)
     question = Question(switch.execution(way, passes=0), Effort(), seed=0)
+
+    def sent(conditions: Conditions) -> Packet:
+        found = question.any_of([conditions])
+        assert found is not None
+        assert found.test is not None
+        return found.test.packets[0]
+
     for name in ("rounds22 #0 recirculate", "rounds24 #0 assign"):
         (conditions,) = question.findings.reached["statement", name, ""]
-        found = question.any_of([conditions])
-        assert found.test.packets[0].frame[0] > 0
-        assert not found.test.packets[0].expected, "what comes out is for the replay to say"
-    ends = question.any_of([()])  # packets that do not start over are preferred, and their outcome is known at once
-    assert ends.test.packets[0].frame[0] == 0
-    assert [each.digits[:2] for each in ends.test.packets[0].expected] == ["00"]
+        assert sent(conditions).frame[0] > 0
+        assert not sent(conditions).expected, "what comes out is for the replay to say"
+    assert sent(()).frame[0] == 0, "packets that do not start over are preferred"
+    assert [each.digits[:2] for each in sent(()).expected] == ["00"]
 
 
 def test_packets_that_are_changed_at_random_reach_what_an_empty_one_does_not() -> None:
