@@ -302,6 +302,8 @@ class Question:
             if answer == z3.sat:
                 self._granted = wishes
                 return answer, solver.model()
+            if answer == z3.unknown and not self.is_patient:  # fewer goals are quicker than fewer wishes
+                return answer, None
             core = _names(solver.unsat_core()) if answer == z3.unsat else set(wishes)
             core = core - self._settled.keys() or core  # other wishes are given up first
             fulfilled = {name: wish for name, wish in wishes.items() if name not in core}
