@@ -6,6 +6,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -73,6 +74,26 @@ def interruptible() -> Iterator[None]:
         for number, handler in before.items():
             signal.signal(number, handler)
         sys.unraisablehook = usual
+
+
+_BEGINS_S = 1.0
+"""until a thread has begun whose start a signal interrupted, if it does at all"""
+
+
+def join_thread(thread: threading.Thread) -> None:
+    """Wait for the end of a thread, also if a signal came while it was started: then it may begin only now, or never,
+    which `Thread.join` does not take."""
+    end = time.monotonic() + _BEGINS_S
+    while True:
+        try:
+            thread.join()
+        except RuntimeError:
+            if thread is threading.current_thread():
+                raise
+            if time.monotonic() < end:
+                time.sleep(0.001)
+                continue
+        return
 
 
 def _is_handled() -> bool:

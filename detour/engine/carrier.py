@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import Generic, NamedTuple, TypeVar
 
 from detour.base.errors import DetourError
+from detour.base.interrupting import join_thread
 
 P = TypeVar("P", bound=Hashable)
 _RTMGRP_LINK = 1
@@ -76,7 +77,7 @@ class CarrierMonitor(Generic[P]):
         thread, self._thread = self._thread, None
         if thread is not None:
             os.eventfd_write(self._wake_fd, 1)
-            thread.join()
+            join_thread(thread)
             os.close(self._wake_fd)
 
     def _main(self, netlink: socket.socket) -> None:

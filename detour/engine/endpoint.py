@@ -23,6 +23,7 @@ import grpc.aio
 from detour.base.addresses import Address, TcpAddress, UnixAddress, joined, parse, refusal
 from detour.base.errors import DetourError
 from detour.base.grpc_loop import GrpcLoop
+from detour.base.interrupting import join_thread
 from detour.base.listening import ServerSocket, take
 from detour.base.port_owners import user
 from detour.base.progress import Progress, silent
@@ -232,7 +233,7 @@ class GrpcEndpoint:
         May be called twice."""
         self.abandon()
         if self._thread is not None:
-            self._thread.join()
+            join_thread(self._thread)
             self._thread = None
         for _, place, _ in self._taken:
             if isinstance(place, TcpServerSocket):

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from detour.base.errors import DetourError
+from detour.base.interrupting import join_thread
 from detour.engine.clock import Clock, RealTime
 from detour.engine.loop import entry
 from detour.engine.loop.layout import MAX_TIME, REACHED
@@ -204,7 +205,7 @@ class Runner:
             raise DetourError("the network cannot be stopped from within its own loop")
         self._stopping = True
         self._wake()
-        thread.join()
+        join_thread(thread)
         self._thread = None
         if self._failure is not None:
             failure, self._failure = self._failure, None

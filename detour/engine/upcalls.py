@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from detour.base.interrupting import join_thread
 from detour.engine.loop.layout import UpcallRecord
 
 _MAX_PENDING_BYTES = 64 << 20
@@ -86,7 +87,7 @@ class Backlog:
             self._closing = True
             self._changed.notify_all()
         if thread is not None and thread is not threading.current_thread():
-            thread.join()
+            join_thread(thread)
 
     def _serve(self) -> None:
         while True:

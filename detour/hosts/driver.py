@@ -31,6 +31,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from detour.base.errors import DetourError
+from detour.base.interrupting import join_thread
 from detour.base.memory import call5, call6, load64, store64
 from detour.base.native import Part
 from detour.base.unix_listener import OwnFile, UnixServerSocket
@@ -221,7 +222,7 @@ class Driver:
         self._stopping = True
         self._wake()
         if self._thread is not None:
-            self._thread.join()
+            join_thread(self._thread)
         for port in self._ports:
             if port.file is not None:
                 port.file.remove()

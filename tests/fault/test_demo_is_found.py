@@ -75,7 +75,7 @@ def test_down_ends_a_demo_with_one_line(tmp_path: Path, moment: str) -> None:
     finally:
         demo.kill()
     assert (down.returncode, down.stdout) == (0, b"down\n")
-    assert (demo.returncode, out) == (0, b"")
+    assert (demo.returncode, out) == (0, b""), errors
     assert errors.splitlines()[-1] == b"detour: `detour down` has ended this fabric"
     assert b"Traceback" not in errors
     assert list(tmp_path.iterdir()) == []

@@ -23,6 +23,7 @@ from thrift.transport.TTransport import TBufferedTransport, TMemoryBuffer, TTran
 
 from detour.base.addresses import Address, TcpAddress, UnixAddress, joined
 from detour.base.errors import DetourError
+from detour.base.interrupting import join_thread
 from detour.base.listening import take
 from detour.base.progress import Progress, silent
 from detour.base.tcp_listener import TcpServerSocket
@@ -140,7 +141,7 @@ class ThriftServer:
         elif self._place is not None:
             self._place.close()
         if self._acceptor is not None:
-            self._acceptor.join()
+            join_thread(self._acceptor)
             self._acceptor = None
         for each in self._listening:
             each.close()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from detour.base.errors import DetourError
+from detour.base.interrupting import join_thread
 from detour.engine.capture import Capture, CaptureFiles
 from detour.engine.loop.layout import UP_SENT
 from detour.engine.network import Network
@@ -103,7 +104,7 @@ class Files:
         """Ends playing."""
         self._stopping.set()
         if self._thread is not None:
-            self._thread.join()
+            join_thread(self._thread)
 
     def _play(self, wait_s: int) -> None:
         if self._stopping.wait(wait_s):

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from detour.base.errors import DetourError
+from detour.base.interrupting import join_thread
 from detour.base.quantities import number_of
 from detour.base.times import MS
 from detour.fabric.backends.clock import PS, VirtualClock
@@ -79,7 +80,7 @@ class PacedClock(VirtualClock):
         thread, self._thread = self._thread, None
         self._ending.set()
         if thread is not None and thread is not threading.current_thread():
-            thread.join()
+            join_thread(thread)
         with self._passed:
             self._passed.notify_all()
 
