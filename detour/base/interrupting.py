@@ -86,14 +86,13 @@ def join_thread(thread: threading.Thread) -> None:
     end = time.monotonic() + _BEGINS_S
     while True:
         try:
-            thread.join()
+            return thread.join()
         except RuntimeError:
             if thread is threading.current_thread():
                 raise
-            if time.monotonic() < end:
-                time.sleep(0.001)
-                continue
-        return
+            if time.monotonic() >= end:
+                return None
+            time.sleep(0.001)
 
 
 def _is_handled() -> bool:

@@ -157,7 +157,7 @@ def land(hs: Handle, i: int, j: int) -> None:
     """All that a suspended sender has in flight to QP `j` has arrived and is acknowledged; its frames are gone."""
     q, r, cfg = qp_row(hs, i), qp_row(hs, j), cfg_row(hs)
     w, mask = _current(hs, i, q), cfg_row(hs).window - 1
-    packets, end = q.snd_nxt - r.rcv_nxt - r.rcv_early, min((q.snd_nxt - w.first) * cfg.payload, w.length)
+    packets, end = under_way(hs, i, j), min((q.snd_nxt - w.first) * cfg.payload, w.length)
     fresh = end - r.rcv_length - r.rcv_held
     if not cfg.elide_payload:
         begin = (q.snd_una - w.first) * cfg.payload

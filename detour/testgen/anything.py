@@ -107,10 +107,10 @@ def _extracted(model: Model) -> set[str]:
 
 def _assigned(model: Model, header: str) -> set[str]:
     """The fields of metadata that the parser may set."""
-    operations = list(_parser_operations(model))
-    if any(op["op"] == "primitive" for op in operations):
+    ops = list(_parser_operations(model))
+    if any(op["op"] == "primitive" for op in ops):
         return {spec.name for spec in model.headers[header].type.fields}
-    targets = (op["parameters"][0] for op in operations if op["op"] == "set")
+    targets = (op["parameters"][0] for op in ops if op["op"] == "set")
     return {t["value"][1] for t in targets if t["type"] == "field" and t["value"][0] == header}
 
 

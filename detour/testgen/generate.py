@@ -555,10 +555,9 @@ class _Generator:
         return "its condition is false on every way" if "_checksum " in point.name else None
 
     def _dead_ends(self, point: Point) -> list[tuple[str, ...]]:
-        ends = self._switch.parser.dead_ends
         return [
             tuple(c.text for c in conditions if c.text)
-            for site, conditions, _ in ends
+            for site, conditions in self._switch.parser.dead_ends
             if (p := self._points.get(site)) is not None and p.key == point.key
         ]
 

@@ -24,7 +24,7 @@ from detour.engine.compiler.primitives import assign, assign_number
 from detour.engine.compiler.traced_steps import case_of, key_name
 from detour.testgen.calls import run_call
 from detour.testgen.conditions import note_goals
-from detour.testgen.context import Assumption, Conditions, Findings, SiteKey, SymbolicContext, condition_text, either
+from detour.testgen.context import Conditions, Findings, SiteKey, SymbolicContext, condition_text, either
 from detour.testgen.effort import Effort
 from detour.testgen.passes import Packet
 from detour.testgen.state import State, z3
@@ -96,7 +96,7 @@ class Parser:
         self._effort = effort
         self.cut_short: set[str] = set()
         """why there are more ways than those that were followed"""
-        self.dead_ends: list[tuple[SiteKey, Conditions, list[Assumption]]] = []
+        self.dead_ends: list[tuple[SiteKey, Conditions]] = []
         """transitions that no packet takes on some way, with the conditions that contradict each other"""
 
     def first(self) -> Way:
@@ -462,7 +462,7 @@ class Parser:
                 if one is not None:
                     one.findings.reached.setdefault(site, []).append(reached)
                 else:
-                    self.dead_ends.append((site, reached, list(way.findings.assumptions)))
+                    self.dead_ends.append((site, reached))
             if one is not None:
                 after.append((one, to))
         return after

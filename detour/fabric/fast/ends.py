@@ -108,7 +108,7 @@ def join(s: State, flow: int) -> bool:
     f.left = hosts.undelivered(hs, f.sender, f.receiver) + _ahead(f)
     f.left -= min(g.now - hosts.posted(hs, f.sender), s.every_ps) * f.rate
     _land(s, hs, p, f)
-    _claim(s, p)
+    partitions.give_links(s, f, p)
     _change(s, p)
     return True
 
@@ -166,8 +166,7 @@ def _leave(s: State, hs: Handle, p: int, flow: int) -> None:
     part, f = part_row(s, p), flow_row(s, flow)
     g = frames.loop_at(s.loop)
     jumps.load_one(s, g, f, jumps.MINUS)
-    for k in range(f.data_hops):
-        link_row(s, hop_row(s, f.first_hop + k).channel).part = NONE
+    partitions.give_links(s, f, int64(NONE))
     if part.first == flow:
         part.first = f.next
     else:
@@ -189,10 +188,8 @@ def _claim(s: State, p: int) -> None:
     """The links of its connections are a partition's."""
     flow = part_row(s, p).first
     for _ in range(part_row(s, p).flows):
-        f = flow_row(s, flow)
-        for k in range(f.data_hops):
-            link_row(s, hop_row(s, f.first_hop + k).channel).part = p
-        flow = f.next
+        partitions.give_links(s, flow_row(s, flow), p)
+        flow = flow_row(s, flow).next
 
 
 @inner

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from detour.base.jit import inner
+from detour.base.jit import inner, int64
 from detour.fabric.fast import jumps
-from detour.fabric.fast.records import ASLEEP, AWAKE, FREE, NONE, State, flow_row, hop_row, link_row, part_row
+from detour.fabric.fast.records import ASLEEP, AWAKE, FREE, NONE, Flow, State, flow_row, hop_row, link_row, part_row
 
 
 @inner
@@ -56,12 +56,18 @@ def dissolve(s: State, p: int) -> int:
     for _ in range(part.flows):
         f = flow_row(s, flow)
         f.part = NONE
-        for k in range(f.data_hops):
-            link_row(s, hop_row(s, f.first_hop + k).channel).part = NONE
+        give_links(s, f, int64(NONE))
         flow = f.next
     part.state = FREE
     s.awake -= 1
     return part.first
+
+
+@inner
+def give_links(s: State, f: Flow, p: int) -> None:
+    """The links of a connection's data are a partition's (-1: nobody's)."""
+    for k in range(f.data_hops):
+        link_row(s, hop_row(s, f.first_hop + k).channel).part = p
 
 
 @inner
