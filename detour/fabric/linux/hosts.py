@@ -169,8 +169,10 @@ class LinuxHosts:
         """A shell of a host runs a command, some seconds from now, for so many at most (0: until it ends, or `close`).
         What it says on standard error goes to ours."""
         keeper, nothing = self._keepers[name], subprocess.DEVNULL
-        limited = f"exec timeout --foreground -k 1 {duration_s} sh -c {shlex.quote(command)}"
-        line = [*enter(keeper.pid, keeper.user), "sh", "-c", f"sleep {start_s} && {limited}"]
+        # Only if there is a limit: `timeout` sends on what `close` sends to the whole group, so it would come twice.
+        limit = f"timeout --foreground -k 1 {duration_s} " if duration_s else ""
+        task = f"sleep {start_s} && exec {limit}sh -c {shlex.quote(command)}"
+        line = [*enter(keeper.pid, keeper.user), "sh", "-c", task]
         self._jobs.append(subprocess.Popen(line, cwd=folder, stdin=nothing, stdout=nothing, start_new_session=True))
 
     def details(self, network: Network | None, ports: Mapping[str, Port]) -> list[LinuxHost]:

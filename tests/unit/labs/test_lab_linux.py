@@ -132,7 +132,10 @@ class TestUp:
                 f"trap 'echo ended >> {times}; exit' TERM; echo begun > {times}; sleep 99 & wait",
                 None,
             ),
-            LabTask("h1", "c", 0.0, 0, f"trap 'echo last >> {tmp_path}/last; exit' TERM; sleep 99 & wait", None),
+            # Long enough to be told twice that it is to end, which it is not.
+            LabTask(
+                "h1", "c", 0.0, 0, f"trap 'echo last >> {tmp_path}/last; sleep 0.1; exit' TERM; sleep 99 & wait", None
+            ),
         )
         with closing(running(replace(read(folder), tasks=tasks), "h1")):
             until(lambda: begun.exists() and begun.read_text() == "h1\n")
